@@ -15,6 +15,7 @@ from dlbricks_core.api.results import (
     Result,
     Timings,
 )
+from dlbricks_core.api.serving import Served, serve
 from dlbricks_core.api.stores import export_store, import_store, merge_stores, systems
 from dlbricks_core.api.suites import (
     attack,
@@ -37,6 +38,7 @@ __all__ = [
     "LoadedModel",
     "Measuring",
     "Result",
+    "Served",
     "Surveyed",
     "Systems",
     "Timings",
@@ -54,6 +56,7 @@ __all__ = [
     "load",
     "merge_stores",
     "pack_survey",
+    "serve",
     "sweep",
     "systems",
     "take_survey",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.scenarios import Scenario
 from dlbricks_core.store import ResultStore
 
 Conversion = Callable[[Any], Any]
@@ -45,8 +46,9 @@ def _converted(name: str, value: Any) -> Any:
     try:
         return convert(value)
     except (TypeError, ValueError) as error:
+        known_as = _KNOWN_AS.get(name, name)
         raise DLBricksError(
-            f"{name} cannot be {value!r:.80}", hint=f"{name} takes {words}."
+            f"{known_as} cannot be {value!r:.80}", hint=f"{known_as} takes {words}."
         ) from error
 
 
@@ -118,6 +120,18 @@ def _sizes(value: Any) -> tuple[int, ...]:
     return tuple(dict.fromkeys(map(_at_least(0), several)))
 
 
+def _counts(value: Any) -> tuple[int, ...]:
+    """One number or several, 1 or more, each once."""
+    found = _sizes(value)
+    if not found or 0 in found:
+        raise ValueError
+    return found
+
+
+def _scenario(value: Any) -> str:
+    return Scenario(_text(value)).value
+
+
 _TOKENS = "a whole number of tokens, or several of them"
 
 _TAKES: Mapping[str, tuple[Conversion, str]] = {
@@ -149,11 +163,17 @@ _TAKES: Mapping[str, tuple[Conversion, str]] = {
     "key": (Path, "a path"),
     "max_latency_ms": (_positive, "a number of milliseconds above 0, such as 50"),
     "require": (_texts, "a list of bounds, such as ['peak-memory<=500MiB']"),
+    "by": (_text, "'latency', 'price', or the name of a quantity, such as 'peak-memory'"),
     "on": (_texts, "a list of names, such as ['71bff16a']"),
     "compared": (_texts, "a list of names, such as ['onnxruntime', 'pytorch']"),
     "prices": (Path, "a path"),
     "accuracies": (Path, "a path"),
     "min_accuracy": (_number, "a number in the unit of the file"),
+    "scenario": (_scenario, f"one of {', '.join(repr(each.value) for each in Scenario)}"),
+    "instances": (_counts, "a whole number of instances, 1 or more, or several of them"),
+    "several_threads": (_counts, "a whole number of threads, 1 or more, or several of them"),
+    "latency_bound_ms": (_positive, "a number of milliseconds above 0, such as 50"),
+    "duration_s": (_positive, "a number of seconds above 0, such as 600"),
     "store": (_store, "a path, a URL or an open store"),
     "batch": (_at_least(0), "a whole number, 0 or more"),
     "prompt": (_sizes, _TOKENS),
@@ -173,4 +193,7 @@ _TAKES: Mapping[str, tuple[Conversion, str]] = {
 }
 """Conversion of each argument, and a description of what it takes."""
 
-_REQUIRED = frozenset({"backend", "backends"})
+_KNOWN_AS = {"batches": "batch", "compared": "backends", "several_threads": "threads"}
+"""Names of arguments that take something else than those of the same name elsewhere."""
+
+_REQUIRED = frozenset({"backend", "backends", "scenario"})

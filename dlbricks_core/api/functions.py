@@ -48,7 +48,7 @@ from dlbricks_core.workflows import (
     read_asked,
 )
 from dlbricks_core.workflows import advise as advising
-from dlbricks_core.workflows.advice import Wanted
+from dlbricks_core.workflows.advice import Wanted, order_by
 from dlbricks_core.workflows.places import places
 from dlbricks_core.workflows.requirements import Requirement
 from dlbricks_core.workflows.tariff import Accuracies, Prices
@@ -352,13 +352,14 @@ def advise(
     require: Sequence[str] = (),
     on: Sequence[str] = (),
     backends: Sequence[str] = (),
+    by: str | None = None,
     prices: str | os.PathLike[str] | None = None,
     accuracies: str | os.PathLike[str] | None = None,
     min_accuracy: float | None = None,
     predictor: str | None = None,
     store: Store = None,
 ) -> AdviceResult:
-    """Tells on which system, and with which framework, models run fastest or cheapest.
+    """Tells on which system, and with which framework, models are fastest or take least.
 
     It runs nothing. What was not measured is predicted.
 
@@ -369,7 +370,9 @@ def advise(
         on: Only these systems: beginnings of fingerprints, or names of processors; none for all of
             the store.
         backends: Only these frameworks; none for all of the store.
-        prices: TOML file with prices of systems; with it the cheapest is first.
+        by: What the first has least of: ``"latency"``, ``"price"``, or the name of a quantity that
+            has a probe. Without it, the price if there are ``prices``, or else the latency.
+        prices: TOML file with prices of systems.
         accuracies: TOML file with accuracies of the models, which are alternatives then.
         min_accuracy: Least accuracy that is allowed.
         predictor: As for :func:`estimate`.
@@ -382,21 +385,23 @@ def advise(
     """
     given = checked(
         max_latency_ms=max_latency_ms, require=require, on=on, compared=backends, prices=prices,
-        accuracies=accuracies, min_accuracy=min_accuracy, predictor=predictor,
+        accuracies=accuracies, min_accuracy=min_accuracy, predictor=predictor, by=by,
     )  # fmt: skip
+    priced = Prices.read(given["prices"]) if "prices" in given else None
     wanted = Wanted(
         max_latency_ms=given.get("max_latency_ms"),
         min_accuracy=given.get("min_accuracy"),
-        prices=Prices.read(given["prices"]) if "prices" in given else None,
+        prices=priced,
         accuracies=Accuracies.read(given["accuracies"]) if "accuracies" in given else None,
         requirements=[Requirement.read(text) for text in given["require"]],
+        by=order_by(given["by"], priced) if "by" in given else None,
     )
     every = models_of(models)
     name = given.get("predictor", PREDICTOR)
     with opened_store(store, writes=False) as opened:
-        where = places(opened, given["on"], given["compared"])
-        by = None if name == NO_PREDICTOR else name
-        return AdviceResult(advising.advise(every, where, wanted, opened, Observer(), by))
+        where = places(opened, given["on"], given["compared"], wanted.probes)
+        predicting = None if name == NO_PREDICTOR else name
+        return AdviceResult(advising.advise(every, where, wanted, opened, Observer(), predicting))
 
 
 @dataclass(frozen=True)

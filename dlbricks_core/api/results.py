@@ -148,7 +148,7 @@ class Bricks(Result):
         return f"<Bricks: {len(self)} unique, of {models}>"
 
 
-class _Measured(Result):
+class MeasuredResult(Result):
     """Result for which something was timed."""
 
     @cached_property
@@ -179,7 +179,7 @@ class _Measured(Result):
 
 
 @dataclass(frozen=True, repr=False)
-class _RunBased(_Measured):
+class _RunBased(MeasuredResult):
     """Result of one backend's run.
 
     Attributes:
@@ -243,7 +243,7 @@ class Estimates(_RunBased):
 
 
 @dataclass(frozen=True, repr=False)
-class ComparisonResult(_Measured):
+class ComparisonResult(MeasuredResult):
     """The same models, and parts of them, on several backends.
 
     Attributes:

@@ -13,7 +13,7 @@ from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import advice_data, advice_page, print_advice
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import NO_PREDICTOR, PREDICTOR, load_models
-from dlbricks_core.workflows.advice import Wanted
+from dlbricks_core.workflows.advice import Wanted, order_by
 from dlbricks_core.workflows.advise import advise
 from dlbricks_core.workflows.places import places
 from dlbricks_core.workflows.requirements import Requirement
@@ -40,6 +40,12 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
     "lists probes). May be given more than once.",
 )
 @click.option(
+    "--by",
+    metavar="QUANTITY",
+    help="What the first has least of: latency, price, or what has a probe, such as peak-memory "
+    "('dlbricks plugins' lists probes).  [default: price with --prices, otherwise latency]",
+)
+@click.option(
     "--on",
     metavar="SYSTEM",
     multiple=True,
@@ -58,7 +64,7 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
     "--prices",
     type=_file,
     metavar="FILE",
-    help="Prices of systems, as TOML: the cheapest is first then, and not the fastest.",
+    help="Prices of systems, as TOML: the cheapest is first then, unless --by says otherwise.",
 )
 @click.option(
     "--accuracies",
@@ -79,6 +85,7 @@ def command(
     models: tuple[str, ...],
     max_latency_ms: float | None,
     required: tuple[str, ...],
+    by: str | None,
     on: tuple[str, ...],
     backends: tuple[str, ...],
     prices: Path | None,
@@ -88,30 +95,32 @@ def command(
     store: str | None,
     **values: Any,
 ) -> int:
-    """Tell which system, and which model, is fastest or cheapest; runs nothing.
+    """Tell which system, and which model, is fastest, cheapest or takes least; runs nothing.
 
     Systems, frameworks and threads are those of the store. A model that was not measured there
-    is predicted. Exit status 3: a model's latency, or what --require asks of it, is not known
-    somewhere; it is named.
+    is predicted. Exit status 3: a model's latency, or what --require and --by ask of it, is not
+    known somewhere; it is named.
     """
     if not models:
         raise click.UsageError("Name at least one MODEL.")
     output = Output(values)
     load = given.load_options_of(values)
+    priced = Prices.read(prices) if prices else None
     wanted = Wanted(
         max_latency_ms=max_latency_ms,
         min_accuracy=min_accuracy,
-        prices=Prices.read(prices) if prices else None,
+        prices=priced,
         accuracies=Accuracies.read(accuracies) if accuracies else None,
         batch=load.batch or 1,
         requirements=[Requirement.read(text) for text in required],
+        by=None if by is None else order_by(by, priced),
     )
     named = PREDICTOR if predictor is None else predictor
     with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
-        where = places(opened, on, backends)
+        where = places(opened, on, backends, wanted.probes)
         loaded = load_models(models, load, progress, given.import_settings_of(values))
-        by = None if named == NO_PREDICTOR else named
-        advice = advise(loaded.models, where, wanted, opened, progress, by)
+        predicting = None if named == NO_PREDICTOR else named
+        advice = advise(loaded.models, where, wanted, opened, progress, predicting)
     advice = replace(advice, unread=loaded.failures)
     print_advice(output.console, advice)
     output.write_json(advice_data(advice))

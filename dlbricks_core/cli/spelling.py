@@ -13,6 +13,7 @@ _SPELLINGS = {
     "dims": "--dim",
     "duration_s": "--duration",
     "granularity": "-G",
+    "latency_bound_ms": "--latency-bound",
     "max_latency_ms": "--max-latency",
     "shapes": "--dim",
     "sweeps": "--sweep",

@@ -148,6 +148,14 @@ def info_command(store: str | None, **values: Any) -> int:
 @_systems_option
 @_backends_option
 @click.option(
+    "--quantity",
+    "quantities",
+    metavar="NAME",
+    multiple=True,
+    help="Only what was measured of this quantity (load-time), with its parts. May be given more "
+    "than once.",
+)
+@click.option(
     "--outdated",
     is_flag=True,
     help="Only versions of a framework that are not the newest on their system.",
@@ -168,6 +176,7 @@ def info_command(store: str | None, **values: Any) -> int:
 def prune_command(
     systems: tuple[str, ...],
     backends: tuple[str, ...],
+    quantities: tuple[str, ...],
     before: datetime | None,
     store: str | None,
     *,
@@ -183,7 +192,7 @@ def prune_command(
     """
     output = Output(values)
     moment = None if before is None else before.astimezone()
-    part = Part(systems, backends, outdated, moment, failures)
+    part = Part(systems, backends, outdated, moment, failures, quantities)
     with ResultStore.open(store, create=False) as opened:
         pruned, freed = prune(opened, part, rehearse=True), None
         print_pruned(output.console, pruned)

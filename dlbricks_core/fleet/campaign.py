@@ -85,13 +85,13 @@ class _Kind:
     """A kind of host.
 
     Attributes:
-        system: System of one host of the kind.
-        hosts: Addresses of all hosts of the kind, including those that left.
-        took_part: Addresses of the hosts that finished a share or cut the suite.
-        cut: Attempt to cut the suite, as a share without bricks.
-        bricks: Bricks to time; ``None`` until the suite is cut.
-        budget_s: Seconds for measuring all bricks, where a precision decides the number of runs.
-        todo: Shares that no host has taken.
+        system: A host of the kind.
+        hosts: Keys of its hosts, those that left included.
+        took_part: Keys of those that finished something.
+        cut: The try to cut the suite, as a share without bricks.
+        bricks: What there is to time; ``None`` until the suite is cut.
+        budget_s: Seconds for all of it, where the precision decides.
+        todo: Shares that nobody does.
         known: Signatures that have a figure.
         measured: Number of networks that were timed.
         seconds: Total seconds of all jobs.
@@ -147,7 +147,7 @@ class Campaign:
     def meet(self, host: Host) -> None:
         """Adds a host to the run. A host of a new kind adds that kind."""
         kind = self._kinds.setdefault(host.kind, _Kind(host.system))
-        kind.hosts.add(host.address)
+        kind.hosts.add(host.key)
 
     def next_for(self, host: Host, prefix: str) -> Order | None:
         """Next order for an idle host; ``None`` if there is none now.
@@ -164,7 +164,7 @@ class Campaign:
         else:
             # A host that failed at a share leaves it to others, if another share is left for it.
             kind.todo.sort(key=lambda each: each.on is not None and each.on.kind == host.kind
-                           and each.on.address == host.address)  # fmt: skip
+                           and each.on.key == host.key)  # fmt: skip
             share = kind.todo.pop(0) if kind.todo else None
         if share is None:
             return None
@@ -197,7 +197,7 @@ class Campaign:
         """Records the result of an order."""
         host, share = self._doing.pop(key)
         kind = self._kinds[host.kind]
-        kind.took_part.add(host.address)
+        kind.took_part.add(host.key)
         kind.seconds += done.seconds
         kind.warnings |= dict.fromkeys(done.warnings)
         if kind.bricks is None:

@@ -115,7 +115,7 @@ class FleetClient:
             self._address,
             [_host(address, told) for address, told in found["hosts"].items()],
             [
-                Gone(address, each["name"], each["reason"])
+                Gone(address, each["name"], each["reason"], each["identity"])
                 for address, each in found["gone"].items()
             ],
             [RunState(**each) for each in found["runs"]],
@@ -163,4 +163,5 @@ def _host(address: str, told: dict[str, Any]) -> Host:
         dict(told.get("backends", {})),
         str(told.get("doing", "")),
         float(told.get("since_s", 0.0)),
+        str(told.get("identity", "")),
     )

@@ -20,8 +20,10 @@ class Host:
         system: The machine.
         version: Version of DLBricks there.
         backends: Version of each backend's framework there, by the backend's name.
-        doing: Present activity in words; empty for an idle host.
-        since_s: Seconds since that activity began.
+        doing: What it does, for people; empty for nothing.
+        since_s: Seconds since it began to do that.
+        identity: What tells it from other hosts, also after it has left and joined again; empty of
+            one that does not tell.
     """
 
     address: str
@@ -31,6 +33,12 @@ class Host:
     backends: Mapping[str, str]
     doing: str = ""
     since_s: float = 0.0
+    identity: str = ""
+
+    @property
+    def key(self) -> str:
+        """What it is known by: its identity, or the address if it tells none."""
+        return self.identity or self.address
 
     @property
     def kind(self) -> str:
@@ -48,12 +56,19 @@ class Gone:
     Attributes:
         address: Address of the worker.
         name: Name of the machine.
-        reason: Why the host left.
+        reason: How it left.
+        identity: As for :class:`Host`.
     """
 
     address: str
     name: str
     reason: str
+    identity: str = ""
+
+    @property
+    def key(self) -> str:
+        """What it was known by, as for :attr:`Host.key`."""
+        return self.identity or self.address
 
 
 @dataclass(frozen=True)
@@ -84,8 +99,8 @@ class Fleet:
 
     Attributes:
         scheduler: Address of the scheduler.
-        hosts: Hosts that are connected.
-        gone: Hosts that have left.
+        hosts: Hosts that are there.
+        gone: Hosts that were there and left, also those that joined again.
         runs: Runs in progress.
     """
 
@@ -93,6 +108,13 @@ class Fleet:
     hosts: Sequence[Host]
     gone: Sequence[Gone] = ()
     runs: Sequence[RunState] = ()
+
+    @property
+    def absent(self) -> list[Gone]:
+        """Hosts that left and are not there again: each once, with how it left last."""
+        there = {host.key for host in self.hosts}
+        last = {each.key: each for each in self.gone}
+        return [each for key, each in last.items() if key not in there]
 
 
 @dataclass(frozen=True)
@@ -163,10 +185,11 @@ class HostResult:
 
     Attributes:
         host: The host.
-        jobs: Number of shares that the host finished.
-        bricks: Number of bricks in these shares.
-        seconds: Seconds of measuring.
-        gone: Why the host left; empty if it is still connected.
+        jobs: Shares that it finished.
+        bricks: Bricks in them.
+        seconds: Seconds that it measured.
+        gone: How it left; empty if it is there.
+        joined: How often it joined.
     """
 
     host: Host
@@ -174,6 +197,7 @@ class HostResult:
     bricks: int
     seconds: float
     gone: str = ""
+    joined: int = 1
 
 
 @dataclass(frozen=True)
@@ -204,13 +228,13 @@ class KindResult:
     """The results of a suite on one kind of host.
 
     Attributes:
-        system: System of one host of the kind.
-        hosts: Number of workers of the kind that took part. A worker that joins again counts
-            again.
-        bricks: Number of bricks of the suite on this kind of host.
-        known: Number of bricks that have a figure.
-        measured: Number of bricks that were timed in this run.
-        seconds: Total seconds of measuring on all hosts of the kind.
+        system: A host of the kind.
+        hosts: Number of hosts of the kind that finished something; one that left and joined again
+            counts once.
+        bricks: Bricks of the suite there.
+        known: Bricks that have a figure.
+        measured: Bricks that were timed in this run.
+        seconds: Seconds of measuring, of all its hosts together.
         warnings: Disturbances of the hosts.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from time import monotonic, sleep
@@ -121,6 +121,7 @@ class _Ledger:
     bricks: int = 0
     seconds: float = 0.0
     gone: str = ""
+    joined: int = 1
 
 
 class _Runner:
@@ -154,6 +155,7 @@ class _Runner:
         self._observer.stage("Waiting for hosts")
         fleet = self._first_hosts()
         while True:
+            self._part(fleet)
             for host in fleet.hosts:
                 self._meet(host)
             self._look_after(fleet)
@@ -173,7 +175,7 @@ class _Runner:
             self._command.scheduler,
             self._campaign.kinds,
             [
-                HostResult(each.host, each.jobs, each.bricks, each.seconds, each.gone)
+                HostResult(each.host, each.jobs, each.bricks, each.seconds, each.gone, each.joined)
                 for each in self._ledgers.values()
             ],
             self._campaign.jobs,
@@ -246,12 +248,22 @@ class _Runner:
         return host.address not in self._unfit
 
     def _meet(self, host: Host) -> None:
-        if host.address not in self._ledgers and self._is_fit(host):
-            self._ledgers[host.address] = _Ledger(host)
-            self._campaign.meet(host)
+        """Takes a host into the run; one that was here before goes on where it left."""
+        if host.address in self._ledgers or not self._is_fit(host):
+            return
+        before = next(
+            (a for a, e in self._ledgers.items() if e.gone and e.host.key == host.key), None
+        )
+        ledger = _Ledger(host)
+        if before is not None:
+            past = self._ledgers.pop(before)
+            ledger = replace(past, host=host, gone="", joined=past.joined + 1)
+            self._observer.note(f"{host} has joined again.")
+        self._ledgers[host.address] = ledger
+        self._campaign.meet(host)
 
-    def _look_after(self, fleet: Fleet) -> None:
-        """Takes work back from hosts that left or hang, and gives up kinds without hosts."""
+    def _part(self, fleet: Fleet) -> None:
+        """Takes work from hosts that left."""
         there = {host.address for host in fleet.hosts}
         gone = {each.address: each.reason for each in fleet.gone}
         for address, ledger in self._ledgers.items():
@@ -261,7 +273,11 @@ class _Runner:
         for key, each in list(self._tries.items()):
             if each.host.address not in there:
                 self._drop(key, each, self._ledgers[each.host.address].gone)
-            elif monotonic() > each.end:
+
+    def _look_after(self, fleet: Fleet) -> None:
+        """Takes work from hosts that are stuck; gives up kinds that nobody is left of."""
+        for key, each in list(self._tries.items()):
+            if monotonic() > each.end:
                 self._drop(key, each, "its host answers, but does not end its job")
         kinds = {host.kind for host in fleet.hosts if host.address in self._ledgers}
         for kind in self._campaign.unfinished:

@@ -27,6 +27,9 @@ LEAST_SILENCE_S = 2 * HEARTBEAT_S
 _LOOK_SHARE = 0.25
 """Time between two searches for silent hosts, as a share of the permitted silence."""
 
+_KEPT = ("name", "identity")
+"""Facts of a host that are told when it is gone."""
+
 _GONE: Mapping[str, str] = {
     "check-worker-ttl": "said nothing for {silence:g} s",
     "handle-worker-cleanup": "its connection ended: the worker or its host died",
@@ -43,8 +46,7 @@ class FleetState(SchedulerPlugin):
     def __init__(self, silence_s: float) -> None:
         self._silence_s = silence_s
         self._scheduler: Scheduler | None = None
-        self._names: dict[str, str] = {}
-        self._closing: set[str] = set()
+        self._known: dict[str, dict[str, str]] = {}
         self._gone: dict[str, dict[str, str]] = {}
         self._runs: dict[str, dict[str, Any]] = {}
 
@@ -54,9 +56,9 @@ class FleetState(SchedulerPlugin):
         scheduler.handlers[STATE] = self.state
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
-        """Notes the name of a host, for use after it has left."""
+        """Keeps what a host is called for the time when it is gone."""
         facts = scheduler.workers[worker].extra.get(FACTS) or {}
-        self._names[worker] = str(facts.get("name", ""))
+        self._known[worker] = {name: str(facts.get(name, "")) for name in _KEPT}
 
     def remove_worker(
         self, scheduler: Scheduler, worker: str, *, stimulus_id: str, **_more: Any
@@ -70,7 +72,8 @@ class FleetState(SchedulerPlugin):
         )
         cause = "worker-close" if closing else cause
         reason = _GONE.get(cause, stimulus_id).format(silence=self._silence_s)
-        self._gone[worker] = {"name": self._names.pop(worker, ""), "reason": reason}
+        known = self._known.pop(worker, dict.fromkeys(_KEPT, ""))
+        self._gone[worker] = {**known, "reason": reason}
         if len(self._gone) > _MOST_GONE:
             del self._gone[next(iter(self._gone))]
 
@@ -89,6 +92,7 @@ class FleetState(SchedulerPlugin):
         if run is not None and client in self._scheduler.clients:
             self._runs[client] = run
         now = time()
+        again = self._joined_again()
         return {
             "hosts": {
                 address: {
@@ -97,9 +101,19 @@ class FleetState(SchedulerPlugin):
                     "seen_s": now - worker.last_seen,
                 }
                 for address, worker in self._scheduler.workers.items()
+                if address not in again
             },
-            "gone": dict(self._gone),
+            "gone": {**self._gone, **again},
             "runs": list(self._runs.values()),
+        }
+
+    def _joined_again(self) -> dict[str, dict[str, str]]:
+        """Workers whose host has joined anew since, before it was known that they are gone."""
+        last = {each["identity"] or address: address for address, each in self._known.items()}
+        return {
+            address: {**each, "reason": "its host joined anew"}
+            for address, each in self._known.items()
+            if last[each["identity"] or address] != address
         }
 
 

@@ -7,7 +7,9 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from time import monotonic, time
 from typing import Any
@@ -19,6 +21,7 @@ from distributed.worker import DEFAULT_METRICS, DEFAULT_STARTUP_INFORMATION
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.fleet.address import check_address
+from dlbricks_core.fleet.identity import identity
 from dlbricks_core.fleet.job import WAITING
 from dlbricks_core.fleet.jobs import run_job
 from dlbricks_core.fleet.records import Done, Order
@@ -92,11 +95,16 @@ class FleetWorker(Worker):
         return self.status == Status.running and task is not None and task.state == "executing"
 
 
-def facts_of_host() -> dict[str, Any]:
-    """Facts about this host that a worker reports when it joins."""
+def facts_of_host(known_as: str) -> dict[str, Any]:
+    """What a worker tells of its host when it joins.
+
+    Args:
+        known_as: Identity of the host.
+    """
     backends = [each for each in plugin_statuses() if each.plugin.kind == "backend"]
     return {
         "name": platform.node(),
+        "identity": known_as,
         "system": current_system().to_dict(),
         "version": __version__,
         "backends": {
@@ -184,22 +192,30 @@ def serve(address: str, spool: Path, patience_s: float, say: Say, host: str | No
         DLBricksError: If the scheduler does not answer in time, or the spool cannot be written.
     """
     check_address(address)
-    try:
-        spool.mkdir(parents=True, exist_ok=True)
-        os.utime(spool)
-    except OSError as error:
-        raise DLBricksError(
-            f"{spool} cannot be written: {error.strerror}",
-            hint=f"Choose another folder with {argument('spool')}.",
-        ) from error
-    return asyncio.run(_serve(address, spool, patience_s, say, host))
+    with ExitStack() as held:
+        try:
+            spool.mkdir(parents=True, exist_ok=True)
+            os.utime(spool)
+            known_as = held.enter_context(identity(spool))
+        except OSError as error:
+            raise DLBricksError(
+                f"{spool} cannot be written: {error.strerror}",
+                hint=f"Choose another folder with {argument('spool')}.",
+            ) from error
+        facts = facts_of_host(known_as)
+        work = partial(_work, address, spool, patience_s, say, host, facts)
+        return asyncio.run(_serve(work, say))
 
 
-async def _serve(address: str, spool: Path, patience_s: float, say: Say, host: str | None) -> int:
-    facts = facts_of_host()
+async def _serve(work: Callable[[], Coroutine[Any, Any, None]], say: Say) -> int:
+    """Works, anew each time that a scheduler was lost, until a signal ends that.
+
+    Returns:
+        Number of the signal.
+    """
     stopped = asked_to_stop()
     while not stopped.done():
-        working = asyncio.create_task(_work(address, spool, patience_s, say, host, facts))
+        working = asyncio.create_task(work())
         either: set[asyncio.Future[Any]] = {working, stopped}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if stopped.done():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from time import perf_counter
@@ -20,16 +20,18 @@ from dlbricks_core.store import ResultStore
 class ProbingSession:
     """Observes jobs in rounds, each network once a round until it has enough observations.
 
-    Every other round runs in reverse order. Where bricks share a process, whole models come last.
-    Each round also observes networks with almost no work, whose common value is the overhead of the
-    round's observations.
+    Every other round runs backwards; where bricks share a process, whole models come last. Each
+    round also observes networks of next to no work: what
+    they have in common is the overhead of the round's observations. Where jobs are for several
+    backends, each has its turn in every round, so that drift of the machine meets all alike.
 
     Args:
-        worker: The worker to observe in.
-        store: Store of the observations, which are committed one by one.
-        probe: The probe of the jobs' quantity.
-        advance: Function that is called after every observation.
-        anew: Questions whose stored observations the first new one replaces.
+        worker: The worker to observe in. Where jobs are for several backends, a worker for each, by
+            the backend's name.
+        store: Where observations go, committed one by one.
+        probe: The probe of the quantity that the jobs' questions ask for.
+        advance: Told of every observation.
+        anew: Questions whose first new observation replaces all that the store holds of them.
 
     Attributes:
         effort: Effort so far.
@@ -40,7 +42,7 @@ class ProbingSession:
 
     def __init__(
         self,
-        worker: BackendWorker,
+        worker: BackendWorker | Mapping[str, BackendWorker],
         store: ResultStore,
         probe: Probe,
         advance: Advance = lambda done: None,
@@ -48,7 +50,7 @@ class ProbingSession:
     ) -> None:
         self.identifier = uuid.uuid4().hex
         self.effort = Effort()
-        self._worker = worker
+        self._workers = worker
         self._store = store
         self._probe = probe
         self._advance = advance
@@ -72,28 +74,47 @@ class ProbingSession:
             self.effort.networks[job.key.subject.kind] += 1
         for number in range(max((job.missing for job in jobs), default=0)):
             due = [job for job in jobs if job.missing > number and job.key not in failures]
-            if self._probe.in_sequence:
-                self._worker.restart()
-            overheads = self._overheads()
-            for job in self._in_order(due[::-1] if number % 2 else due):
-                try:
-                    self._observe(job, number, overheads)
-                except StoreError:  # the network is not to blame
-                    raise
-                except DLBricksError as error:
-                    failures[job.key] = reason = reason_of(error)
-                    self._store.record_failure(job.key, reason, job.operators)
-                self._advance(job.key.subject.kind)
+            for turn in self._turns(due[::-1] if number % 2 else due):
+                self._observe_turn(turn, number, failures)
         return failures
+
+    def _turns(self, jobs: Sequence[Job]) -> list[list[Job]]:
+        """The jobs of each backend, in the order in which backends occur first."""
+        found: dict[str, list[Job]] = {}
+        for job in jobs:
+            found.setdefault(job.key.setup.backend, []).append(job)
+        return list(found.values())
+
+    def _observe_turn(
+        self, jobs: Sequence[Job], number: int, failures: dict[Question, str]
+    ) -> None:
+        """Observes jobs of one backend in a round; those that fail are noted."""
+        worker = self._worker(jobs[0])
+        if self._probe.in_sequence:
+            worker.restart()
+        overheads = self._overheads(worker)
+        for job in self._in_order(jobs):
+            try:
+                self._observe(job, number, overheads)
+            except StoreError:  # no fault of the network
+                raise
+            except DLBricksError as error:
+                failures[job.key] = reason = reason_of(error)
+                self._store.record_failure(job.key, reason, job.operators)
+            self._advance(job.key.subject.kind)
+
+    def _worker(self, job: Job) -> BackendWorker:
+        workers = self._workers
+        return workers if isinstance(workers, BackendWorker) else workers[job.key.setup.backend]
 
     def _in_order(self, jobs: Sequence[Job]) -> Sequence[Job]:
         """The jobs in order; those in a process of their own come last if others share one."""
         return sorted(jobs, key=_is_whole) if self._probe.in_sequence else jobs
 
-    def _overheads(self) -> list[float]:
-        """Overhead that observations of all networks share, for the quantity and each part."""
+    def _overheads(self, worker: BackendWorker) -> list[float]:
+        """What observations of any network have in common, for the quantity and each part."""
         taken = [
-            self._worker_for_one("brick").observe(
+            self._as_needed(worker, "brick").observe(
                 self._probe.target, next_to_nothing(layers), whole=False
             )
             for layers in CALLS.values()
@@ -104,7 +125,7 @@ class ProbingSession:
         begin = perf_counter()
         kind = job.key.subject.kind
         try:
-            values = self._worker_for_one(kind).observe(
+            values = self._as_needed(self._worker(job), kind).observe(
                 self._probe.target, job.model, whole=kind != "brick"
             )
         finally:
@@ -125,15 +146,16 @@ class ProbingSession:
         self._anew.discard(job.key)
         self.effort.runs[kind] += 1
 
-    def _worker_for_one(self, kind: str) -> BackendWorker:
-        """The worker, restarted where an observation needs a process of its own.
+    def _as_needed(self, worker: BackendWorker, kind: str) -> BackendWorker:
+        """A worker, as a process of its own where an observation needs one.
 
         Args:
-            kind: Kind of the observed network.
+            worker: The worker.
+            kind: Kind of the network that is observed.
         """
         if self._probe.isolated or (self._probe.in_sequence and kind != "brick"):
-            self._worker.restart()
-        return self._worker
+            worker.restart()
+        return worker
 
 
 def _is_whole(job: Job) -> bool:

@@ -46,7 +46,7 @@ def print_fleet(console: Console, fleet: Fleet) -> None:
         console.print(_progress(run))
     if not fleet.runs:
         console.print("No run is in progress.")
-    for gone in fleet.gone[-_GONE_SHOWN:]:
+    for gone in fleet.absent[-_GONE_SHOWN:]:
         console.print(styled(("Gone:", "yellow"), f" {gone.name} ({gone.address}): {gone.reason}"))
 
 
@@ -81,7 +81,8 @@ def print_fleet_run(console: Console, result: FleetResult) -> None:
     console.print(kinds)
     hosts = table("Host", "Shares", "Bricks", "Measuring")
     for each in result.hosts:
-        name = lines(each.host.name, each.host.address)
+        again = [f"joined {each.joined} times"] if each.joined > 1 else []
+        name = lines(each.host.name, each.host.address, *again)
         hosts.add_row(name, str(each.jobs), str(each.bricks), duration(each.seconds))
     console.print(hosts)
     for each in result.hosts:
@@ -120,6 +121,7 @@ def run_data(result: FleetResult) -> dict[str, Any]:
                 "bricks": each.bricks,
                 "seconds": each.seconds,
                 "gone": each.gone or None,
+                "joined": each.joined,
             }
             for each in result.hosts
         ],
@@ -131,6 +133,7 @@ def run_data(result: FleetResult) -> dict[str, Any]:
 def _host_data(host: Host) -> dict[str, Any]:
     return {
         "address": host.address,
+        "identity": host.identity or None,
         "name": host.name,
         "system": host.kind,
         "processor": host.system.cpu,
@@ -152,7 +155,7 @@ def fleet_data(fleet: Fleet) -> dict[str, Any]:
             }
             for each in fleet.hosts
         ],
-        "gone": [asdict(each) for each in fleet.gone],
+        "gone": [{**asdict(each), "identity": each.identity or None} for each in fleet.absent],
         "runs": [asdict(each) for each in fleet.runs],
         **failures_data([]),
     }

@@ -23,7 +23,7 @@ def selected(connection: Connection, place: object, selection: Selection) -> Ite
         selection: Machines and backends whose records are asked for. What belongs to a whole
             system, such as calibrations, is left out where only one of its machines is named.
     """
-    chosen = selection.setups(connection, measurements)
+    chosen = selection.measured(connection)
     with Reader(connection, place, selection.taken()) as reader:
         fingerprints = set(connection.scalars(select(measurements.c.system).where(chosen)))
         whole = selection == EVERYTHING
@@ -46,10 +46,14 @@ def selected(connection: Connection, place: object, selection: Selection) -> Ite
 
 
 def fits(calibration: Calibration, selection: Selection) -> bool:
-    """Whether a calibration is one of the machines and backends of a selection."""
-    systems = {each.system for each in selection.machines} or {calibration.key.system}
-    backends = selection.backends or (calibration.key.setup.backend,)
-    return calibration.key.system in systems and calibration.key.setup.backend in backends
+    """Whether a calibration is one of the machines, backends and quantities of a selection."""
+    key = calibration.key
+    systems = {each.system for each in selection.machines} or {key.system}
+    backends = selection.backends or (key.setup.backend,)
+    quantities = selection.quantities or (key.quantity.name,)
+    return (
+        key.system in systems and key.setup.backend in backends and key.quantity.name in quantities
+    )
 
 
 def _is_on(name: MachineName, hosts: dict[str, frozenset[str]]) -> bool:

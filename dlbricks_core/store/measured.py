@@ -14,6 +14,7 @@ from dlbricks_core.store.merging import Merger, storable, unknown_quantities
 from dlbricks_core.store.opened import OpenStore, again_when_lost
 from dlbricks_core.store.rows import Reader
 from dlbricks_core.store.schema import measurements, observations
+from dlbricks_core.store.selection import owners
 
 
 class Measured(OpenStore):
@@ -118,6 +119,12 @@ class Measured(OpenStore):
         query = select(measurements.c.backend).distinct().order_by(measurements.c.backend)
         with self._reading() as connection:
             return list(connection.scalars(query))
+
+    @again_when_lost
+    def quantities(self) -> list[str]:
+        """Names of the quantities that were measured; parts of others are not among them."""
+        with self._reading() as connection:
+            return sorted(set(owners(connection).values()))
 
     @again_when_lost
     def setups(self, backend: str) -> list[tuple[Setup, str]]:

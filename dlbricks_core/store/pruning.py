@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +77,7 @@ def prune(connection: Connection, place: object, selection: Selection) -> Pruned
         place: Where the store is kept, for warnings.
         selection: What is deleted.
     """
-    chosen = selection.setups(connection, measurements)
+    chosen = selection.measured(connection)
     outdated = selection.setups(connection, rewrites)
     failed = chosen & measurements.c.failure.is_not(None)
     if selection.failures:
@@ -86,7 +86,7 @@ def prune(connection: Connection, place: object, selection: Selection) -> Pruned
     taken = select(observations.c.id, observations.c.measurement_id, observations.c.session)
     doomed = connection.execute(taken.join(measurements).where(chosen, selection.taken())).all()
     touched = {row.measurement_id for row in doomed}
-    if selection.whole_setups:
+    if selection.whole_measurements:
         touched |= set(_ids(connection, measurements.c.id, chosen))
     failures = touched & set(_ids(connection, measurements.c.id, failed))
     _delete(connection, observations.c.id, [row.id for row in doomed])
@@ -115,6 +115,8 @@ def _forget_failures(connection: Connection, failed: ColumnElement[bool]) -> Pru
 
 
 _SETUP = ("system", "backend", "version")
+
+_FITTED = (*_SETUP, "quantity")
 
 _MEASURED, _OBSERVED = measurements.c.signature, observations.c.session
 
@@ -154,9 +156,17 @@ def _delete_unused(
     return _delete(connection, column, unused)
 
 
-def _setups(connection: Connection, condition: ColumnElement[bool]) -> set[tuple[str, ...]]:
-    """System, backend and version of the measurements for which a condition holds."""
-    query = select(*(measurements.c[name] for name in _SETUP)).where(condition)
+def _setups(
+    connection: Connection, condition: ColumnElement[bool], names: Sequence[str] = _SETUP
+) -> set[tuple[str, ...]]:
+    """System, backend and version of the measurements for which a condition holds.
+
+    Args:
+        connection: To the database.
+        condition: Condition.
+        names: Columns, if others are asked for.
+    """
+    query = select(*(measurements.c[name] for name in names)).where(condition)
     return {tuple(row) for row in connection.execute(query.distinct())}
 
 
@@ -179,12 +189,13 @@ def _delete_setups(
     whole = chosen if selection.whole_setups else false()
     same = tuple_(*(rewrites.c[name] for name in _SETUP)).in_(list(gone))
     rewritten = connection.execute(delete(rewrites).where(whole | same)).rowcount
-    left = _setups(connection, true())
+    left = _setups(connection, true(), _FITTED)
     keys = []
     with Reader(connection, place) as reader:
         for each in reader.calibrations():
             setup = (each.key.system, each.key.setup.backend, each.key.setup.version)
-            named = selection.whole_setups and fits(each, selection) and setup not in left
+            is_left = (*setup, each.key.quantity.name) in left
+            named = selection.whole_measurements and fits(each, selection) and not is_left
             if named or setup in gone:
                 keys.append(each.key.text)
     return {

@@ -17,6 +17,7 @@ from sqlalchemy import (
     or_,
     select,
     true,
+    tuple_,
 )
 
 from dlbricks_core.facts import Machine
@@ -34,6 +35,7 @@ class Selection:
             on their system.
         before: Time before which a session began, with time zone.
         failures: Whether only failures count.
+        quantities: Names of quantities. What a probe observes besides its quantity belongs to it.
     """
 
     machines: tuple[Machine, ...] = ()
@@ -41,6 +43,7 @@ class Selection:
     outdated: bool = False
     before: datetime | None = None
     failures: bool = False
+    quantities: tuple[str, ...] = ()
 
     @property
     def whole_machines(self) -> bool:
@@ -48,13 +51,26 @@ class Selection:
         return bool(self.machines) and self == Selection(self.machines)
 
     @property
-    def whole_setups(self) -> bool:
-        """Whether all that was measured under some setups is selected."""
+    def whole_measurements(self) -> bool:
+        """Whether all observations of the selected measurements are selected."""
         return (
             self.before is None
             and not self.failures
             and all(machine.alone for machine in self.machines)
         )
+
+    @property
+    def whole_setups(self) -> bool:
+        """Whether all that was measured under some setups is selected."""
+        return self.whole_measurements and not self.quantities
+
+    def measured(self, connection: Connection) -> ColumnElement[bool]:
+        """Condition for measurements."""
+        setups = self.setups(connection, measurements)
+        if not self.quantities:
+            return setups
+        pairs = [pair for pair, owner in owners(connection).items() if owner in self.quantities]
+        return setups & tuple_(*_OBSERVED).in_(pairs)
 
     def setups(self, connection: Connection, table: Table) -> ColumnElement[bool]:
         """Condition for rows of a table that has columns for backend, version and system."""
@@ -102,6 +118,24 @@ def _on_hosts(hosts: frozenset[str]) -> ColumnElement[bool]:
     recorded = select(sessions.c.id)
     there = observations.c.session.in_(recorded.where(sessions.c.host.in_(hosts)))
     return or_(there, observations.c.session.not_in(recorded)) if "" in hosts else there
+
+
+_OBSERVED = measurements.c.quantity, measurements.c.protocol
+
+
+def owners(connection: Connection) -> dict[tuple[str, str], str]:
+    """Name of the quantity that was asked for, by what was observed and the protocol.
+
+    A probe's protocol has the name of its quantity. What the probe observes besides, under the same
+    protocol, are parts of that.
+    """
+    found = connection.execute(select(*_OBSERVED).distinct()).all()
+    names = {quantity for quantity, _ in found}
+    askers = {protocol: protocol.partition("/")[0] for _, protocol in found}
+    return {
+        (quantity, protocol): askers[protocol] if askers[protocol] in names else quantity
+        for quantity, protocol in found
+    }
 
 
 def _outdated(connection: Connection, table: Table) -> ColumnElement[bool]:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import Failure
+from dlbricks_core.facts import LATENCY, Composition, Failure, Quantity
 from dlbricks_core.figures.figure import Origin, interval
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.wording import argument
+from dlbricks_core.measure.probe import Probe
+from dlbricks_core.wording import argument, settings
 from dlbricks_core.workflows.places import Place
 from dlbricks_core.workflows.requirements import Basis, Known, Requirement
 from dlbricks_core.workflows.tariff import Accuracies, Prices
@@ -19,7 +20,37 @@ from dlbricks_core.workflows.tariff import Accuracies, Prices
 MILLION = 1_000_000
 """Number of inferences that a price refers to."""
 
+PRICE = "price"
+"""Name of what alternatives may be ordered by beside quantities that are measured."""
+
 _MS_PER_HOUR = 3_600_000.0
+
+
+def price_in(currency: str) -> Quantity:
+    """The price as a quantity, in a currency."""
+    unit = f"{currency} for a million inferences"
+    return Quantity(PRICE, unit, Composition.SUM, "price of inferences")
+
+
+def order_by(name: str, prices: Prices | None) -> Requirement:
+    """What alternatives are ordered by, as users name it.
+
+    Args:
+        name: ``latency``, ``price``, or the name of a quantity that has a probe.
+        prices: Prices of systems, if they are known.
+
+    Raises:
+        DLBricksError: If it is the price, and prices are not known.
+        PluginError: If there is no such quantity, or its probe is broken.
+    """
+    if name != PRICE:
+        return Requirement.of(name)
+    if prices is None:
+        raise DLBricksError(
+            f"{settings(by=PRICE)} needs prices of the systems",
+            hint=f"Name a file with them: {argument('prices')}.",
+        )
+    return Requirement(price_in(prices.currency))
 
 
 @dataclass(frozen=True)
@@ -27,13 +58,14 @@ class Wanted:
     """The user's requirements and data for advice.
 
     Attributes:
-        max_latency_ms: Maximum permitted latency in milliseconds; ``None`` for no limit.
-        min_accuracy: Minimum permitted accuracy; ``None`` for no limit.
-        prices: Prices of systems. With prices the cheapest alternative is first, without them the
-            fastest.
-        accuracies: Accuracies of models. With accuracies the models are alternatives for one task.
-        batch: Number of inferences in one run of a model.
-        requirements: Bounds on quantities, which may include latency.
+        max_latency_ms: Longest latency that is allowed, in milliseconds; ``None`` for any.
+        min_accuracy: Least accuracy that is allowed; ``None`` for any.
+        prices: Prices of systems.
+        accuracies: Accuracies of models; with them the models are alternatives for one task.
+        batch: Inferences that one run of a model makes.
+        requirements: Bounds of quantities, latency among them if one is of it.
+        by: Whose least value is first; ``None`` for the price where it is known, and otherwise the
+            latency.
     """
 
     max_latency_ms: float | None = None
@@ -42,24 +74,45 @@ class Wanted:
     accuracies: Accuracies | None = None
     batch: int = 1
     requirements: Sequence[Requirement] = ()
+    by: Requirement | None = None
+
+    @property
+    def order(self) -> Requirement:
+        """The quantity whose least value is first."""
+        if self.by is not None:
+            return self.by
+        return Requirement(price_in(self.prices.currency) if self.prices else LATENCY)
 
     @property
     def longest_ms(self) -> float | None:
-        """Maximum latency in milliseconds that all bounds permit; ``None`` for no limit."""
-        own = [each.most for each in self.requirements if each.probe is None]
+        """Longest latency that is allowed by all that bounds it; ``None`` for any."""
+        own = [each.most for each in self.requirements if each.quantity == LATENCY]
         return min(
             [*own, *([] if self.max_latency_ms is None else [self.max_latency_ms])], default=None
         )
 
     @property
     def others(self) -> list[Requirement]:
-        """Requirements on quantities other than latency."""
-        return [each for each in self.requirements if each.probe is not None]
+        """Quantities with a probe that are bounded, or that alternatives are ordered by."""
+        bounded = [each for each in self.requirements if each.probe is not None]
+        by = self.order
+        is_told = by.probe is None or by.quantity in [each.quantity for each in bounded]
+        return bounded if is_told else [by, *bounded]
+
+    @property
+    def probes(self) -> list[Probe]:
+        """Probes of these."""
+        return [each.probe for each in self.others if each.probe is not None]
+
+    @property
+    def bounds(self) -> list[Requirement]:
+        """Those of them that are bounded."""
+        return [each for each in self.others if each.is_bound]
 
     @property
     def is_bounded(self) -> bool:
-        """Whether there is a bound that an alternative may exceed."""
-        return self.longest_ms is not None or bool(self.others)
+        """Whether anything is bounded that an alternative may keep or not."""
+        return self.longest_ms is not None or bool(self.bounds)
 
     def __post_init__(self) -> None:
         if self.max_latency_ms is not None and not self.max_latency_ms > 0:
@@ -82,15 +135,15 @@ class Alternative:
         model: The model.
         place: System and setup.
         ms: Latency of one run, in milliseconds.
-        draws: Equally likely latencies in milliseconds: shape (RESAMPLES,). The i-th draws of all
-            alternatives are joint.
-        basis: Basis of the latency: measured, composed or predicted.
-        origin: Shares of the sum over the bricks by the origin of their figures; entirely stored if
-            the whole model was measured.
-        batch: Number of inferences in one run.
-        per_hour: Price of the system per hour; ``None`` if unknown.
-        accuracy: Accuracy of the model; ``None`` if unknown.
-        required: Figures of the required quantities, one for each.
+        draws: Latencies that are equally likely to be right: shape (RESAMPLES,). The i-th draws of
+            all alternatives belong together.
+        basis: What the latency rests on.
+        origin: Shares of the sum over the bricks by where their figures come from; all of it
+            stored if the whole model was measured.
+        batch: Inferences of one run.
+        per_hour: Price of an hour of the system; ``None`` if it is not known.
+        accuracy: Accuracy of the model; ``None`` if it is not known.
+        required: What is known of :attr:`Wanted.others`, one for each.
     """
 
     model: CanonicalModel
@@ -129,19 +182,17 @@ class Alternative:
         """90% interval of the price."""
         return None if self.per_hour is None else interval(self.draws * self._per_ms(self.per_hour))
 
-    @property
-    def cost(self) -> float:
-        """Quantity to minimize: the price if it is known, otherwise the latency of an inference."""
-        return self.ms * self._weight
-
-    @property
-    def cost_draws(self) -> FloatArray:
-        """Draws of the cost."""
-        return self.draws * self._weight
-
-    @property
-    def _weight(self) -> float:
-        return 1.0 if self.per_hour is None else self._per_ms(self.per_hour)
+    def known(self, asked: Requirement) -> Known:
+        """What is known of a quantity that alternatives are ordered by."""
+        for each in self.required:
+            if each.requirement.quantity == asked.quantity:
+                return each
+        if asked.quantity == LATENCY:
+            return Known(asked, self.ms, self.draws, self.basis)
+        if self.per_hour is None:
+            raise ValueError(f"nothing is known of {asked.quantity.name}")
+        per_ms = self._per_ms(self.per_hour)
+        return Known(asked, self.ms * per_ms, self.draws * per_ms, self.basis)
 
     def _per_ms(self, per_hour: float) -> float:
         return per_hour / _MS_PER_HOUR * MILLION / self.batch
@@ -153,14 +204,17 @@ class Ranked:
 
     Attributes:
         alternative: The alternative.
-        first: Probability of the least cost among the alternatives that keep all bounds.
-        keeps: Probability of keeping all bounds; 1 if there is none.
-        is_allowed: Whether the alternative is expected to keep all bounds.
-        front: Probability of lying on the Pareto front; ``None`` without accuracies.
-        is_on_front: Whether the alternative is expected to lie on the front.
+        by: What is known of the quantity that they are ordered by.
+        first: Probability that it is the first: that it has the least of that quantity of all that
+            keep the bounds.
+        keeps: Probability that it keeps all bounds; 1 if there is none.
+        is_allowed: Whether it is expected to keep them.
+        front: Probability that it is on the Pareto front; ``None`` without accuracies.
+        is_on_front: Whether it is expected to be.
     """
 
     alternative: Alternative
+    by: Known
     first: float
     keeps: float
     is_allowed: bool

@@ -34,7 +34,8 @@ _OF_SYSTEM = 0.2
 total on one system (benchmarks/systems/in_common.py). Errors of two backends were uncorrelated.
 """
 
-_LEAST_MS = 1e-9
+_LEAST = 1e-9
+"""Least value of a draw, in the unit of its quantity: nothing takes nothing."""
 
 
 def advise(
@@ -87,15 +88,16 @@ def advise(
 
 
 def rank(name: str, alternatives: Sequence[Alternative], wanted: Wanted) -> Ranking:
-    """Ranks alternatives by cost, with the probability that each is the best.
+    """Ranks alternatives, and tells how probable it is that each is the first.
 
     Args:
-        name: Name of the ranking.
-        alternatives: At least one. Either all of them have a price or none has.
-        wanted: The bounds.
+        name: Name of what they are alternatives for.
+        alternatives: At least one; of all of them is known what they are ordered by.
+        wanted: What they are ordered by, and which bounds they are to keep.
     """
     limit = np.inf if wanted.longest_ms is None else wanted.longest_ms
-    costs = np.array([each.cost_draws for each in alternatives])
+    by = [each.known(wanted.order) for each in alternatives]
+    costs = np.array([each.draws for each in by])
     keeps = np.array([each.draws for each in alternatives]) <= limit
     for row, each in zip(keeps, alternatives, strict=True):
         for known in each.required:
@@ -108,14 +110,14 @@ def rank(name: str, alternatives: Sequence[Alternative], wanted: Wanted) -> Rank
         ]
     )
     ranked = [
-        Ranked(each, float(first), float(kept.mean()), bool(is_allowed))
-        for each, first, kept, (is_allowed,) in zip(
-            alternatives, firsts, keeps, allowed, strict=True
+        Ranked(each, known, float(first), float(kept.mean()), bool(is_allowed))
+        for each, known, first, kept, (is_allowed,) in zip(
+            alternatives, by, firsts, keeps, allowed, strict=True
         )
     ]
     if wanted.accuracies is not None:
         ranked = _with_fronts(ranked, costs, keeps, allowed)
-    return Ranking(name, sorted(ranked, key=lambda e: (not e.is_allowed, e.alternative.cost)))
+    return Ranking(name, sorted(ranked, key=lambda e: (not e.is_allowed, e.by.value)))
 
 
 def _with_fronts(
@@ -123,7 +125,7 @@ def _with_fronts(
 ) -> list[Ranked]:
     merits = np.array([each.alternative.accuracy for each in ranked], dtype=np.float64)
     probable = on_front(costs, merits, keeps).mean(axis=1)
-    values = np.array([[each.alternative.cost] for each in ranked])
+    values = np.array([[each.by.value] for each in ranked])
     expected = on_front(values, merits, allowed)[:, 0]
     return [
         replace(each, front=float(share), is_on_front=bool(is_on))
@@ -139,9 +141,10 @@ def _with_required(
     collected: _Collected,
     predicts: bool,
 ) -> list[Alternative]:
-    """Alternatives with figures of the required quantities.
+    """Alternatives with what is known of the other quantities that are asked for.
 
-    An alternative without a figure is reported and left out, because it may exceed the bound.
+    One of which too little is known is left out by name: nobody can tell whether it keeps the
+    bound, or where in the order it belongs.
     """
     positions = {id(model): position for position, model in enumerate(models)}
     answers: dict[tuple[Place, int], Answers] = {}
@@ -163,7 +166,36 @@ def _with_required(
             known.append(told)
         else:
             found.append(replace(each, required=known))
+    for number, _ in enumerate(wanted.others):
+        found = _required_in_common(found, number)
     return found
+
+
+def _required_in_common(alternatives: Sequence[Alternative], number: int) -> list[Alternative]:
+    """Alternatives whose predictions of one of the other quantities err together.
+
+    A predictor's errors are taken to be as alike as those of latencies.
+
+    Args:
+        alternatives: All alternatives.
+        number: Place of the quantity among those that are asked for.
+    """
+    told = [each.required[number] for each in alternatives]
+    inferred: dict[Place, list[int]] = {}
+    for i, each in enumerate(told):
+        if each.basis == "predicted":
+            inferred.setdefault(alternatives[i].place, []).append(i)
+    drawn = _in_common([each.draws for each in told], inferred)
+    return [
+        replace(
+            each,
+            required=[
+                replace(known, draws=draws) if place == number else known
+                for place, known in enumerate(each.required)
+            ],
+        )
+        for each, draws in zip(alternatives, drawn, strict=True)
+    ]
 
 
 @dataclass
@@ -242,7 +274,8 @@ def _alternatives(
     for i, (place, model) in enumerate(known):
         if _is_inferred(model):
             inferred.setdefault(place, []).append(i)
-    return _with_common_errors(found, inferred)
+    drawn = _in_common([each.draws for each in found], inferred)
+    return [replace(each, draws=draws) for each, draws in zip(found, drawn, strict=True)]
 
 
 def _is_inferred(model: ModelResult) -> bool:
@@ -292,7 +325,7 @@ def _alternative(place: Place, result: ModelResult, wanted: Wanted) -> Alternati
         model=model,
         place=place,
         ms=ms,
-        draws=np.maximum(draws, _LEAST_MS),
+        draws=np.maximum(draws, _LEAST),
         basis=basis,
         origin=origin,
         batch=wanted.batch,
@@ -309,24 +342,24 @@ def _composing_errors(result: ModelResult, place: Place) -> FloatArray:
     return np.asarray(1 + result.estimate.composing_error * drawn)
 
 
-def _with_common_errors(
-    alternatives: Sequence[Alternative], inferred: Mapping[Place, Sequence[int]]
-) -> list[Alternative]:
-    """Alternatives whose prediction errors are correlated across places.
+def _in_common(
+    draws: Sequence[FloatArray], inferred: Mapping[Place, Sequence[int]]
+) -> list[FloatArray]:
+    """Draws of all alternatives, of which predictions err together as far as that is known.
 
     Predictions for several models in one place are joint already. Samples of two systems are
     independent, and samples of the same rounds vary together: both remain unchanged.
 
     Args:
-        alternatives: All alternatives.
-        inferred: Predicted alternatives of each place.
+        draws: For each alternative, values that are equally likely to be right.
+        inferred: For each place, those that a predictor tells of.
     """
-    drawn = [np.array([alternatives[i].draws for i in rows]) for rows in inferred.values()]
-    found = list(alternatives)
+    drawn = [np.maximum(np.array([draws[i] for i in rows]), _LEAST) for rows in inferred.values()]
+    found = list(draws)
     ordered = coupled(drawn, _correlation(list(inferred)))
-    for rows, draws in zip(inferred.values(), ordered, strict=True):
-        for i, row in zip(rows, draws, strict=True):
-            found[i] = replace(found[i], draws=row)
+    for rows, each in zip(inferred.values(), ordered, strict=True):
+        for i, row in zip(rows, each, strict=True):
+            found[i] = row
     return found
 
 

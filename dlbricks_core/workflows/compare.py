@@ -311,11 +311,6 @@ class _Comparing:
         """A note if backends were not timed side by side."""
         if not self._quantity.is_time:
             return ()
-        if self._any_run.request.probe is not None:
-            return (
-                "each backend is observed in a session of its own: drift of the machine is part "
-                "of their ratios",
-            )
         apart = 0
         for position in range(len(self._any_run.models)):
             sessions = []

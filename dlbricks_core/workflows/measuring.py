@@ -274,61 +274,34 @@ def _measure(
             if plan.lacking:
                 _check(plan, benches[plan.request.backend.name], observer)
         cores = Cores.of(plans[0].request.settings.threads)
-        anew = frozenset(chain.from_iterable(plan.anew for plan in plans))
-        works = _works(plans, benches, store, observer, anew, cores, worker is not None)
+        turns = zip(*([(plan, each) for each in plan.share.sweeps] for plan in plans), strict=True)
+        jobs = [job for turn in turns for plan, targets in turn for job in plan.jobs(targets)]
+        session = _session(plans, jobs, benches, store, observer, cores, worker is not None)
         reused = sum(plan.outcome.reused for plan in plans)
-        number = sum(len(work.jobs) for work in works)
         observer.stage(
-            f"{'Timing' if plans[0].request.probe is None else 'Observing'} {number} networks "
+            f"{'Timing' if plans[0].request.probe is None else 'Observing'} {len(jobs)} networks "
             f"({reused} more are in the store)",
-            sum(work.session.steps(work.jobs) for work in works),
+            session.steps(jobs),
         )
-        for work in works:
-            _run(work, store, cores)
-        return any(work.session.late for work in works)
+        _run(session, jobs, plans, store, cores)
+        return session.late
 
 
-@dataclass(frozen=True)
-class _Work:
-    """The work of one session.
-
-    Attributes:
-        session: The session.
-        jobs: Jobs of the session.
-        plans: Plans that contain the jobs.
-    """
-
-    session: Session | ProbingSession
-    jobs: Sequence[Job]
-    plans: Sequence[_Plan]
-
-
-def _works(
+def _session(
     plans: Sequence[_Plan],
+    jobs: Sequence[Job],
     benches: Mapping[str, BackendWorker],
     store: ResultStore,
     observer: Observer,
-    anew: AbstractSet[Question],
     cores: Cores,
     keeps_workers: bool,
-) -> list[_Work]:
-    """Consecutive sessions: one that times all backends in turn, or a probe's for each backend."""
+) -> Session | ProbingSession:
+    """The session that measures all backends in turn."""
     request = plans[0].request
+    anew = frozenset(chain.from_iterable(plan.anew for plan in plans))
     if request.probe is not None:
-        lacking = [plan for plan in plans if plan.lacking]
-        return [
-            _Work(
-                ProbingSession(
-                    benches[plan.request.backend.name], store, request.probe, observer.advance, anew
-                ),
-                [job for targets in plan.share.sweeps for job in plan.jobs(targets)],
-                [plan],
-            )
-            for plan in lacking
-        ]
-    turns = zip(*([(plan, each) for each in plan.share.sweeps] for plan in plans), strict=True)
-    jobs = [job for turn in turns for plan, targets in turn for job in plan.jobs(targets)]
-    session = Session(
+        return ProbingSession(benches, store, request.probe, observer.advance, anew)
+    return Session(
         benches,
         store,
         request.protocol,
@@ -339,20 +312,25 @@ def _works(
         cores,
         keeps_workers=keeps_workers,
     )
-    return [_Work(session, jobs, plans)]
 
 
-def _run(work: _Work, store: ResultStore, cores: Cores) -> None:
-    """Runs a session, and adds its results to the plans."""
-    session, system = work.session, work.plans[0].request.system.fingerprint
+def _run(
+    session: Session | ProbingSession,
+    jobs: Sequence[Job],
+    plans: Sequence[_Plan],
+    store: ResultStore,
+    cores: Cores,
+) -> None:
+    """Measures, and tells the plans what came of it."""
+    system = plans[0].request.system.fingerprint
     record = SessionRecord(session.identifier, current_host(), system, __version__)
     store.keep_session(record)  # even if the session is interrupted
     sampler = LoadSampler()
-    failures = session.run(work.jobs)
+    failures = session.run(jobs)
     load = sampler.load()
     store.keep_session(replace(record, load=load.share))
     warnings = (*load.warnings, *cores.warnings)
-    for plan in work.plans:
+    for plan in plans:
         outcome = plan.outcome
         outcome.failures |= {k: reason for k, reason in failures.items() if k in plan.wanted}
         outcome.anew = frozenset(plan.lacking)

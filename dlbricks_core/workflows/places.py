@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.measure.probe import Probe
 from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
@@ -40,24 +41,29 @@ class Place:
 
 
 def places(
-    store: ResultStore, on: Sequence[str] = (), backends: Collection[str] = ()
+    store: ResultStore,
+    on: Sequence[str] = (),
+    backends: Collection[str] = (),
+    probes: Iterable[Probe] = (),
 ) -> list[Place]:
-    """Places with latencies in the store, and places of the atlas that the user names.
+    """Places that the store knows, and others that the user asks for by name.
 
     Where a framework was measured with several versions of its plugin, the version with most
     measurements counts.
 
     Args:
         store: Store of the measurements.
-        on: Names of systems, or beginnings of their fingerprints; empty for all systems in the
-            store. Systems that only the atlas knows have to be named.
-        backends: Names of backends; empty for all.
+        on: Names of systems, or beginnings of their fingerprints; none for all of the store.
+            Systems that only the atlas knows have to be named.
+        backends: Names of backends; none for all.
+        probes: Probes of quantities that are asked for besides latency: where the store holds one
+            of these is a place, too.
 
     Raises:
         DLBricksError: If a named system has no measurement with one of the backends, or if there is
             no place.
     """
-    own = _of_store(store)
+    own = _of_store(store, [each.protocol.identity for each in probes])
     held = {place.system.fingerprint for place in own}
     elsewhere = [
         Place(each.system, replace(each.setup, protocol=_PROTOCOL.identity), only_shipped=True)
@@ -83,16 +89,24 @@ def is_called(system: System, name: str) -> bool:
     return begins or name.casefold() == system.cpu.casefold()
 
 
-def _of_store(store: ResultStore) -> list[Place]:
-    """Places with latencies in the store, in a stable order."""
+def _of_store(store: ResultStore, others: Sequence[str]) -> list[Place]:
+    """Places that the store holds latencies of, in a lasting order.
+
+    Args:
+        store: Store of the measurements.
+        others: Protocols of other quantities that make a place, too.
+    """
     facts = store.systems()
     best: dict[tuple[str, str, str, str, int], Place] = {}
-    for setup, fingerprint in _setups(store):
-        if setup.protocol != _PROTOCOL.identity or fingerprint not in facts:
-            continue
-        key = (fingerprint, setup.backend, setup.version, setup.options, setup.threads)
-        if key not in best:  # the setup with most measurements comes first
-            best[key] = Place(System.from_dict(fingerprint, facts[fingerprint]), setup)
+    found = list(_setups(store))
+    for protocol in (_PROTOCOL.identity, *others):
+        for setup, fingerprint in found:
+            if setup.protocol != protocol or fingerprint not in facts:
+                continue
+            key = (fingerprint, setup.backend, setup.version, setup.options, setup.threads)
+            if key not in best:  # those of which the store holds most come first
+                system = System.from_dict(fingerprint, facts[fingerprint])
+                best[key] = Place(system, replace(setup, protocol=_PROTOCOL.identity))
     return [best[key] for key in sorted(best)]
 
 

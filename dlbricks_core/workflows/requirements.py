@@ -1,7 +1,8 @@
-"""Requirements: bounds on quantities for advice."""
+"""Requirements: what is asked of quantities besides latency, such as bounds to keep."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -39,17 +40,35 @@ _UNITS: tuple[Mapping[str, float], ...] = (
 
 @dataclass(frozen=True)
 class Requirement:
-    """Upper bound on a quantity.
+    """What is asked of a quantity.
 
     Attributes:
         quantity: The quantity.
-        most: Maximum permitted value, in the quantity's unit.
-        probe: Probe of the quantity; ``None`` for latency.
+        most: Its largest value that is allowed, in its unit; infinite if the value is only to be
+            told.
+        probe: Probe of the quantity; ``None`` for what needs none, such as latency.
     """
 
     quantity: Quantity
-    most: float
+    most: float = math.inf
     probe: Probe | None = None
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether some values are not allowed."""
+        return self.most < math.inf
+
+    @classmethod
+    def of(cls, name: str) -> Self:
+        """The value of a quantity, whatever it is.
+
+        Raises:
+            PluginError: If there is no such quantity, or its probe is broken.
+        """
+        if name == LATENCY.name:
+            return cls(LATENCY)
+        probe = find_probe(name)
+        return cls(probe.quantity, probe=probe)
 
     @classmethod
     def read(cls, text: str) -> Self:
@@ -70,12 +89,11 @@ class Requirement:
                 f"{text!r:.60} is not a requirement",
                 hint="Write QUANTITY<=VALUE, such as peak-memory<=500MiB.",
             ) from error
-        probe = None if name == LATENCY.name else find_probe(name)
-        quantity = LATENCY if probe is None else probe.quantity
-        most *= _factor(unit or quantity.unit, quantity)
+        asked = cls.of(name)
+        most *= _factor(unit or asked.quantity.unit, asked.quantity)
         if not most > 0:
-            raise DLBricksError(f"{text!r:.60}: no value is that small", hint="Write more than 0.")
-        return cls(quantity, most, probe)
+            raise DLBricksError(f"{text!r:.60}: nothing is that small", hint="Write more than 0.")
+        return replace(asked, most=most)
 
 
 def _factor(unit: str, quantity: Quantity) -> float:
@@ -93,10 +111,10 @@ def _factor(unit: str, quantity: Quantity) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Figure of a required quantity for a model in a place.
+    """What is known of a quantity of a model in a place.
 
     Attributes:
-        requirement: The requirement.
+        requirement: What is asked of it.
         value: Value of the quantity.
         draws: Equally likely values: shape (RESAMPLES,).
         basis: Basis of the value.

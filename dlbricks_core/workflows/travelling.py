@@ -35,7 +35,8 @@ class Part:
         backends: Names of backends.
         outdated: Whether to select only versions of frameworks that are not the newest.
         before: Time before which sessions began, with time zone.
-        failures: Whether to select only failures.
+        failures: Whether only failures are meant.
+        quantities: Names of quantities.
     """
 
     systems: tuple[str, ...] = ()
@@ -43,12 +44,13 @@ class Part:
     outdated: bool = False
     before: datetime | None = None
     failures: bool = False
+    quantities: tuple[str, ...] = ()
 
     def of(self, store: ResultStore) -> Selection:
         """The selection in a store.
 
         Raises:
-            DLBricksError: If the store holds nothing of a system or a backend.
+            DLBricksError: If the store holds nothing of a system, a backend or a quantity.
         """
         machines = tuple(find_machine(store, each) for each in self.systems)
         for backend in self.backends:
@@ -58,7 +60,16 @@ class Part:
                     f"{store.place}: the store holds nothing of the backend {backend!r:.60}",
                     hint=f"Backends with measurements: {', '.join(sorted(known)) or 'none'}.",
                 )
-        return Selection(machines, self.backends, self.outdated, self.before, self.failures)
+        measured = store.quantities() if self.quantities else []
+        for quantity in self.quantities:
+            if quantity not in measured:
+                raise DLBricksError(
+                    f"{store.place}: the store holds nothing of the quantity {quantity!r:.60}",
+                    hint=f"Quantities with measurements: {', '.join(measured) or 'none'}.",
+                )
+        return Selection(
+            machines, self.backends, self.outdated, self.before, self.failures, self.quantities
+        )
 
 
 def export(store: ResultStore, part: Part | None = None) -> Exported:
@@ -107,12 +118,13 @@ def prune(store: ResultStore, part: Part, *, rehearse: bool = False) -> Pruned:
         rehearse: Whether to delete nothing, and only to report what would be deleted.
 
     Raises:
-        DLBricksError: If nothing is named, or the store holds nothing of a system or a backend.
+        DLBricksError: If nothing is named, or the store holds nothing of a system, a backend or a
+            quantity.
     """
     if part == Part():
         raise DLBricksError(
-            "the part to delete is not specified",
-            hint="Name a system, a backend, outdated versions, a date or failures.",
+            "nothing is named that should be deleted",
+            hint="Name a system, a backend, a quantity, outdated versions, a date or failures.",
         )
     return store.prune(part.of(store), rehearse=rehearse)
 

@@ -13,6 +13,7 @@ pytest.importorskip("onnxruntime")
 jsonschema = pytest.importorskip("jsonschema")
 
 import dlbricks_core as api  # noqa: E402
+from dlbricks_core.store import ResultStore  # noqa: E402
 
 SCHEMA = json.loads(
     (Path(__file__).parents[2] / "docs/reference/dlbricks.schema.json").read_text("utf-8")
@@ -112,6 +113,15 @@ def test_backends_are_compared_by_it(written, save):
     )  # fmt: skip
     assert {row["measured"] for row in result.rows()} == {HULL + kib(64, 64, 64)}
     assert {row["unit"] for row in result.rows()} == {"KiB"}
+    with ResultStore.open("results.sqlite", writes=False) as store:
+        sessions = {
+            (found.question.setup.backend, each.session)
+            for found in store.measurements()
+            for each in found.observations
+        }
+    # Both backends took turns in one session.
+    assert len(sessions) == 2
+    assert len({session for _, session in sessions}) == 1
 
 
 def test_a_suite_carries_it_to_another_machine_and_back(written, dlbricks, save):
@@ -192,17 +202,55 @@ def test_advice_keeps_what_is_required_of_it(written, dlbricks, save):
     ]
 
 
+def test_advice_is_ordered_by_it(written, dlbricks, save):
+    models = save("small", "Relu", size=32), save("large", "Relu", size=96)
+    Path("a.toml").write_text("[accuracy]\nsmall = 60\nlarge = 80\n", "utf-8")
+    asked = (*models, "--store", "results.sqlite", "--by", "ballast")
+    assert dlbricks("run", *models, *ONE, *ASKED, "--end-to-end").status == 0
+    # Nobody timed the models: their latencies are predicted, and the place is known nevertheless.
+    found, done = written("advise", *asked, "--accuracies", "a.toml", "--html", "a.html")
+    said = " ".join(done.out.split())
+    assert "2 models: the one with least ballast is small on onnxruntime" in said
+    assert f": {HULL + kib(32):.1f} KiB, " in said
+    assert "probability that it is first: >99%." in said
+    assert "First: probability of being the first by ballast." in said
+    assert found["settings"]["by_quantity"] == {"name": "ballast", "unit": "KiB"}
+    assert found["settings"]["required"] == []
+    (ranking,) = found["rankings"]
+    assert [each["model"] for each in ranking["alternatives"]] == ["small", "large"]
+    for each, size in zip(ranking["alternatives"], (32, 96), strict=True):
+        assert each["by"]["value"] == pytest.approx(HULL + kib(size))
+        assert (each["by"]["basis"], each["basis"]) == ("measured", "predicted")
+        assert each["required"][0]["most"] is None
+        assert each["allowed"]
+        assert each["on_front"]
+    assert [each["first_probability"] for each in ranking["alternatives"]] == [1.0, 0.0]
+    assert "ballast in KiB" in Path("a.html").read_text("utf-8")
+    # A bound of the same quantity is no second column.
+    bounded, _ = written("advise", *asked, "--require", "ballast<=20KiB")
+    assert [len(each["alternatives"][0]["required"]) for each in bounded["rankings"]] == [1, 1]
+    assert [each["alternatives"][0]["allowed"] for each in bounded["rankings"]] == [True, False]
+    told = api.advise(models, by="ballast", accuracies="a.toml", store="results.sqlite")
+    assert [(row["model"], row["ballast"]) for row in told] == [
+        ("small", pytest.approx(HULL + kib(32))), ("large", pytest.approx(HULL + kib(96))),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("option", "text", "told"),
     [
-        ("ballast=5", "Write QUANTITY<=VALUE"),
-        ("ballast<=5s", "Units: B, kB, KiB, MB, MiB, GB, GiB."),
-        ("ballas<=5", "Did you mean ballast?"),
-        ("ballast<=0", "Write more than 0."),
-        ("ballast<=1e", "Write QUANTITY<=VALUE"),
+        ("--require", "ballast=5", "Write QUANTITY<=VALUE"),
+        ("--require", "ballast<=5s", "Units: B, kB, KiB, MB, MiB, GB, GiB."),
+        ("--require", "ballas<=5", "Did you mean ballast?"),
+        ("--require", "ballast<=0", "Write more than 0."),
+        ("--require", "ballast<=1e", "Write QUANTITY<=VALUE"),
+        ("--by", "ballas", "Did you mean ballast?"),
+        ("--by", "price", "--by price needs prices of the systems Hint: Name a file"),
     ],
 )
-def test_a_requirement_that_is_none_is_refused_with_a_hint(dlbricks, save, text, told):
-    done = dlbricks("advise", save("c", "Relu"), "--require", text, "--store", "results.sqlite")
+def test_a_requirement_or_order_that_is_none_is_refused_with_a_hint(
+    dlbricks, save, option, text, told
+):
+    done = dlbricks("advise", save("c", "Relu"), option, text, "--store", "results.sqlite")
     assert done.status == 2
     assert told in " ".join(done.err.split())

@@ -141,6 +141,23 @@ def test_nothing_is_deleted_unless_the_user_agrees(dlbricks, measured, monkeypat
         assert store.info().measurements == 0
 
 
+def test_a_quantity_is_named_and_counted_before_it_is_deleted(
+    dlbricks, measured, read, monkeypatch
+):
+    measured("a.db")
+    prune = ("store", "prune", "--quantity", "latency", "--store", "a.db")
+    answers(monkeypatch, b"")
+    done = dlbricks(*prune)
+    assert (done.status, "Nobody answered" in done.err) == (2, True)
+    assert "To delete: " in done.out
+    shown = dlbricks(*prune, "--yes", "--json", "p.json")
+    assert shown.status == 0, shown.err
+    assert read("p.json")["deleted"]["measurements"] > 0
+    gone = dlbricks(*prune, "--yes")
+    assert gone.status == 2
+    assert "Quantities with measurements: none." in " ".join(gone.err.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -157,6 +174,7 @@ def test_nothing_is_deleted_unless_the_user_agrees(dlbricks, measured, monkeypat
         (("store", "export", "x.zst", "--store", "a.db", "--system", "lab"), "no system 'lab'"),
         (("store", "prune", "--store", "a.db"), "not specified"),
         (("store", "prune", "--store", "a.db", "--before", "May"), "May"),
+        (("store", "prune", "--store", "a.db", "--quantity", "lode"), "of the quantity 'lode'"),
         (("systems", "show", "lab", "--store", "a.db"), "no system 'lab'"),
         (("systems", "name", "71bf", "a b", "--store", "a.db"), "not a valid name for a machine"),
         (("store",), "Missing command"),

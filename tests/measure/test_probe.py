@@ -2,6 +2,7 @@
 
 import itertools
 import os
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -223,16 +224,28 @@ def store(tmp_path):
 
 
 @pytest.fixture
-def worker(faulty, monkeypatch):
+def worker(opened):
     """A worker that can import this file's probes."""
+    return opened()
+
+
+@pytest.fixture
+def other(opened):
+    """A second one."""
+    return opened()
+
+
+@pytest.fixture
+def opened(faulty, monkeypatch):
+    """Opens workers that can import this file's probes."""
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     settings = WorkerSettings(BackendSettings(), timeout_s=10, memory_bytes=2**30)
     backend = faulty.FaultyBackend()
     here = str(Path(__file__).parent)
     own = backend.environment(None)
     backend.environment = lambda _: {**own, "PYTHONPATH": f"{own['PYTHONPATH']}:{here}"}
-    with BackendWorker(faulty.TARGET, backend, settings) as opened:
-        yield opened
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(BackendWorker(faulty.TARGET, backend, settings))
 
 
 @pytest.fixture(autouse=True)
@@ -258,6 +271,30 @@ def test_observations_are_kept_with_what_any_network_costs(worker, store):
     assert len(done) == session.steps(jobs) == 4
     assert session.effort.runs["brick"] == 4
     assert session.effort.seconds["brick"] > 0
+
+
+def test_backends_take_turns_in_every_round_each_in_its_own_process(worker, other, store):
+    def of(operator, backend, missing):
+        each = job(Sums(), operator, missing)
+        setup = replace(each.key.setup, backend=backend)
+        return replace(each, key=replace(each.key, setup=setup))
+
+    jobs = [of("Relu", "one", 3), of("Relu", "two", 2), of("Tanh", "one", 2)]
+    session = ProbingSession({"one": worker, "two": other}, store, Sums())
+    assert session.run(jobs) == {}
+    taken = sorted(
+        (each.taken_at, each.round, found.question.setup.backend)
+        for found in store.measurements()
+        if found.question.quantity == Sums.quantity
+        for each in found.observations
+    )
+    assert [(number, backend) for _, number, backend in taken] == [
+        (0, "one"), (0, "one"), (0, "two"), (1, "one"), (1, "one"), (1, "two"), (2, "one"),
+    ]  # fmt: skip
+    assert {e.session for f in store.measurements() for e in f.observations} == {session.identifier}
+    processes = [set(answers(store, each)[1].values) for each in jobs]
+    assert processes[0] == processes[2]
+    assert processes[0].isdisjoint(processes[1])
 
 
 def test_an_isolated_probe_observes_each_in_a_process_of_its_own(worker, store):

@@ -9,9 +9,11 @@ from dlbricks_core.facts import (
     LATENCY,
     Calibration,
     CalibrationKey,
+    Composition,
     Machine,
     NetworkFeatures,
     Observation,
+    Quantity,
     Question,
     Session,
     Setup,
@@ -116,6 +118,56 @@ def test_one_of_two_equal_machines_is_deleted_alone(store):
     assert (pruned.observations, pruned.sessions, pruned.systems) == (3, 1, 0)
     assert {each for row in store.sessions() for each in [row.host]} == {"h2", ""}
     assert list(store.systems()) == ["here", "there"]
+
+
+PEAK, KEPT, LOADING = (
+    Quantity(name, "MiB", Composition.PEAK, name) for name in ("peak", "kept", "loading")
+)
+
+
+@pytest.fixture
+def observed(store):
+    """A probe's quantity with a part, and another quantity that has the part's name."""
+    probed = replace(SETUP, protocol="peak/1")
+    for quantity, setup in (
+        (PEAK, probed),
+        (KEPT, probed),
+        (KEPT, replace(SETUP, protocol="kept/2")),
+    ):
+        asked = replace(KEY, quantity=quantity, setup=setup)
+        store.add_samples(asked, Observation("new", 0, (3.0,), taken_at=NEW))
+    store.record_failure(replace(BAD, quantity=PEAK, setup=probed), "no memory")
+    return store
+
+
+def test_a_quantity_is_deleted_with_its_parts_and_no_other_one(observed):
+    before = left(observed)
+    assert observed.quantities() == ["kept", "latency", "peak"]
+    selection = Selection(quantities=("peak",))
+    expected = Pruned(measurements=3, observations=2, failures=1)
+    assert observed.prune(selection, rehearse=True) == expected
+    assert observed.quantities() == ["kept", "latency", "peak"]
+    assert observed.prune(selection) == expected
+    assert observed.quantities() == ["kept", "latency"]
+    assert observed.prune(selection) == Pruned()
+    assert observed.prune(Selection(quantities=("kept",))).observations == 1
+    assert left(observed) == {row for row in before if row[5] != "no memory" and row[4] != 1}
+
+
+def test_what_was_fitted_to_a_quantity_goes_with_the_last_of_it(observed):
+    pruned = observed.prune(Selection(quantities=("latency",), outdated=True))
+    assert (pruned.calibrations, pruned.rewrites) == (1, 0)  # one version is left of its setup
+    pruned = observed.prune(Selection(quantities=("latency",)))
+    # On the other systems nothing else was measured.
+    assert (pruned.calibrations, pruned.rewrites) == (2, 2)
+    assert observed.quantities() == ["kept", "peak"]
+    assert observed.prune(Selection(quantities=("latency",))) == Pruned()
+
+
+def test_failures_of_a_quantity_are_forgotten_alone(observed):
+    pruned = observed.prune(Selection(quantities=("peak",), failures=True))
+    assert pruned == Pruned(measurements=1, failures=1)
+    assert {row[5] for row in left(observed)} == {None, "ill", "too slow"}
 
 
 def test_deleting_gives_space_back(place):

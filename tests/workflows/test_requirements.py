@@ -1,14 +1,20 @@
 """Bounds of quantities as users write them, and what advice makes of them."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from dlbricks_core.errors import DLBricksError, UnknownPluginError
 from dlbricks_core.facts import LATENCY
 from dlbricks_core.figures.figure import RESAMPLES
-from dlbricks_core.workflows.advice import Alternative, Wanted
+from dlbricks_core.workflows import advise as advising
+from dlbricks_core.workflows.advice import Alternative, Wanted, order_by
 from dlbricks_core.workflows.advise import rank
+from dlbricks_core.workflows.places import Place
 from dlbricks_core.workflows.requirements import Known, Requirement
+from dlbricks_core.workflows.tariff import Prices
 
 
 @pytest.mark.parametrize(
@@ -77,3 +83,66 @@ def test_the_fastest_that_keeps_every_bound_is_first():
     # Of those that keep the bound in a draw, the fastest is first.
     assert sum(each.first for each in ranking.ranked) == pytest.approx(1.0)
     assert ranking.first.first == pytest.approx(0.5)
+
+
+def known(mib, scatter=0.0, basis="measured"):
+    draws = mib * np.exp(scatter * np.random.default_rng(0).standard_normal(RESAMPLES))
+    return Known(Requirement.of("peak-memory"), mib, draws, basis)
+
+
+def alternative(ms, memory, per_hour=None, place=None):
+    draws = np.full(RESAMPLES, ms)
+    return Alternative(None, place, ms, draws, "measured", {}, per_hour=per_hour, required=[memory])
+
+
+def test_the_order_is_that_of_the_quantity_that_is_named():
+    prices = Prices(Path("p.toml"), "EUR", {})
+    places = [
+        alternative(1.0, known(300.0), per_hour=9.0),
+        alternative(2.0, known(100.0), per_hour=3.0),
+        alternative(9.0, known(200.0), per_hour=0.1),
+    ]
+    firsts = {"latency": [1.0, 2.0, 9.0], "price": [9.0, 2.0, 1.0], "peak-memory": [2.0, 9.0, 1.0]}
+    for name, expected in firsts.items():
+        wanted = Wanted(prices=prices, by=order_by(name, prices))
+        ranking = rank("m", places, wanted)
+        assert [each.alternative.ms for each in ranking.ranked] == expected
+        assert [each.first for each in ranking.ranked] == [1.0, 0.0, 0.0]
+        assert not wanted.is_bounded
+        assert ranking.ranked[0].by.requirement.quantity.name == name
+    assert Wanted(prices=prices).order.quantity.name == "price"
+    assert Wanted().order.quantity == LATENCY
+
+
+def test_what_is_ordered_by_and_bounded_is_asked_for_once():
+    bound = Requirement.read("peak-memory<=2GiB")
+    wanted = Wanted(requirements=[bound], by=order_by("peak-memory", None))
+    assert wanted.others == wanted.bounds == [bound]
+    alone = Wanted(by=order_by("peak-memory", None))
+    assert [each.is_bound for each in alone.others] == [False]
+    assert alone.bounds == []
+    assert [each.quantity.name for each in Wanted(by=order_by("load-time", None),
+            requirements=[bound]).others] == ["load-time", "peak-memory"]  # fmt: skip
+
+
+def test_the_price_is_no_order_without_prices():
+    with pytest.raises(DLBricksError, match="by=price needs prices") as caught:
+        order_by("price", None)
+    assert "prices" in caught.value.hint
+
+
+def test_predictions_of_a_quantity_in_two_places_err_together_but_not_wholly(asked):
+    """Each prediction alone has the same draws: what differs least would always be first."""
+    here, there = (Place(replace(asked.system, cpu=name), asked.setup) for name in ("one", "other"))
+    told = [
+        alternative(1.0, known(100.0, 0.3, "predicted"), place=here),
+        alternative(1.0, known(101.0, 0.3, "predicted"), place=there),
+    ]
+    together = advising._required_in_common(told, 0)
+    for before, after in zip(told, together, strict=True):
+        assert sorted(before.required[0].draws) == pytest.approx(sorted(after.required[0].draws))
+    logs = np.log([each.required[0].draws for each in together])
+    assert np.corrcoef(logs)[0, 1] == pytest.approx(advising.OF_BACKEND, abs=0.1)
+    wanted = Wanted(by=order_by("peak-memory", None))
+    shares = [each.first for each in rank("m", together, wanted).ranked]
+    assert shares == pytest.approx([0.5, 0.5], abs=0.1)

@@ -38,10 +38,11 @@ def _system(place: Place) -> dict[str, Any]:
 
 def _settings(wanted: Wanted) -> dict[str, Any]:
     return {
-        "by": "price" if wanted.prices else "latency",
+        "by": wanted.order.quantity.name,
+        "by_quantity": quantity_data(wanted.order.quantity),
         "max_latency_ms": wanted.longest_ms,
         "required": [
-            {"quantity": quantity_data(each.quantity), "most": each.most} for each in wanted.others
+            {"quantity": quantity_data(each.quantity), "most": each.most} for each in wanted.bounds
         ],
         "min_accuracy": wanted.min_accuracy,
         "currency": wanted.prices.currency if wanted.prices else None,
@@ -56,6 +57,7 @@ def _ranking(ranking: Ranking) -> dict[str, Any]:
 def _ranked(ranked: Ranked) -> dict[str, Any]:
     return {
         **_alternative(ranked.alternative),
+        "by": {"value": ranked.by.value, "interval": ranked.by.interval, "basis": ranked.by.basis},
         "allowed": ranked.is_allowed,
         "keeps_probability": ranked.keeps,
         "first_probability": ranked.first,
@@ -93,7 +95,7 @@ def _required(known: Known) -> dict[str, Any]:
         "quantity": quantity_data(known.requirement.quantity),
         "value": known.value,
         "interval": known.interval,
-        "most": known.requirement.most,
+        "most": known.requirement.most if known.requirement.is_bound else None,
         "allowed": known.is_kept,
         "keeps_probability": float(known.keeps.mean()),
         "basis": known.basis,

@@ -52,31 +52,23 @@ def advice_page(advice: Advice) -> str:
 
 
 def _plot(number: int, ranking: Ranking, wanted: Wanted) -> Markup:
-    name, unit = f"advice{number}", _unit(wanted)
+    quantity = wanted.order.quantity
+    name, unit = f"advice{number}", f"{quantity_name(quantity)} in {quantity.unit}"
     if wanted.accuracies is None:
-        points = [Point(each.alternative.cost, _ends(each)) for each in ranking.ranked]
+        points = [Point(each.by.value, each.by.interval) for each in ranking.ranked]
         rows = [place(each.alternative.place) for each in ranking.ranked]
         return dots(name, rows, {"": points}, unit, f"{unit}, by place")
     first = {id(each) for each in best_of_each(ranking)}
     candidates = [
         Candidate(
             each.alternative.model.name if id(each) in first else "",
-            Point(each.alternative.cost, _ends(each)),
+            Point(each.by.value, each.by.interval),
             each.alternative.accuracy or 0.0,
             each.is_on_front,
         )
         for each in ranking.ranked
     ]
     return pareto(name, candidates, unit, "accuracy", f"Accuracy against {unit}")
-
-
-def _unit(wanted: Wanted) -> str:
-    return f"{currency(wanted)} for a million inferences" if wanted.prices else "latency in ms"
-
-
-def _ends(ranked: Ranked) -> tuple[float, float]:
-    it = ranked.alternative
-    return it.price_interval or it.interval_ms
 
 
 def _table(ranking: Ranking, wanted: Wanted) -> Table:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dlbricks_core.facts import System
+from dlbricks_core.facts import LATENCY, System
 from dlbricks_core.report.heading import count, quantity_name
 from dlbricks_core.report.tables import ms
-from dlbricks_core.workflows.advice import Advice, Alternative, Ranked, Ranking, Wanted
+from dlbricks_core.workflows.advice import PRICE, Advice, Alternative, Ranked, Ranking, Wanted
 from dlbricks_core.workflows.places import Place
 from dlbricks_core.workflows.requirements import Basis, Requirement
 
@@ -35,13 +35,19 @@ def answer(ranking: Ranking, wanted: Wanted) -> str:
             f"{ranking.name}: nothing keeps {limits(wanted)}; the fastest is "
             f"{named(fastest, ranking)} with {ms(fastest.ms)} ms."
         )
-    best = first.alternative
-    what = "fastest" if best.price is None else "cheapest"
-    price = "" if best.price is None else f"{money(best.price)} {currency(wanted)} a million, "
+    best, quantity = first.alternative, wanted.order.quantity
+    what = _FIRST.get(quantity.name, f"one with least {quantity_name(quantity)}")
+    least = [f"{ms(first.by.value)} {quantity.unit}"] if wanted.order.probe else []
+    price = [] if best.price is None else [f"{money(best.price)} {currency(wanted)} a million"]
+    figures = ", ".join([*least, *price, f"{ms(best.ms)} ms"])
     return (
-        f"{ranking.name}: the {what}{bound} is {named(best, ranking)}: {price}{ms(best.ms)} ms; "
+        f"{ranking.name}: the {what}{bound} is {named(best, ranking)}: {figures}; "
         f"probability that it is first: {share(first.first)}."
     )
+
+
+_FIRST: Mapping[str, str] = {LATENCY.name: "fastest", PRICE: "cheapest"}
+"""What the first of an order is called, where there is a word for it."""
 
 
 def front(ranking: Ranking) -> str:
@@ -60,13 +66,13 @@ def limits(wanted: Wanted) -> str:
     latency = [] if wanted.longest_ms is None else [f"{ms(wanted.longest_ms)} ms"]
     others = [
         f"{ms(each.most)} {each.quantity.unit} of {quantity_name(each.quantity)}"
-        for each in wanted.others
+        for each in wanted.bounds
     ]
     return " and ".join([*latency, *others])
 
 
 def heading_of(requirement: Requirement) -> str:
-    """Heading of the column of a required quantity."""
+    """Heading of the column of a quantity that is asked for besides latency."""
     return f"{quantity_name(requirement.quantity).capitalize()} {requirement.quantity.unit}"
 
 
@@ -124,7 +130,8 @@ def explained(wanted: Wanted) -> list[str]:
     if wanted.is_bounded:
         kept = "all bounds" if _bounds(wanted) > 1 else "the bound"
         found.append(f"Keeps: probability of keeping {kept}.")
-    return [*found, f"First: probability of being the first{of_those(wanted)}."]
+    order = f" by {quantity_name(wanted.by.quantity)}" if wanted.by else ""
+    return [*found, f"First: probability of being the first{order}{of_those(wanted)}."]
 
 
 def of_those(wanted: Wanted) -> str:
@@ -134,7 +141,7 @@ def of_those(wanted: Wanted) -> str:
 
 def _bounds(wanted: Wanted) -> int:
     """Number of bounds."""
-    return (wanted.longest_ms is not None) + len(wanted.others)
+    return (wanted.longest_ms is not None) + len(wanted.bounds)
 
 
 def notes(advice: Advice) -> list[str]:

@@ -11,12 +11,12 @@ from dlbricks_core.workflows.scenarios.measured import Loaded
 from dlbricks_core.workflows.scenarios.run import ModelUnderLoad, Row, UnderLoad
 
 
-def scenario_data(result: UnderLoad, load: LoadOptions) -> dict[str, Any]:
-    """Models under load, including every measured latency.
+def scenario_data(result: UnderLoad, load: LoadOptions | None = None) -> dict[str, Any]:
+    """Models under load; every latency that was measured is in it.
 
     Args:
-        result: Figures of the models.
-        load: How models were read.
+        result: What they showed.
+        load: How models were read; ``None`` if that is not known.
     """
     request, asked = result.request, result.asked
     return {
@@ -31,7 +31,7 @@ def scenario_data(result: UnderLoad, load: LoadOptions) -> dict[str, Any]:
             "latency_bound_ms": asked.bound_ms,
             "duration_s": asked.seconds,
             "end_to_end": asked.end_to_end,
-            "batch": load.batch or 1,
+            "batch": None if load is None else load.batch or 1,
             "seed": request.seed,
         },
         "scenarios": [_model(each) for each in result.models],

@@ -11,14 +11,15 @@ from dlbricks_core.workflows import LoadOptions
 from dlbricks_core.workflows.scenarios.run import UnderLoad
 
 
-def scenario_page(result: UnderLoad, load: LoadOptions) -> str:
+def scenario_page(result: UnderLoad, load: LoadOptions | None = None) -> str:
     """Models under load, as an HTML page.
 
     Args:
-        result: Figures of the models.
-        load: How models were read.
+        result: What they showed.
+        load: How models were read; ``None`` if that is not known.
     """
     request, asked = result.request, result.asked
+    read = "" if load is None else f"{given(load)}; "
     headings = [Column(each, is_text=each == "From") for each in columns(asked)]
     return page(
         "scenarios/page.html",
@@ -30,7 +31,7 @@ def scenario_page(result: UnderLoad, load: LoadOptions) -> str:
                 f"{request.backend.name} {request.setup.version}{heading.options(request)}",
             ),
             ("System", f"{heading.system(request)} (fingerprint {request.fingerprint})"),
-            ("Measuring", f"runs of {asked.seconds:g} s; {given(load)}; seed {request.seed}"),
+            ("Measuring", f"runs of {asked.seconds:g} s; {read}seed {request.seed}"),
         ],
         remarks=[Remark(Effect.WARNING, text) for text in warnings(result)],
         failures=alike(result.failures),

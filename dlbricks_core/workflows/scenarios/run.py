@@ -20,7 +20,7 @@ from dlbricks_core.scenarios import (
     served_at,
 )
 from dlbricks_core.store import ResultStore
-from dlbricks_core.wording import argument
+from dlbricks_core.wording import argument, settings
 from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
@@ -102,7 +102,7 @@ class Asked:
         if pattern.needs_bound and bound_ms is None:
             raise DLBricksError(
                 f"the {chosen} scenario needs a bound on the latency",
-                hint=f"Give {argument('latency_bound')}, such as 50ms.",
+                hint=f"Give one in milliseconds, such as {settings(latency_bound_ms=50)}.",
             )
         cores = physical_cores_available()
         most = cores if pattern.at_once else min(cores, pattern.samples)

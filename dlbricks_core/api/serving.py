@@ -1,0 +1,187 @@
+"""Models under load in Python: throughput and tail latency of n instances x m threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dlbricks_core.api.arguments import checked
+from dlbricks_core.api.inputs import (
+    Measuring,
+    Sources,
+    Store,
+    cut_options,
+    models_of,
+    opened_store,
+    request_of,
+)
+from dlbricks_core.api.results import MeasuredResult, Rows, listed
+from dlbricks_core.report.scenarios.data import scenario_data
+from dlbricks_core.report.scenarios.page import scenario_page
+from dlbricks_core.report.scenarios.words import best as best_in_words
+from dlbricks_core.report.scenarios.words import warnings as warnings_of
+from dlbricks_core.workflows import Observer
+from dlbricks_core.workflows.scenarios.run import Asked, UnderLoad, run_scenario
+
+
+def serve(
+    models: Sources,
+    scenario: str,
+    *,
+    backend: str,
+    instances: int | Sequence[int] | None = None,
+    threads: int | Sequence[int] | None = None,
+    latency_bound_ms: float | None = None,
+    duration_s: float | None = None,
+    end_to_end: bool = False,
+    granularity: int | None = None,
+    split: str | None = None,
+    composer: str | None = None,
+    protocol: str | None = None,
+    seed: int | None = None,
+    timeout_s: float | None = None,
+    force: bool | None = None,
+    store: Store = None,
+    backend_options: Mapping[str, str] | None = None,
+) -> Served:
+    """Tells how many queries instances of models serve, and how fast, in a scenario of MLPerf.
+
+    Figures are composed from bricks that run while other instances do. How long that takes is
+    fixed, so there is no precision and no number of runs.
+
+    Args:
+        models: One or several, as :func:`load` takes them.
+        scenario: ``"offline"``, ``"server"``, ``"single-stream"`` or ``"multi-stream"``.
+        backend: Name of the framework's plugin.
+        instances: Number of instances, or several numbers to try; ``None`` for all for which there
+            are cores, on more than four cores for powers of two and all cores.
+        threads: Number of threads of each instance, or several; ``None`` as for ``instances``.
+        latency_bound_ms: Bound on the scenario's percentile of the latency. The server scenario
+            needs it; in the others it says which n x m may be the best.
+        duration_s: Seconds that a load takes at least with ``end_to_end``; without it, 10.
+        end_to_end: Whether to put the whole models under load too, to compare.
+        granularity: As for :func:`time`.
+        split: As for :func:`time`.
+        composer: As for :func:`time`.
+        protocol: As in :class:`Measuring`.
+        seed: Seed of weights, inputs and arrivals; without it, 0.
+        timeout_s: As in :class:`Measuring`.
+        force: Whether to measure again what the store holds.
+        store: As for :func:`time`.
+        backend_options: As for :func:`time`.
+
+    Raises:
+        DLBricksError: If an argument is wrong, or there are too few cores.
+        ModelError: If a model cannot be read. A load that fails is no error: ``failures`` of the
+            result names it.
+
+    Examples:
+        >>> served = serve("resnet.onnx", "server", backend="onnxruntime", latency_bound_ms=50)
+        ... # doctest: +SKIP
+        >>> served.best  # doctest: +SKIP
+        {'resnet': {'instances': 2, 'threads': 4}}
+    """
+    given = checked(
+        scenario=scenario,
+        instances=instances,
+        several_threads=threads,
+        latency_bound_ms=latency_bound_ms,
+        duration_s=duration_s,
+        end_to_end=end_to_end,
+    )
+    asked = Asked.of(**{_ASKED.get(name, name): value for name, value in given.items()})
+    measuring = Measuring(
+        threads=asked.placements[-1].threads,
+        protocol=protocol,
+        seed=seed,
+        timeout_s=timeout_s,
+        force=force,
+    )
+    request = request_of(backend, backend_options, measuring)
+    cutting = cut_options(granularity, split, composer)
+    every = models_of(models)
+    with opened_store(store) as opened:
+        return Served(run_scenario(every, asked, request, opened, Observer(), cutting))
+
+
+_ASKED = {"several_threads": "threads", "latency_bound_ms": "bound_ms", "duration_s": "seconds"}
+"""Arguments that the library calls something else."""
+
+
+@dataclass(frozen=True, repr=False)
+class Served(MeasuredResult):
+    """What instances of models show in a scenario.
+
+    Attributes:
+        result: Result of the workflow.
+    """
+
+    result: UnderLoad
+
+    @property
+    def best(self) -> dict[str, dict[str, int] | None]:
+        """The best ``instances`` and ``threads`` of each model; ``None`` if none keeps the bound.
+
+        That is the n x m with the highest throughput, in streams with the lowest percentile.
+        """
+        return {each["name"]: each["best"] for each in self._data["scenarios"]}
+
+    @property
+    def warnings(self) -> list[str]:
+        """Reasons to doubt the figures, such as a machine that was busy."""
+        return warnings_of(self.result)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as ``dlbricks run`` with a scenario writes it in JSON."""
+        return scenario_data(self.result)
+
+    def rows(self) -> Rows:
+        """One row for each model and n x m: what was measured, or else composed.
+
+        ``low`` and ``high`` are ends of the throughput's 90% interval, ``tail_low_ms`` and
+        ``tail_high_ms`` of that of the scenario's percentile.
+        """
+        return [
+            _row(model["name"], placed, _placement(placed) == model["best"])
+            for model in self._data["scenarios"]
+            for placed in model["placements"]
+        ]
+
+    def _page(self) -> str:
+        return scenario_page(self.result)
+
+    def __repr__(self) -> str:
+        asked = self.result.asked
+        told = listed(best_in_words(each, asked) for each in self.result.models)
+        return f"<Served in the {asked.scenario} scenario: {told}>"
+
+
+def _placement(placed: Mapping[str, Any]) -> dict[str, int]:
+    return {name: placed[name] for name in ("instances", "threads")}
+
+
+_FIGURES = ("p50_ms", "p90_ms", "p99_ms", "holds")
+
+
+def _row(name: str, placed: Mapping[str, Any], is_best: bool) -> dict[str, Any]:
+    """A row for one n x m; an interval becomes two columns."""
+    measured, composed = placed["measured"], placed["composed"]
+    figures = measured or composed or {}
+    low, high = figures.get("throughput_interval") or (None, None)
+    tail_low, tail_high = figures.get("tail_interval_ms") or (None, None)
+    origin = "stored" if measured and measured["stored"] else "measured" if measured else "bricks"
+    return {
+        "name": name,
+        **_placement(placed),
+        "origin": origin if figures else None,
+        "throughput": figures.get("throughput"),
+        "low": low,
+        "high": high,
+        **{each: figures.get(each) for each in _FIGURES},
+        "tail_low_ms": tail_low,
+        "tail_high_ms": tail_high,
+        "best": is_best,
+        "throughput_error": placed["throughput_error"],
+        "tail_error": placed["tail_error"],
+    }

@@ -1,0 +1,82 @@
+"""Models under load, in Python."""
+
+import pytest
+
+import dlbricks_core as dlbricks
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.machine.system import physical_cores_available
+from dlbricks_core.measure.contention import passes
+
+ORT = {"backend": "onnxruntime", "instances": 1, "threads": 1}
+
+
+@pytest.fixture
+def model(proto, monkeypatch):
+    """A small model, whose bricks run for less time than good figures need."""
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setattr(passes, "_SHORTEST_S", 0.2)
+    return dlbricks.load(proto, batch=64)
+
+
+def test_a_load_has_a_row_for_each_placement_with_intervals_and_the_best(model, tmp_path):
+    found = dlbricks.serve(
+        model, "server", **ORT, latency_bound_ms=1000, duration_s=0.2, end_to_end=True,
+        store=tmp_path / "s.sqlite",
+    )  # fmt: skip
+    (row,) = found
+    assert (row["name"], row["instances"], row["threads"]) == ("small", 1, 1)
+    assert row["origin"] == "measured"
+    assert row["best"]
+    assert row["holds"]
+    assert row["low"] is None or row["low"] <= row["throughput"] <= row["high"]
+    assert row["tail_low_ms"] <= row["p99_ms"] <= row["tail_high_ms"]
+    assert row["throughput_error"] is not None
+    assert found.best == {"small": {"instances": 1, "threads": 1}}
+    assert "small: 1 x 1 serves most within 1000 ms" in repr(found)
+    data = found.to_dict()
+    assert data["settings"]["latency_bound_ms"] == 1000
+    assert data["scenarios"][0]["placements"][0]["composed"]["throughput"] > 0
+    assert found.failures == []
+    assert isinstance(found.warnings, list)
+    found.to_html(tmp_path / "s.html")
+    assert "serves most" in (tmp_path / "s.html").read_text("utf-8")
+    again = dlbricks.serve(
+        model, "server", **ORT, latency_bound_ms=1000, duration_s=0.2, end_to_end=True,
+        store=tmp_path / "s.sqlite",
+    )  # fmt: skip
+    assert (again.rows()[0]["origin"], again.rows()[0]["p99_ms"]) == ("stored", row["p99_ms"])
+
+
+def test_without_numbers_every_placement_is_tried_and_bricks_tell(model):
+    found = dlbricks.serve(model, "single-stream", backend="onnxruntime", latency_bound_ms=1e-4)
+    cores = physical_cores_available()
+    assert {row["threads"] for row in found} <= set(range(1, cores + 1))
+    assert {(row["origin"], row["holds"], row["best"]) for row in found} == {
+        ("bricks", False, False)
+    }
+    for row in found:
+        assert row["low"] < row["throughput"] < row["high"] or row["low"] == row["high"]
+    assert found.best == {"small": None}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"scenario": "sever"}, "scenario cannot be 'sever'.*takes one of 'offline', 'server'"),
+        ({"scenario": "server"}, r"needs a bound on the latency.*latency_bound_ms=50\."),
+        ({"instances": 0}, "instances cannot be 0"),
+        ({"threads": []}, r"threads cannot be \[\]"),
+        ({"threads": "2"}, "threads cannot be '2'.*threads takes a whole number of threads"),
+        ({"instances": 4096}, "smaller instances or threads"),
+        ({"latency_bound_ms": 0}, "latency_bound_ms cannot be 0"),
+        ({"duration_s": "10s"}, "duration_s cannot be '10s'"),
+        ({"end_to_end": 1}, "end_to_end cannot be 1"),
+        ({"protocol": "none"}, "unknown protocol 'none'"),
+    ],
+)
+def test_wrong_loads_are_told_before_anything_is_read_and_in_words_of_python(wrong, words):
+    given = {"scenario": "offline", **wrong}
+    scenario = given.pop("scenario")
+    with pytest.raises(DLBricksError, match=f"(?s){words}") as caught:
+        dlbricks.serve("absent.onnx", scenario, backend="onnxruntime", **given)
+    assert "--" not in f"{caught.value.message} {caught.value.hint}"
