@@ -4,6 +4,9 @@ Source: MLCommons, MLPerf Inference Rules, appendix "Early Stopping Criterion", 
 0 and a confidence of 99%. A system that fails meets the bound with less than the probability p. So
 many queries suffice that such a system would show so few over the bound with a probability of at
 most 1%.
+
+scipy's distributions are imported where they are used: they take almost as long to import as all
+else that a command needs.
 """
 
 from __future__ import annotations
@@ -11,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy import special, stats
 
 from dlbricks_core.figures.statistics import FloatArray, Samples
 
@@ -44,6 +46,8 @@ def queries_needed(overlatency: int, share: float, confidence: float = CONFIDENC
 
 
 def _suffices(queries: int, overlatency: int, share: float, confidence: float) -> bool:
+    from scipy import special
+
     # The distribution function of the binomial distribution, which scipy's stats wraps slowly.
     return bool(special.bdtr(overlatency, queries, 1 - share) <= 1 - confidence)
 
@@ -95,6 +99,8 @@ def queries_for_margin(share: float, margin: float, confidence: float = CONFIDEN
     Source: MLPerf Inference Rules, table of minimum query counts, where the margin is a twentieth
     of the distance of the share to 1. The rules round the numbers up to multiples of 2**13.
     """
+    from scipy import stats
+
     z = float(stats.norm.ppf((1 + confidence) / 2))
     return round(z**2 * share * (1 - share) / margin**2)
 
@@ -113,6 +119,8 @@ def percentile_interval(
         level: Probability that the interval holds the percentile, where there are enough queries;
             the highest latency ends it otherwise.
     """
+    from scipy import stats
+
     ordered = np.sort(latencies)
     first, last = stats.binom.ppf([(1 - level) / 2, (1 + level) / 2], len(ordered), share)
     return float(ordered[max(int(first) - 1, 0)]), float(ordered[min(int(last), len(ordered) - 1)])

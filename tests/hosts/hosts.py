@@ -8,6 +8,7 @@ tests, even if those are killed. The kernel then ends all other processes of the
 its network.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -183,6 +184,28 @@ class Host:
     def python(self, *words, **variables):
         """Starts Python with some arguments; see :meth:`start`."""
         return self.start(sys.executable, *words, **variables)
+
+    def answering(self, program, *words):
+        """Starts a Python program that answers each line of its input with a line of JSON.
+
+        Args:
+            program: The program.
+            words: Its arguments.
+
+        Returns:
+            A function that asks with a line, and returns the answer.
+        """
+        process = subprocess.Popen(
+            [*self.entered(), sys.executable, "-c", program, *words], cwd=self.folder, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **self._places()},
+        )  # fmt: skip
+
+        def ask(line):
+            process.stdin.write(f"{line}\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
+
+        return ask
 
     def _started(self, words, environment):
         folder = self.folder
