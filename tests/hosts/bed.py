@@ -27,10 +27,13 @@ import json, sys
 from dlbricks_core.fleet import extra
 from dlbricks_core.report.fleet import fleet_data
 
+def activity(dask_worker):
+    return dask_worker.activity()["doing"]
+
 client, fleet = extra.load("client"), None
 questions = {
     "status": lambda: fleet_data(fleet.state()),
-    "doing": lambda: [*fleet._client.run(lambda dask_worker: dask_worker.activity()["doing"]).values()],
+    "doing": lambda: list(fleet._client.run(activity).values()),
 }
 for line in sys.stdin:
     try:

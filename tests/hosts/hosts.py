@@ -255,6 +255,11 @@ class Command:
         """Sends a signal to the process in the host, and to no other."""
         self.inside.send_signal(how)
 
+    def go_on(self):
+        """Lets the command go on that a signal has stopped, and with it the process that waits."""
+        self.kill(signal.SIGCONT)
+        self.process.send_signal(signal.SIGCONT)
+
     def wait(self, timeout_s=180):
         """Exit status of the command.
 
