@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 
+import onnx
 import psutil
 import pytest
 
@@ -94,14 +95,29 @@ def test_a_signal_ends_a_run_and_keeps_what_was_measured(start, tmp_path, name):
     assert clean(tmp_path, children)
 
 
-@pytest.mark.parametrize("kept", [False, True])
-def test_a_rerun_that_is_ended_tells_whether_a_store_has_what_was_measured(start, tmp_path, kept):
-    process = start(*run(1, "small.onnx"), "--json", "run.json")
-    assert process.wait(60) == 0
-    record = json.loads(start("spec", "run.json", "--json", "-").communicate(timeout=60)[0])
+@pytest.fixture(scope="module")
+def long_record(chain, tmp_path_factory):
+    """Record of a run of so many rounds that it goes on for longer than any test."""
+    folder = tmp_path_factory.mktemp("record")
+    model, path = folder / "small.onnx", folder / "record.json"
+    onnx.save(chain("Relu", "Sigmoid", size=256), model)
+    for words in (
+        (*run(1, model), "--json", "run.json"),
+        ("spec", "run.json", "--json", path),
+    ):
+        command = [sys.executable, "-m", "dlbricks_core.cli", *map(str, words)]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    record = json.loads(path.read_text())
     record["protocol"]["runs"] = 10**6
-    (tmp_path / "long.json").write_text(json.dumps(record))
-    process = start("rerun", "long.json", *(("--store", "again.sqlite") if kept else ()))
+    path.write_text(json.dumps(record))
+    return path
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_rerun_that_is_ended_tells_whether_a_store_has_what_was_measured(
+    start, tmp_path, long_record, kept
+):
+    process = start("rerun", long_record, *(("--store", "again.sqlite") if kept else ()))
 
     def measured():
         stores = [tmp_path / "again.sqlite", *tmp_path.glob("temporary/*/rerun.sqlite")]

@@ -45,8 +45,8 @@ def arguments(line, small=SMALL):
     words = [small.get(word, word) for word in words]
     command = words[0] if words[0] in cli.list_commands(None) else "run"
     if command in TIMING:
-        effort = ("--precision", "10%") if "--precision" in words else ("--runs", "2")
-        words = [*words, *effort, "--threads", "1"]
+        runs = () if "--precision" in words else ("--runs", "2")
+        words = [*words, *runs, "--threads", "1"]
     if command == "study" and "--from" not in words:
         words = [*words, "--threads", "1"]
     return words
