@@ -155,28 +155,43 @@ class Bed:
 
     def spooled(self, host):
         """Rounds of all bricks that a host keeps."""
-        return self.rounds_in(host.folder / "data" / "dlbricks" / "fleet" / "results.db")
+        return self.rounds_in(_spool(host))
 
     def rounds_in(self, path):
         """Rounds of all bricks in a store that is a file; none where it is not there yet."""
-        if not path.exists():
-            return []
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as store:
-            try:
-                return [Round(*each) for each in store.execute(_ROUNDS)]
-            except sqlite3.OperationalError:  # it is being made
-                return []
+        return [Round(*each) for each in _asked(path, _ROUNDS)]
 
     def wait_until_measuring(self, *hosts):
         """Waits until each of some hosts has measured something new."""
         hosts = hosts or self.workers
-        before = {host: len(self.spooled(host)) for host in hosts}
-        wait_until(lambda: all(len(self.spooled(host)) > before[host] for host in hosts))
+        before = {host: self._number(host) for host in hosts}
+        wait_until(lambda: all(self._number(host) > before[host] for host in hosts))
+
+    def _number(self, host):
+        """Number of rounds of all bricks that a host keeps; they are many in the end."""
+        return sum(
+            number for (number,) in _asked(_spool(host), f"SELECT count(*) FROM ({_ROUNDS})")
+        )
 
     def _dlbricks(self, host, *words):
         # Hosts have a lock each, as machines have: they measure at the same time.
         return host.python("-m", "dlbricks_core.cli", *words,
                            DLBRICKS_TURNS="/run/lock/turns", COLUMNS="80")  # fmt: skip
+
+
+def _spool(host):
+    return host.folder / "data" / "dlbricks" / "fleet" / "results.db"
+
+
+def _asked(path, statement):
+    """Rows of a store that is a file; none where it is not there yet."""
+    if not path.exists():
+        return []
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as store:
+        try:
+            return store.execute(statement).fetchall()
+        except sqlite3.OperationalError:  # it is being made
+            return []
 
 
 def _runs(command):
