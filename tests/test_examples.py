@@ -32,6 +32,7 @@ ESTIMATING = ROOT / "examples" / "predictor"
 OPENVINO = ROOT / "examples" / "openvino"
 GUIDE = ROOT / "docs" / "guide" / "backend.md"
 ESTIMATING_GUIDE = GUIDE.with_name("estimating.md")
+QUANTITY = GUIDE.with_name("quantity.md")
 
 
 def call(*command: object, status: int = 0, **environment: str) -> str:
@@ -58,8 +59,16 @@ def copied(source: Path, target: Path, *names: str) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of programs of a new environment with the core and both plugins."""
+    """The folder of programs of a new environment with the core, both plugins and a guide's probe.
+
+    One call installs them all: another one would look for all that they need once more.
+    """
     folder = tmp_path_factory.mktemp("template")
+    probe = folder / "probe"
+    probe.mkdir()
+    for language, name in (("toml", "pyproject.toml"), ("python", "first_run_probe.py")):
+        (code,) = re.findall(rf"^```{language}\n(.*?)^```", QUANTITY.read_text(), re.DOTALL | re.M)
+        (probe / name).write_text(code)
     core = copied(ROOT, folder / "core", "pyproject.toml", "README.md", "dlbricks_core")
     plugin = copied(TEMPLATE, folder / "plugin", "pyproject.toml", "src", "tests")
     estimating = copied(ESTIMATING, folder / "estimating", "pyproject.toml", "src")
@@ -68,7 +77,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     programs = folder / "env" / "bin"
     call(
         sys.executable, "-m", "pip", "--python", programs / "python", "install", "-q",
-        "--no-compile", "-c", ROOT / "constraints.txt", core, plugin, estimating, "pytest",
+        "--no-compile", "-c", ROOT / "constraints.txt", core, plugin, estimating, probe, "pytest",
     )  # fmt: skip
     return programs
 
@@ -79,13 +88,31 @@ def private(tmp_path: Path) -> dict[str, str]:
     return {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
 
 
-def test_the_template_is_listed(environment: Path, private: dict[str, str]) -> None:
-    found = json.loads(call(environment / "dlbricks", "plugins", "--json", "-", **private))
-    backends = [p for p in found["plugins"] if p["kind"] == "backend"]
+@pytest.fixture(scope="module")
+def listed(environment: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What ``dlbricks plugins`` lists in the new environment."""
+    home = str(tmp_path_factory.mktemp("home"))
+    told = call(environment / "dlbricks", "plugins", "--json", "-", HOME=home, XDG_CACHE_HOME=home)
+    found: list[dict[str, Any]] = json.loads(told)["plugins"]
+    return found
+
+
+def test_the_template_is_listed(listed: list[dict[str, Any]]) -> None:
+    backends = [p for p in listed if p["kind"] == "backend"]
     assert [(p["name"], p["distribution"], p["status"]) for p in backends] == [
         ("reference", "dlbricks-reference", "ok")
     ]
     assert backends[0]["framework"].startswith("onnx ")
+
+
+def test_a_composer_and_a_predictor_of_another_distribution_are_listed(
+    listed: list[dict[str, Any]],
+) -> None:
+    assert {
+        (p["kind"], p["name"], p["status"])
+        for p in listed
+        if p["distribution"] == "dlbricks-example"
+    } == {("composer", "elementwise", "ok"), ("predictor", "proportional", "ok")}
 
 
 def test_the_template_can_be_used(environment: Path, private: dict[str, str]) -> None:
@@ -137,12 +164,6 @@ def test_a_composer_and_a_predictor_of_another_distribution_are_used(
 ) -> None:
     """Each is one class in one file; nothing else knows about them."""
     home = Path(private["HOME"])
-    listed = json.loads(call(environment / "dlbricks", "plugins", "--json", "-", **private))
-    assert {
-        (p["kind"], p["name"], p["status"])
-        for p in listed["plugins"]
-        if p["distribution"] == "dlbricks-example"
-    } == {("composer", "elementwise", "ok"), ("predictor", "proportional", "ok")}
 
     def told(command: str, network: Path, *options: str, status: int = 0) -> dict[str, Any]:
         call(
@@ -280,33 +301,13 @@ def test_the_guide_shows_every_optional_hook(shown: str, real: type) -> None:
             assert f"{trait.name}=" in code
 
 
-QUANTITY = ROOT / "docs" / "guide" / "quantity.md"
-
-
-@pytest.fixture(scope="module")
-def probe(environment: Path) -> None:
-    """The guide's probe, installed as a distribution of its own."""
-    folder = environment.parents[1] / "probe"
-    folder.mkdir()
-    for language, name in (("toml", "pyproject.toml"), ("python", "first_run_probe.py")):
-        (code,) = re.findall(rf"^```{language}\n(.*?)^```", QUANTITY.read_text(), re.DOTALL | re.M)
-        (folder / name).write_text(code)
-    call(
-        sys.executable, "-m", "pip", "--python", environment / "python", "install", "-q",
-        "--no-compile", "--no-deps", folder,
-    )  # fmt: skip
-
-
-@pytest.mark.usefixtures("probe")
-def test_a_probe_of_others_is_listed(environment: Path, private: dict[str, str]) -> None:
-    found = json.loads(call(environment / "dlbricks", "plugins", "--json", "-", **private))
-    probes = {p["name"]: p for p in found["plugins"] if p["kind"] == "probe"}
+def test_a_probe_of_others_is_listed(listed: list[dict[str, Any]]) -> None:
+    probes = {p["name"]: p for p in listed if p["kind"] == "probe"}
     assert probes.keys() == {"cold-start", "load-time", "peak-memory", "first-run"}
     assert probes["first-run"]["distribution"] == "first-run-probe"
     assert probes["first-run"]["status"] == "ok"
 
 
-@pytest.mark.usefixtures("probe")
 def test_a_probe_of_others_answers_from_measuring_to_json(
     environment: Path, private: dict[str, str]
 ) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
 
 from dlbricks_core.figures.figure import RESAMPLES, Predicted
 from dlbricks_core.figures.statistics import FloatArray
@@ -129,6 +128,9 @@ def _solved(sizes: FloatArray, values: FloatArray, floor: float) -> FloatArray:
 
     Columns are scaled to one magnitude before solving.
     """
+    # Imported here: few come here, and a command would take a third longer to start.
+    from scipy.optimize import nnls
+
     weighted = _terms(sizes) / (values + floor)[:, np.newaxis]
     scale = np.maximum(np.linalg.norm(weighted, axis=0), 1e-300)
     solution, _ = nnls(weighted / scale, values / (values + floor))

@@ -5,6 +5,9 @@ system would show so few of them over the bound with a probability of at most 1%
 
 Source: MLCommons, MLPerf Inference Rules, appendix "Early Stopping Criterion", with a tolerance of
 0 and a confidence of 99%.
+
+scipy's distributions are imported where they are used, because their import takes almost as long as
+that of everything else that a command needs.
 """
 
 from __future__ import annotations
@@ -12,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy import special, stats
 
 from dlbricks_core.figures.statistics import FloatArray, Samples
 
@@ -45,6 +47,8 @@ def queries_needed(overlatency: int, share: float, confidence: float = CONFIDENC
 
 
 def _suffices(queries: int, overlatency: int, share: float, confidence: float) -> bool:
+    from scipy import special
+
     # The distribution function of the binomial distribution; the wrapper in scipy.stats is slow.
     return bool(special.bdtr(overlatency, queries, 1 - share) <= 1 - confidence)
 
@@ -98,6 +102,8 @@ def queries_for_margin(share: float, margin: float, confidence: float = CONFIDEN
     Source: MLPerf Inference Rules, table of minimum query counts, where the margin is a twentieth
     of the distance of the share to 1. The rules round the numbers up to multiples of 2**13.
     """
+    from scipy import stats
+
     z = float(stats.norm.ppf((1 + confidence) / 2))
     return round(z**2 * share * (1 - share) / margin**2)
 
@@ -116,6 +122,8 @@ def percentile_interval(
         level: Probability that the interval holds the percentile. In a run with too few queries,
             the highest latency is the upper end.
     """
+    from scipy import stats
+
     ordered = np.sort(latencies)
     first, last = stats.binom.ppf([(1 - level) / 2, (1 + level) / 2], len(ordered), share)
     return float(ordered[max(int(first) - 1, 0)]), float(ordered[min(int(last), len(ordered) - 1)])

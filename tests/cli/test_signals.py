@@ -10,23 +10,31 @@ import subprocess
 import sys
 import time
 
+import onnx
 import psutil
 import pytest
 
 pytest.importorskip("onnxruntime")
 
-RUN = ("--backend", "onnxruntime", "--threads", "1", "--runs", "100000", "--composer",
-       "sequential", "--store", "results.sqlite", "onnx:squeezenet")  # fmt: skip
+
+def run(runs, model):
+    return ("--backend", "onnxruntime", "--threads", "1", "--runs", runs, "--composer",
+            "sequential", "--store", "results.sqlite", model)  # fmt: skip
+
+
+#: Goes on for longer than any test.
+RUN = run(10**6, "small.onnx")
 
 
 @pytest.fixture
-def start(tmp_path, monkeypatch):
-    """Starts a command that has a folder for temporary files to itself."""
+def start(tmp_path, monkeypatch, save):
+    """Starts a command that has a folder for temporary files to itself, and a small model."""
+    save("small", "Relu", "Sigmoid", size=256)
     (tmp_path / "temporary").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     started = []
 
-    def run(*arguments, before=lambda: None):
+    def begin(*arguments, before=lambda: None):
         def prepare():
             for number in (signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_DFL)
@@ -42,7 +50,7 @@ def start(tmp_path, monkeypatch):
         started.append(process)
         return process
 
-    yield run
+    yield begin
     for process in started:
         process.kill()
         process.communicate()
@@ -87,14 +95,29 @@ def test_a_signal_ends_a_run_and_keeps_what_was_measured(start, tmp_path, name):
     assert clean(tmp_path, children)
 
 
+@pytest.fixture(scope="module")
+def long_record(chain, tmp_path_factory):
+    """Record of a run of so many rounds that it goes on for longer than any test."""
+    folder = tmp_path_factory.mktemp("record")
+    model, path = folder / "small.onnx", folder / "record.json"
+    onnx.save(chain("Relu", "Sigmoid", size=256), model)
+    for words in (
+        (*run(1, model), "--json", "run.json"),
+        ("spec", "run.json", "--json", path),
+    ):
+        command = [sys.executable, "-m", "dlbricks_core.cli", *map(str, words)]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    record = json.loads(path.read_text())
+    record["protocol"]["runs"] = 10**6
+    path.write_text(json.dumps(record))
+    return path
+
+
 @pytest.mark.parametrize("kept", [False, True])
-def test_a_rerun_that_is_ended_tells_whether_a_store_has_what_was_measured(start, tmp_path, kept):
-    process = start(*RUN[:4], "--runs", "1", *RUN[6:], "--json", "run.json")
-    assert process.wait(60) == 0
-    record = json.loads(start("spec", "run.json", "--json", "-").communicate(timeout=60)[0])
-    record["protocol"]["runs"] = 100_000
-    (tmp_path / "long.json").write_text(json.dumps(record))
-    process = start("rerun", "long.json", *(("--store", "again.sqlite") if kept else ()))
+def test_a_rerun_that_is_ended_tells_whether_a_store_has_what_was_measured(
+    start, tmp_path, long_record, kept
+):
+    process = start("rerun", long_record, *(("--store", "again.sqlite") if kept else ()))
 
     def measured():
         stores = [tmp_path / "again.sqlite", *tmp_path.glob("temporary/*/rerun.sqlite")]
@@ -166,8 +189,7 @@ def _limit(size):
 
 
 def test_a_run_stays_within_limits_of_the_user(start, tmp_path):
-    quick = [*RUN[:4], "--runs", "1", *RUN[6:]]
-    process = start(*quick, before=_limit(2**30))
+    process = start(*run(1, "onnx:squeezenet"), before=_limit(2**30))
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
 

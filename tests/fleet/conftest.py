@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +15,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+
+from dlbricks_core.api import generate
 
 pytest.importorskip("distributed")
 pytest.importorskip("onnxruntime")
@@ -87,6 +90,33 @@ def start(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def wait_for():
+    """Waits until the state of a fleet is as it should be, and returns it.
+
+    It asks in this process, since each command would import for seconds, and has the hosts tell
+    what they do at once, not after their usual seconds.
+    """
+    from dlbricks_core.fleet import extra
+
+    async def tell(dask_worker):
+        await dask_worker.heartbeat()
+
+    def wait(address, holds, seconds=60):
+        client = extra.load("client").FleetClient(address)
+        try:
+            deadline = time.monotonic() + seconds
+            while not holds(found := client.state()):
+                assert time.monotonic() < deadline, found
+                time.sleep(0.1)
+                client._client.run(tell)
+        finally:
+            client.close()
+        return found
+
+    return wait
+
+
+@pytest.fixture(scope="session")
 def scheduler(start):
     """Address of a scheduler."""
     process = start("scheduler", "--host", "127.0.0.1", "--port", "0")
@@ -101,12 +131,21 @@ def hosts(start, scheduler):
 
 
 @pytest.fixture(scope="session")
-def suite(start):
-    """Folder of a suite of several bricks."""
+def generated(start):
+    """Generates a suite of networks with these widths."""
     folder: Path = start.folder
-    names = []
-    for i, widths in enumerate([(16, 24, 48, 24), (16, 40, 56, 8), (8, 32, 72, 40)]):
-        names.append(f"net{i}.onnx")
-        onnx.save(perceptron(f"net{i}", widths), folder / names[-1])
-    subprocess.run([*COMMAND, "generate", *names, "-G", "2", "-o", "suite"], cwd=folder, check=True)
-    return folder / "suite"
+
+    def make(name, *networks):
+        files = [folder / f"{name}{i}.onnx" for i in range(len(networks))]
+        for file, widths in zip(files, networks, strict=True):
+            onnx.save(perceptron(file.stem, widths), file)
+        generate([str(file) for file in files], folder / name, granularity=2)
+        return folder / name
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def suite(generated):
+    """Folder of a suite of several bricks."""
+    return generated("suite", (16, 24, 48, 24), (16, 40, 56, 8), (8, 32, 72, 40))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -26,9 +25,9 @@ def measured(start, scheduler, hosts, suite):
     return run(start, scheduler, "first")
 
 
-def run(start, scheduler, name, *more, on=ON, runs=3):
+def run(start, scheduler, name, *more, suite="suite", on=ON, runs=3):
     arguments = ("--runs", runs, "--store", f"{name}.db", "--json", f"{name}.json")
-    command = start("run", "suite", "--scheduler", scheduler, *on, *arguments, *more)
+    command = start("run", suite, "--scheduler", scheduler, *on, *arguments, *more)
     status, out, err = command.done()
     path = start.folder / f"{name}.json"
     return status, out, err, json.loads(path.read_text()) if path.exists() else None
@@ -76,8 +75,11 @@ def test_what_the_hosts_have_is_not_measured_again_and_a_store_takes_it_once(
     assert samples(start, "second").keys() == before.keys()
 
 
-def test_a_share_that_hangs_is_ended_and_named(start, scheduler, hosts, suite):
-    status, out, err, data = run(start, scheduler, "hung", "--deadline", "0.1s", runs=100000)
+def test_a_share_that_hangs_is_ended_and_named(start, scheduler, hosts, generated):
+    suite = generated("single", (16, 24))  # one brick is one share, which is tried several times
+    status, out, err, data = run(
+        start, scheduler, "hung", "--deadline", "0.1s", suite=suite, runs=100000
+    )
     assert status == 3
     assert "no result within" in out + err
     assert data["failures"]
@@ -117,28 +119,24 @@ def test_a_scheduler_that_is_none_of_a_fleet_is_one_line(start):
     assert f"the scheduler at {address} does not belong to a fleet" in err
 
 
-def test_status_shows_hosts_with_what_they_do_and_how_far_a_run_is(start, scheduler, hosts, suite):
+def test_status_shows_hosts_with_what_they_do_and_how_far_a_run_is(
+    start, scheduler, hosts, suite, wait_for
+):
     going = start("run", "suite", "--scheduler", scheduler, *ON, "--runs", "100000",
                   "--store", "long.db")  # fmt: skip
-    deadline = time.monotonic() + 60
-    doing = []
-    while not any("times" in each for each in doing):
-        assert time.monotonic() < deadline
-        start("status", "--scheduler", scheduler, "--json", "now.json").done()
-        now = json.loads((start.folder / "now.json").read_text())
-        doing = [each["doing"] or "" for each in now["hosts"]]
+    wait_for(scheduler, lambda fleet: any("times" in host.doing for host in fleet.hosts))
+    start("status", "--scheduler", scheduler, "--json", "now.json").done()
+    now = json.loads((start.folder / "now.json").read_text())
     (state,) = now["runs"]
     assert state["backend"] == "onnxruntime"
     assert {each["address"] for each in now["hosts"]} == set(hosts)
+    assert any("times" in (each["doing"] or "") for each in now["hosts"])
     status, said = going.end()
     assert status == 130
     assert "What was measured is kept on the hosts; run it again to go on." in said
     # Nobody waits for it any longer: the hosts end their jobs.
-    while any(each["doing"] for each in now["hosts"]):
-        assert time.monotonic() < deadline + 60
-        start("status", "--scheduler", scheduler, "--json", "now.json").done()
-        now = json.loads((start.folder / "now.json").read_text())
-    assert now["runs"] == []
+    rest = wait_for(scheduler, lambda fleet: not any(host.doing for host in fleet.hosts))
+    assert rest.runs == []
 
 
 def test_a_worker_ends_at_ctrl_c(start, scheduler):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -32,17 +30,13 @@ def test_a_local_command_waits_while_another_measures_and_says_so(folder, suite)
     assert waiting.returncode == 0, err
 
 
-def test_a_job_of_a_fleet_waits_while_a_local_command_measures(folder, start, suite):
+def test_a_job_of_a_fleet_waits_while_a_local_command_measures(folder, start, suite, wait_for):
     scheduler = start("scheduler", "--host", "127.0.0.1", "--port", "0")
     address = ("--scheduler", scheduler.says("Scheduler at").split()[-1])
     start("worker", *address, "--spool", "waits").says("Joined")
     with turn():
         going = start("run", "suite", *address, *HOW, "--store", "waits.db", "--deadline", "60s")
-        doing, deadline = "", time.monotonic() + 60
-        while "waits for another measurement" not in doing:
-            assert time.monotonic() < deadline
-            start("status", *address, "--json", "waits.json").done()
-            (host,) = json.loads((start.folder / "waits.json").read_text())["hosts"]
-            doing = host["doing"] or ""
+        waits = "waits for another measurement"
+        wait_for(address[1], lambda fleet: waits in fleet.hosts[0].doing)
     status, _, err = going.done()
     assert status == 0, err

@@ -8,6 +8,7 @@ tests, even if those are killed. The kernel then ends all other processes of the
 its network.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -184,6 +185,28 @@ class Host:
         """Starts Python with some arguments; see :meth:`start`."""
         return self.start(sys.executable, *words, **variables)
 
+    def answering(self, program, *words):
+        """Starts a Python program that answers each line of its input with a line of JSON.
+
+        Args:
+            program: The program.
+            words: Its arguments.
+
+        Returns:
+            A function that asks with a line, and returns the answer.
+        """
+        process = subprocess.Popen(
+            [*self.entered(), sys.executable, "-c", program, *words], cwd=self.folder, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **self._places()},
+        )  # fmt: skip
+
+        def ask(line):
+            process.stdin.write(f"{line}\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
+
+        return ask
+
     def _started(self, words, environment):
         folder = self.folder
         stem = folder / f"command{len(list(folder.glob('command*.out')))}"
@@ -231,6 +254,11 @@ class Command:
     def kill(self, how=signal.SIGKILL):
         """Sends a signal to the process in the host, and to no other."""
         self.inside.send_signal(how)
+
+    def go_on(self):
+        """Lets the command go on that a signal has stopped, and with it the process that waits."""
+        self.kill(signal.SIGCONT)
+        self.process.send_signal(signal.SIGCONT)
 
     def wait(self, timeout_s=180):
         """Exit status of the command.

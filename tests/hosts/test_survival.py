@@ -68,6 +68,8 @@ def test_a_host_that_measures_for_its_user_joins_in_afterwards(bed, hosts):
     local, before = two.folder / "local.db", bed.spooled(two)
     user = bed.bench(two, bed.suite(), local)
     hosts.wait_until(lambda: bed.rounds_in(local))
+    # It has its turn, and keeps it without taking time from the hosts that measure.
+    user.kill(signal.SIGSTOP)
     command = bed.run(bed.suite(), url)
 
     def waits():
@@ -82,6 +84,7 @@ def test_a_host_that_measures_for_its_user_joins_in_afterwards(bed, hosts):
     assert run["seconds"] > 0
     assert bed.spooled(two) == before
     user.kill(signal.SIGINT)
+    user.go_on()
     check_complete(bed, url, command)
     assert user.wait() == 130
     last = max(each.taken_at for each in bed.rounds_in(local))
@@ -122,7 +125,7 @@ def test_a_database_that_stops_and_starts_costs_nothing(started):
     check_complete(bed, url, command)
 
 
-def test_a_run_that_is_killed_goes_on_where_it_was(bed):
+def test_a_run_that_is_killed_goes_on_where_it_was_and_then_has_nothing_to_measure(bed):
     url, suite = bed.database(), bed.suite()
     command = bed.run(suite, url)
     bed.wait_until_measuring()
@@ -137,11 +140,6 @@ def test_a_run_that_is_killed_goes_on_where_it_was(bed):
     everywhere = [each for host in bed.workers for each in bed.spooled(host)]
     times = Counter(each.signature for each in everywhere if each.signature in suite_only)
     assert set(times.values()) == {RUNS}
-
-
-def test_a_run_that_is_repeated_measures_nothing(bed):
-    url, suite = bed.database(), bed.suite()
-    check_complete(bed, url, bed.run(suite, url))
     before = bed.rounds(url)
     again = bed.run(suite, url)
     check_complete(bed, url, again)
@@ -149,17 +147,21 @@ def test_a_run_that_is_repeated_measures_nothing(bed):
     assert again.says("0 bricks timed now"), again.said()
 
 
-@pytest.mark.parametrize("end", ["unplug", "freeze", "power_off"])
-def test_a_host_that_is_lost_costs_nothing(started, end):
+@pytest.mark.parametrize("ends", [("freeze",), ("unplug", "power_off")], ids=" and ".join)
+def test_hosts_that_are_lost_cost_nothing(started, ends):
     bed, command, url = started
-    lost = bed.workers[1]
-    getattr(lost, end)()
+    lost = list(zip(ends, bed.workers[1:], strict=False))
+    for end, host in lost:
+        getattr(host, end)()
     try:
         check_complete(bed, url, command)
-        assert command.says("two"), command.said()
-        assert {each["name"] for each in bed.status()["hosts"]} == {"one", "three"}
+        assert all(command.says(host.name) for _, host in lost), command.said()
+        left = {host.name for host in bed.workers} - {host.name for _, host in lost}
+        assert {each["name"] for each in bed.status()["hosts"]} == left
     finally:
-        {"unplug": lost.plug, "freeze": lost.thaw, "power_off": lost.power_on}[end]()
+        again = {"unplug": "plug", "freeze": "thaw", "power_off": "power_on"}
+        for end, host in lost:
+            getattr(host, again[end])()
     bed.restore()
     assert bed.status()["hosts"]
 
