@@ -42,7 +42,7 @@ def backbone(proto: ModelProto) -> ModelProto:
 
 
 def resized(proto: ModelProto, size: int) -> ModelProto:
-    """The same network for square images of another size."""
+    """The network for square images of another size."""
     copy = ModelProto()
     copy.CopyFrom(proto)
     weights = {tensor.name for tensor in copy.graph.initializer}

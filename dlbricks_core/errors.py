@@ -60,7 +60,7 @@ class BackendError(DLBricksError):
 
 
 INVALID_MODEL = "The file is damaged or not a valid ONNX model; try onnx.checker on it."
-"""What to do about a model that breaks the standard."""
+"""Hint for a model that violates the standard."""
 
 _NAME_LETTERS = 80
 _REASON_LETTERS = 200
@@ -75,7 +75,7 @@ def shown(name: str) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """What an exception says, in one line of bounded length."""
+    """Message of an exception, in one line of bounded length."""
     text = " ".join(str(error).split())
     text = text if len(text) <= _REASON_LETTERS else f"{text[:_REASON_LETTERS]}..."
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

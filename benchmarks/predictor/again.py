@@ -29,7 +29,7 @@ from dlbricks_core.workflows.survey import RUNS
 
 
 def timed(contribution: Contribution, first: int, last: int) -> Contribution:
-    """What these networks take now."""
+    """New latencies of these networks."""
     setup = contribution.setup
     request = Request.of(setup.backend, threads=setup.threads, runs=RUNS)
     here = request.fingerprint, request.setup.version

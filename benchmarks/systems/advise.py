@@ -82,7 +82,7 @@ class Measured:
 
     @classmethod
     def read(cls, folder: Path) -> Measured:
-        """What the folder's files hold."""
+        """Reads the files of the folder."""
         with (folder / "models.csv").open() as file:
             rows = list(csv.DictReader(file))
         whole = [[float(row[f"{s}_ms"] or "nan") for s in SYSTEMS] for row in rows]
@@ -123,7 +123,7 @@ class Believing:
         }
 
     def belief(self, system: str, held: np.ndarray) -> Belief:
-        """What layers of other models tell of all layers on a system where they were timed.
+        """Belief about all layers on a system, from layers of other models that were timed there.
 
         Args:
             system: Name of the system.
@@ -145,7 +145,7 @@ class Believing:
         }
 
     def one_unknown(self, held: np.ndarray, left: str) -> dict[str, np.ndarray]:
-        """The same where nobody timed anything on one of the systems."""
+        """Draws of the held-out models if one of the systems is unknown."""
         known = [each for each in SYSTEMS if each != left]
         beliefs = {each: self.belief(each, held) for each in known}
         elsewhere = transferred(
@@ -202,7 +202,7 @@ class Asked:
 
 
 def advised(draws: np.ndarray, truth: np.ndarray, bound: float, model: int) -> Asked | None:
-    """What advice says of one model under one bound; nothing if no system keeps the bound.
+    """Advice on one model under one bound; ``None`` if no system keeps the bound.
 
     Args:
         draws: Joint draws of its latency: shape (systems, draws).

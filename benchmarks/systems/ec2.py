@@ -53,7 +53,7 @@ SYSTEMS: Mapping[str, System] = {
 
 @dataclass(frozen=True)
 class Ec2:
-    """What was measured.
+    """Layers and models that were measured.
 
     Attributes:
         features: Features of each layer.
@@ -69,7 +69,7 @@ class Ec2:
 
     @classmethod
     def read(cls, folder: Path) -> Ec2:
-        """What the folder's two files hold."""
+        """Reads the two files of the folder."""
         with (folder / "layers.csv").open() as file:
             layers = list(csv.DictReader(file))
         with (folder / "models.csv").open() as file:
@@ -83,7 +83,7 @@ class Ec2:
         return cls(features, us, tuple(model["name"] for model in models), counts)
 
     def contribution(self, system: str) -> Contribution:
-        """What one system measured, as the atlas holds it: each layer is a network."""
+        """Contribution of one system to the atlas, in which each layer is a network."""
         us = self.us[system]
         there = np.flatnonzero(np.isfinite(us))
         counts = counts_matrix([{int(i): 1} for i in there], len(us))

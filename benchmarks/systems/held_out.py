@@ -78,7 +78,7 @@ class HeldOut:
         return found[:most]
 
     def after(self, probes: Sequence[int]) -> Belief:
-        """What is believed after some layers were timed."""
+        """Belief after some layers were timed."""
         if not len(probes):
             return self.belief
         counts = sparse.csr_array(np.eye(len(self.there))[list(probes)])
@@ -113,7 +113,7 @@ class HeldOut:
 
 @dataclass
 class Known:
-    """What the known systems tell of each layer, computed once."""
+    """Beliefs about each layer on the known systems, computed once."""
 
     data: Ec2
 

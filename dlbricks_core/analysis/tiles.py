@@ -155,7 +155,7 @@ def _with_operations(model: CanonicalModel, number: int) -> CanonicalModel | Non
 
 
 def _part(model: CanonicalModel, rows: int) -> CanonicalModel | None:
-    """The same layers on a number of rows from the middle of a feature map, without padding.
+    """Layers on a number of rows from the middle of a feature map, without padding.
 
     Returns:
         ``None`` if the layers do not fit so few rows.

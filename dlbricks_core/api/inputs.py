@@ -1,4 +1,4 @@
-"""What functions of the API take: models, stores, and how to measure."""
+"""Inputs of the API's functions: models, stores, and settings of measurements."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def models_of(sources: Sources, options: LoadOptions | None = None) -> list[Cano
 
 
 def sources_of(sources: Sources) -> list[str | RawModel]:
-    """What importers take, or gave; one or more.
+    """Sources of models or loaded models; one or more.
 
     Raises:
         ModelError: If there is none, or one is no model.

@@ -43,7 +43,7 @@ class Result(ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as the command of the same name writes it in JSON."""
+        """The whole result, in the JSON form of the command of the same name."""
 
     @abstractmethod
     def rows(self) -> Rows:
@@ -157,7 +157,7 @@ class MeasuredResult(Result):
 
     @property
     def failures(self) -> list[dict[str, str]]:
-        """Everything that could not be measured (``where``), and the reason (``reason``)."""
+        """Failures: what could not be measured (``where``), and the reason (``reason``)."""
         return [dict(each) for each in self._data["failures"]]
 
     @property
@@ -192,7 +192,7 @@ class _RunBased(MeasuredResult):
     _columns: ClassVar[tuple[str, ...]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as ``dlbricks run`` writes it in JSON."""
+        """The whole result, in the JSON form of ``dlbricks run``."""
         return run_data(self.result)
 
     def rows(self) -> Rows:
@@ -244,7 +244,7 @@ class Estimates(_RunBased):
 
 @dataclass(frozen=True, repr=False)
 class ComparisonResult(MeasuredResult):
-    """The same models, and parts of them, on several backends.
+    """Comparison of models, and of parts of them, on several backends.
 
     Attributes:
         result: Result of the workflow.
@@ -255,7 +255,7 @@ class ComparisonResult(MeasuredResult):
     _columns = ("measured_ms", "measured_interval_ms", "estimate_ms", "parts_ms", "partial")
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as ``dlbricks compare`` writes it in JSON."""
+        """The whole result, in the JSON form of ``dlbricks compare``."""
         return comparison_data(self.result)
 
     def rows(self) -> Rows:
@@ -302,7 +302,7 @@ class AdviceResult(Result):
         return [dict(each) for each in self.to_dict()["failures"]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as ``dlbricks advise`` writes it in JSON."""
+        """The whole result, in the JSON form of ``dlbricks advise``."""
         return advice_data(self.advice)
 
     def rows(self) -> Rows:

@@ -79,7 +79,7 @@ class GeneratedSuite(Result):
 
 @dataclass(frozen=True, repr=False)
 class Exposed(Result):
-    """What an attacker learns from a private suite.
+    """Exposure of a private suite to an attacker.
 
     Attributes:
         privacy: Result of the workflow.
@@ -88,7 +88,7 @@ class Exposed(Result):
     privacy: Privacy
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as ``dlbricks privacy`` writes it in JSON."""
+        """The whole result, in the JSON form of ``dlbricks privacy``."""
         return privacy_data(self.privacy)
 
     def rows(self) -> Rows:
@@ -115,7 +115,7 @@ class Surveyed(Result):
 
     @property
     def failures(self) -> list[dict[str, str]]:
-        """Everything that could not be timed (``where``), and the reason (``reason``)."""
+        """Failures: networks that could not be timed (``where``), and the reason (``reason``)."""
         return [dict(each) for each in self.to_dict()["failures"]]
 
     @property
@@ -124,7 +124,7 @@ class Surveyed(Result):
         return list(self.survey.warnings)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as ``dlbricks survey`` writes it in JSON."""
+        """The whole result, in the JSON form of ``dlbricks survey``."""
         return survey_data(self.survey)
 
     def rows(self) -> Rows:

@@ -279,7 +279,7 @@ class CpuTimer(ABC, Generic[LoadedT]):
         raise UnsupportedError("its framework has no profile of single layers")
 
     def timeline(self, network: Network) -> Timeline:
-        """What each thread does in one run of a whole model, after ``WARMUP_RUNS`` others.
+        """Activity of each thread in one run of a whole model, after ``WARMUP_RUNS`` others.
 
         Args:
             network: The network with the tensor names that :meth:`Backend.rewrite` receives.
@@ -329,13 +329,13 @@ class Backend(ABC):
         """
 
     def installed_version(self, hint: str = "") -> str:
-        """Version of :attr:`distribution`, from its metadata: what most ``version`` return.
+        """Version of :attr:`distribution`, from its metadata; most ``version`` methods return it.
 
         Args:
-            hint: Command that installs it; ``pip install`` with its name unless given.
+            hint: Command that installs it; by default ``pip install`` with its name.
 
         Raises:
-            PluginError: If it is not installed.
+            PluginError: If the distribution is not installed.
         """
         try:
             return metadata.version(self.distribution)
@@ -403,7 +403,7 @@ class Backend(ABC):
         return model
 
     def reason(self, error: Exception) -> str:
-        """What an exception that a worker raised says, in one line for people.
+        """Message of an exception that a worker raised, in one line for users.
 
         The default is its type and the first line of its message. A framework whose messages
         begin with something else, such as a stack of its own, overrides it.

@@ -80,7 +80,7 @@ class TimerHost:
         return self._timer
 
     def reason(self, error: Exception) -> str:
-        """What an exception says, as the backend tells it."""
+        """Message of an exception, in the backend's wording."""
         return first_line(error) if self._backend is None else self._backend.reason(error)
 
     def _described_by(self, backend: str) -> Backend:
@@ -281,7 +281,7 @@ class TimerHost:
     def observe(
         self, probe: str, model: CanonicalModel, seed: int, whole: bool
     ) -> tuple[float, ...]:
-        """What a probe observes of a network: the value of its quantity, and of each part.
+        """Observation of a network by a probe: the value of its quantity, and of each part.
 
         The probe stays the same object for all networks of the process.
 
@@ -317,7 +317,7 @@ class TimerHost:
         return self.timer.profile(materialize(model, seed), runs)
 
     def timeline(self, model: CanonicalModel, seed: int) -> Timeline:
-        """What each thread does in one run of a whole model, by the framework's profiler."""
+        """Activity of each thread in one run of a whole model, from the framework's profiler."""
         return self.timer.timeline(materialize(model, seed))
 
     def check(self, backend: str, models: Mapping[str, CanonicalModel]) -> dict[str, str]:

@@ -45,7 +45,7 @@ def naming(layer: Layer) -> Iterator[None]:
 
 
 class LayerView:
-    """Short answers to what the translation of a layer asks about it.
+    """View of a layer with the queries that its translation needs.
 
     A backend derives the context of its translations from this class and adds what only its
     framework knows. Positions count from 0, in the order of ``layer.inputs`` and

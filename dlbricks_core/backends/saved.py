@@ -79,7 +79,7 @@ class SavedWeights(Saved[LoadedT]):
         return {name: read() for name, read in self.reads.items()}
 
     def prepare(self, parsed: Mapping[str, Array], fed: Mapping[str, Array]) -> LoadedT:
-        """What ``load`` makes of them."""
+        """Makes the parsed network ready to run, like ``load``."""
         return self.load(Network(self.model, parsed, fed))
 
 

@@ -174,7 +174,7 @@ def _shortened(text: str, length: int) -> str:
 
 
 def _alike(named: Mapping[_Key, str]) -> dict[str, list[_Key]]:
-    """What has one name, by the name; only names that several have."""
+    """Things that share a name, by the name."""
     found: dict[str, list[_Key]] = {}
     for key, name in named.items():
         found.setdefault(name, []).append(key)
@@ -204,7 +204,7 @@ def _told_apart(bricks: Mapping[str, CanonicalModel]) -> dict[str, str]:
 
 
 def _features(model: CanonicalModel) -> dict[str, str]:
-    """What two bricks of one name may differ in: by a key, the words for it."""
+    """Features in which two bricks of one name may differ: the words for each, by a key."""
     found: dict[str, str] = {}
     for i, layer in enumerate(model.layers):
         for attribute, value in layer.attributes.items():

@@ -1,4 +1,4 @@
-"""What a composer is: it plans what is timed for bricks, and joins their figures to an estimate."""
+"""Interface of composers, which plan the timing of bricks and compose their figures."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Composer(ABC):
         """
 
     def plan(self, bricks: Mapping[str, Brick], setup: Setup, system: System) -> Plan:
-        """What is timed for a set of bricks, and how the figure of each brick follows.
+        """Plan for a set of bricks: networks to time, and how the figure of each brick follows.
 
         By default each brick is timed itself. The networks to be timed must not depend on fitted
         numbers: a calibration does not change what a store has to hold.
@@ -159,7 +159,7 @@ class Composer(ABC):
         return found
 
     def calibrated(self, values: Mapping[str, float]) -> Self:
-        """The same composer with fitted values; values that it does not have are ignored."""
+        """A copy of the composer with fitted values; unknown values are ignored."""
         other = copy(self)
         for name in self.fitted.keys() & values.keys():
             setattr(other, name, values[name])

@@ -14,7 +14,7 @@ from dlbricks_core.figures.figure import Figure, Placed, Predicted
 
 @dataclass(frozen=True)
 class Plan:
-    """What is timed for a set of bricks, and how the figure of each brick follows.
+    """Networks to time for a set of bricks, and how the figure of each brick follows.
 
     Attributes:
         timed: Networks to be timed, by signature: bricks of the set, and others besides.
@@ -49,7 +49,7 @@ class Plan:
         return {s: brick for s, brick in self.timed.items() if s not in self.recipes}
 
     def predicting(self, figures: Mapping[str, Predicted]) -> Self:
-        """The same plan with a predictor's figures, for bricks that no other recipe tells about.
+        """A copy of the plan with a predictor's figures for bricks without another recipe.
 
         Args:
             figures: Predicted figures of bricks, by signature.

@@ -1,4 +1,4 @@
-"""The sum over segments of the graph that the backend really runs."""
+"""The sum over segments of the graph that the backend executes."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class Calibration:
         return frozenset(model.signature for model in self.models)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the key as plain data for JSON."""
+        """The calibration without its key, as plain data for JSON."""
         return {
             "values": dict(self.values),
             "models": [asdict(model) for model in self.models],

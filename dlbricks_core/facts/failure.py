@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 Stage = Literal["read", "check", "measure", "compose", "write"]
-"""What was being done: reading a model, asking a backend whether it supports a layer, measuring,
-composing an estimate, or writing files."""
+"""Stage of the failed work: reading a model, checking a layer's support by a backend, measuring,
+composing an estimate, or writing files.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ class MachineName:
 
     Attributes:
         system: Fingerprint of the system.
-        host: Host as :class:`~dlbricks_core.facts.Session` has it; empty for observations whose
-            host is not known.
-        name: Name of the machine. A machine may have several hosts, of one name: in a container,
-            each restart makes another.
-        named_at: When the name was given, with time zone. The last one counts.
+        host: Host as in :class:`~dlbricks_core.facts.Session`; empty for observations of an unknown
+            host.
+        name: Name of the machine. Several hosts may share it, because each restart of a container
+            creates another host.
+        named_at: Time at which the name was given, with time zone. The latest name counts.
     """
 
     system: str
@@ -29,7 +29,7 @@ class MachineName:
     named_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data for JSON."""
+        """The name as plain data for JSON."""
         return {**asdict(self), "named_at": self.named_at.isoformat()}
 
     @classmethod

@@ -52,7 +52,7 @@ class Observation:
             raise ValueError(f"round is {self.round}")
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data for JSON."""
+        """The observation as plain data for JSON."""
         return {
             # Not asdict(), which takes ten times as long: a store holds many observations.
             **{each.name: getattr(self, each.name) for each in fields(self)},

@@ -17,7 +17,7 @@ class Composition(StrEnum):
     """The bricks' values add up, each as often as the brick occurs."""
 
     PEAK = "peak"
-    """What bricks keep adds up; of what they need only while they run, the largest counts."""
+    """Kept parts of bricks add up; of the parts needed only during a run, the largest counts."""
 
     ONCE = "once"
     """The value is that of the process, whatever runs in it: it counts once."""
@@ -58,7 +58,7 @@ class Quantity:
         return self.composition is Composition.SUM
 
     def to_dict(self) -> dict[str, str]:
-        """The same as plain data for JSON."""
+        """The quantity as plain data for JSON."""
         return {**asdict(self), "composition": self.composition.value}
 
     @classmethod

@@ -39,7 +39,7 @@ class Session:
             raise ValueError(f"load is {self.load}")
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data for JSON."""
+        """The session as plain data for JSON."""
         return {**asdict(self), "started_at": self.started_at.isoformat()}
 
     @classmethod

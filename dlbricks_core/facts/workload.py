@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What a language model has to do for one request.
+    """Work of a language model for one request.
 
     Attributes:
         prompt: Tokens of the prompt, which are computed at once.

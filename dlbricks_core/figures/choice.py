@@ -12,7 +12,9 @@ from dlbricks_core.figures.statistics import FloatArray
 Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 _JITTER = 1e-9
-"""What is added to the diagonal of correlations, which rounding makes slightly negative."""
+"""Number that is added to the diagonal of correlations, because rounding may make an eigenvalue
+slightly negative.
+"""
 
 
 def first_shares(costs: FloatArray, admitted: Mask) -> FloatArray:

@@ -123,7 +123,7 @@ class Measured(Figure):
 
     @cached_property
     def replicates(self) -> FloatArray:
-        """The same statistic for ``RESAMPLES`` bootstrap samples.
+        """Statistic of ``RESAMPLES`` bootstrap samples.
 
         Interleaved samples are resampled by round, see :func:`means_by_rounds`. Samples of loops
         are drawn with replacement, because loops have no rounds.
@@ -279,12 +279,12 @@ class Placed(Figure):
 
     @property
     def overhead(self) -> float:  # type: ignore[override]
-        """That of the prediction."""
+        """Overhead of the predicted figure."""
         return self.predicted.overhead
 
     @property
     def samples(self) -> tuple[float, ...]:  # type: ignore[override]
-        """Those of the network alone."""
+        """Samples of the network alone."""
         return self.measured.samples
 
     @property
@@ -294,7 +294,7 @@ class Placed(Figure):
 
     @property
     def value(self) -> float:
-        """What the predictor expects."""
+        """Value that the predictor expects."""
         return self.predicted.value
 
     @property

@@ -50,7 +50,7 @@ OVERRIDES: Mapping[str, Override] = {
         "60s", "The event loop would wake every second to check its delay."
     ),
     "distributed.admin.tick.limit": Override(
-        "1h", "A delayed event loop is no failure while measurements keep the cores busy."
+        "1h", "A delayed event loop is harmless while measurements keep the cores busy."
     ),
     "distributed.admin.system-monitor.interval": Override(
         "60s", "Dask would read the load of processor, memory and network every 500 ms."

@@ -189,5 +189,5 @@ class CanonicalModel(Model):
         return sum(self.tensors[name].nbytes for name in names)
 
     def as_raw(self) -> RawModel:
-        """The same layers and tensors as a raw model, to be normalized with other options."""
+        """The model as a raw model, for a normalization with other options."""
         return RawModel(**{each.name: getattr(self, each.name) for each in fields(RawModel)})

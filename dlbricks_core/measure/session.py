@@ -133,7 +133,7 @@ class Effort:
         )
 
     def counted_as(self, kind: Kind) -> Effort:
-        """The same effort, all of it for networks of one kind."""
+        """A copy of the effort, with all of it counted for networks of one kind."""
 
         def moved(numbers: Mapping[Kind, NumberT]) -> dict[Kind, NumberT]:
             every = sum(numbers.values(), start=type(numbers[kind])(0))

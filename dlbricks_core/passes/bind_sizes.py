@@ -53,14 +53,14 @@ def bind_sizes(model: RawModel, options: NormalizeOptions) -> RawModel:
 
 @dataclass
 class _Sizes:
-    """Sizes of the dimensions of a model's inputs, as far as they are given.
+    """Given sizes of the dimensions of a model's inputs.
 
     Attributes:
         model: The model.
         symbols: Sizes by symbol.
         places: Sizes of dimensions without a symbol, by input and axis.
         shapes: Whole shapes of inputs without a rank.
-        said: Option that gave each symbol its size.
+        said: Option that set the size of each symbol.
     """
 
     model: RawModel

@@ -1,4 +1,4 @@
-"""What an attacker learns from a private suite, as text and as plain data."""
+"""Exposure of a private suite to attackers, as text and as plain data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store holds, or a part of it, record by record."""
+"""Contents of a store, or of a part of it, record by record."""
 
 from __future__ import annotations
 

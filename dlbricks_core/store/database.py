@@ -1,4 +1,4 @@
-"""What the store needs from a database; SQLite and PostgreSQL are in modules of their own."""
+"""Interface of a store's database. SQLite and PostgreSQL are in separate modules."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class ServerLostError(StoreError):
 
 
 class Database(ABC):
-    """Place where a store is kept. ``str`` gives its name for people, which holds no secret.
+    """Location of a store. ``str`` returns its name for users, without secrets.
 
     Attributes:
-        noun: What people call it.
+        noun: Noun for the location in messages.
     """
 
     noun: ClassVar[str]
@@ -121,7 +121,7 @@ class Database(ABC):
         return StoreError(f"{self}: there is no result store", f"name one with {argument('store')}")
 
     def identity(self) -> object:
-        """What tells the database from another that takes its place; ``None`` if unknown."""
+        """Identity that distinguishes the database from a replacement; ``None`` if unknown."""
         return None
 
     @contextmanager
@@ -145,7 +145,7 @@ class Database(ABC):
             yield connection
 
     def upgraded(self, engine: Engine, revision: str | None) -> Engine:
-        """The same connection, once the schema is the newest.
+        """A connection, after an upgrade of the schema to the newest version.
 
         Args:
             engine: Connection to the database.
@@ -168,7 +168,7 @@ class Database(ABC):
 
 
 def cause(error: Exception) -> Exception:
-    """What the driver said; SQLAlchemy wraps it in a text of many lines."""
+    """Message of the driver, which SQLAlchemy wraps in a text of many lines."""
     return getattr(error, "orig", None) or error
 
 
@@ -221,7 +221,7 @@ def check_columns(columns: Iterable[tuple[str, str]], database: Database) -> Non
 
 
 def patiently(database: Database, work: Callable[[], ResultT]) -> ResultT:
-    """What a function returns; where the server is lost meanwhile, it is called again.
+    """Result of a function, which is called again if the server is lost meanwhile.
 
     A warning says so before the second time. It is called as long as the server may come back.
 

@@ -1,4 +1,4 @@
-"""What was worked out once: calibrations of composers, and what backends make of models."""
+"""Derived records: calibrations of composers, and graphs that backends make of models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What measurements belong to: systems, sessions, machines, and features of networks."""
+"""Descriptions of what was measured: systems, sessions, machines, and features of networks."""
 
 from __future__ import annotations
 

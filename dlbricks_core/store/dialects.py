@@ -1,4 +1,4 @@
-"""What SQLite and PostgreSQL spell differently: texts of many rows as one, and their order."""
+"""Differences between SQLite and PostgreSQL: aggregation of texts, and their order."""
 
 from __future__ import annotations
 

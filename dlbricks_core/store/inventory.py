@@ -1,4 +1,4 @@
-"""What a store holds in numbers: machines, setups, samples and dates."""
+"""Inventory of a store in numbers: machines, setups, samples and dates."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Place:
 
 @dataclass
 class Holding:
-    """What a store holds of one place.
+    """Holdings of a store for one place.
 
     Attributes:
         place: Where and with what it was measured.
@@ -73,14 +73,14 @@ class Holding:
 
 @dataclass(frozen=True)
 class Inventory:
-    """What a store holds.
+    """Inventory of a store.
 
     Attributes:
         schema: Version of the tables.
         versions: Versions of DLBricks that measured, as far as they are known.
         systems: Systems by fingerprint.
         machines: Machines that measured.
-        holdings: What is held of each place, by machine.
+        holdings: Holdings for each place, by machine.
         sessions: Number of sessions.
         networks: Number of networks whose features are kept.
         calibrations: Number of calibrations.
@@ -142,9 +142,9 @@ def machines_of(connection: Connection, reader: Reader) -> list[Machine]:
 
 
 def _holdings(connection: Connection, reader: Reader, machines: Iterable[Machine]) -> list[Holding]:
-    """What is held of each place, by machine.
+    """Holdings for each place, by machine.
 
-    A failure without observations tells no machine. It counts for the only one of its system.
+    A failure without observations names no machine. It counts for the only machine of its system.
     """
     names = {(each.system, host): each.name for each in machines for host in each.hosts}
     only = {each.system: each.name for each in machines if each.alone}

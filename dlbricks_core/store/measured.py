@@ -1,4 +1,4 @@
-"""What was measured: measurements with their observations and failures."""
+"""Measurements with their observations and failures."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""What a store holds as a file, to carry it to another machine or store.
-
-The file holds lines of JSON, compressed with Zstandard: one for each record, between a line that
-tells the version and one that tells how many records there are. Records stand after those that
-they refer to.
-"""
+"""Exported files, which carry the content of a store to another machine or store."""
 
 from __future__ import annotations
 
@@ -74,7 +69,7 @@ def exported(
     selection: Selection = EVERYTHING,
     only: Callable[[Record], bool] = lambda record: True,
 ) -> Exported:
-    """What a store holds, or a part of it, as a file. The same content gives the same bytes.
+    """A store, or a part of it, as a file. Equal contents give equal bytes.
 
     Args:
         store: The store.

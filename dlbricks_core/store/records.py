@@ -1,4 +1,4 @@
-"""What a store holds as records, and each of them as plain data for JSON."""
+"""Records of a store, and their form as plain data for JSON."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def record_of(kind: str, data: Mapping[str, Any], quantities: Quantities) -> Rec
 
 
 def measurement_of(data: Mapping[str, Any], quantities: Quantities) -> Measurement:
-    """Measurement that plain data stand for; errors as of :func:`record_of`."""
+    """Measurement from plain data; errors as for :func:`record_of`."""
     key = {
         name: checked(value, int if name == "threads" else str, name)
         for name, value in data["key"].items()

@@ -26,7 +26,7 @@ from dlbricks_core.store.schema import measurements, observations, sessions
 
 @dataclass(frozen=True)
 class Selection:
-    """What all of its fields hold for; a field that is left out holds for everything.
+    """Selection of records that match all of its fields. An empty field matches everything.
 
     Attributes:
         machines: Machines that measured.

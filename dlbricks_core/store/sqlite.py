@@ -41,7 +41,7 @@ class SQLiteFile(Database):
 
     @property
     def file(self) -> Path:
-        """The same path."""
+        """Path of the database file."""
         return self.path
 
     @property

@@ -47,7 +47,7 @@ class StoreInfo:
 
 
 class _RehearsedError(Exception):
-    """Ends a transaction whose changes are not to be kept."""
+    """Ends a transaction whose changes are discarded."""
 
 
 class ResultStore(Measured, Described, Derived):
@@ -107,7 +107,7 @@ class ResultStore(Measured, Described, Derived):
 
     @again_when_lost
     def inventory(self) -> Inventory:
-        """What the store holds, by machine and setup."""
+        """Inventory of the store, by machine and setup."""
         with self._reading() as connection, Reader(connection, self.place) as reader:
             return inventory_of(connection, reader)
 

@@ -34,7 +34,7 @@ _ABOUT = {
     "models as they are; 'used' tells how often a model has each.",
     False: "The files are bricks: short layer sequences, each to be timed once.",
 }
-"""What a suite holds, for people, by whether it holds models."""
+"""Description of a suite's content, by whether the suite holds models."""
 
 
 def write_suite(suite: Suite, folder: Path) -> Suite:

@@ -43,14 +43,16 @@ _OF_MOBILE: tuple[Function, ...] = (
     *(_clip(0.0, 6.0),) * 3, *(_plain("Swish"),) * 2, _swish, *(_plain("HardSwish"),) * 2,
     _hard_swish,
 )  # fmt: skip
-"""What mobile networks have after their convolutions."""
+"""Activation functions of mobile networks after their convolutions."""
 
 _OF_ALL: tuple[Function, ...] = (
     *_OF_MOBILE, _clip(-1.0, 1.0), _sloped,
     *map(_plain, ("Sigmoid", "Tanh", "HardSigmoid", "LeakyRelu", "Elu", "Gelu", "Mish", "Softplus",
                   "Relu")),
 )  # fmt: skip
-"""What any network has after a convolution. The rectifier tells what the others cost beyond it."""
+"""Activation functions of any network after a convolution. The rectifier shows the additional cost
+of the others.
+"""
 
 
 def activated(draft: Draft, random: Random) -> None:

@@ -219,7 +219,7 @@ def wide_depthwise(draft: Draft, random: Random) -> None:
 
 
 def instance(draft: Draft, random: Random) -> None:
-    """Normalization of each map by itself."""
+    """Instance normalization: each feature map is normalized separately."""
     channels = pick(random, CHANNELS[:20])
     scales = draft.weight(channels), draft.weight(channels)
     y = draft.add("InstanceNormalization", _map(draft, random, channels), *scales)

@@ -130,7 +130,7 @@ class ImporterConformance(Suite):
         assert set(network.weights) == model.weights
 
     def described(self, path: Path) -> dict[str, Any]:
-        """What a file says about itself, or why it was refused; asked in a process of its own."""
+        """Metadata in a file, or the reason why it was refused, read in a process of its own."""
         found: dict[str, Any] = fresh(_NOTES, self.target(), str(path), *self.framework_modules)
         assert found["imported"] == [], "describe must not import the framework"
         return found
@@ -145,7 +145,7 @@ class ImporterConformance(Suite):
 
     @pytest.mark.parametrize("kind", ["missing", "folder", "empty", "truncated", "noise"])
     def test_a_broken_file_has_no_notes_or_is_refused(self, path: Path, kind: str) -> None:
-        """What cannot be described gives no notes, or an error for users: it ends nothing."""
+        """A file that cannot be described gives no notes or an error for users, never a crash."""
         broken = path.with_name(f"broken{self.plugin.suffixes[0]}")
         content = {
             "empty": b"",
@@ -158,7 +158,7 @@ class ImporterConformance(Suite):
             broken.mkdir()
         found = self.described(broken)
         if found["refused"] is None:
-            assert not any(found["notes"].values()), "notes of a file that is no model"
+            assert not any(found["notes"].values()), "notes of a file that is not a model"
         else:
             message, hint = found["refused"]
             assert broken.name in message

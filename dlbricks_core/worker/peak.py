@@ -76,7 +76,7 @@ class Peaks:
 
 
 PEAKS = Peaks()
-"""Of all workers of this process."""
+"""Peak of all workers of this process."""
 
 
 def _peak_of(pid: int | str) -> int:

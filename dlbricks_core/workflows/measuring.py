@@ -180,7 +180,7 @@ class _Plan:
 
     @property
     def request(self) -> Request:
-        """How the backend is to measure."""
+        """Request of the share."""
         return self.share.request
 
     def jobs(self, targets: Iterable[Target]) -> list[Job]:

@@ -69,7 +69,7 @@ class StandsOut:
 
 @dataclass(frozen=True)
 class Exposure:
-    """What an attacker learns about one model. All numbers of candidates are decimal logarithms.
+    """Exposure of one model to an attacker. All numbers of candidates are decimal logarithms.
 
     Attributes:
         cut: The model.
@@ -92,7 +92,7 @@ class Exposure:
 
 @dataclass(frozen=True)
 class Privacy:
-    """What an attacker learns from a private suite.
+    """Exposure of a private suite to attackers.
 
     Attributes:
         bricks: Number of bricks in the suite.

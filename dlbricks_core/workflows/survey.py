@@ -224,7 +224,7 @@ def _named(
 
 
 def _some(seed: int, most_s: float, observer: Observer) -> Iterator[CanonicalModel]:
-    """As many models of all collections as can be loaded in time, in shuffled order."""
+    """Models of all collections in shuffled order, as many as can be loaded in time."""
     until = perf_counter() + most_s
     names = _listed(observer)
     with ModelLoader(settings=ImportSettings(most_s)) as loader:

@@ -101,7 +101,7 @@ def test_one_bad_model_does_not_end_the_others(under_load, read):
     [
         (("--scenario", "server"), "needs a bound"),
         (("--scenario", "offline", "--instances", "4096"), "more than"),
-        (("--scenario", "offline", "--instances", "a"), "no list of numbers"),
+        (("--scenario", "offline", "--instances", "a"), "not a list of numbers"),
         (("--scenario", "offline", "--latency-bound", "soon"), "is not a latency"),
         (("--scenario", "offline", "--quantity", "load-time"), "--quantity is not for"),
         (("--scenario", "offline", "--sweep", "batch=1,2"), "--sweep is not for"),

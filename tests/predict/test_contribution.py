@@ -132,26 +132,26 @@ def test_part_of_a_contribution_keeps_the_layers_that_it_needs(contribution):
 def test_a_file_of_something_else_is_refused(tmp_path, content):
     path = tmp_path / "other.npz"
     path.write_bytes(content)
-    refused(path, "no contribution")
+    refused(path, "not a contribution")
 
 
 def test_other_files_of_arrays_are_refused(tmp_path):
     np.savez(tmp_path / "foreign.npz", weights=np.ones(3))
-    refused(tmp_path / "foreign.npz", "no contribution")
+    refused(tmp_path / "foreign.npz", "not a contribution")
     np.save(tmp_path / "single.npy", np.ones(3))
-    refused(tmp_path / "single.npy", "no contribution")
+    refused(tmp_path / "single.npy", "not a contribution")
     with zipfile.ZipFile(tmp_path / "archive.npz", "w") as archive:
         archive.writestr("about.npy", "not an array")
-    refused(tmp_path / "archive.npz", "no contribution")
-    refused(tmp_path / "absent.npz", "no contribution")
-    refused(tmp_path, "no contribution")
+    refused(tmp_path / "archive.npz", "not a contribution")
+    refused(tmp_path / "absent.npz", "not a contribution")
+    refused(tmp_path, "not a contribution")
 
 
 def test_a_file_that_was_cut_off_is_refused(file):
     whole = file.read_bytes()
     for share in (0.1, 0.5, 0.9, 0.99):
         file.write_bytes(whole[: int(len(whole) * share)])
-        refused(file, "no contribution")
+        refused(file, "not a contribution")
 
 
 def test_bytes_that_were_changed_are_noticed(file, tmp_path):
@@ -190,7 +190,7 @@ def test_features_of_another_version_are_named(file):
     ids=str,
 )  # fmt: skip
 def test_facts_that_are_damaged_are_refused(file, facts):
-    refused(told(file, **facts), "no contribution")
+    refused(told(file, **facts), "not a contribution")
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_facts_that_are_damaged_are_refused(file, facts):
     ids=lambda changed: str(*changed),
 )  # fmt: skip
 def test_arrays_that_do_not_belong_together_are_refused(file, arrays):
-    refused(rewritten(file, **arrays), "no contribution")
+    refused(rewritten(file, **arrays), "not a contribution")
 
 
 @given(data=st.data())

@@ -200,12 +200,12 @@ def check_manifest(tmp_path_factory, fields):
 @pytest.mark.parametrize(
     ("content", "word"),
     [
-        (b"", "no JSON"),
+        (b"", "not JSON"),
         (b"\xff\xfe{}", "UTF-8"),
         (b"[]", "not a JSON object"),
         (b'{"schema_version": NaN}', "NaN"),
         (b'{"schema_version": Infinity}', "Infinity"),
-        (b'{"schema_version": ' + b"9" * 5000 + b"}", "no JSON"),
+        (b'{"schema_version": ' + b"9" * 5000 + b"}", "not JSON"),
         (b'{"split": 1, "split": 2}', "twice"),
         (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
         (b'{"schema_version": "1"}', "schema_version is '1'"),

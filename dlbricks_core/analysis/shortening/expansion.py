@@ -1,4 +1,4 @@
-"""What was made of a short model becomes what would be made of the whole one."""
+"""Expands the rewritten graph of a short model to that of the whole model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COPY = "~"
 def rewritten_short(
     model: CanonicalModel, rewriting: Callable[[CanonicalModel], CanonicalModel]
 ) -> CanonicalModel:
-    """What a backend makes of a model, asked of short models alone.
+    """Rewritten graph of a model, derived from rewritten short models alone.
 
     It is asked of two, one of which has one more copy of each block. If that comes out as the
     expansion of the other, it is expanded in turn: what holds for one more copy holds for all.
@@ -49,7 +49,7 @@ def rewritten_short(
 
 
 def expand(shorts: Sequence[Short], made: CanonicalModel) -> CanonicalModel:
-    """What a backend would make of a model, from what it made of the last of its short models.
+    """Rewritten graph of a model, derived from that of the last of its short models.
 
     Raises:
         NotRepeatedError: If copies of the model are not copies in what was made.
@@ -60,7 +60,7 @@ def expand(shorts: Sequence[Short], made: CanonicalModel) -> CanonicalModel:
 
 
 def expanded(short: Short, made: CanonicalModel) -> CanonicalModel:
-    """What a backend would make of the whole model, from what it made of the short one.
+    """Rewritten graph of the whole model, derived from that of the short one.
 
     Tensors that are the model's have its names. What the backend named itself has the number of
     its copy behind its name.
@@ -206,7 +206,7 @@ class _Expansion:
             )
 
     def _read(self, first: str, second: str, number: int) -> str:
-        """What a copy reads where the first two copies read these."""
+        """Tensor that a copy reads, given those that the first two copies read."""
         if first == second:
             return first
         if second in self._made_first:  # of the copy before

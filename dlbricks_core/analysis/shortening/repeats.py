@@ -74,7 +74,7 @@ def longest_repeat(model: CanonicalModel, kept: int = KEPT) -> Repeat | None:
 
 
 class Wiring:
-    """What tells whether layers of a model are copies of each other."""
+    """Wiring of a model, which shows whether layers are copies of each other."""
 
     def __init__(self, model: CanonicalModel) -> None:
         self.model = model
@@ -83,7 +83,7 @@ class Wiring:
         self.kinds = np.array([numbers.setdefault(key, len(numbers)) for key in keys])
 
     def _key(self, layer: Layer, index: int) -> Any:
-        """What copies of a layer have in common."""
+        """Key that copies of a layer share."""
         if layer.opaque or layer.captures:
             return index  # nobody knows what is inside of it
         parameters = PARAMETER_INPUTS.get(layer.qualified_op, frozenset())
@@ -99,7 +99,7 @@ class Wiring:
         )
 
     def _operand(self, name: str, *, by_value: bool = False) -> Any:
-        """What copies of a tensor have in common: of small vectors of weights, not the values."""
+        """Key that copies of a tensor share, without the values of small vectors of weights."""
         model = self.model
         if not name:
             return None
@@ -182,5 +182,5 @@ def _runs(truths: Sequence[bool] | np.ndarray[Any, Any]) -> Iterator[tuple[int, 
 
 
 def names_of(layer: Layer) -> tuple[str, ...]:
-    """What a layer reads and makes, in order."""
+    """Inputs and outputs of a layer, in order."""
     return (*layer.inputs, *layer.outputs)

@@ -63,7 +63,7 @@ class Short:
         )
 
     def _seam(self, name: str) -> str:
-        """What a layer after the copies reads in place of a tensor."""
+        """Tensor that a layer after the copies reads in place of another."""
         producer = self.whole.producers.get(name, -1)
         return self._before[name] if self.repeat.start <= producer < self.repeat.end else name
 
@@ -103,7 +103,7 @@ def shorten(model: CanonicalModel, kept: int = KEPT) -> list[Short]:
 
 
 def renamed(layer: Layer, name: Callable[[str], str]) -> Layer:
-    """The same layer, with other names of all that it reads and makes."""
+    """A copy of a layer with other names for its inputs and outputs."""
     return replace(
         layer,
         inputs=tuple(name(each) if each else "" for each in layer.inputs),

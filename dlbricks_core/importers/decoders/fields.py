@@ -172,7 +172,7 @@ class Fields:
         return Fields(value or {}, self._source, f"{self._part}{name}.")
 
     def with_default(self, name: str, value: Any) -> Fields:
-        """The same fields, with a value for one where there is none."""
+        """A copy of the fields, with a value for a missing one."""
         found = Fields({name: value, **self._values}, self._source, self._part)
         found.ignore(*self._read, name)
         return found

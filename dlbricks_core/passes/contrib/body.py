@@ -1,4 +1,4 @@
-"""What an operator is defined by: layers of ONNX that grow one by one."""
+"""Bodies of operators: the layers of ONNX that define them, built one by one."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""What ONNX Runtime's own operators amount to, as layers of ONNX.
-
-Backends of other frameworks run these in the place of an operator that they have no counterpart of.
-An operator without an entry, or whose definition raises ``UnsupportedError``, is unsupported there
-and is reported by its name.
-"""
+"""Definitions of ONNX Runtime's own operators, as layers of ONNX."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The canonical form of one layer: defaults written, spellings resolved.
 
-``CANONICAL`` holds one small function per operator; what all operators share (defaults,
-axes that are not negative) comes before, trimming comes after.
+``CANONICAL`` holds one small function per operator. Steps that all operators share (defaults,
+non-negative axes) come before it, trimming comes after it.
 """
 
 from __future__ import annotations

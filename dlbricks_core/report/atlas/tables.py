@@ -191,7 +191,7 @@ def _wins(shown: View) -> Counter[Place]:
 
 
 def _numbers(entries: Sequence[Entry]) -> list[str]:
-    """Models measured, composed and predicted, and bricks measured."""
+    """Numbers of measured, composed and predicted models, and of measured bricks."""
     kinds = {
         (each.subject.kind == "brick", each.origin, each.subject.signature) for each in entries
     }

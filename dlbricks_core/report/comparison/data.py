@@ -41,8 +41,8 @@ def comparison_data(
 
     Args:
         result: The comparison.
-        load: How models were read; ``None`` if that is not known.
-        invocation: What the user asked for; ``None`` if that is not known.
+        load: How models were read; ``None`` if unknown.
+        invocation: The user's request; ``None`` if unknown.
     """
     run = result.any_run
     return {

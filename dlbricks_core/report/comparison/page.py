@@ -36,7 +36,7 @@ def comparison_page(result: Comparison, load: LoadOptions | None = None) -> str:
 
     Args:
         result: The comparison.
-        load: How models were read; ``None`` if that is not known.
+        load: How models were read; ``None`` if unknown.
     """
     named = names({each.brick.signature: each.brick.model for each in result.parts})
     return page(

@@ -24,8 +24,8 @@ def evaluation_data(
 
     Args:
         evaluation: The evaluation.
-        load: How models were read; ``None`` if that is not known.
-        invocation: What the user asked for; ``None`` if that is not known.
+        load: How models were read; ``None`` if unknown.
+        invocation: The user's request; ``None`` if unknown.
     """
     speedups = evaluation.speedups
     return {

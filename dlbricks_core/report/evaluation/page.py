@@ -26,7 +26,7 @@ def evaluation_page(evaluation: Evaluation, load: LoadOptions | None = None) -> 
 
     Args:
         evaluation: The evaluation.
-        load: How models were read; ``None`` if that is not known.
+        load: How models were read; ``None`` if unknown.
     """
     result = evaluation.result
     first, *more = answer(evaluation)

@@ -14,7 +14,7 @@ def explanation_data(explanation: Explanation, load: LoadOptions | None = None) 
 
     Args:
         explanation: The explanation.
-        load: How models were read; ``None`` if that is not known.
+        load: How models were read; ``None`` if unknown.
     """
     profile, estimate = explanation.profile, explanation.model.estimate
     return {

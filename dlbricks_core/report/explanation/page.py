@@ -32,7 +32,7 @@ def explanation_page(explanation: Explanation, load: LoadOptions | None = None) 
 
     Args:
         explanation: The explanation.
-        load: How models were read; ``None`` if that is not known.
+        load: How models were read; ``None`` if unknown.
     """
     result = explanation.result
     title = heading.subject(result)

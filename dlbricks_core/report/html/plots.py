@@ -87,7 +87,7 @@ _CANVASES = (
 
 
 def _on_all(draw: Callable[[_Canvas], Markup]) -> Markup:
-    """The same plot for wide screens and for phones; the style sheet shows one of them."""
+    """A plot for wide screens and one for phones; the style sheet shows one of them."""
     return Markup("").join(
         Markup('<div class="{}">{}</div>').format(canvas.name, draw(canvas)) for canvas in _CANVASES
     )

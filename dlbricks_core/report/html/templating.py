@@ -92,7 +92,7 @@ def run_facts(runs: Mapping[str, RunResult], load: LoadOptions | None) -> list[F
 
     Args:
         runs: Runs by backend, all with the same options.
-        load: How models were read; ``None`` if that is not known.
+        load: How models were read; ``None`` if unknown.
     """
     run = next(iter(runs.values()))
     request, cut = run.request, run.cut_options

@@ -46,8 +46,8 @@ def run_data(
 
     Args:
         result: The run.
-        load: How models were read; ``None`` if that is not known.
-        invocation: What the user asked for; ``None`` if that is not known.
+        load: How models were read; ``None`` if unknown.
+        invocation: The user's request; ``None`` if unknown.
     """
     request = result.request
     return {

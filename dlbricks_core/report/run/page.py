@@ -36,7 +36,7 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
 
     Args:
         result: The run.
-        load: How models were read; ``None`` if that is not known.
+        load: How models were read; ``None`` if unknown.
     """
     bricks = sorted(result.bricks, key=weight, reverse=True)
     shares = _shares(bricks)

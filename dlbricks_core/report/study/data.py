@@ -31,7 +31,7 @@ def study_data(study: Study, load: LoadOptions | None = None) -> dict[str, Any]:
 
     Args:
         study: The study.
-        load: How models were read; ``None`` if that is not known.
+        load: How models were read; ``None`` if unknown.
     """
     result = study.default.result
     request = result.request

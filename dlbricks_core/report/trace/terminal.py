@@ -63,7 +63,7 @@ def trace_data(trace: Trace, load: LoadOptions | None = None) -> dict[str, Any]:
 
     Args:
         trace: The trace.
-        load: How models were read; ``None`` if that is not known.
+        load: How models were read; ``None`` if unknown.
     """
     about = trace.explanation
     return {

@@ -92,14 +92,14 @@ class Range:
         return Range.of(self.low.max(), self.high.min(), self.smooth)
 
     def simplest(self) -> Range:
-        """The same range, as one interval if all elements have the same."""
+        """An equal range, as a single interval if all elements have the same one."""
         if self.uniform:
             return self
         whole = self.hull()
         return whole if whole.inside(self) else self
 
     def rough(self) -> Range:
-        """The same range, in which some values are likelier than others."""
+        """A copy of the range in which some values are likelier than others."""
         return replace(self, smooth=False)
 
 

@@ -195,9 +195,9 @@ def test_cause_is_told_with_its_place(name, load):
         ("unparsed:x", "(unparsed.py:2): SyntaxError", "python -c 'import unparsed'"),
         ("lacking:x", "(lacking.py:1) needs the module 'not_here_at_all'", "Install"),
         ("exiting:x", "(exiting.py:2): SystemExit: 2", "python -c"),
-        ("facts.py:raises", "no name of a module", "torch:facts:raises"),
-        ("./deep/facts.py:raises", "no name of a module", "torch:deep.facts:raises"),
-        ("facts'; x:raises", "no name of a module", "torch:package.module:factory"),
+        ("facts.py:raises", "not the name of a module", "torch:facts:raises"),
+        ("./deep/facts.py:raises", "not the name of a module", "torch:deep.facts:raises"),
+        ("facts'; x:raises", "not the name of a module", "torch:package.module:factory"),
         ("facts.sub:raises", "no module 'facts.sub'", "torch:package.module:factory"),
     ],
 )

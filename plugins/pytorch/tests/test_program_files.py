@@ -425,7 +425,7 @@ def pipe(path):
         (script, "TorchScript"),
         (safetensors, "safetensors"),
         (compiled, "AOTInductor"),
-        (text, "no file that PyTorch writes"),
+        (text, "not a file written by PyTorch"),
         (pointer, "LFS pointer"),
         (pipe, "pipe"),
         (Path.touch, "is empty"),

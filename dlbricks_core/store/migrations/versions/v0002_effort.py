@@ -1,4 +1,4 @@
-"""What taking samples cost: seconds with everything around, and seconds of loading."""
+"""Cost of taking samples: total seconds, and seconds of loading."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -33,7 +33,7 @@ class OpenvinoBackend(Backend):
         return OpenvinoTimer(settings)
 
     def reason(self, error: Exception) -> str:
-        """What is wrong; OpenVINO's messages begin with lines of places, which end in colons."""
+        """Reason in an error message, without OpenVINO's leading lines, which end in colons."""
         lines = [line.strip() for line in str(error).splitlines()]
         told = next((line for line in lines if line and not line.endswith(":")), "")
         return f"{type(error).__name__}: {told}" if told else super().reason(error)

@@ -61,7 +61,7 @@ def made_by(model: CanonicalModel, index: int) -> str:
 
 
 def laid_out(array: NDArray, layout: str) -> NDArray:
-    """The same values in another layout.
+    """An array with equal values in another layout.
 
     Raises:
         BackendError: If no identity convolution leaves such a layout.

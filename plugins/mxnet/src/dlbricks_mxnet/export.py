@@ -34,7 +34,7 @@ _IR_VERSION = 9
 
 @dataclass(frozen=True)
 class _Parameter:
-    """What the exporter asks of a parameter, without a value."""
+    """Stand-in for a parameter in the exporter, without a value."""
 
     spec: TensorSpec
 
@@ -104,7 +104,7 @@ def export(
 
 
 def fill(proto: ModelProto, values: Mapping[str, Array]) -> ModelProto:
-    """What :func:`export` returns, complete with the values of its parameters."""
+    """Result of :func:`export`, completed with the values of its parameters."""
     filled = ModelProto()
     filled.CopyFrom(proto)
     del filled.graph.input[:]

@@ -317,7 +317,7 @@ for _op in ("Convolution", "Deconvolution", "Pooling"):
 
 
 def _original(op: str, node: Node, without: str = "") -> Converted:
-    """What MXNet's own converter makes of the node, with one attribute left out."""
+    """Result of MXNet's own converter for the node, without one attribute."""
     from mxnet.onnx.mx2onnx._op_translations import (
         _op_translations_opset12 as older,
     )

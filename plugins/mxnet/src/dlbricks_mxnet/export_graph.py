@@ -1,4 +1,4 @@
-"""What is done to an MXNet symbol before its export; all of it on the symbol's JSON."""
+"""Preparation of an MXNet symbol for its export, on the symbol's JSON."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def merge_pads(symbol: Symbol) -> Symbol:
 
 
 def _sides(pad: Mapping[str, Any], convolution: Mapping[str, Any]) -> list[tuple[int, int]]:
-    """What a marked ``Pad`` adds before and after each axis of an image."""
+    """Padding by a marked ``Pad`` before and after each axis of an image."""
     attributes, own = pad["attrs"], convolution.get("attrs", {})
     widths = ast.literal_eval(attributes.get("pad_width", "()"))
     sides = list(zip(widths[4::2], widths[5::2], strict=True))

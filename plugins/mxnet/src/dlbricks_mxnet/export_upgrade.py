@@ -1,7 +1,7 @@
-"""What MXNet's converters write for opset 13, in the form of opset 20.
+"""Upgrades the output of MXNet's converters from opset 13 to opset 20.
 
-That opset has operators for what the exporter would otherwise take apart: layer
-normalization and GELU. Few of the others changed their form in between.
+That opset has operators for layer normalization and GELU, which the exporter would otherwise
+decompose. Few other operators changed their form in between.
 """
 
 from __future__ import annotations

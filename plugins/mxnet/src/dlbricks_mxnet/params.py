@@ -33,7 +33,7 @@ _HINT = "Fetch it or save it again."
 
 
 class _DamageError(Exception):
-    """What is wrong with a file, to stand behind its name."""
+    """Damage of a file, as the rest of a sentence that begins with its name."""
 
 
 def read_specs(path: Path) -> dict[str, TensorSpec]:

@@ -137,7 +137,7 @@ def _checked(graph: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _version(attributes: Any) -> dict[str, Any]:
-    """What MXNet needs of a graph's own attributes: the version that wrote it."""
+    """Attributes of a graph that MXNet needs: the version that wrote it."""
     version = attributes.get("mxnet_version") if isinstance(attributes, dict) else None
     match version:
         case ["int", int(number)] if 0 <= number < 10**6:
@@ -146,7 +146,7 @@ def _version(attributes: Any) -> dict[str, Any]:
 
 
 def _node(node: Any, index: int) -> dict[str, Any]:
-    _require(isinstance(node, dict), f"its node {index} is no object")
+    _require(isinstance(node, dict), f"its node {index} is not an object")
     name, op = node.get("name"), node.get("op")
     _require(_is_text(name), f"its node {index} has no name")
     _require(_is_text(op), f"its node {name!r} has no operator")

@@ -124,7 +124,7 @@ class MxnetTimer(CpuTimer[Loaded]):
         return profile(network, self._settings, runs)
 
     def timeline(self, network: Network) -> Timeline:
-        """What each thread does in one run, from MXNet's profiler."""
+        """Activity of each thread in one run, from MXNet's profiler."""
         from dlbricks_mxnet.profile import timeline
 
         return timeline(network, self._settings)

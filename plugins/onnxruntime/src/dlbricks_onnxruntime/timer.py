@@ -105,7 +105,7 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         return profile(network, self._settings, runs)
 
     def timeline(self, network: Network) -> Timeline:
-        """What each thread does in one run, from ONNX Runtime's profiler."""
+        """Activity of each thread in one run, from ONNX Runtime's profiler."""
         from dlbricks_onnxruntime.profile import timeline
 
         return timeline(network, self._settings)

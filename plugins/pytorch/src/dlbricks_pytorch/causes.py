@@ -74,7 +74,7 @@ def told(error: BaseException) -> tuple[str, str]:
 
 
 def one_line(error: BaseException) -> str:
-    """Type and message of an exception; of a long message the first line."""
+    """Type of an exception and its message, or the first line of a long message."""
     try:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     except Exception:  # noqa: BLE001 - the user's own exception may fail to describe itself

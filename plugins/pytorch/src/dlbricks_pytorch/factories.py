@@ -158,7 +158,9 @@ def _factory(name: str) -> Any:
     if module_name.endswith(".py") or not _DOTTED.fullmatch(module_name):
         stem = module_name.removesuffix(".py").strip("./").replace("/", ".")
         meant = f" Perhaps torch:{stem}:{attributes}" if _DOTTED.fullmatch(stem) else ""
-        raise ModelError(f"torch:{name}: {module_name} is no name of a module", hint=_FORM + meant)
+        raise ModelError(
+            f"torch:{name}: {module_name} is not the name of a module", hint=_FORM + meant
+        )
     if "" not in sys.path:
         sys.path.insert(0, "")
     found: Any = _guarded(name, f"importing {module_name}", partial(_imported, name, module_name))

@@ -51,7 +51,7 @@ def load_program(path: Path) -> torch.export.ExportedProgram:
 
 
 def _guarded(what: str, read: Callable[[], Any]) -> Any:
-    """What a reader of torch's gives; whatever it raises is an error for users."""
+    """Result of a reader of torch. Any exception becomes an error for users."""
     try:
         return read()
     except ModelError:

@@ -59,7 +59,7 @@ def norm_relu_conv(channels: int, kernel: int = 1, stride: int = 1, pad: int = 0
 
 
 def softmax(axis: int = -1) -> Block:
-    """Over one axis, the last by default."""
+    """Softmax over one axis, the last by default."""
     return nn.HybridLambda(lambda F, x: F.softmax(x, axis=axis))
 
 
@@ -103,10 +103,10 @@ def identity() -> Block:
 
 
 class Branches(HybridBlock):
-    """Several branches from one input, and what joins them.
+    """Several branches from one input, and a function that joins them.
 
     Args:
-        join: Called with ``F`` and the branches' results.
+        join: Function of ``F`` and the branches' results.
         branches: Blocks; ``None`` for the input itself.
     """
 

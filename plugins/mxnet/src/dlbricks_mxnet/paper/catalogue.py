@@ -1,4 +1,4 @@
-"""What Table 1 of the paper lists, and which function builds each network.
+"""The networks of Table 1 of the paper, and the functions that build them.
 
 Titles, tasks and numbers of layers are those of Table 1 in Li et al., "DLBricks", ICPE
 2020; the tasks are image classification (IC), image processing (IP), object detection
@@ -42,7 +42,7 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """What reports call the model; sorts and reads well."""
+        """Name of the model in reports, chosen to sort and read well."""
         return f"{self.number:02d}_{self.slug}"
 
     def build(self) -> Any:

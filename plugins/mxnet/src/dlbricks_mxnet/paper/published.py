@@ -1,4 +1,4 @@
-"""What the DLBricks paper published about its own 50 networks."""
+"""Figures that the DLBricks paper published about its own 50 networks."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def _projection(channels: int, stride: int, epsilon: float, bias: bool = False) 
 
 
 def _preactivated(inner: int, outer: int, stride: int) -> tuple[Block, Block]:
-    """What a unit activates first, and its body."""
+    """The initial activation of a unit, and its body."""
     body = chain(
         conv(inner, use_bias=False),
         norm(2e-5),

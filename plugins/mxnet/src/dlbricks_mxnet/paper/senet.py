@@ -66,9 +66,8 @@ def _excitation(channels: int) -> Block:
 
 
 def _scale(F: Any, images: Any, factors: Any) -> Any:
-    """Each channel times its factor, which is written out for every pixel as the table has it.
+    """Each channel times its factor, repeated for every pixel as in the paper's table.
 
-    Neither MXNet nor ONNX repeats a number along axes that are not there yet: a reshape
-    makes them.
+    Neither MXNet nor ONNX repeats a number along missing axes, so a reshape adds them.
     """
     return images * F.broadcast_like(F.reshape(factors, (0, 0, 1, 1)), images)

@@ -10,7 +10,7 @@ from dlbricks_mxnet.paper.blocks import Block, HybridBlock, Layers, chain, conv,
 
 @dataclass(frozen=True)
 class _Layout:
-    """What depends on the size of the image.
+    """Properties that depend on the size of the image.
 
     Attributes:
         boxes: Boxes at each place of each feature map, and the map's side.
@@ -90,7 +90,7 @@ def _pad(*widths: int) -> Any:
 
 
 def _stages(layout: _Layout) -> Block:
-    """What comes before each feature map."""
+    """Layers before each feature map."""
     fourth = chain(
         *_vgg(64, 2),
         nn.MaxPool2D(2, 2),
