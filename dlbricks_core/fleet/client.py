@@ -115,7 +115,7 @@ class FleetClient:
             self._address,
             [_host(address, told) for address, told in found["hosts"].items()],
             [
-                Gone(address, each["name"], each["reason"], each["identity"])
+                Gone(address, each["name"], each["reason"], each.get("identity", ""))
                 for address, each in found["gone"].items()
             ],
             [RunState(**each) for each in found["runs"]],

@@ -12,6 +12,7 @@ import pytest
 
 from dlbricks_core.facts import System
 from dlbricks_core.fleet.campaign import Campaign
+from dlbricks_core.fleet.client import FleetClient
 from dlbricks_core.fleet.identity import identity
 from dlbricks_core.fleet.records import Asked, Done, Fleet, Gone, Host
 from dlbricks_core.workflows.shares import Priced
@@ -98,10 +99,13 @@ def test_a_killed_worker_that_joins_again_is_one_host_of_run_and_status(start, l
         "run", "suite", "--scheduler", lonely, "--backend", "onnxruntime", "--threads", "1",
         "--runs", "3", "--store", "again.db", "--json", "run.json",
     )  # fmt: skip
+    watching = FleetClient(lonely)
     end = time.monotonic() + DEADLINE_S
-    while not any(each["doing"] for each in state()["hosts"]):
+    while not watching.state().runs:  # it has met the host, which has done nothing yet
         assert time.monotonic() < end
+        time.sleep(0.05)
     worker.end(signal.SIGKILL)
+    watching.close()
     join()
     shown = state()
     assert len(shown["hosts"]) == 1
