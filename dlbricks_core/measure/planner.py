@@ -29,6 +29,9 @@ class Uncertain:
         seconds: Seconds that timing each network takes: shape (networks,).
         errors: Standard deviation of what timing says of each network, in milliseconds: shape
             (networks,).
+        common: Standard deviation of an error that each sum has by itself, relative to the sum, and
+            that its draws hold: shape (sums,).
+        falls: What of that is gone once each network is known: shape (sums, networks).
     """
 
     sums: FloatArray
@@ -36,10 +39,18 @@ class Uncertain:
     counts: FloatArray
     seconds: FloatArray
     errors: FloatArray
+    common: FloatArray
+    falls: FloatArray
 
     def about(self, sums: IntArray) -> Self:
         """The same with some of the sums."""
-        return replace(self, sums=self.sums[:, sums], counts=self.counts[sums])
+        return replace(
+            self,
+            sums=self.sums[:, sums],
+            counts=self.counts[sums],
+            common=self.common[sums],
+            falls=self.falls[sums],
+        )
 
     def only(self, networks: IntArray) -> Self:
         """The same with some of the networks."""
@@ -49,6 +60,7 @@ class Uncertain:
             counts=self.counts[:, networks],
             seconds=self.seconds[networks],
             errors=self.errors[networks],
+            falls=self.falls[:, networks],
         )
 
 
@@ -85,7 +97,7 @@ def steps(uncertain: Uncertain, precision: float) -> Iterator[Step]:
     What a network tells of a sum is how far the variance of the sum falls once the network is
     known: the square of their covariance over the variance of what timing says. Relative to the
     square of the sum, it is added up over all sums that lack precision; no sum counts beyond the
-    precision that it lacks. After each step, all covariances are those given what is known then,
+    precision that it lacks. What falls off an error that a sum has by itself comes on top. After each step, all covariances are those given what is known then,
     as in a Cholesky decomposition with pivots (Harbrecht, Peters and Schneider, Applied Numerical
     Mathematics 62, 2012).
 
@@ -120,6 +132,7 @@ class _Left:
         self._now = half_widths(uncertain.sums)
         self._before = np.maximum(self._of_sums, 1e-30)
         self._goal = self._before * (precision / np.maximum(self._now, 1e-12)) ** 2
+        self._common = uncertain.common
         self._known: list[FloatArray] = []
         self._open = np.ones(len(uncertain.seconds), dtype=bool)
 
@@ -145,7 +158,10 @@ class _Left:
         beyond = self._shared[sums] - part
         chance = np.sqrt(np.outer(np.maximum(self._of_sums[sums], 0.0), variances) / self._draws)
         beyond = np.sign(beyond) * np.maximum(np.abs(beyond) - _SURE * chance, 0.0)
-        return np.asarray((part + beyond) ** 2 / (variances + self._given.errors**2 + 1e-30))
+        told = (part + beyond) ** 2 / (variances + self._given.errors**2 + 1e-30)
+        common = self._common[sums, None]
+        left = np.maximum(common - self._given.falls[sums], 0.0)
+        return np.asarray(told + common**2 - left**2)
 
     def know(self, network: int) -> None:
         """Takes a network for known, up to the error of timing it."""
@@ -156,6 +172,8 @@ class _Left:
         along, of_sums = column / spread, self._shared[:, network] / spread
         self._known.append(along)
         self._of_networks = self._of_networks - along**2
-        self._of_sums = self._of_sums - of_sums**2
+        common = np.maximum(self._common - self._given.falls[:, network], 0.0)
+        self._of_sums = self._of_sums - of_sums**2 - (self._common**2 - common**2)
+        self._common = common
         self._shared = self._shared - np.outer(of_sums, along)
         self._open[network] = False

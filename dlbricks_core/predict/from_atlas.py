@@ -22,6 +22,7 @@ from dlbricks_core.predict.atlas import Contribution, LayerTable, counts_matrix
 from dlbricks_core.predict.base import Predictor
 from dlbricks_core.predict.baseline import Processor, conversion_doubt, expected_ms
 from dlbricks_core.predict.belief import Belief
+from dlbricks_core.predict.discrepancy import discrepancy_of
 from dlbricks_core.predict.features import Features, joined, type_of
 from dlbricks_core.predict.kernel import Kernel
 from dlbricks_core.predict.nearness import distance
@@ -35,7 +36,7 @@ MOST_NETWORKS = 800
 MOST_CONTRIBUTIONS = 6
 """Most contributions that a prediction rests on: those of the nearest systems."""
 
-_HERE = 0.01
+_HERE = 0.003
 """Share of the kernel by which a system that the atlas holds may differ from it: machines drift
 from day to day."""
 
@@ -89,11 +90,12 @@ class FromAtlas(Predictor):
         noise += kernel_of(setup.backend).noise
         call_ms = np.array([figure.overhead for figure in known.values()])
         measured = (*seen, noise + doubt(belief, *seen, noise, call_ms), call_ms)
+        discrepancy = discrepancy_of(setup.backend)
         likely = networks @ np.exp(belief.observed(*measured).mean)
         found = agreeing_draws(centred(belief, networks), *measured, count=RESAMPLES)
         draws = np.exp(found) @ networks.T.toarray()
         return {
-            signature: Predicted(float(value), each)
+            signature: Predicted(float(value), each, discrepancy=discrepancy)
             for signature, value, each in zip(inside, likely, draws.T, strict=True)
         }
 

@@ -18,10 +18,16 @@ def joint(covariance, means, seed=0):
     return np.array(means) + normal @ np.linalg.cholesky(np.array(covariance)).T
 
 
-def uncertain(bricks, counts, seconds, error=0.0):
+def uncertain(bricks, counts, seconds, error=0.0, own=0.0, falls=None):
+    """Sums of bricks; each has an error of its own, of which a share is gone with each brick."""
     counts = np.array(counts, dtype=float)
     errors = error * bricks.mean(axis=0)
-    return Uncertain(bricks @ counts.T, bricks, counts, np.array(seconds, dtype=float), errors)
+    sums = bricks @ counts.T
+    normal = np.random.default_rng(7).standard_normal((DRAWS, len(counts)))
+    common = np.full(len(counts), own)
+    falls = np.zeros_like(counts) if falls is None else np.array(falls, dtype=float)
+    seconds = np.array(seconds, dtype=float)
+    return Uncertain(sums * (1 + common * normal), bricks, counts, seconds, errors, common, falls)
 
 
 def test_the_brick_that_tells_most_in_a_second_comes_first():

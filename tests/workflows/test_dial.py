@@ -379,7 +379,9 @@ def choice():
         counts = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1]])
         every = np.hstack([networks, networks])
         errors = np.full(4, 0.01)
-        uncertain = Uncertain(networks, every, counts, np.array(seconds), errors)
+        uncertain = Uncertain(
+            networks, every, counts, np.array(seconds), errors, np.zeros(len(counts)), 0 * counts
+        )
         names = ["a brick", "another brick", "one", "another"]
         halves, done = np.array(half_widths), np.array(settled)
         return Choice(names, uncertain, halves, names[2:], done)
