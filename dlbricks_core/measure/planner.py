@@ -97,9 +97,9 @@ def steps(uncertain: Uncertain, precision: float) -> Iterator[Step]:
     What a network tells of a sum is how far the variance of the sum falls once the network is
     known: the square of their covariance over the variance of what timing says. Relative to the
     square of the sum, it is added up over all sums that lack precision; no sum counts beyond the
-    precision that it lacks. What falls off an error that a sum has by itself comes on top. After each step, all covariances are those given what is known then,
-    as in a Cholesky decomposition with pivots (Harbrecht, Peters and Schneider, Applied Numerical
-    Mathematics 62, 2012).
+    precision that it lacks. What falls off an error that a sum has by itself comes on top. After
+    each step, all covariances are those given what is known then, as in a Cholesky decomposition
+    with pivots (Harbrecht, Peters and Schneider, Applied Numerical Mathematics 62, 2012).
 
     Args:
         uncertain: What is known now.

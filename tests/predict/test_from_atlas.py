@@ -14,6 +14,7 @@ from dlbricks_core.passes.convert import convert
 from dlbricks_core.predict import Contribution, Provenance
 from dlbricks_core.predict.atlas import LayerTable, counts_matrix
 from dlbricks_core.predict.baseline import Processor, expected_ms
+from dlbricks_core.predict.discrepancy import discrepancy_of
 from dlbricks_core.predict.features import Features, joined
 from dlbricks_core.predict.from_atlas import (
     FromAtlas,
@@ -253,6 +254,17 @@ def test_draws_are_the_same_each_time_and_those_of_all_bricks_belong_together(
     one, other = list(bricks)[:2]
     assert (first[one].draws == again[one].draws).all()
     assert np.corrcoef(np.log(first[one].draws), np.log(first[other].draws))[0, 1] > 0.15
+
+
+@pytest.mark.parametrize("backend", ["onnxruntime", "mxnet", "pytorch", "nobody knows it"])
+def test_figures_say_what_a_model_is_off_by_beside_all_draws(bricks, system, setup, backend):
+    asked = dict(list(bricks.items())[:2])
+    found = FromAtlas().predict(asked, setup(backend=backend), system(), {})
+    own, of_all = discrepancy_of(backend), discrepancy_of("nobody knows it")
+    assert {each.discrepancy for each in found.values()} == {own}
+    assert own.predicted > own.measured > 0
+    assert own.predicted >= of_all.predicted
+    assert own.measured >= of_all.measured
 
 
 def test_nothing_asked_is_nothing_predicted(system, setup):

@@ -63,7 +63,9 @@ class Beliefs:
         self._oracle = Oracle(predictor, subjects.request, atlas, apart)
         models = len(subjects.cutting.brickset.models)
         self._composing_error = find_composer(subjects.cutting.options.composer).composing_error
-        self._normal = np.random.default_rng(0).standard_normal((models, RESAMPLES)).T
+        normal = np.random.default_rng(0).standard_normal((models, RESAMPLES)).T
+        # Exactly so large: the planner takes from the draws what it knows of their variance.
+        self._normal = (normal - normal.mean(axis=0)) / normal.std(axis=0)
 
     def state(self) -> State:
         """What is believed now."""
