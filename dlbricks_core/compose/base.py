@@ -35,7 +35,8 @@ class Estimate:
         draws: Values that are equally likely to be right, but for the error of composing: shape
             (RESAMPLES,). Those of models that were composed from the same figures belong together.
             ``None`` if there are none.
-        composing_error: Standard deviation of the relative error of composing.
+        composing_error: Standard deviation of the relative error of composing, and of what the
+            figures of one model have in common beside their draws.
     """
 
     value: float | None
@@ -184,6 +185,7 @@ class Composer(ABC):
         nothing = np.zeros(1)
         absent = dict.fromkeys(missing, nothing)
         call = max(latency.overhead for latency in known.values())
+        error = math.hypot(self.composing_error, common_error(cut, known))
         points = {s: _without_call(np.array([each.value]), each) for s, each in known.items()}
         spread = {s: _without_call(each.replicates, each) for s, each in known.items()}
         plausible = {s: _without_call(each.plausible, each) for s, each in known.items()}
@@ -193,12 +195,28 @@ class Composer(ABC):
         )
         return Estimate(
             float(ms[0]),
-            interval(replicates * _composing(self.composing_error)),
+            interval(replicates * _composing(error)),
             missing,
             interval(scatter),
             replicates,
-            self.composing_error,
+            error,
         )
+
+
+def common_error(cut: CutModel, latencies: Mapping[str, Figure]) -> float:
+    """Standard deviation of the relative error that all figures of a model have in common.
+
+    That of each figure counts as much as its share of the sum. It is no part of the figures' draws:
+    bricks of other models have an error of their own.
+
+    Args:
+        cut: The model and its bricks.
+        latencies: Figures of bricks by signature; some may be missing.
+    """
+    known = {s: (count * latencies[s].own, latencies[s]) for s, count in cut.counts.items()
+             if s in latencies}  # fmt: skip
+    total = sum(part for part, _ in known.values())
+    return sum(part * each.common_error for part, each in known.values()) / total if total else 0.0
 
 
 def _composing(error: float) -> FloatArray:

@@ -69,6 +69,15 @@ class Figure(ABC):
         return self.replicates
 
     @property
+    def common_error(self) -> float:
+        """Standard deviation of the relative error that the figures of one model have in common.
+
+        No other model has it, and neither replicates nor draws hold it: a figure belongs to many
+        models.
+        """
+        return 0.0
+
+    @property
     def derived_from(self) -> tuple[str, ...]:
         """Signatures of the other networks that the figure follows from; usually none."""
         return ()
@@ -209,6 +218,32 @@ class Derived(Figure):
         return np.asarray(self.overhead + (self.replicates - self.overhead) * factors)
 
 
+@dataclass(frozen=True)
+class Discrepancy:
+    """Relative errors that the bricks of one model have in common, and no other model has.
+
+    A predictor learns from models that were measured. Another model is of another family: its
+    layers go together in ways that none of those shows, and predictions of its bricks err together.
+    What bricks of other models take says nothing about that (model discrepancy; Kennedy and
+    O'Hagan, Bayesian Calibration of Computer Models, JRSS B 63, 2001).
+
+    Attributes:
+        predicted: Standard deviation of the error of bricks that were not timed.
+        measured: The same of bricks that were: what a brick takes alone is not quite what it takes
+            in the model.
+
+    Raises:
+        ValueError: If a number is negative or not finite.
+    """
+
+    predicted: float = 0.0
+    measured: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.predicted < math.inf and 0 <= self.measured < math.inf):
+            raise ValueError("a discrepancy is negative or not finite")
+
+
 @dataclass(frozen=True, eq=False)
 class Predicted(Figure):
     """Figure that a predictor gives for a network without samples.
@@ -219,6 +254,8 @@ class Predicted(Figure):
             all figures of one prediction belong together, so that errors that networks have in
             common do not average out in a sum.
         overhead: What of all these numbers is the measurement's own.
+        discrepancy: What the figures of one model are off by together. No draws hold it: a figure
+            may belong to many models.
         samples: Always empty.
 
     Raises:
@@ -228,6 +265,7 @@ class Predicted(Figure):
     expected: float
     draws: FloatArray
     overhead: float = 0.0
+    discrepancy: Discrepancy = Discrepancy()
     samples: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
@@ -260,6 +298,11 @@ class Predicted(Figure):
     def plausible(self) -> FloatArray:
         """The draws."""
         return self.draws
+
+    @property
+    def common_error(self) -> float:
+        """That of bricks that were not timed."""
+        return self.discrepancy.predicted
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,6 +350,11 @@ class Placed(Figure):
     def plausible(self) -> FloatArray:
         """The predictor's draws."""
         return self.predicted.plausible
+
+    @property
+    def common_error(self) -> float:
+        """That of bricks that were timed."""
+        return self.predicted.discrepancy.measured
 
 
 @dataclass(frozen=True)

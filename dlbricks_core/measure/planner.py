@@ -29,6 +29,9 @@ class Uncertain:
         counts: Number of occurrences of each network in each sum: shape (sums, networks).
         seconds: Seconds to time each network: shape (networks,).
         errors: Standard error of a timing of each network, in milliseconds: shape (networks,).
+        common: Standard deviation of an error that a sum has by itself, relative to the sum. The
+            draws of the sum include it: shape (sums,).
+        falls: Decrease of that deviation once each network is known: shape (sums, networks).
     """
 
     sums: FloatArray
@@ -36,10 +39,18 @@ class Uncertain:
     counts: FloatArray
     seconds: FloatArray
     errors: FloatArray
+    common: FloatArray
+    falls: FloatArray
 
     def about(self, sums: IntArray) -> Self:
         """A copy with some of the sums only."""
-        return replace(self, sums=self.sums[:, sums], counts=self.counts[sums])
+        return replace(
+            self,
+            sums=self.sums[:, sums],
+            counts=self.counts[sums],
+            common=self.common[sums],
+            falls=self.falls[sums],
+        )
 
     def only(self, networks: IntArray) -> Self:
         """A copy with some of the networks only."""
@@ -49,6 +60,7 @@ class Uncertain:
             counts=self.counts[:, networks],
             seconds=self.seconds[networks],
             errors=self.errors[networks],
+            falls=self.falls[:, networks],
         )
 
 
@@ -83,11 +95,11 @@ def steps(uncertain: Uncertain, precision: float) -> Iterator[Step]:
     """Networks to time, in descending order of information per second.
 
     The information about a sum is the reduction of its variance once the network is timed: the
-    square of their covariance, divided by the variance of the timing. It counts relative to the
-    square of the sum, and is added up over all sums that lack precision. No sum counts beyond the
-    precision that it lacks. After each step, all covariances are conditioned on the networks chosen
-    so far, as in a pivoted Cholesky decomposition (Harbrecht, Peters and Schneider, Applied
-    Numerical Mathematics 62, 2012).
+    square of their covariance, divided by the variance of the timing, plus the decrease of the
+    error that the sum has by itself. It counts relative to the square of the sum, and is added up
+    over all sums that lack precision. No sum counts beyond the precision that it lacks. After each
+    step, all covariances are conditioned on the networks chosen so far, as in a pivoted Cholesky
+    decomposition (Harbrecht, Peters and Schneider, Applied Numerical Mathematics 62, 2012).
 
     Args:
         uncertain: The present state of knowledge.
@@ -120,6 +132,7 @@ class _Left:
         self._now = half_widths(uncertain.sums)
         self._before = np.maximum(self._of_sums, 1e-30)
         self._goal = self._before * (precision / np.maximum(self._now, 1e-12)) ** 2
+        self._common = uncertain.common
         self._known: list[FloatArray] = []
         self._open = np.ones(len(uncertain.seconds), dtype=bool)
 
@@ -145,7 +158,10 @@ class _Left:
         beyond = self._shared[sums] - part
         chance = np.sqrt(np.outer(np.maximum(self._of_sums[sums], 0.0), variances) / self._draws)
         beyond = np.sign(beyond) * np.maximum(np.abs(beyond) - _SURE * chance, 0.0)
-        return np.asarray((part + beyond) ** 2 / (variances + self._given.errors**2 + 1e-30))
+        told = (part + beyond) ** 2 / (variances + self._given.errors**2 + 1e-30)
+        common = self._common[sums, None]
+        left = np.maximum(common - self._given.falls[sums], 0.0)
+        return np.asarray(told + common**2 - left**2)
 
     def know(self, network: int) -> None:
         """Conditions all covariances on a network, up to the error of its timing."""
@@ -156,6 +172,8 @@ class _Left:
         along, of_sums = column / spread, self._shared[:, network] / spread
         self._known.append(along)
         self._of_networks = self._of_networks - along**2
-        self._of_sums = self._of_sums - of_sums**2
+        common = np.maximum(self._common - self._given.falls[:, network], 0.0)
+        self._of_sums = self._of_sums - of_sums**2 - (self._common**2 - common**2)
+        self._common = common
         self._shared = self._shared - np.outer(of_sums, along)
         self._open[network] = False

@@ -22,6 +22,7 @@ from dlbricks_core.predict.atlas import Contribution, LayerTable, counts_matrix
 from dlbricks_core.predict.base import Predictor
 from dlbricks_core.predict.baseline import Processor, conversion_doubt, expected_ms
 from dlbricks_core.predict.belief import Belief
+from dlbricks_core.predict.discrepancy import discrepancy_of
 from dlbricks_core.predict.features import Features, joined, type_of
 from dlbricks_core.predict.kernel import Kernel
 from dlbricks_core.predict.nearness import distance
@@ -37,7 +38,7 @@ layers.
 MOST_CONTRIBUTIONS = 6
 """Maximum number of contributions behind a prediction: those of the nearest systems."""
 
-_HERE = 0.01
+_HERE = 0.003
 """Share of the kernel by which a system may differ from its own contribution, because machines
 drift from day to day.
 """
@@ -92,11 +93,12 @@ class FromAtlas(Predictor):
         noise += kernel_of(setup.backend).noise
         call_ms = np.array([figure.overhead for figure in known.values()])
         measured = (*seen, noise + doubt(belief, *seen, noise, call_ms), call_ms)
+        discrepancy = discrepancy_of(setup.backend)
         likely = networks @ np.exp(belief.observed(*measured).mean)
         found = agreeing_draws(centred(belief, networks), *measured, count=RESAMPLES)
         draws = np.exp(found) @ networks.T.toarray()
         return {
-            signature: Predicted(float(value), each)
+            signature: Predicted(float(value), each, discrepancy=discrepancy)
             for signature, value, each in zip(inside, likely, draws.T, strict=True)
         }
 
@@ -146,6 +148,9 @@ def told(
     belief = believed(table.features, setup, system, atlas)
     layer_ms = np.exp(belief.mean)
     draws = np.exp(centred(belief, matrix).draws(RESAMPLES)) @ matrix.T.toarray()
+    # Each of these networks is a model by itself.
+    own = np.random.default_rng(0).standard_normal(draws.shape)
+    draws *= np.maximum(1 + discrepancy_of(setup.backend).predicted * own, 0.0)
     found = {}
     for (name, own), likely, each in zip(counts.items(), matrix @ layer_ms, draws.T, strict=True):
         parts: dict[str, tuple[int, float]] = {}

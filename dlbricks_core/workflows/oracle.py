@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -84,7 +85,9 @@ def _with_call(figure: Predicted, call_ms: float) -> Predicted:
     """A figure including the call of the timer, like measured ones; a model pays it once."""
     if figure.overhead:
         return figure
-    return Predicted(figure.expected + call_ms, figure.draws + call_ms, call_ms)
+    return replace(
+        figure, expected=figure.expected + call_ms, draws=figure.draws + call_ms, overhead=call_ms
+    )
 
 
 def _without(

@@ -18,10 +18,16 @@ def joint(covariance, means, seed=0):
     return np.array(means) + normal @ np.linalg.cholesky(np.array(covariance)).T
 
 
-def uncertain(bricks, counts, seconds, error=0.0):
+def uncertain(bricks, counts, seconds, error=0.0, own=0.0, falls=None):
+    """Sums of bricks; each has an error of its own, of which a share is gone with each brick."""
     counts = np.array(counts, dtype=float)
     errors = error * bricks.mean(axis=0)
-    return Uncertain(bricks @ counts.T, bricks, counts, np.array(seconds, dtype=float), errors)
+    sums = bricks @ counts.T
+    normal = joint(np.eye(len(counts)), [0.0] * len(counts), seed=7)
+    common = np.full(len(counts), own)
+    falls = np.zeros_like(counts) if falls is None else np.array(falls, dtype=float)
+    seconds = np.array(seconds, dtype=float)
+    return Uncertain(sums * (1 + common * normal), bricks, counts, seconds, errors, common, falls)
 
 
 def test_the_brick_that_tells_most_in_a_second_comes_first():
@@ -96,3 +102,31 @@ def test_networks_of_no_sum_are_not_timed():
 def test_what_is_certain_has_no_half_width():
     assert half_widths(np.zeros((10, 2))).tolist() == [0.0, 0.0]
     assert half_widths(np.full((10, 1), 3.0)).tolist() == [0.0]
+
+
+def test_an_error_that_a_sum_has_by_itself_falls_by_what_each_brick_takes_of_it():
+    """Bricks do not show it, so that covariances alone would never tell that it falls."""
+    bricks = joint(np.eye(4), [100.0] * 4)
+    falls = [[0.03, 0.03, 0.01, 0.0]]
+    asked = uncertain(bricks, [[1, 1, 1, 1]], [1, 1, 1, 1], own=0.07, falls=falls)
+    common, of_bricks = 0.07, 4.0
+    order = []
+    for step in steps(asked, 1e-4):
+        order.append(step.network)
+        common, of_bricks = common - falls[0][step.network], of_bricks - 1
+        expected = NORMAL * np.hypot(common, np.sqrt(of_bricks) / 400)
+        assert step.half_widths[0] == pytest.approx(expected, rel=0.06)
+    assert sorted(order[:2]) == [0, 1]
+    assert common == pytest.approx(0)
+
+
+def test_no_more_falls_than_there_is_and_each_sum_has_its_own():
+    bricks = joint(np.eye(2), [100.0] * 2)
+    falls = [[0.5, 0.0], [0.0, 0.02]]
+    asked = uncertain(bricks, np.eye(2), [1, 1], own=0.05, falls=falls)
+    first, last = steps(asked, 1e-4)
+    assert (first.network, last.network) == (0, 1)
+    assert first.half_widths == pytest.approx([0, NORMAL * np.hypot(0.05, 0.01)], abs=0.003)
+    assert last.half_widths == pytest.approx([0, NORMAL * 0.03], abs=0.003)
+    assert [step.network for step in steps(asked.about(np.array([1])), 1e-4)] == [1]
+    assert [step.network for step in steps(asked.only(np.array([1])), 1e-4)] == [0]

@@ -9,11 +9,12 @@ import pytest
 
 from dlbricks_core.bricks import Brick, BrickSet, extract, signature
 from dlbricks_core.figures import RESAMPLES, Predicted
-from dlbricks_core.figures.figure import interval, relative_half_width
+from dlbricks_core.figures.figure import Discrepancy, interval, relative_half_width
 from dlbricks_core.passes.convert import convert
 from dlbricks_core.predict import Contribution, Provenance
 from dlbricks_core.predict.atlas import LayerTable, counts_matrix
 from dlbricks_core.predict.baseline import Processor, expected_ms
+from dlbricks_core.predict.discrepancy import discrepancy_of
 from dlbricks_core.predict.features import Features, joined
 from dlbricks_core.predict.from_atlas import (
     FromAtlas,
@@ -255,6 +256,17 @@ def test_draws_are_the_same_each_time_and_those_of_all_bricks_belong_together(
     assert np.corrcoef(np.log(first[one].draws), np.log(first[other].draws))[0, 1] > 0.15
 
 
+@pytest.mark.parametrize("backend", ["onnxruntime", "mxnet", "pytorch", "nobody knows it"])
+def test_figures_say_what_a_model_is_off_by_beside_all_draws(bricks, system, setup, backend):
+    asked = dict(list(bricks.items())[:2])
+    found = FromAtlas().predict(asked, setup(backend=backend), system(), {})
+    own, of_all = discrepancy_of(backend), discrepancy_of("nobody knows it")
+    assert {each.discrepancy for each in found.values()} == {own}
+    assert own.predicted > own.measured > 0
+    assert own.predicted >= of_all.predicted
+    assert own.measured >= of_all.measured
+
+
 def test_nothing_asked_is_nothing_predicted(system, setup):
     assert FromAtlas().predict({}, setup(), system(), {}) == {}
 
@@ -297,6 +309,24 @@ def test_networks_of_which_only_features_are_known_are_predicted_as_bricks_are(
         assert each.figure.value == pytest.approx(expected[name].value + CALL_MS)
         assert sum(ms for _, ms in each.parts.values()) == pytest.approx(expected[name].value)
         assert sum(times for times, _ in each.parts.values()) == len(asked[name].model.layers)
+
+
+def test_each_network_of_which_only_features_are_known_has_an_error_of_its_own(
+    bricks, contributed, system, setup, monkeypatch
+):
+    names = list(bricks)[:2]
+    atlas = [contributed(system(), setup(), 1.0)]
+    features = {name: Features.of(bricks[name].model) for name in names}
+    sure = [np.log(each.figure.draws) for each in told(features, setup(), system(), atlas).values()]
+    monkeypatch.setattr(
+        "dlbricks_core.predict.from_atlas.discrepancy_of", lambda _: Discrepancy(0.2)
+    )
+    wide = [np.log(each.figure.draws) for each in told(features, setup(), system(), atlas).values()]
+    apart = [after - before for before, after in zip(sure, wide, strict=True)]
+    known = np.std(np.log1p(0.044 * np.random.default_rng(1).standard_normal(RESAMPLES)))
+    for each in apart:
+        assert np.std(each) == pytest.approx(0.2 - known, rel=0.15)
+    assert abs(np.corrcoef(*apart)[0, 1]) < 0.1
 
 
 def test_a_type_that_nobody_measured_makes_the_interval_wide(contributed, system, setup):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dlbricks_core.figures.figure import RESAMPLES, Predicted
+from dlbricks_core.figures.figure import RESAMPLES, Discrepancy, Predicted, relative_half_width
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.measure.costs import START_S, Costs
 from dlbricks_core.measure.planner import Uncertain
@@ -169,6 +169,34 @@ def test_the_dial_goes_by_the_intervals_that_are_reported(turned, chain):
     for half_width, model in zip(found.dial.half_widths, found.models, strict=True):
         low, high = model.estimate.interval
         assert (high - low) / (high + low) == pytest.approx(half_width, rel=0.1)
+
+
+def test_what_a_models_bricks_are_off_by_together_goes_with_its_own_bricks(
+    turned, chain, monkeypatch
+):
+    """Bricks of another model tell nothing of it, and the model's own bricks take it away."""
+    models = [chain(0), chain(1)]
+    before = turned(models, 0.95)
+    predict = Rates.predict
+
+    def together(*given, **named):
+        apart = Discrepancy(predicted=0.25, measured=0.01)
+        found = predict(*given, **named)
+        return {s: replace(each, discrepancy=apart) for s, each in found.items()}
+
+    monkeypatch.setattr(Rates, "predict", together)
+    loose = turned(models, 0.95)
+    assert loose.dial.timed == 0
+    for one, other in zip(loose.dial.half_widths, before.dial.half_widths, strict=True):
+        assert one > 1.2 * other
+    for model, half in zip(loose.models, loose.dial.half_widths, strict=True):
+        assert model.estimate.composing_error == pytest.approx(np.hypot(0.25, 0.03))
+        assert relative_half_width(model.estimate.interval) == pytest.approx(half, rel=0.1)
+    fine = turned(models, 0.12)
+    assert fine.dial.widest <= 0.12
+    assert fine.dial.timed + fine.dial.wholes > 0
+    for model in fine.models:
+        assert model.estimate.composing_error < 0.08
 
 
 def test_a_whole_model_is_timed_where_that_is_cheaper(turned, chain, plugins):
@@ -379,7 +407,9 @@ def choice():
         counts = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1]])
         every = np.hstack([networks, networks])
         errors = np.full(4, 0.01)
-        uncertain = Uncertain(networks, every, counts, np.array(seconds), errors)
+        uncertain = Uncertain(
+            networks, every, counts, np.array(seconds), errors, np.zeros(len(counts)), 0 * counts
+        )
         names = ["a brick", "another brick", "one", "another"]
         halves, done = np.array(half_widths), np.array(settled)
         return Choice(names, uncertain, halves, names[2:], done)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dlbricks_core.bricks import CutModel
+from dlbricks_core.compose.base import common_error
 from dlbricks_core.figures.figure import RESAMPLES, Figure, Placed, Predicted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.planner import half_widths
@@ -27,11 +28,14 @@ class State:
         sums: Draws of each model's latency in milliseconds, including the error of composing where
             they are sums: shape (draws, models).
         half_widths: Half-width of each model's 90% interval, relative to its latency.
+        common: Standard deviation of the relative error that the bricks of each model have in
+            common; 0 where the whole was measured.
     """
 
     figures: Mapping[str, Predicted | Placed]
     sums: FloatArray
     half_widths: FloatArray
+    common: FloatArray
 
     @property
     def widest(self) -> float:
@@ -58,18 +62,21 @@ class Beliefs:
         apart = subjects.kept_apart | bench.known.keys()
         self._oracle = Oracle(predictor, subjects.request, atlas, apart)
         models = len(subjects.cutting.brickset.models)
-        composer = find_composer(subjects.cutting.options.composer)
+        self._composing_error = find_composer(subjects.cutting.options.composer).composing_error
         normal = np.random.default_rng(0).standard_normal((models, RESAMPLES)).T
-        self._composing = 1 + composer.composing_error * normal
+        # Exactly so large: the planner takes from the draws what it knows of their variance.
+        self._normal = (normal - normal.mean(axis=0)) / normal.std(axis=0)
 
     def state(self) -> State:
         """The present beliefs."""
         figures = self._figures()
         models = self.subjects.cutting.brickset.models
         sums = np.stack([_drawn(cut, figures) for cut in models], axis=1)
-        composed = [cut.whole.signature not in figures for cut in models]
-        sums = np.where(composed, sums * self._composing, sums)
-        return State(figures, sums, half_widths(sums))
+        composed = np.array([cut.whole.signature not in figures for cut in models], dtype=bool)
+        common = composed * np.array([common_error(cut, figures) for cut in models])
+        errors = np.hypot(composed * self._composing_error, common)
+        sums = sums * (1 + errors * self._normal)
+        return State(figures, sums, half_widths(sums), common)
 
     def _figures(self) -> Mapping[str, Predicted | Placed]:
         subjects, known = self.subjects, self._bench.known

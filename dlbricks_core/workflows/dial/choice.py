@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dlbricks_core.figures.figure import RESAMPLES
+from dlbricks_core.figures.figure import RESAMPLES, Placed, Predicted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.planner import IntArray, Uncertain, steps
 from dlbricks_core.workflows.dial.beliefs import State
@@ -89,13 +89,19 @@ class Choice:
             [cut.counts.get(s, float(cut.whole.signature == s)) for s in signatures]
             for cut in models
         ]
+        often = np.array(counts, dtype=np.float64).reshape(len(models), len(signatures))
         errors = np.array([_ERROR] * len(bricks) + [_WHOLE_ERROR] * len(wholes))
+        # Draws of whole models are those of the sums, which hold all errors of these.
+        gone = np.array([_gone(state.figures[s]) for s in bricks] + [0.0] * len(wholes))
+        shares = often * means / np.maximum(state.sums.mean(axis=0), 1e-12)[:, None]
         uncertain = Uncertain(
             state.sums,
             networks,
-            np.array(counts, dtype=np.float64).reshape(len(models), len(signatures)),
+            often,
             np.array(seconds),
             errors * means,
+            state.common,
+            shares * gone,
         )
         wholes_of = [cut.whole.signature for cut in models]
         settled = np.array([s in state.figures for s in wholes_of], dtype=bool)
@@ -185,6 +191,12 @@ class Choice:
             return _Wholes((), math.inf)
         places = [self.signatures.index(s) for s in wholes]
         return _Wholes(wholes, float(self.uncertain.seconds[places].sum()))
+
+
+def _gone(figure: Predicted | Placed) -> float:
+    """What is gone of the error that the bricks of a model have in common, once this is timed."""
+    assert isinstance(figure, Predicted)
+    return max(figure.discrepancy.predicted - figure.discrepancy.measured, 0.0)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,199 @@
+r"""Fits what bricks of one model are off by together, and tells how honest intervals are.
+
+    python benchmarks/predictor/intervals.py onnx: mxnet:
+
+Half of the families are left out of each contribution that comes with the package, in closed form.
+All models of these families are then predicted together, with some of their bricks taken as timed:
+none, a tenth, ..., all. What the models take as wholes is in the contributions, too.
+
+Two numbers for each backend, those of `dlbricks_core/predict/discrepancies.json`, are those that
+make the wholes most probable, beside the predictor's draws and the error of composing. All families
+count as much as each other, and so do all shares of timed bricks. Nothing is measured. Takes
+3 GB of memory, and about a minute for each contribution.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import linalg, optimize
+
+from dlbricks_core.bricks import BrickSet, CutModel
+from dlbricks_core.compose.learned import Learned
+from dlbricks_core.figures.figure import RESAMPLES, Predicted
+from dlbricks_core.predict import Contribution, shipped
+from dlbricks_core.predict.baseline import expected_ms
+from dlbricks_core.predict.belief import shares_of
+from dlbricks_core.predict.from_atlas import FromAtlas, kernel_of, processor_of, shared_errors
+from dlbricks_core.workflows import LoadOptions, Observer, load_models
+from dlbricks_core.workflows.knowledge import family_of
+
+FOLDS = (
+    ("alexnet", "mobilenet", "mobilenetv2", "resnet", "shufflenet", "squeezenet", "transformer",
+     "zfnet"),
+    ("densenet", "detr", "inception", "lstm", "unet", "vgg", "yolo"),
+)  # fmt: skip
+"""Families that are left out together."""
+
+SHARES = (0.0, 0.1, 0.3, 0.6, 1.0)
+"""Shares of the bricks that are taken as timed."""
+
+_Z = 1.645
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What was predicted of a model, beside what it takes.
+
+    Attributes:
+        place: Backend, threads and family.
+        timed: Share of the bricks of all models that were taken as timed.
+        off: Logarithm of predicted over measured latency.
+        spread: Standard deviation of the predictor's draws of it.
+        predicted: Share of the latency that is of bricks that were not timed.
+    """
+
+    place: str
+    timed: float
+    off: float
+    spread: float
+    predicted: float
+
+
+def without_each(
+    it: Contribution, folds: Sequence[Sequence[str]]
+) -> Iterator[tuple[Sequence[str], Contribution]]:
+    """The contribution without the families of each fold, with the pulls that the rest gives.
+
+    The inverse of the covariance says what the others alone would tell (Rasmussen and Williams,
+    2006, section 5.4.2). Layers' shares of networks' latencies stay those of all networks.
+    """
+    kernel = kernel_of(it.setup.backend)
+    covariance = kernel.covariance(it.features, it.features)
+    expected = np.log(expected_ms(it.features, processor_of(it)))
+    moved = covariance @ it.pulls
+    shares, totals = shares_of(it.counts, expected + moved, it.call_ms)
+    among = np.asarray(shares @ (shares @ covariance).T)
+    del covariance
+    among += np.diag(it.noise + kernel.noise)
+    shared = shared_errors(it, kernel)
+    among += 0.0 if shared is None else shared @ shared.T
+    inverse = linalg.inv(among, overwrite_a=True)
+    pull = inverse @ (it.log_ms - np.log(totals) + shares @ moved)
+    for families in folds:
+        out = np.array([not set(families).isdisjoint(group.split(",")) for group in it.groups])
+        rest = pull - inverse[:, out] @ np.linalg.solve(inverse[np.ix_(out, out)], pull[out])
+        rest[out] = 0.0
+        kept = [int(i) for i in np.flatnonzero(~out)]
+        used = np.unique(it.counts[kept].indices)
+        pulls = np.asarray(shares.T @ rest)[used]
+        yield families, replace(it.only(kept), pulls=pulls, kernel=kernel.identity)
+
+
+def judged(brickset: BrickSet, it: Contribution) -> Iterator[Judged]:
+    """All models at all shares, with their families left out of a contribution."""
+    place = {signature: i for i, signature in enumerate(it.signatures)}
+    for number, (families, rest) in enumerate(without_each(it, FOLDS)):
+        models = [cut for cut in brickset.models if family_of(cut.model) in families]
+        models = [cut for cut in models if cut.whole.signature in place]
+        bricks = {s: brickset.bricks[s] for cut in models for s in cut.counts}
+        predictor = FromAtlas()
+        random = np.random.default_rng(number)
+        order = [s for s in random.permutation(sorted(bricks)) if s in place]
+        for share in SHARES:
+            known = {str(s): _figure(it, place[s]) for s in order[: round(share * len(order))]}
+            figures = predictor.predict(bricks, it.setup, it.system, known, [rest])
+            for cut in models:
+                found = _judged(cut, figures, known, it, place[cut.whole.signature])
+                yield replace(found, timed=share)
+
+
+def _figure(it: Contribution, network: int) -> Predicted:
+    """A network as it was timed."""
+    ms = float(np.exp(it.log_ms[network]))
+    return Predicted(ms, np.full(RESAMPLES, ms), float(it.call_ms[network]))
+
+
+def _judged(
+    cut: CutModel,
+    figures: Mapping[str, Predicted],
+    known: Mapping[str, Predicted],
+    it: Contribution,
+    network: int,
+) -> Judged:
+    parts = {s: count * figures[s].draws for s, count in cut.counts.items()}
+    new = np.sum([np.zeros(RESAMPLES), *(parts[s] for s in parts if s not in known)], axis=0)
+    total = np.sum(list(parts.values()), axis=0)
+    low, middle, high = np.percentile(np.log(total + it.call_ms[network]), (5, 50, 95))
+    setup = it.setup
+    return Judged(
+        f"{setup.backend} {setup.threads} {family_of(cut.model)}",
+        0.0,
+        float(middle - it.log_ms[network]),
+        float(high - low) / (2 * _Z),
+        float(np.median(new) / np.median(total)),
+    )
+
+
+def fitted(found: Sequence[Judged]) -> tuple[float, float]:
+    """Errors that bricks of a model have in common: of those not timed, and of those timed."""
+    often = Counter((each.place, each.timed) for each in found)
+    weights = np.array([1 / often[each.place, each.timed] for each in found])
+    off = np.array([each.off for each in found])
+
+    def loss(logs: np.ndarray) -> float:
+        variance = deviations(found, *np.exp(logs)) ** 2
+        return float((weights * (np.log(variance) + off**2 / variance)).sum() / weights.sum())
+
+    best = optimize.minimize(loss, np.log([0.05, 0.03]), method="Nelder-Mead", bounds=[(-7, 0)] * 2)
+    predicted, measured = np.exp(best.x)
+    return float(predicted), float(measured)
+
+
+def deviations(found: Sequence[Judged], predicted: float, measured: float) -> np.ndarray:
+    """Standard deviation of each logarithm, with what bricks have in common."""
+    spread, share = np.array([(each.spread, each.predicted) for each in found]).T
+    common = predicted * share + measured * (1 - share)
+    return np.sqrt(spread**2 + Learned.composing_error**2 + common**2)
+
+
+def report(name: str, found: Sequence[Judged], predicted: float, measured: float) -> None:
+    """Prints a line for each share of timed bricks."""
+    print(f"{name}: {predicted:.3f} where not timed, {measured:.3f} where timed")
+    for share in SHARES:
+        own = [each for each in found if each.timed == share]
+        off = np.abs([each.off for each in own])
+        print(f"  {share:4.0%} timed: off by {np.expm1(off).mean():5.1%}", end="")
+        for sizes in ((0.0, 0.0), (predicted, measured)):
+            deviation = deviations(own, *sizes)
+            covered = np.mean(off <= _Z * deviation)
+            print(f", {covered:.0%} in ±{_Z * np.median(deviation):.0%}", end="")
+        print(flush=True)
+
+
+def main(*names: str) -> None:
+    """Prints coverage without and with these errors, and the numbers as JSON."""
+    models = load_models(names, LoadOptions(), Observer()).models
+    brickset = BrickSet.of(models, Learned.granularity, Learned.strategy, rereading=True)
+    found: dict[str, list[Judged]] = {}
+    for it in shipped():
+        found.setdefault(it.setup.backend, []).extend(judged(brickset, it))
+        print(f"{it.setup.backend}, {it.setup.threads} threads", flush=True)
+    every = fitted([each for own in found.values() for each in own])
+    sizes = {"*": every}
+    for backend, own in found.items():
+        predicted, measured = map(max, fitted(own), every)
+        sizes[backend] = predicted, measured
+        report(backend, own, *fitted(own))
+        report(f"{backend}, and at least as much as all", own, predicted, measured)
+    keys = ("predicted", "measured")
+    print(json.dumps({b: dict(zip(keys, np.round(s, 3), strict=True)) for b, s in sizes.items()}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
