@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Composer, Plan
