@@ -1,14 +1,19 @@
 """Bounds of quantities as users write them, and what advice makes of them."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from dlbricks_core.errors import DLBricksError, UnknownPluginError
-from dlbricks_core.facts import LATENCY
+from dlbricks_core.facts import LATENCY, Setup
 from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.workflows.advice import Alternative, Wanted
 from dlbricks_core.workflows.advise import rank
-from dlbricks_core.workflows.requirements import Known, Requirement
+from dlbricks_core.machine.system import current_system
+from dlbricks_core.workflows.places import Place
+from dlbricks_core.workflows.requirements import Answers, Known, Requirement
 
 
 @pytest.mark.parametrize(
@@ -77,3 +82,13 @@ def test_the_fastest_that_keeps_every_bound_is_first():
     # Of those that keep the bound in a draw, the fastest is first.
     assert sum(each.first for each in ranking.ranked) == pytest.approx(1.0)
     assert ranking.first.first == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("version", "noted"), [("2.0", False), ("2.1", True)])
+def test_a_quantity_of_another_version_of_the_framework_is_noted(version, noted):
+    setup = Setup("faulty", "2.0", "{}", 1, "interleaved", "0.1.0")
+    observed = SimpleNamespace(request=SimpleNamespace(setup=replace(setup, version=version)))
+    answers = Answers(Requirement.read("load-time<=1s"), Place(current_system(), setup), observed)
+    told = "load-time is that of faulty 2.1, for nobody observed it with 2.0"
+    assert answers.note.endswith(told if noted else "")
+    assert bool(answers.note) == noted
