@@ -9,9 +9,9 @@ import pytest
 from dlbricks_core.errors import DLBricksError, UnknownPluginError
 from dlbricks_core.facts import LATENCY, Setup
 from dlbricks_core.figures.figure import RESAMPLES
+from dlbricks_core.machine.system import current_system
 from dlbricks_core.workflows.advice import Alternative, Wanted
 from dlbricks_core.workflows.advise import rank
-from dlbricks_core.machine.system import current_system
 from dlbricks_core.workflows.places import Place
 from dlbricks_core.workflows.requirements import Answers, Known, Requirement
 
