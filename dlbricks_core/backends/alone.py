@@ -10,27 +10,34 @@ from dlbricks_core.bricks.extract import numbers
 from dlbricks_core.ir import CanonicalModel
 
 
-def layer_alone(model: CanonicalModel, index: int) -> CanonicalModel:
+def layer_alone(model: CanonicalModel, index: int, *, keep_weights: bool = False) -> CanonicalModel:
     """One layer as a model that needs no values of weights.
 
     Weights whose values are known, such as axes, pads and shapes, stay constants: a framework may
-    need them to build the layer. All other weights become inputs.
+    need them to build the layer. All other weights become inputs. Tensors get new names.
 
     Args:
         model: In canonical form.
         index: Index of the layer in the model.
+        keep_weights: Whether the other weights stay weights, for a framework that builds layers
+            of constant weights only; :func:`dlbricks_core.values.materialize` draws their values.
 
     Examples:
         >>> alone = layer_alone(model, 3)
         >>> proto = to_onnx(alone, alone.constants)
     """
     layer = extract(model, (index,), "layer", exact=True)
+    if keep_weights:
+        return layer
     known = frozenset(layer.constants)
     return replace(layer, inputs=(*layer.inputs, *sorted(layer.weights - known)), weights=known)
 
 
 def refused_layers(
-    model: CanonicalModel, refusal: Callable[[CanonicalModel], str]
+    model: CanonicalModel,
+    refusal: Callable[[CanonicalModel], str],
+    *,
+    keep_weights: bool = False,
 ) -> dict[int, str]:
     """Index and reason of every layer that a framework refuses, as ``Backend.check`` returns them.
 
@@ -40,11 +47,12 @@ def refused_layers(
         model: In canonical form, without opaque layers.
         refusal: Tries one layer, as :func:`layer_alone` gives it, and says why it cannot run;
             an empty text if it can.
+        keep_weights: As for :func:`layer_alone`.
     """
     reasons: dict[int, str] = {}
     tried: dict[object, str] = {}
     for index in range(len(model.layers)):
-        alone = layer_alone(model, index)
+        alone = layer_alone(model, index, keep_weights=keep_weights)
         identity = signature(model, (index,)), numbers(alone)
         if identity not in tried:
             tried[identity] = refusal(alone)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -292,13 +293,20 @@ class TimerHost:
             whole: Whether it is a whole model.
 
         Raises:
-            BackendError: If the probe tells too few or too many values.
+            BackendError: If the probe tells something else.
         """
         gc.collect()
         instance = self._probes.get(probe) or load_object(probe)()
         self._probes[probe] = instance
         observe = instance.observe_whole if whole else instance.observe
-        values = tuple(map(float, observe(self.timer, model, seed)))
+        found = observe(self.timer, model, seed)
+        if not isinstance(found, Sequence):
+            raise BackendError(f"the probe {probe} tells {found!r}, and not a sequence of values")
+        values = tuple(map(float, found))
+        if not all(0 <= value < math.inf for value in values):
+            raise BackendError(
+                f"the probe {probe} tells {values}: values are finite, and 0 or more"
+            )
         if len(values) != 1 + len(instance.parts) and not (whole and len(values) == 1):
             raise BackendError(
                 f"the probe {probe} tells {len(values)} values of a quantity with "

@@ -21,6 +21,7 @@ from dlbricks_core.cli.spelling import FLAGS, option_of
 from dlbricks_core.cli.streams import standard_streams
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.harmless import harmless
+from dlbricks_core.plugins import blamed
 from dlbricks_core.version import __version__
 from dlbricks_core.wording import arguments_spelled
 from dlbricks_core.worker.memory import lacks_memory, memory_hint
@@ -52,7 +53,7 @@ _COMMANDS = {
     "store": "Export, import, merge and prune what was measured.",
     "systems": "List the systems that were measured, and name them.",
     "models": "List the model collections.",
-    "plugins": "List backends, importers, collections and composers.",
+    "plugins": "List the plugins of every kind, and what is wrong with any.",
     "doctor": "Check whether this machine is ready to measure.",
 }
 
@@ -167,6 +168,9 @@ def _run(arguments: list[str]) -> int:
             _say_traceback(error)
         if lacks_memory(error):
             _say_error("this process ran out of memory", memory_hint())
+            return EXIT_USAGE
+        if told_of := blamed(error):
+            _say_error(told_of.message, told_of.hint)
             return EXIT_USAGE
         what = f"unexpected {type(error).__name__}: {error}".rstrip(": ")
         _say_error(what, _report(told["verbose"]))

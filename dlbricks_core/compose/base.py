@@ -15,6 +15,7 @@ import numpy as np
 from dlbricks_core.bricks import Brick, CutModel
 from dlbricks_core.compose.fitting import Deviation, Observed, fitted_deviation
 from dlbricks_core.compose.plan import Plan
+from dlbricks_core.errors import PluginError
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.figure import RESAMPLES, Figure, interval, relative_half_width
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
@@ -190,7 +191,7 @@ class Composer(ABC):
         spread = {s: _without_call(each.replicates, each) for s, each in known.items()}
         plausible = {s: _without_call(each.plausible, each) for s, each in known.items()}
         ms, scatter, replicates = (
-            call + np.broadcast_to(self.total(cut, {**costs, **absent}), RESAMPLES)
+            call + np.broadcast_to(self._total(cut, {**costs, **absent}), RESAMPLES)
             for costs in (points, spread, plausible)
         )
         return Estimate(
@@ -201,6 +202,26 @@ class Composer(ABC):
             replicates,
             error,
         )
+
+    def _total(self, cut: CutModel, costs: Mapping[str, FloatArray]) -> FloatArray:
+        """What :meth:`total` returns, if that can be latencies.
+
+        Raises:
+            PluginError: If it cannot.
+        """
+        found = np.asarray(self.total(cut, costs))
+        shape = np.broadcast_shapes(*(each.shape for each in costs.values()))
+        wrong = ""
+        if found.shape != shape:
+            wrong = f"has the shape {found.shape}, and not {shape}"
+        elif not np.all(np.isfinite(found) & (found >= 0)):
+            wrong = "is negative or not finite"
+        if wrong:
+            raise PluginError(
+                f"composer {self.name!r}: what total() returns {wrong}",
+                hint="Report this to the authors of the composer.",
+            )
+        return found
 
 
 def common_error(cut: CutModel, latencies: Mapping[str, Figure]) -> float:

@@ -59,8 +59,15 @@ class Probe(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if quantity := getattr(cls, "quantity", None):
-            cls.name = quantity.name
+        quantity: Quantity | None = getattr(cls, "quantity", None)
+        if quantity is None:
+            return
+        cls.name = quantity.name
+        own_total = cls.total is not Probe.total
+        if quantity.composition is Composition.PEAK and not cls.parts and not own_total:
+            raise TypeError(
+                f"{cls.__name__}: a peak needs what bricks keep as the first of its parts"
+            )
 
     @abstractmethod
     def observe(self, timer: CpuTimer[Any], model: CanonicalModel, seed: int) -> Sequence[float]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from time import perf_counter
 
 from dlbricks_core.backends.host import CALLS, next_to_nothing
-from dlbricks_core.errors import DLBricksError, StoreError
+from dlbricks_core.errors import BackendError, DLBricksError, StoreError
 from dlbricks_core.facts import Observation, Question
 from dlbricks_core.measure.probe import Probe
 from dlbricks_core.measure.session import Advance, Effort, Job, reason_of
@@ -113,12 +113,16 @@ class ProbingSession:
 
     def _overheads(self, worker: BackendWorker) -> list[float]:
         """What observations of any network have in common, for the quantity and each part."""
-        taken = [
-            self._as_needed(worker, "brick").observe(
-                self._probe.target, next_to_nothing(layers), whole=False
-            )
-            for layers in CALLS.values()
-        ]
+        try:
+            taken = [
+                self._as_needed(worker, "brick").observe(
+                    self._probe.target, next_to_nothing(layers), whole=False
+                )
+                for layers in CALLS.values()
+            ]
+        except DLBricksError as error:
+            told = f"no {self._probe.name} of a network with almost no work: {reason_of(error)}"
+            raise BackendError(told, hint=error.hint) from error
         return [start_of_a_line(values) for values in zip(*taken, strict=True)]
 
     def _observe(self, job: Job, number: int, overheads: Sequence[float]) -> None:

@@ -1,5 +1,6 @@
 """Plugins: discovery, status and errors."""
 
+from dlbricks_core.plugins.blame import blamed
 from dlbricks_core.plugins.registry import (
     GROUPS,
     Plugin,
@@ -10,4 +11,4 @@ from dlbricks_core.plugins.registry import (
     use,
 )
 
-__all__ = ["GROUPS", "Plugin", "attempt", "discover", "find", "load_object", "use"]
+__all__ = ["GROUPS", "Plugin", "attempt", "blamed", "discover", "find", "load_object", "use"]

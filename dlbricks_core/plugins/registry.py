@@ -72,8 +72,8 @@ def discover(kind: str, base: type | None = None) -> list[Plugin]:
     broken: list[Plugin] = []
 
     def remember(_: Any, entry: EntryPoint, error: BaseException) -> None:
-        plugin = _describe(kind, entry)
-        told = _told(plugin, error.__cause__ or error)
+        plugin = described(kind, entry)
+        told = _told(plugin, error.__cause__ or error, loading=True)
         broken.append(replace(plugin, problem=told.message, cure=told.hint))
 
     manager: ExtensionManager[Any] = _Manager(GROUPS[kind], on_load_failure_callback=remember)
@@ -143,34 +143,40 @@ def use(plugin: Plugin, call: Callable[[], T]) -> T:
         DLBricksError: If the code raised anything. A ``DLBricksError`` of the code stays the same.
     """
     outcome = attempt(plugin, call)
-    if isinstance(outcome, PluginDefectError):
-        where = f"{plugin.kind} {plugin.name!r}"
-        raise PluginError(f"{where}: {outcome.message}", hint=outcome.hint) from outcome.__cause__
+    if isinstance(outcome, PluginDefectError) and outcome.__cause__ is not None:
+        raise as_error(plugin, outcome.__cause__) from outcome.__cause__
     if isinstance(outcome, DLBricksError):
         raise outcome
     return outcome
 
 
-def _told(plugin: Plugin, error: BaseException) -> DLBricksError:
-    """An exception of a plugin's code as an error with a hint."""
+def as_error(plugin: Plugin, error: BaseException) -> PluginError:
+    """An unexpected exception of a plugin's code as an error that names the plugin."""
+    told = _told(plugin, error)
+    return PluginError(f"{plugin.kind} {plugin.name!r}: {told.message}", hint=told.hint)
+
+
+def _told(plugin: Plugin, error: BaseException, *, loading: bool = False) -> DLBricksError:
+    """An exception of a plugin's code, or of loading it, as an error with a hint."""
     if isinstance(error, DLBricksError):
         return error if error.hint else error.with_hint(_report_to(plugin))
     text = " ".join(str(error).split())
     told = PluginDefectError(
-        f"{type(error).__name__}: {text or 'no message'}", _cure(plugin, error)
+        f"{type(error).__name__}: {text or 'no message'}", _cure(plugin, error, loading)
     )
     told.__cause__ = error
     return told
 
 
-def _cure(plugin: Plugin, error: BaseException) -> str:
+def _cure(plugin: Plugin, error: BaseException, loading: bool) -> str:
     """Advice for the user about an unexpected exception."""
     if isinstance(error, ModuleNotFoundError) and error.name:
         lacking = error.name.partition(".")[0]
         if lacking != plugin.target.partition(":")[0].partition(".")[0]:
             # This installs everything that the plugin depends on, whatever its name.
             return f"pip install {plugin.distribution}"
-    if isinstance(error, ImportError | AttributeError | OSError):
+    no_class = loading and isinstance(error, AttributeError)
+    if no_class or isinstance(error, ImportError | OSError):
         return f"pip install --force-reinstall {plugin.distribution}"
     return _report_to(plugin)
 
@@ -209,7 +215,7 @@ class _Manager(ExtensionManager[Any]):
 
 
 def _usable(kind: str, entry: EntryPoint, loaded: Any, base: type | None) -> Plugin:
-    plugin = _describe(kind, entry)
+    plugin = described(kind, entry)
     problem = "" if base is None else _misfit(plugin, loaded, base)
     if problem:
         return replace(plugin, problem=problem, cure=_report_to(plugin))
@@ -253,6 +259,7 @@ def _clashing(plugin: Plugin, owners: Sequence[Plugin]) -> Plugin:
     )
 
 
-def _describe(kind: str, entry: EntryPoint) -> Plugin:
+def described(kind: str, entry: EntryPoint) -> Plugin:
+    """The plugin that an entry point announces, before its class is loaded."""
     name, version = (entry.dist.name, entry.dist.version) if entry.dist else ("unknown", "")
     return Plugin(kind, entry.name, entry.value, name, version)

@@ -159,6 +159,8 @@ def _with_required(
                 )
             position = positions[id(each.model)]
             told = answers[key].known(position)
+            if told and answers[key].note not in ("", *collected.notes):
+                collected.notes.append(answers[key].note)
             if told is None:
                 why = answers[key].why_not(answers[key].result.models[position])
                 collected.failures.append(_failure(each.model.name, why, each.place))

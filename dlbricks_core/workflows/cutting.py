@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Composer, Plan
@@ -97,7 +96,16 @@ def cut_models(
         )
         brickset.models[position] = replace(cut, notes=(note,))
     calibrated = composer.calibrated(calibration.values) if calibration else composer
-    plan = use(plugin, partial(calibrated.plan, brickset.bricks, request.setup, request.target))
+
+    def planned() -> Plan:
+        found = calibrated.plan(brickset.bricks, request.setup, request.target)
+        if not isinstance(found, Plan):
+            raise TypeError(f"plan() returns {found!r}, and not a plan")
+        if lacking := brickset.bricks.keys() - found.recipes.keys():
+            raise ValueError(f"the plan lacks recipes of {len(lacking)} bricks")
+        return found
+
+    plan = use(plugin, planned)
     if request.probe and plan.timed.keys() != brickset.bricks.keys():
         raise DLBricksError(
             f"the composer {composer.name!r} is not for {request.quantity.name}: it takes the "

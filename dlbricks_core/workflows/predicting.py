@@ -58,7 +58,12 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
         if new
         else ()
     )
-    notes = (*result.outcome.notes, *doubts)
+    untold = [s for s in wanted if s not in found]
+    silent = (
+        f"the predictor {predictor!r} gives no figure of {len(untold)} of the {len(wanted)} bricks "
+        "that were not measured",
+    )
+    notes = (*result.outcome.notes, *doubts, *(silent if untold else ()))
     outcome = replace(result.outcome, notes=notes)
     return replace(predicted, predictor=predictor, outcome=outcome)
 

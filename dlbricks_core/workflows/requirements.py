@@ -198,6 +198,17 @@ class Answers:
         basis: Basis = "predicted" if model.origin.get("predicted") else "composed"
         return Known(self.requirement, composed.value, composed.draws, basis)
 
+    @property
+    def note(self) -> str:
+        """Which version of the framework the quantity was observed with, if not the place's."""
+        observed, ours = self.result.request.setup, self.place.setup
+        if observed.version == ours.version:
+            return ""
+        return (
+            f"{self.place}: {self.requirement.quantity.name} is that of {observed.backend} "
+            f"{observed.version}, for nobody observed it with {ours.version}"
+        )
+
     def why_not(self, model: ModelResult) -> str:
         """Reason why a model has no figure, with a remedy."""
         name = self.requirement.quantity.name

@@ -3,6 +3,7 @@
 from dlbricks_core.backends import layer_alone, refused_layers
 from dlbricks_core.ir import to_onnx
 from dlbricks_core.testing import cases
+from dlbricks_core.values import materialize
 
 
 def alone(op):
@@ -42,3 +43,13 @@ def test_layers_with_one_signature_are_tried_once():
 
     assert refused_layers(model, refusal) == dict.fromkeys(range(len(model.layers)), "no")
     assert 0 < len(tried) <= len(model.layers)
+
+
+def test_weights_may_stay_weights_for_a_framework_that_wants_them_constant():
+    model = cases.network("batch_normalization").model
+    seen = []
+    refused_layers(model, lambda layer: seen.append(layer) or "", keep_weights=True)
+    (layer,) = seen
+    assert len(layer.inputs) == 1
+    assert set(layer.layers[0].inputs) == {*layer.inputs, *layer.weights}
+    assert materialize(layer, 0).weights.keys() == layer.weights

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Parallel, Sequential, dependencies
 from dlbricks_core.compose.segmented import Segmented
+from dlbricks_core.errors import PluginError
 from dlbricks_core.figures.figure import Measured, interval
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
@@ -164,3 +165,23 @@ def test_the_critical_path_is_the_most_expensive_of_all_paths(case):
 def test_bricks_of_several_layers_depend_on_those_before_them(residual):
     (cut,) = BrickSet.of([residual()], 3).models
     assert dependencies(cut) == [set(), {0}]
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (lambda costs: 3.0, r"has the shape \(\), and not \(1,\)"),
+        (lambda costs: np.array([3.0]), r"has the shape \(1,\), and not \(1000,\)"),
+        (lambda costs: -costs, "is negative or not finite"),
+        (lambda costs: costs * np.nan, "is negative or not finite"),
+    ],
+)
+def test_totals_that_are_no_latencies_are_an_error_that_names_the_composer(found, told):
+    class Mistaken(Sequential):
+        name = "mistaken"
+
+        def total(self, cut, costs):
+            return found(super().total(cut, costs))
+
+    with pytest.raises(PluginError, match=rf"composer 'mistaken': what total\(\) returns {told}"):
+        Mistaken().compose(*cut_with(dag([(0, 1)], 2), [1.0, 2.0]))

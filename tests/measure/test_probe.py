@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.bricks.brickset import Occurrence
-from dlbricks_core.errors import UnknownPluginError
+from dlbricks_core.errors import BackendError, UnknownPluginError
 from dlbricks_core.facts import Composition, Quantity, Question, Setup, Subject
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
@@ -77,6 +77,27 @@ class Short(Sums):
 
     def observe(self, timer, model, seed):
         return (1.0,)
+
+
+class Single(Sums):
+    """Returns a number in place of a sequence."""
+
+    def observe(self, timer, model, seed):
+        return 1.0
+
+
+class Below(Sums):
+    """Returns a value that no quantity may have."""
+
+    def observe(self, timer, model, seed):
+        return (1.0, -1.0)
+
+
+class Wrong(Sums):
+    """Asks the timer for what it does not have."""
+
+    def observe(self, timer, model, seed):
+        return timer.nothing()
 
 
 def cut_into(*signatures):
@@ -346,9 +367,26 @@ def test_old_values_are_replaced_with_the_first_new_one(worker, store):
     assert after.observations[0].session != before.observations[0].session
 
 
-def test_a_probe_without_enough_values_is_a_failure(worker, store):
-    with pytest.raises(Exception, match="tells 1 values of a quantity with 1 parts"):
-        ProbingSession(worker, store, Short()).run([job(Short(), "Relu")])
+@pytest.mark.parametrize(
+    ("probe", "told"),
+    [
+        (Short(), "tells 1 values of a quantity with 1 parts"),
+        (Single(), "tells 1.0, and not a sequence of values"),
+        (Below(), "values are finite, and 0 or more"),
+        (Wrong(), "AttributeError: .* has no attribute 'nothing'"),
+    ],
+)
+def test_a_probe_that_tells_something_else_is_a_failure_that_names_it(worker, store, probe, told):
+    with pytest.raises(BackendError, match=f"no {probe.name} of a network of .*{told}"):
+        ProbingSession(worker, store, probe).run([job(probe, "Relu")])
+
+
+def test_a_peak_needs_a_part_or_a_total_of_its_own():
+    peak = Quantity("peak", "things", Composition.PEAK, "a peak")
+    with pytest.raises(TypeError, match="Lacking: a peak needs what bricks keep"):
+        type("Lacking", (Probe,), {"quantity": peak})
+    type("Whole", (Probe,), {"quantity": peak, "parts": (SHARED,)})
+    type("Own", (Probe,), {"quantity": peak, "total": lambda self, cut, values: values[0]})
 
 
 def test_probes_are_found_by_the_name_of_their_quantity():

@@ -124,7 +124,7 @@ BROKEN = [
      "Report this"),
     (BACKEND.replace('return "7.7"', "import nosuchframework"), "ModuleNotFoundError",
      "pip install dlbricks-NAME"),
-    (BACKEND + "    options = 5", "AttributeError", "force-reinstall"),
+    (BACKEND + "    options = 5", "AttributeError", "Report this"),
     (BACKEND + "    def __init__(self, size): pass", "TypeError", "Report this"),
     ("from dlbricks_core.errors import PluginError\n"
      + BACKEND.replace('return "7.7"', 'raise PluginError("no numpy", hint="pip install it")'),

@@ -4,6 +4,8 @@ from itertools import pairwise
 
 import pytest
 
+from dlbricks_core.compose import Plan, Sequential
+from dlbricks_core.errors import PluginError
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.workflows import CutOptions, Observer
 from dlbricks_core.workflows.cutting import cut_models
@@ -20,3 +22,17 @@ def test_only_our_own_composers_tell_warm_weights_from_cold(asked, composer, bri
     chosen = CutOptions.chosen(None, None, composer)
     found = cut_models([model], chosen, asked, Observer(), rewrites=Rewrites())
     assert len(found.brickset.bricks) == bricks
+
+
+@pytest.mark.parametrize(
+    ("plan", "told"),
+    [(None, "returns None, and not a plan"), (Plan({}, {}), "the plan lacks recipes of 1 bricks")],
+)
+def test_a_plan_without_what_is_needed_is_blamed_on_the_composer(
+    asked, builder, monkeypatch, plan, told
+):
+    monkeypatch.setattr(Sequential, "plan", lambda *_: plan)
+    b = builder()
+    model = b.model(b.relu(b.input))
+    with pytest.raises(PluginError, match=f"composer 'sequential': .*{told}"):
+        cut_models([model], CutOptions.chosen(1, None, None), asked, Observer())

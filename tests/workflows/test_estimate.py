@@ -261,3 +261,14 @@ def test_opaque_layers_stay_missing(asked, store, models):
     assert model.estimate.partial
     assert len(model.missing) == 1
     assert model.estimate.value > 0
+
+
+def test_bricks_that_the_predictor_leaves_out_are_counted_in_a_note(
+    asked, store, models, monkeypatch
+):
+    monkeypatch.setattr(Guess, "predict", lambda *_: {})
+    result = estimate(models, None, asked, store, predictor="guess")
+    assert all(model.missing for model in result.models)
+    assert result.outcome.notes == (
+        "the predictor 'guess' gives no figure of 3 of the 3 bricks that were not measured",
+    )

@@ -2,18 +2,20 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from dlbricks_core.errors import DLBricksError, UnknownPluginError
-from dlbricks_core.facts import LATENCY
+from dlbricks_core.facts import LATENCY, Setup
 from dlbricks_core.figures.figure import RESAMPLES
+from dlbricks_core.machine.system import current_system
 from dlbricks_core.workflows import advise as advising
 from dlbricks_core.workflows.advice import Alternative, Wanted, order_by
 from dlbricks_core.workflows.advise import rank
 from dlbricks_core.workflows.places import Place
-from dlbricks_core.workflows.requirements import Known, Requirement
+from dlbricks_core.workflows.requirements import Answers, Known, Requirement
 from dlbricks_core.workflows.tariff import Prices
 
 
@@ -146,3 +148,13 @@ def test_predictions_of_a_quantity_in_two_places_err_together_but_not_wholly(ask
     wanted = Wanted(by=order_by("peak-memory", None))
     shares = [each.first for each in rank("m", together, wanted).ranked]
     assert shares == pytest.approx([0.5, 0.5], abs=0.1)
+
+
+@pytest.mark.parametrize(("version", "noted"), [("2.0", False), ("2.1", True)])
+def test_a_quantity_of_another_version_of_the_framework_is_noted(version, noted):
+    setup = Setup("faulty", "2.0", "{}", 1, "interleaved", "0.1.0")
+    observed = SimpleNamespace(request=SimpleNamespace(setup=replace(setup, version=version)))
+    answers = Answers(Requirement.read("load-time<=1s"), Place(current_system(), setup), observed)
+    told = "load-time is that of faulty 2.1, for nobody observed it with 2.0"
+    assert answers.note.endswith(told if noted else "")
+    assert bool(answers.note) == noted
