@@ -377,7 +377,7 @@ def test_old_values_are_replaced_with_the_first_new_one(worker, store):
     ],
 )
 def test_a_probe_that_tells_something_else_is_a_failure_that_names_it(worker, store, probe, told):
-    with pytest.raises(BackendError, match=f"no {probe.name} of a network of .*{told}"):
+    with pytest.raises(BackendError, match=f"no {probe.name} of a network with .*{told}"):
         ProbingSession(worker, store, probe).run([job(probe, "Relu")])
 
 
