@@ -172,6 +172,8 @@ class CpuTimer(ABC, Generic[LoadedT]):
     #: Python statement by which a user's program imports the framework; whoever makes the timer
     #: tells, from :attr:`Backend.importing`.
     importing: str = ""
+    #: Peculiarities of the framework; whoever makes the timer tells, from :attr:`Backend.traits`.
+    traits: Traits = Traits()
 
     @abstractmethod
     def load(self, network: Network) -> LoadedT:
