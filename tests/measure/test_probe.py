@@ -71,6 +71,13 @@ class Whole(Sums):
         return (1000,)
 
 
+class Peculiar(Sums):
+    """Observes whether networks of the backend run in turns, as its traits say."""
+
+    def observe(self, timer, model, seed):
+        return int(timer.traits.in_turns), 0
+
+
 class Short(Sums):
     """Returns fewer values than the quantity has parts."""
 
@@ -280,7 +287,7 @@ def worker(faulty, monkeypatch):
 @pytest.fixture(autouse=True)
 def importable(monkeypatch):
     """A worker imports this file as a module of its own name."""
-    for probe in (Sums, Alone, InSequence, Peaks, Short, Whole):
+    for probe in (Sums, Alone, InSequence, Peaks, Peculiar, Short, Whole):
         monkeypatch.setattr(probe, "__module__", "test_probe")
 
 
@@ -331,6 +338,13 @@ def test_a_whole_model_may_be_observed_in_another_way(worker, store):
     found = store.get([whole.key, replace(whole.key, quantity=Sums.parts[0])])
     # What it does not tell is not there, rather than zero.
     assert {key: each.values for key, each in found.items()} == {whole.key: (1000,)}
+
+
+def test_a_probe_is_told_the_peculiarities_of_the_framework(worker, store):
+    each = job(Peculiar(), "Relu", 1)
+    ProbingSession(worker, store, Peculiar()).run([each])
+    # In turns is not the default.
+    assert answers(store, each)[0].values == (1,)
 
 
 def test_networks_that_fail_are_named_and_the_others_observed(worker, store):
