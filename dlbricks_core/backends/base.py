@@ -71,8 +71,9 @@ class Traits:
         weights_held: Number of copies of a network's weights that the framework keeps in
             memory: the given ones, and a second copy if it reorders them for its kernels.
             It limits how many networks are loaded at the same time, and says whether a model
-            fits. The quantity ``peak-memory`` shows it: ``kept-memory`` of a large layer over
-            the bytes of its weights.
+            fits, and whether layers that read the same weights share what is kept of them.
+            The quantity ``peak-memory`` shows it: ``kept-memory`` of a large layer over the
+            bytes of its weights.
         weights_loading: Number of copies of a model's weights that are there at a time, at most,
             while the framework loads it from a file. The quantity ``peak-memory`` shows it:
             ``loading-memory`` of a large layer over the bytes of its weights.
@@ -172,6 +173,8 @@ class CpuTimer(ABC, Generic[LoadedT]):
     #: Python statement by which a user's program imports the framework; whoever makes the timer
     #: tells, from :attr:`Backend.importing`.
     importing: str = ""
+    #: Peculiarities of the framework; whoever makes the timer tells, from :attr:`Backend.traits`.
+    traits: Traits = Traits()
 
     @abstractmethod
     def load(self, network: Network) -> LoadedT:

@@ -117,6 +117,7 @@ class TimerHost:
         instance = self._described_by(backend)
         self._timer = instance.timer(settings)
         self._timer.importing = instance.importing
+        self._timer.traits = instance.traits
         self._primed = instance.traits.primed
         self._cache_bytes = cache_bytes
         self._private_cache_bytes = private_cache_bytes

@@ -10,9 +10,24 @@ MIB = 2**20
 """Bytes of a mebibyte."""
 
 
+MOST_KEPT_MIB = 32.0
+"""Size of a block in MiB above which freed memory never serves for it, and is given back as soon as
+it is free: glibc's ``M_MMAP_THRESHOLD`` grows with the blocks that are freed, up to this."""
+
+
 def resident_mib() -> float:
     """Resident memory of this process in MiB, including pages of files that it has mapped."""
     return _status("VmRSS")
+
+
+def mapped_mib() -> float:
+    """The part of it that are pages of mapped files, such as the code of libraries, in MiB."""
+    return _status("RssFile")
+
+
+def own_mib() -> float:
+    """The part of it that belongs to no file, in MiB."""
+    return _status("RssAnon")
 
 
 def peak_mib() -> float:

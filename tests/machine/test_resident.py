@@ -18,6 +18,32 @@ print(before, held, after, peak, peak_mib())
 """
 
 
+PARTS = """
+import mmap, sys
+from dlbricks_core.machine.resident import mapped_mib, own_mib
+
+own, mapped = own_mib(), mapped_mib()
+with open(sys.argv[1], "rb") as file:
+    pages = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+    read = sum(pages[::4096])
+    print(own_mib() - own, mapped_mib() - mapped)
+    block = bytearray(b"1") * (64 << 20)
+    print(own_mib() - own, mapped_mib() - mapped)
+"""
+
+
+def test_pages_of_files_are_told_from_what_belongs_to_no_file(tmp_path):
+    file = tmp_path / "pages"
+    file.write_bytes(bytes(32 << 20))
+    command = [sys.executable, "-c", PARTS, str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    (own, mapped), (more, same) = (map(float, line.split()) for line in done.stdout.splitlines())
+    assert own < 2
+    assert 31 < mapped < 34
+    assert 63 < more < 67
+    assert same - mapped < 2
+
+
 def test_the_peak_stays_until_it_is_reset():
     command = [sys.executable, "-c", PROGRAM]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -72,6 +72,13 @@ class Whole(Sums):
         return (1000,)
 
 
+class Peculiar(Sums):
+    """Observes whether networks of the backend run in turns, as its traits say."""
+
+    def observe(self, timer, model, seed):
+        return int(timer.traits.in_turns), 0
+
+
 class Short(Sums):
     """Returns fewer values than the quantity has parts."""
 
@@ -154,19 +161,27 @@ def relus(number):
     return CutModel(model, tuple(Occurrence("a", (i,)) for i in range(number)), model)
 
 
-def peak(cut, **parts):
+def peaks_of(cut, **parts):
+    """Peak memory of a model, from parts by brick; those that are not given are 0."""
     names = [part.name.replace("-", "_") for part in PeakMemory.parts]
-    values = (0.0, *(parts.get(name, 0.0) for name in names))
-    (found,) = np.unique(PeakMemory().total(cut, [{"a": np.array([v])} for v in values]))
+    assert parts.keys() <= set(names)
+    values = [{}, *(parts.get(name, {}) for name in names)]
+    arrays = [{s: np.array([each.get(s, 0.0)]) for s in cut.counts} for each in values]
+    (found,) = np.unique(PeakMemory().total(cut, arrays))
     return found
 
 
-@given(SMALL, SMALL, SMALL, SMALL, st.floats(2, 1e3))
-def test_peak_memory_of_a_model_of_one_brick_is_its_own(kept, loading, loaded, code, run):
+def peak(cut, **parts):
+    """Peak memory of a model of one kind of brick."""
+    return peaks_of(cut, **{name: {"a": value} for name, value in parts.items()})
+
+
+@given(SMALL, SMALL, SMALL, SMALL, SMALL, st.floats(2, 1e3))
+def test_peak_memory_of_a_model_of_one_brick_is_its_own(kept, loading, loaded, left, code, run):
     found = peak(relus(1), kept_memory=kept, loading_memory=loading, loaded_memory=loaded,
-                 run_memory=run, run_code=code)  # fmt: skip
+                 run_memory=run, left_memory=left, code_memory=code)  # fmt: skip
     # Its input is a MiB. A run holds that and the result already, in what it takes.
-    assert found == pytest.approx(max(loading + 1, loaded + 1 + code, kept + run))
+    assert found == pytest.approx(code + max(loading + 1, left + max(loaded + 1, kept + run)))
 
 
 @given(SMALL, st.floats(2, 1e3), st.integers(3, 6))
@@ -177,13 +192,47 @@ def test_peak_memory_while_running_adds_up_what_is_kept_and_one_run(kept, run, n
     )
 
 
-def test_weights_that_bricks_share_are_there_once():
+def test_feature_maps_and_scratch_memory_of_different_bricks_are_there_together():
+    cut = relus(3)
+    large = replace(cut, occurrences=tuple(Occurrence(s, (i,)) for i, s in enumerate("abb")))
+    # The first brick holds two feature maps, the second three; scratch memory is that of the first.
+    assert peaks_of(large, run_memory={"a": 12.0, "b": 2.0}) == pytest.approx(3 + 10)
+
+
+def test_what_first_runs_leave_counts_once_for_each_brick_of_a_kind():
+    two = replace(relus(4), occurrences=tuple(Occurrence(s, (i,)) for i, s in enumerate("abab")))
+    values = {"left_memory": {"a": 3.0, "b": 4.0}}
+    assert peaks_of(two, **values) == pytest.approx(peaks_of(two) + 7)
+    part = next(each for each in PeakMemory.parts if each.name == "left-memory")
+    arrays = [{s: np.full(1, v) for s, v in values["left_memory"].items()}] * 9
+    assert PeakMemory().part_total(part, two, arrays) == 7
+
+
+def sharing_a_weight():
+    """A chain of three layers that all read one weight of a MiB; and one without."""
     cut = relus(3)
     layers = tuple(replace(each, inputs=(*each.inputs, "w")) for each in cut.graph.layers)
     tensors = {**cut.graph.tensors, "w": MEBIBYTE}
     graph = replace(cut.graph, layers=layers, tensors=tensors, weights=frozenset("w"))
-    shared = CutModel(graph, cut.occurrences, graph)
-    assert peak(shared, kept_memory=5.0) == pytest.approx(peak(cut, kept_memory=5.0) - 2)
+    return CutModel(graph, cut.occurrences, graph), cut
+
+
+def test_weights_that_bricks_share_are_there_once():
+    shared, apart = sharing_a_weight()
+    assert peak(shared, kept_memory=5.0) == pytest.approx(peak(apart, kept_memory=5.0) - 2)
+
+
+def test_weights_that_each_brick_has_packed_for_itself_are_there_as_often_as_read():
+    shared, apart = sharing_a_weight()
+    packed = {"kept_memory": 5.0, "own_memory": 5.0}
+    assert peak(shared, **packed) == pytest.approx(peak(apart, **packed))
+    # While it loads, the file has them once.
+    assert peak(shared, loading_memory=50.0, **packed) == pytest.approx(148 + 1)
+
+
+@given(st.floats(20, 1e3))
+def test_blocks_too_large_for_freed_memory_come_on_top_one_brick_at_a_time(passing):
+    assert peak(relus(3), loading_memory=20.0, passing_memory=passing) == 61 + passing
 
 
 @given(SMALL, st.integers(1, 6))
@@ -272,7 +321,7 @@ def opened(faulty, monkeypatch):
 @pytest.fixture(autouse=True)
 def importable(monkeypatch):
     """A worker imports this file as a module of its own name."""
-    for probe in (Sums, Alone, InSequence, Peaks, Short, Whole):
+    for probe in (Sums, Alone, InSequence, Peaks, Peculiar, Short, Whole):
         monkeypatch.setattr(probe, "__module__", "test_probe")
 
 
@@ -347,6 +396,13 @@ def test_a_whole_model_may_be_observed_in_another_way(worker, store):
     found = store.get([whole.key, replace(whole.key, quantity=Sums.parts[0])])
     # What it does not tell is not there, rather than zero.
     assert {key: each.values for key, each in found.items()} == {whole.key: (1000,)}
+
+
+def test_a_probe_is_told_the_peculiarities_of_the_framework(worker, store):
+    each = job(Peculiar(), "Relu", 1)
+    ProbingSession(worker, store, Peculiar()).run([each])
+    # In turns is not the default.
+    assert answers(store, each)[0].values == (1,)
 
 
 def test_networks_that_fail_are_named_and_the_others_observed(worker, store):

@@ -18,16 +18,35 @@ from dlbricks_core.bricks.liveness import live_bytes
 from dlbricks_core.facts import Composition, Quantity
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.machine.resident import MIB, forget_peak, give_back, peak_mib, resident_mib
+from dlbricks_core.machine.resident import (
+    MIB,
+    MOST_KEPT_MIB,
+    forget_peak,
+    give_back,
+    mapped_mib,
+    own_mib,
+    peak_mib,
+    resident_mib,
+)
 from dlbricks_core.measure.probe import Probe, Values, added_up, largest
 from dlbricks_core.values import materialize
 
 _ENOUGH_MIB = 128
 """Combined size of the additional copies of a network, if these are not too many. The resident
-memory of a process scatters, because the allocator keeps freed memory in pieces.
+memory of a process scatters, because the allocator keeps freed memory in pieces. With few copies,
+none fits into what the others have freed.
 """
 
-_MOST_COPIES = 9
+_MOST_COPIES = 33
+
+_KEPT = Quantity("kept-memory", "MiB", Composition.SUM, "memory that a loaded network keeps")
+_OWN = Quantity("own-memory", "MiB", Composition.SUM, "kept beside weights that others may read")
+_LOADING = Quantity("loading-memory", "MiB", Composition.SUM, "peak of memory while it loads")
+_LOADED = Quantity("loaded-memory", "MiB", Composition.SUM, "kept memory, and what loading freed")
+_PASSING = Quantity("passing-memory", "MiB", Composition.PEAK, "memory of large copies in between")
+_RUN = Quantity("run-memory", "MiB", Composition.PEAK, "memory that only a run takes")
+_LEFT = Quantity("left-memory", "MiB", Composition.SUM, "what the first run of a brick leaves")
+_CODE = Quantity("code-memory", "MiB", Composition.PEAK, "code that is read the first time")
 
 
 class PeakMemory(Probe):
@@ -38,21 +57,17 @@ class PeakMemory(Probe):
     times: while the model is loaded, just after loading, when the allocator still keeps freed
     memory, or while the model runs.
 
-    A run needs three kinds of memory: what bricks keep without that freed memory, the feature maps
-    that the model holds at a time, and the scratch memory of one brick. The model itself tells the
-    number of feature maps; the run of a brick tells its scratch memory. Runs reuse freed memory
-    first, but code that is read for the first time cannot.
+    During loading, blocks that are too large for freed memory are added, for one brick at a time. A
+    run needs what bricks keep without freed memory, the feature maps that the model holds at a
+    time, and the scratch memory of one brick. Feature maps and scratch memory add up, even if their
+    peaks occur at different times: freed pieces of one do not fit the other. The model itself tells
+    the size of the feature maps; the run of a brick tells its scratch memory. Runs reuse memory that
+    loading has freed, except for code and for what the framework prepares for each kind of brick.
     """
 
     quantity = Quantity("peak-memory", "MiB", Composition.PEAK, "peak resident memory of a network")
-    parts = (
-        Quantity("kept-memory", "MiB", Composition.SUM, "memory that a loaded network keeps"),
-        Quantity("loading-memory", "MiB", Composition.SUM, "peak of memory while a network loads"),
-        Quantity("loaded-memory", "MiB", Composition.SUM, "kept memory, and what loading freed"),
-        Quantity("run-memory", "MiB", Composition.PEAK, "memory that only a run takes"),
-        Quantity("run-code", "MiB", Composition.PEAK, "memory that only the first run takes"),
-    )
-    version = 2
+    parts = (_KEPT, _OWN, _LOADING, _LOADED, _PASSING, _RUN, _LEFT, _CODE)
+    version = 3
     runs = 2
     isolated = True
 
@@ -60,16 +75,19 @@ class PeakMemory(Probe):
         """MiB at the peak, and the parts, derived from additional copies of the network."""
         first = _Peaks.of(timer, model, seed, trimmed=True)
         again = _Peaks.of(timer, model, seed, trimmed=True)
-        copies = _copies(model)
-        several = _Peaks.of(timer, side_by_side(model, copies), seed, trimmed=True)
+        number = _copies(model)
+        several = _Peaks.of(timer, side_by_side(model, number), seed, trimmed=True)
         # Code is loaded already, as for all but one brick of a model.
         inputs, ends = _mib(model, model.inputs), _mib(model, (*model.inputs, *model.outputs))
-        more = (several - again) / (copies - 1)
+        more, once = (several - again) / (number - 1), first - again
         kept = max(more.running - ends, model.weight_bytes / MIB)
+        own = min((timer.traits.weights_held - 1) * model.weight_bytes / MIB, kept)
         loaded = max(more.loaded - inputs, kept)
         loading = max(more.loading - inputs, loaded)
-        code = max(first.grown - again.grown, 0.0)
-        return first.most, kept, loading, loaded, first.grown + inputs, code
+        fits = max(_sizes(model), default=0.0) <= MOST_KEPT_MIB
+        passing = 0.0 if fits else max(again.loading - inputs - loading, 0.0)
+        code, left = max(once.code, 0.0), max(once.left, 0.0)
+        return first.most, kept, own, loading, loaded, passing, again.grown + inputs, left, code
 
     def observe_whole(
         self, timer: CpuTimer[Any], model: CanonicalModel, seed: int
@@ -79,17 +97,25 @@ class PeakMemory(Probe):
 
     def total(self, cut: CutModel, values: Sequence[Values]) -> FloatArray:
         """The highest of three peaks: while loading, just after loading, and while running."""
-        _, kept, loading, loaded, running, code = values
+        kept, own, loading, loaded, passing, running, left, code = values[1:]
         live = live_bytes(cut)
-        moments = {s: each + (live[s].within - live[s].alone) / MIB for s, each in running.items()}
-        inputs, shared = _mib(cut.graph, cut.graph.inputs), _shared_mib(cut)
+        maps = max((live[s].within for s in running), default=0) / MIB
+        scratch = {s: each - live[s].alone / MIB for s, each in running.items()}
+        shared = _shared(cut, {s: kept[s] - own[s] for s in kept}, kept)
+        inputs, first_runs = _mib(cut.graph, cut.graph.inputs), _each_once(left)
         peaks = (
-            added_up(cut, loading) + inputs,
-            added_up(cut, loaded) + inputs + largest(code),
-            added_up(cut, kept) + largest(moments),
+            added_up(cut, loading) + inputs + largest(passing) - _shared(cut, kept, kept),
+            added_up(cut, loaded) + inputs + first_runs - shared,
+            added_up(cut, kept) + maps + largest(scratch) + first_runs - shared,
         )
         most: FloatArray = np.maximum.reduce(np.broadcast_arrays(*peaks))
-        return np.maximum(most - shared, 0.0)
+        return np.maximum(most + largest(code), 0.0)
+
+    def part_total(self, part: Quantity, cut: CutModel, values: Sequence[Values]) -> FloatArray:
+        """Value of a part of a model; first runs of one brick leave something only once."""
+        if part == _LEFT:
+            return _each_once(values[self.parts.index(part)])
+        return super().part_total(part, cut, values)
 
 
 @dataclass(frozen=True)
@@ -98,18 +124,19 @@ class _Peaks:
 
     Attributes:
         loading: Peak while the network is loaded from its file.
-
-    loaded: Increase after loading.
-
-    held: Increase after loading, without freed memory if that was returned.
-
-    running: Peak while the network runs.
+        loaded: Increase after loading.
+        held: Increase after loading, without freed memory if that was returned.
+        running: Peak while the network runs.
+        left: Increase of anonymous memory from loading until after the runs.
+        code: Increase of resident pages of files, such as libraries, since before loading.
     """
 
     loading: float
     loaded: float
     held: float
     running: float
+    left: float
+    code: float
 
     @classmethod
     def of(
@@ -128,22 +155,24 @@ class _Peaks:
             saved = timer.save(materialize(model, seed), Path(folder))
             give_back()
             forget_peak()
-            before = resident_mib()
+            before, mapped = resident_mib(), mapped_mib()
             network = saved.open()
             loading, loaded = peak_mib() - before, resident_mib() - before
             if trimmed:
                 give_back()
-            held = resident_mib() - before
+            held, own = resident_mib() - before, own_mib()
             forget_peak()
             for _ in range(WARMUP_RUNS):
                 timer.run(network)
                 timer.synchronize(network)
                 timer.release(network)
             running = peak_mib() - before
+            give_back()
+            left, code = own_mib() - own, mapped_mib() - mapped
             timer.unload(network)
         del network, saved
         give_back()
-        return cls(loading, loaded, held, running)
+        return cls(loading, loaded, held, running, left, code)
 
     @property
     def most(self) -> float:
@@ -173,14 +202,41 @@ def _mib(model: CanonicalModel, names: Sequence[str]) -> float:
     return sum(model.tensors[name].nbytes for name in set(names)) / MIB
 
 
-def _shared_mib(cut: CutModel) -> float:
-    """Size in MiB of weights that several bricks share, counted once for each additional brick.
+def _sizes(model: CanonicalModel) -> Sequence[float]:
+    """Size of each of a model's weights in MiB."""
+    return [model.tensors[name].nbytes / MIB for name in model.weights]
 
-    The embedding of a decoder is often the weight of its last layer, too.
+
+def _each_once(values: Values) -> FloatArray:
+    """Sum over the different bricks of a model."""
+    return sum(values.values(), np.zeros(1))
+
+
+def _shared(cut: CutModel, given: Values, kept: Values) -> FloatArray:
+    """Memory in MiB that a sum over bricks counts too often, because bricks read the same weights.
+
+    The embedding of a decoder is often the weight of its last layer, too. A brick that has packed
+    its weights for its kernels shares them with no other brick.
+
+    Args:
+        cut: The model and its bricks.
+        given: Memory of each brick that other bricks with the same weights can use, too.
+        kept: All memory that each brick keeps.
     """
     graph = cut.graph
-    read = [
-        graph.weights.intersection(n for i in each.layers for n in graph.layers[i].reads)
-        for each in cut.occurrences
-    ]
-    return sum(_mib(graph, list(each)) for each in read) - _mib(graph, list(set().union(*read)))
+    readers: dict[str, list[FloatArray]] = {}
+    for each in cut.occurrences:
+        if each.signature in kept:
+            part = np.clip(given[each.signature] / np.maximum(kept[each.signature], 1e-9), 0, 1)
+            for name in graph.weights.intersection(
+                read for index in each.layers for read in graph.layers[index].reads
+            ):
+                readers.setdefault(name, []).append(part)
+    return sum(
+        (
+            _mib(graph, [name]) * (sum(parts, np.zeros(1)) - np.maximum.reduce(parts))
+            for name, parts in readers.items()
+            if len(parts) > 1
+        ),
+        np.zeros(1),
+    )
