@@ -1,11 +1,7 @@
 """A quantity of somebody else's, from an installed distribution, through every command."""
 
-import importlib
 import json
-import os
-import sys
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
@@ -55,19 +51,8 @@ def kib(*sizes):
 
 
 @pytest.fixture(autouse=True)
-def installed(tmp_path_factory, monkeypatch):
-    site = tmp_path_factory.mktemp("site")
-    (site / "ballast_probe.py").write_text(dedent(SOURCE))
-    info = site / "ballast_probe-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ballast-probe\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(POINTS)
-    monkeypatch.syspath_prepend(str(site))
-    paths = [str(site), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
-    importlib.invalidate_caches()
-    yield
-    sys.modules.pop("ballast_probe", None)
+def installed(install):
+    install("ballast_probe", SOURCE, POINTS)
 
 
 @pytest.fixture

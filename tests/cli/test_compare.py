@@ -14,7 +14,7 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("torch")
 
 QUICK = ("--threads", "1", "--runs", "3", "--store", "results.sqlite", "--json", "out.json")
-TWO = ("compare", "--backends", "onnxruntime,pytorch", *QUICK)
+TWO = ("compare", "--backends", "onnxruntime,twin", *QUICK)
 
 
 def installed(distribution):
@@ -125,7 +125,7 @@ def test_parts_of_a_network_are_what_all_backends_cut_at_the_same_places(dlbrick
             assert entry["parts_ratio"]["value"] == pytest.approx(sums / over)
 
 
-def test_load_by_others_forbids_a_winner(dlbricks, save, read, monkeypatch):
+def test_load_by_others_forbids_a_winner(dlbricks, save, read, twin, monkeypatch):
     a = save("a", *["Relu", "Sigmoid"] * 4, size=256)
     alike = "--backend-option", "onnxruntime.optimizations=off"
     monkeypatch.setattr("dlbricks_core.machine.load.MachineLoad.share", 1.0)
@@ -141,7 +141,7 @@ def test_load_by_others_forbids_a_winner(dlbricks, save, read, monkeypatch):
         assert each["clear"] == (each["margin"]["interval"][0] > 2)
 
 
-def test_an_unknown_load_is_stated_and_not_taken_for_none(dlbricks, save, read):
+def test_an_unknown_load_is_stated_and_not_taken_for_none(dlbricks, save, read, twin):
     a = save("a", "Relu")
     dlbricks(*TWO, a)
     assert not [note for note in read("out.json")["notes"] if "not known" in note]
@@ -152,7 +152,7 @@ def test_an_unknown_load_is_stated_and_not_taken_for_none(dlbricks, save, read):
     assert "not known for 1 of 1 sessions" in note
 
 
-def test_backends_take_turns_model_by_model_in_every_round(dlbricks, save):
+def test_backends_take_turns_model_by_model_in_every_round(dlbricks, save, twin):
     a, b = save("a", "Relu", "Sigmoid"), save("b", "Tanh", "Abs", size=24)
     assert dlbricks(*TWO, a, b, "-G", "1").status == 0
     with ResultStore.open("results.sqlite") as store:
@@ -173,12 +173,12 @@ def test_backends_take_turns_model_by_model_in_every_round(dlbricks, save):
         # Each model and its three bricks on one backend, then on the other; every other round
         # runs the other way.
         there = [
-            (b, k) for b in ("onnxruntime", "pytorch") for k in ("model", "brick", "brick", "brick")
+            (b, k) for b in ("onnxruntime", "twin") for k in ("model", "brick", "brick", "brick")
         ] * 2
         assert order == (there if number % 2 == 0 else there[::-1])
 
 
-def test_stored_samples_are_reused_and_noted(dlbricks, save, read):
+def test_stored_samples_are_reused_and_noted(dlbricks, save, read, twin):
     a = save("a", "Relu", "Sigmoid")
     how = "--end-to-end", "--backend", "onnxruntime", "--composer", "sequential"
     dlbricks("run", *how, *QUICK, a)
@@ -212,7 +212,8 @@ def test_a_brick_that_fails_on_one_backend_is_named_and_the_rest_goes_on(dlbrick
     graph = helper.make_graph(nodes, "g", values[:1], values[2:], value_info=values[1:2])
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), tmp_path / "m.onnx")
-    done = dlbricks(*TWO, "m.onnx", "-G", "1", "--html", "out.html")
+    command = "compare", "--backends", "onnxruntime,pytorch", *QUICK
+    done = dlbricks(*command, "m.onnx", "-G", "1", "--html", "out.html")
     assert done.status == 3
     assert "m on pytorch" in done.out
     data = read("out.json")
@@ -234,13 +235,13 @@ def test_a_brick_that_fails_on_one_backend_is_named_and_the_rest_goes_on(dlbrick
     assert "com.microsoft.Trilu" in (tmp_path / "out.html").read_text()
 
 
-def test_options_belong_to_a_backend(dlbricks, save, read):
+def test_options_belong_to_a_backend(dlbricks, save, read, twin):
     a = save("a", "Relu")
     done = dlbricks(*TWO, a, "--backend-option", "onnxruntime.optimizations=off")
     assert done.status == 0
     settings = {each["name"]: each["settings"] for each in read("out.json")["backends"]}
     assert settings["onnxruntime"] == {"optimizations": "off"}
-    assert settings["pytorch"]["compile"] == "off"
+    assert settings["twin"] == {"optimizations": "all"}
     refused = dlbricks(*TWO, a, "--backend-option", "optimizations=off")
     assert refused.status == 2
     assert "BACKEND.KEY=VALUE" in refused.err
@@ -260,7 +261,7 @@ def test_backends_that_cannot_be_compared_are_refused(dlbricks, save, backends, 
     assert word in done.err
 
 
-def test_places_that_some_backends_do_not_cut_at_are_named(dlbricks, read, monkeypatch):
+def test_places_that_some_backends_do_not_cut_at_are_named(dlbricks, read, twin, monkeypatch):
     monkeypatch.setattr("dlbricks_core.bricks.common.original", lambda model, name: None)
     done = dlbricks(*TWO, "onnx:light_squeezenet")
     assert done.status == 0

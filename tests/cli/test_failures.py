@@ -82,7 +82,7 @@ COMMANDS = {
     "estimate": (*ORT, "--store", "s"),
     "advise": ("--on", ATLAS, "--store", "s"),
     "evaluate": (*ORT, "--runs", "3", "--store", "s"),
-    "compare": ("--backends", "onnxruntime,pytorch", *ORT[2:], "--runs", "3", "--store", "s"),
+    "compare": ("--backends", "onnxruntime,twin", *ORT[2:], "--runs", "3", "--store", "s"),
     "verify": ("--backends", "onnxruntime"),
     "inspect": (),
     "analyze": (),
@@ -93,7 +93,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_one_bad_model_does_not_end_the_others(dlbricks, save, read, command):
+def test_one_bad_model_does_not_end_the_others(dlbricks, save, read, twin, command):
     models = (save("first", *["Relu"] * 2), "absent.onnx", save("second", *["Tanh"] * 2))
     done = dlbricks(command, *models, *COMMANDS[command], "--json", "o.json")
     assert done.status == 3
@@ -104,7 +104,7 @@ def test_one_bad_model_does_not_end_the_others(dlbricks, save, read, command):
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "run"])
-def test_a_run_without_any_good_model_is_refused_in_one_line(dlbricks, command):
+def test_a_run_without_any_good_model_is_refused_in_one_line(dlbricks, twin, command):
     options = COMMANDS.get(command, QUICK)
     done = dlbricks(command, "a.onnx", "b.onnx", *options)
     assert done.status == 2

@@ -49,13 +49,12 @@ def test_the_answer_comes_first_with_many_models_too(dlbricks, save):
     assert "off by" in answer
 
 
-def test_the_winner_of_a_comparison_comes_first(dlbricks, save):
-    pytest.importorskip("torch")
+def test_the_winner_of_a_comparison_comes_first(dlbricks, save, twin):
     model = save("m", "Relu", "Sigmoid")
-    done = dlbricks("compare", model, "--backends", "onnxruntime,pytorch", *QUICK)
+    done = dlbricks("compare", model, "--backends", "onnxruntime,twin", *QUICK)
     assert done.status == 0, done.err
     lines = first_screen(done)
-    assert lines[0].startswith("m on onnxruntime and pytorch, 1 thread:")
+    assert lines[0].startswith("m on onnxruntime and twin, 1 thread:")
     assert any(word in " ".join(lines[:3]) for word in ("fastest", "no difference"))
     assert row_of(lines, "m")
 

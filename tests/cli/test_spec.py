@@ -125,14 +125,13 @@ def test_an_estimate_is_composed_again_from_the_store(dlbricks, recorded, read):
     assert read("again.json")["agree"]
 
 
-def test_a_comparison_is_done_again_on_each_framework(dlbricks, recorded, read):
-    pytest.importorskip("torch")
+def test_a_comparison_is_done_again_on_each_framework(dlbricks, recorded, read, twin):
     quick = ("--threads", "1", "--runs", "2", "--store", "s.sqlite")
-    dlbricks("compare", "net.onnx", "--backends", "onnxruntime,pytorch", *quick, "--json", "c.json")
+    dlbricks("compare", "net.onnx", "--backends", "onnxruntime,twin", *quick, "--json", "c.json")
     done = dlbricks("rerun", "c.json", "--json", "again.json")
     assert done.status == 0, done.err
     again = read("again.json")
-    assert [each["backend"] for each in again["models"]] == ["onnxruntime", "pytorch"]
+    assert [each["backend"] for each in again["models"]] == ["onnxruntime", "twin"]
     assert all(each["measured_ratio"]["value"] > 0 for each in again["models"])
 
 

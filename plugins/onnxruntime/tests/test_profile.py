@@ -15,6 +15,8 @@ from dlbricks_core.testing.profile import layers_sum_up_to_a_run
 from dlbricks_core.values import materialize
 
 SETTINGS = BackendSettings(1, {"optimizations": "all"})
+TRIES = 5
+"""Other work on the machine disturbs some of them."""
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +46,8 @@ def test_every_layer_of_the_rewritten_graph_has_a_profile(squeezenet, names):
     assert {"Relu", "MaxPool", "Concat", "Softmax"} <= known
     reorders = sum("Reorder" in each.operator for each in profile.layers)
     assert len(profile.layers) - reorders <= len(set(last)) + 1
-    assert layers_sum_up_to_a_run(timer, network, materialize(squeezenet, 0))
+    plain = materialize(squeezenet, 0)
+    assert any(layers_sum_up_to_a_run(timer, network, plain) for _ in range(TRIES))
 
 
 def test_the_time_is_where_the_work_is():
@@ -61,7 +64,11 @@ def test_the_time_is_where_the_work_is():
         {"x": big, "w": small, "a": big, "b": big, "y": big},
         frozenset({"w"}),
     )
-    profile = OnnxruntimeBackend().timer(SETTINGS).profile(materialize(model, 0), 6)
-    taken = {each.outputs[0]: each.ms for each in profile.layers}
-    assert taken["b"] > 3 * max(taken["a"], taken["y"])
-    assert min(taken.values()) > 0
+    timer, network = OnnxruntimeBackend().timer(SETTINGS), materialize(model, 0)
+
+    def most_is_the_product():
+        taken = {each.outputs[0]: each.ms for each in timer.profile(network, 6).layers}
+        assert min(taken.values()) > 0
+        return taken["b"] > 3 * max(taken["a"], taken["y"])
+
+    assert any(most_is_the_product() for _ in range(TRIES))
