@@ -61,8 +61,9 @@ class PeakMemory(Probe):
     run needs what bricks keep without freed memory, the feature maps that the model holds at a
     time, and the scratch memory of one brick. Feature maps and scratch memory add up, even if their
     peaks occur at different times: freed pieces of one do not fit the other. The model itself tells
-    the size of the feature maps; the run of a brick tells its scratch memory. Runs reuse memory that
-    loading has freed, except for code and for what the framework prepares for each kind of brick.
+    the size of the feature maps; the run of a brick tells its scratch memory. Runs reuse memory
+    that loading has freed, except for code and for what the framework prepares for each kind of
+    brick.
     """
 
     quantity = Quantity("peak-memory", "MiB", Composition.PEAK, "peak resident memory of a network")
