@@ -4,8 +4,8 @@
 
 All networks of a family leave the posterior at once, in closed form: the inverse of the covariance
 matrix says what the others alone would tell (Rasmussen and Williams, 2006, section 5.4.2). Layers'
-shares of networks' latencies stay those of all networks. How honest intervals are tells
-``intervals.py``: a covariance that rests on all networks is none that the predictor has.
+shares of networks' latencies stay those of all networks. ``intervals.py`` judges intervals instead,
+because the predictor never has a covariance that rests on all networks.
 """
 
 from __future__ import annotations

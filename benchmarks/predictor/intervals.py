@@ -1,15 +1,15 @@
-r"""Fits what bricks of one model are off by together, and tells how honest intervals are.
+r"""Fits the errors that bricks of one model share, and reports the coverage of intervals.
 
     python benchmarks/predictor/intervals.py onnx: mxnet:
 
 Half of the families are left out of each contribution that comes with the package, in closed form.
 All models of these families are then predicted together, with some of their bricks taken as timed:
-none, a tenth, ..., all. What the models take as wholes is in the contributions, too.
+none, a tenth, ..., all. The contributions also hold the latencies of the whole models.
 
-Two numbers for each backend, those of `dlbricks_core/predict/discrepancies.json`, are those that
-make the wholes most probable, beside the predictor's draws and the error of composing. All families
-count as much as each other, and so do all shares of timed bricks. Nothing is measured. Takes
-3 GB of memory, and about a minute for each contribution.
+The two numbers of each backend in `dlbricks_core/predict/discrepancies.json` maximize the
+likelihood of these latencies, in addition to the predictor's draws and the error of composing. All
+families have equal weight, and so have all shares of timed bricks. Nothing is measured. The program
+needs 3 GB of memory, and about a minute for each contribution.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _Z = 1.645
 
 @dataclass(frozen=True)
 class Judged:
-    """What was predicted of a model, beside what it takes.
+    """Predicted latency of a model, compared with its measured latency.
 
     Attributes:
         place: Backend, threads and family.
         timed: Share of the bricks of all models that were taken as timed.
         off: Logarithm of predicted over measured latency.
-        spread: Standard deviation of the predictor's draws of it.
-        predicted: Share of the latency that is of bricks that were not timed.
+        spread: Standard deviation of that logarithm over the predictor's draws.
+        predicted: Share of the predicted latency that belongs to bricks that were not timed.
     """
 
     place: str
@@ -68,7 +68,7 @@ class Judged:
 def without_each(
     it: Contribution, folds: Sequence[Sequence[str]]
 ) -> Iterator[tuple[Sequence[str], Contribution]]:
-    """The contribution without the families of each fold, with the pulls that the rest gives.
+    """The contribution without the families of each fold, with the pulls of the other networks.
 
     The inverse of the covariance says what the others alone would tell (Rasmussen and Williams,
     2006, section 5.4.2). Layers' shares of networks' latencies stay those of all networks.
@@ -96,7 +96,7 @@ def without_each(
 
 
 def judged(brickset: BrickSet, it: Contribution) -> Iterator[Judged]:
-    """All models at all shares, with their families left out of a contribution."""
+    """Predictions of all models at all shares, with their families left out of a contribution."""
     place = {signature: i for i, signature in enumerate(it.signatures)}
     for number, (families, rest) in enumerate(without_each(it, FOLDS)):
         models = [cut for cut in brickset.models if family_of(cut.model) in families]
@@ -114,7 +114,7 @@ def judged(brickset: BrickSet, it: Contribution) -> Iterator[Judged]:
 
 
 def _figure(it: Contribution, network: int) -> Predicted:
-    """A network as it was timed."""
+    """Measured latency of a network, as a figure without spread."""
     ms = float(np.exp(it.log_ms[network]))
     return Predicted(ms, np.full(RESAMPLES, ms), float(it.call_ms[network]))
 
@@ -141,7 +141,7 @@ def _judged(
 
 
 def fitted(found: Sequence[Judged]) -> tuple[float, float]:
-    """Errors that bricks of a model have in common: of those not timed, and of those timed."""
+    """Errors that bricks of a model share: of bricks that were not timed, and of timed ones."""
     often = Counter((each.place, each.timed) for each in found)
     weights = np.array([1 / often[each.place, each.timed] for each in found])
     off = np.array([each.off for each in found])
@@ -156,7 +156,7 @@ def fitted(found: Sequence[Judged]) -> tuple[float, float]:
 
 
 def deviations(found: Sequence[Judged], predicted: float, measured: float) -> np.ndarray:
-    """Standard deviation of each logarithm, with what bricks have in common."""
+    """Standard deviation of each logarithm, including the errors that bricks share."""
     spread, share = np.array([(each.spread, each.predicted) for each in found]).T
     common = predicted * share + measured * (1 - share)
     return np.sqrt(spread**2 + Learned.composing_error**2 + common**2)
@@ -177,7 +177,7 @@ def report(name: str, found: Sequence[Judged], predicted: float, measured: float
 
 
 def main(*names: str) -> None:
-    """Prints coverage without and with these errors, and the numbers as JSON."""
+    """Prints the coverage without and with shared errors, and their sizes as JSON."""
     models = load_models(names, LoadOptions(), Observer()).models
     brickset = BrickSet.of(models, Learned.granularity, Learned.strategy, rereading=True)
     found: dict[str, list[Judged]] = {}

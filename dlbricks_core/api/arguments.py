@@ -121,7 +121,7 @@ def _sizes(value: Any) -> tuple[int, ...]:
 
 
 def _counts(value: Any) -> tuple[int, ...]:
-    """One number or several, 1 or more, each once."""
+    """One or several distinct numbers, each 1 or more."""
     found = _sizes(value)
     if not found or 0 in found:
         raise ValueError
@@ -194,6 +194,6 @@ _TAKES: Mapping[str, tuple[Conversion, str]] = {
 """Conversion of each argument, and a description of what it takes."""
 
 _KNOWN_AS = {"batches": "batch", "compared": "backends", "several_threads": "threads"}
-"""Names of arguments that take something else than those of the same name elsewhere."""
+"""Names in messages for arguments whose conversion has another name here."""
 
 _REQUIRED = frozenset({"backend", "backends", "scenario"})

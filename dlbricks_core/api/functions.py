@@ -359,9 +359,10 @@ def advise(
     predictor: str | None = None,
     store: Store = None,
 ) -> AdviceResult:
-    """Tells on which system, and with which framework, models are fastest or take least.
+    """Tells on which system, and with which framework, models are best.
 
-    It runs nothing. What was not measured is predicted.
+    The best alternative has the lowest latency, the lowest price, or the least of another quantity.
+    Nothing is run. Latencies that were not measured are predicted.
 
     Args:
         models: One or several, as :func:`load` takes them.
@@ -370,8 +371,9 @@ def advise(
         on: Only these systems: beginnings of fingerprints, or names of processors; none for all of
             the store.
         backends: Only these frameworks; none for all of the store.
-        by: What the first has least of: ``"latency"``, ``"price"``, or the name of a quantity that
-            has a probe. Without it, the price if there are ``prices``, or else the latency.
+        by: Quantity whose least value comes first: ``"latency"``, ``"price"``, or the name of a
+            quantity that has a probe; ``None`` for the price if there are ``prices``, and for the
+            latency otherwise.
         prices: TOML file with prices of systems.
         accuracies: TOML file with accuracies of the models, which are alternatives then.
         min_accuracy: Least accuracy that is allowed.

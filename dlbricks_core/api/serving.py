@@ -45,29 +45,29 @@ def serve(
     store: Store = None,
     backend_options: Mapping[str, str] | None = None,
 ) -> Served:
-    """Tells how many queries instances of models serve, and how fast, in a scenario of MLPerf.
+    """Throughput and tail latency of instances of models in a scenario of MLPerf.
 
-    Figures are composed from bricks that run while other instances do. How long that takes is
-    fixed, so there is no precision and no number of runs.
+    Figures are composed from bricks that are timed while other instances run. The time to measure
+    them is fixed, so there is no argument for a precision or a number of runs.
 
     Args:
         models: One or several, as :func:`load` takes them.
         scenario: ``"offline"``, ``"server"``, ``"single-stream"`` or ``"multi-stream"``.
         backend: Name of the framework's plugin.
-        instances: Number of instances, or several numbers to try; ``None`` for all for which there
-            are cores, on more than four cores for powers of two and all cores.
+        instances: Number of instances, or several numbers to try; ``None`` for all numbers up to
+            the number of cores, and on more than four cores only powers of two and that number.
         threads: Number of threads of each instance, or several; ``None`` as for ``instances``.
-        latency_bound_ms: Bound on the scenario's percentile of the latency. The server scenario
-            needs it; in the others it says which n x m may be the best.
-        duration_s: Seconds that a load takes at least with ``end_to_end``; without it, 10.
-        end_to_end: Whether to put the whole models under load too, to compare.
+        latency_bound_ms: Bound on the scenario's percentile of the latency, in milliseconds. The
+            server scenario needs it. In the others, only n x m that keep it may be the best.
+        duration_s: Minimum seconds of a load with ``end_to_end``; ``None`` for 10.
+        end_to_end: Whether to put the whole models under load too, for comparison.
         granularity: As for :func:`time`.
         split: As for :func:`time`.
         composer: As for :func:`time`.
         protocol: As in :class:`Measuring`.
-        seed: Seed of weights, inputs and arrivals; without it, 0.
+        seed: Seed of weights, inputs and arrivals; ``None`` for 0.
         timeout_s: As in :class:`Measuring`.
-        force: Whether to measure again what the store holds.
+        force: Whether to repeat measurements that the store holds.
         store: As for :func:`time`.
         backend_options: As for :func:`time`.
 
@@ -106,12 +106,12 @@ def serve(
 
 
 _ASKED = {"several_threads": "threads", "latency_bound_ms": "bound_ms", "duration_s": "seconds"}
-"""Arguments that the library calls something else."""
+"""Names of arguments in the library, where they differ."""
 
 
 @dataclass(frozen=True, repr=False)
 class Served(MeasuredResult):
-    """What instances of models show in a scenario.
+    """Throughput and latencies of instances of models in a scenario.
 
     Attributes:
         result: Result of the workflow.
@@ -123,7 +123,8 @@ class Served(MeasuredResult):
     def best(self) -> dict[str, dict[str, int] | None]:
         """The best ``instances`` and ``threads`` of each model; ``None`` if none keeps the bound.
 
-        That is the n x m with the highest throughput, in streams with the lowest percentile.
+        The best n x m has the highest throughput, and in scenarios of streams the lowest percentile
+        of the latency.
         """
         return {each["name"]: each["best"] for each in self._data["scenarios"]}
 
@@ -133,14 +134,14 @@ class Served(MeasuredResult):
         return warnings_of(self.result)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as ``dlbricks run`` with a scenario writes it in JSON."""
+        """The whole result, in the JSON form of ``dlbricks run`` with a scenario."""
         return scenario_data(self.result)
 
     def rows(self) -> Rows:
-        """One row for each model and n x m: what was measured, or else composed.
+        """One row for each model and n x m, with measured figures, or else composed ones.
 
-        ``low`` and ``high`` are ends of the throughput's 90% interval, ``tail_low_ms`` and
-        ``tail_high_ms`` of that of the scenario's percentile.
+        ``low`` and ``high`` are the ends of the throughput's 90% interval. ``tail_low_ms`` and
+        ``tail_high_ms`` are those of the 90% interval of the scenario's percentile.
         """
         return [
             _row(model["name"], placed, _placement(placed) == model["best"])
@@ -165,7 +166,7 @@ _FIGURES = ("p50_ms", "p90_ms", "p99_ms", "holds")
 
 
 def _row(name: str, placed: Mapping[str, Any], is_best: bool) -> dict[str, Any]:
-    """A row for one n x m; an interval becomes two columns."""
+    """Row for one n x m. An interval becomes two columns."""
     measured, composed = placed["measured"], placed["composed"]
     figures = measured or composed or {}
     low, high = figures.get("throughput_interval") or (None, None)

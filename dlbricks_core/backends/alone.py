@@ -19,8 +19,8 @@ def layer_alone(model: CanonicalModel, index: int, *, keep_weights: bool = False
     Args:
         model: In canonical form.
         index: Index of the layer in the model.
-        keep_weights: Whether the other weights stay weights, for a framework that builds layers
-            of constant weights only; :func:`dlbricks_core.values.materialize` draws their values.
+        keep_weights: Whether the other weights stay weights, for a framework that needs constant
+            weights to build a layer. :func:`dlbricks_core.values.materialize` draws their values.
 
     Examples:
         >>> alone = layer_alone(model, 3)

@@ -294,7 +294,7 @@ class TimerHost:
             whole: Whether it is a whole model.
 
         Raises:
-            BackendError: If the probe tells something else.
+            BackendError: If the probe returns anything but these values.
         """
         gc.collect()
         instance = self._probes.get(probe) or load_object(probe)()
@@ -302,11 +302,13 @@ class TimerHost:
         observe = instance.observe_whole if whole else instance.observe
         found = observe(self.timer, model, seed)
         if not isinstance(found, Sequence):
-            raise BackendError(f"the probe {probe} tells {found!r}, and not a sequence of values")
+            raise BackendError(
+                f"the probe {probe} returned {found!r} instead of a sequence of values"
+            )
         values = tuple(map(float, found))
         if not all(0 <= value < math.inf for value in values):
             raise BackendError(
-                f"the probe {probe} tells {values}: values are finite, and 0 or more"
+                f"the probe {probe} returned {values}: values must be finite, and 0 or more"
             )
         if len(values) != 1 + len(instance.parts) and not (whole and len(values) == 1):
             raise BackendError(

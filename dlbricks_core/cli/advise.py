@@ -42,8 +42,9 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option(
     "--by",
     metavar="QUANTITY",
-    help="What the first has least of: latency, price, or what has a probe, such as peak-memory "
-    "('dlbricks plugins' lists probes).  [default: price with --prices, otherwise latency]",
+    help="Quantity whose least value comes first: latency, price, or one with a probe, such as "
+    "peak-memory ('dlbricks plugins' lists probes).  [default: price with --prices, otherwise "
+    "latency]",
 )
 @click.option(
     "--on",
@@ -95,11 +96,11 @@ def command(
     store: str | None,
     **values: Any,
 ) -> int:
-    """Tell which system, and which model, is fastest, cheapest or takes least; runs nothing.
+    """Tell which system, and which model, is fastest, cheapest or needs least. Runs nothing.
 
     Systems, frameworks and threads are those of the store. A model that was not measured there
-    is predicted. Exit status 3: a model's latency, or what --require and --by ask of it, is not
-    known somewhere; it is named.
+    is predicted. Exit status 3: the latency of a model, or a quantity that --require or --by names,
+    is unknown in some place, which is reported.
     """
     if not models:
         raise click.UsageError("Name at least one MODEL.")

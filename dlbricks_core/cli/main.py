@@ -53,7 +53,7 @@ _COMMANDS = {
     "store": "Export, import, merge and prune what was measured.",
     "systems": "List the systems that were measured, and name them.",
     "models": "List the model collections.",
-    "plugins": "List the plugins of every kind, and what is wrong with any.",
+    "plugins": "List the plugins of every kind, with the problems of each.",
     "doctor": "Check whether this machine is ready to measure.",
 }
 

@@ -152,8 +152,8 @@ def info_command(store: str | None, **values: Any) -> int:
     "quantities",
     metavar="NAME",
     multiple=True,
-    help="Only what was measured of this quantity (load-time), with its parts. May be given more "
-    "than once.",
+    help="Only measurements of this quantity, such as load-time, and of its parts. May be given "
+    "more than once.",
 )
 @click.option(
     "--outdated",

@@ -36,8 +36,8 @@ class Estimate:
         draws: Values that are equally likely to be right, but for the error of composing: shape
             (RESAMPLES,). Those of models that were composed from the same figures belong together.
             ``None`` if there are none.
-        composing_error: Standard deviation of the relative error of composing, and of what the
-            figures of one model have in common beside their draws.
+        composing_error: Standard deviation of the relative error of composing, including the error
+            that the figures of one model share beyond their draws.
     """
 
     value: float | None
@@ -204,31 +204,31 @@ class Composer(ABC):
         )
 
     def _total(self, cut: CutModel, costs: Mapping[str, FloatArray]) -> FloatArray:
-        """What :meth:`total` returns, if that can be latencies.
+        """Result of :meth:`total`, once it is checked.
 
         Raises:
-            PluginError: If it cannot.
+            PluginError: If the result has a wrong shape, or is negative or not finite.
         """
         found = np.asarray(self.total(cut, costs))
         shape = np.broadcast_shapes(*(each.shape for each in costs.values()))
         wrong = ""
         if found.shape != shape:
-            wrong = f"has the shape {found.shape}, and not {shape}"
+            wrong = f"has the shape {found.shape} instead of {shape}"
         elif not np.all(np.isfinite(found) & (found >= 0)):
             wrong = "is negative or not finite"
         if wrong:
             raise PluginError(
-                f"composer {self.name!r}: what total() returns {wrong}",
+                f"composer {self.name!r}: the result of total() {wrong}",
                 hint="Report this to the authors of the composer.",
             )
         return found
 
 
 def common_error(cut: CutModel, latencies: Mapping[str, Figure]) -> float:
-    """Standard deviation of the relative error that all figures of a model have in common.
+    """Standard deviation of the relative error that all figures of a model share.
 
-    That of each figure counts as much as its share of the sum. It is no part of the figures' draws:
-    bricks of other models have an error of their own.
+    It is the mean over the figures, weighted by their shares of the sum. The draws of the figures
+    do not include it, because each model has its own such error.
 
     Args:
         cut: The model and its bricks.

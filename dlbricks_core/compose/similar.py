@@ -94,7 +94,7 @@ class Similar(Segmented):
                 yield Scaled(signature, other, ratio, self.inference_error)
 
     def fit(self, observed: Observed) -> Mapping[str, float]:
-        """A copy with fitted values of the two parameters that derive one brick from another."""
+        """Fitted values, including the two parameters that derive one brick from another."""
         ratios = self._ratios(observed)
         share = fitted_share(self.computing_share, self.inference_error, ratios)
         off = [Deviation(r.cost - share * r.flops - (1 - share) * r.nbytes, r.scatter)

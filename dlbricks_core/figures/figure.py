@@ -70,10 +70,10 @@ class Figure(ABC):
 
     @property
     def common_error(self) -> float:
-        """Standard deviation of the relative error that the figures of one model have in common.
+        """Standard deviation of the relative error that the figures of one model share.
 
-        No other model has it, and neither replicates nor draws hold it: a figure belongs to many
-        models.
+        Each model has its own such error. Neither replicates nor draws include it, because a figure
+        may belong to many models.
         """
         return 0.0
 
@@ -220,17 +220,17 @@ class Derived(Figure):
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """Relative errors that the bricks of one model have in common, and no other model has.
+    """Relative errors that the bricks of one model share, and that differ between models.
 
-    A predictor learns from models that were measured. Another model is of another family: its
-    layers go together in ways that none of those shows, and predictions of its bricks err together.
-    What bricks of other models take says nothing about that (model discrepancy; Kennedy and
-    O'Hagan, Bayesian Calibration of Computer Models, JRSS B 63, 2001).
+    A predictor learns from models that were measured. A model of another family combines its layers
+    differently, so that the predictions of its bricks err together. The bricks of other models tell
+    nothing about this error (model discrepancy; Kennedy and O'Hagan, Bayesian Calibration of
+    Computer Models, JRSS B 63, 2001).
 
     Attributes:
-        predicted: Standard deviation of the error of bricks that were not timed.
-        measured: The same of bricks that were: what a brick takes alone is not quite what it takes
-            in the model.
+        predicted: Standard deviation of the relative error of bricks that were not timed.
+        measured: Standard deviation of the relative error of bricks that were timed: a brick alone
+            does not take exactly as long as in the model.
 
     Raises:
         ValueError: If a number is negative or not finite.
@@ -254,8 +254,8 @@ class Predicted(Figure):
             all figures of one prediction belong together, so that errors that networks have in
             common do not average out in a sum.
         overhead: What of all these numbers is the measurement's own.
-        discrepancy: What the figures of one model are off by together. No draws hold it: a figure
-            may belong to many models.
+        discrepancy: Errors that the figures of one model share. The draws do not include them,
+            because a figure may belong to many models.
         samples: Always empty.
 
     Raises:
@@ -301,7 +301,7 @@ class Predicted(Figure):
 
     @property
     def common_error(self) -> float:
-        """That of bricks that were not timed."""
+        """Common error of bricks that were not timed."""
         return self.discrepancy.predicted
 
 
@@ -353,7 +353,7 @@ class Placed(Figure):
 
     @property
     def common_error(self) -> float:
-        """That of bricks that were timed."""
+        """Common error of bricks that were timed."""
         return self.predicted.discrepancy.measured
 
 

@@ -85,13 +85,13 @@ class _Kind:
     """A kind of host.
 
     Attributes:
-        system: A host of the kind.
-        hosts: Keys of its hosts, those that left included.
-        took_part: Keys of those that finished something.
-        cut: The try to cut the suite, as a share without bricks.
-        bricks: What there is to time; ``None`` until the suite is cut.
-        budget_s: Seconds for all of it, where the precision decides.
-        todo: Shares that nobody does.
+        system: System of one host of the kind.
+        hosts: Keys of all hosts of the kind, including those that left.
+        took_part: Keys of the hosts that finished a share or cut the suite.
+        cut: Attempt to cut the suite, as a share without bricks.
+        bricks: Bricks to time; ``None`` until the suite is cut.
+        budget_s: Seconds for measuring all bricks, where a precision decides the number of runs.
+        todo: Shares that no host has taken.
         known: Signatures that have a figure.
         measured: Number of networks that were timed.
         seconds: Total seconds of all jobs.

@@ -1,4 +1,4 @@
-"""Identities: by which a fleet knows a host that leaves and joins again."""
+"""Identities of hosts, by which a fleet recognizes a host that leaves and joins again."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pathlib import Path
 
 @contextmanager
 def identity(spool: Path) -> Iterator[str]:
-    """Identity of a host, which nobody else has as long as the context lasts.
+    """Identity of a host. No other worker has the same identity while the context lasts.
 
-    It is kept in a file of the host's spool, which the kernel unlocks when the process ends,
-    however it ends. A second worker with the same spool has an identity of its own.
+    The identity is kept in a locked file of the host's spool. The kernel unlocks the file when the
+    process ends, even after a crash. A second worker with the same spool has a second identity.
 
     Args:
-        spool: Folder in which the host keeps what it measures.
+        spool: Folder of the host's store.
 
     Raises:
         OSError: If the folder cannot be written.

@@ -20,10 +20,10 @@ class Host:
         system: The machine.
         version: Version of DLBricks there.
         backends: Version of each backend's framework there, by the backend's name.
-        doing: What it does, for people; empty for nothing.
-        since_s: Seconds since it began to do that.
-        identity: What tells it from other hosts, also after it has left and joined again; empty of
-            one that does not tell.
+        doing: Present activity in words; empty for an idle host.
+        since_s: Seconds since that activity began.
+        identity: Identity of the host, which stays the same when it leaves and joins again; empty
+            for a worker of an earlier version, which reports none.
     """
 
     address: str
@@ -37,7 +37,7 @@ class Host:
 
     @property
     def key(self) -> str:
-        """What it is known by: its identity, or the address if it tells none."""
+        """Identity of the host, or its address if the identity is unknown."""
         return self.identity or self.address
 
     @property
@@ -56,7 +56,7 @@ class Gone:
     Attributes:
         address: Address of the worker.
         name: Name of the machine.
-        reason: How it left.
+        reason: Why the host left.
         identity: As for :class:`Host`.
     """
 
@@ -67,7 +67,7 @@ class Gone:
 
     @property
     def key(self) -> str:
-        """What it was known by, as for :attr:`Host.key`."""
+        """Identity of the host, or its address if the identity is unknown."""
         return self.identity or self.address
 
 
@@ -99,8 +99,8 @@ class Fleet:
 
     Attributes:
         scheduler: Address of the scheduler.
-        hosts: Hosts that are there.
-        gone: Hosts that were there and left, also those that joined again.
+        hosts: Hosts that are connected.
+        gone: Hosts that have left, including those that have joined again since.
         runs: Runs in progress.
     """
 
@@ -111,7 +111,7 @@ class Fleet:
 
     @property
     def absent(self) -> list[Gone]:
-        """Hosts that left and are not there again: each once, with how it left last."""
+        """Hosts that left and have not joined again. Each occurs once, with its last reason."""
         there = {host.key for host in self.hosts}
         last = {each.key: each for each in self.gone}
         return [each for key, each in last.items() if key not in there]
@@ -185,11 +185,11 @@ class HostResult:
 
     Attributes:
         host: The host.
-        jobs: Shares that it finished.
-        bricks: Bricks in them.
-        seconds: Seconds that it measured.
-        gone: How it left; empty if it is there.
-        joined: How often it joined.
+        jobs: Number of shares that the host finished.
+        bricks: Number of bricks in these shares.
+        seconds: Seconds of measuring.
+        gone: Why the host left; empty if it is still connected.
+        joined: Number of times that the host joined.
     """
 
     host: Host
@@ -228,13 +228,13 @@ class KindResult:
     """The results of a suite on one kind of host.
 
     Attributes:
-        system: A host of the kind.
-        hosts: Number of hosts of the kind that finished something; one that left and joined again
-            counts once.
-        bricks: Bricks of the suite there.
-        known: Bricks that have a figure.
-        measured: Bricks that were timed in this run.
-        seconds: Seconds of measuring, of all its hosts together.
+        system: System of one host of the kind.
+        hosts: Number of hosts of the kind that took part. A host that left and joined again counts
+            once.
+        bricks: Number of bricks of the suite on this kind of host.
+        known: Number of bricks that have a figure.
+        measured: Number of bricks that were timed in this run.
+        seconds: Total seconds of measuring on all hosts of the kind.
         warnings: Disturbances of the hosts.
     """
 

@@ -248,7 +248,7 @@ class _Runner:
         return host.address not in self._unfit
 
     def _meet(self, host: Host) -> None:
-        """Takes a host into the run; one that was here before goes on where it left."""
+        """Adds a host to the run. A host that joins again keeps its former results."""
         if host.address in self._ledgers or not self._is_fit(host):
             return
         before = next(
@@ -263,7 +263,7 @@ class _Runner:
         self._campaign.meet(host)
 
     def _part(self, fleet: Fleet) -> None:
-        """Takes work from hosts that left."""
+        """Takes work back from hosts that left."""
         there = {host.address for host in fleet.hosts}
         gone = {each.address: each.reason for each in fleet.gone}
         for address, ledger in self._ledgers.items():
@@ -275,7 +275,7 @@ class _Runner:
                 self._drop(key, each, self._ledgers[each.host.address].gone)
 
     def _look_after(self, fleet: Fleet) -> None:
-        """Takes work from hosts that are stuck; gives up kinds that nobody is left of."""
+        """Takes work back from hosts that hang, and gives up kinds without hosts."""
         for key, each in list(self._tries.items()):
             if monotonic() > each.end:
                 self._drop(key, each, "its host answers, but does not end its job")

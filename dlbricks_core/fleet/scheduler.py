@@ -28,7 +28,7 @@ _LOOK_SHARE = 0.25
 """Time between two searches for silent hosts, as a share of the permitted silence."""
 
 _KEPT = ("name", "identity")
-"""Facts of a host that are told when it is gone."""
+"""Facts of a host that are still reported after it has left."""
 
 _GONE: Mapping[str, str] = {
     "check-worker-ttl": "said nothing for {silence:g} s",
@@ -56,7 +56,7 @@ class FleetState(SchedulerPlugin):
         scheduler.handlers[STATE] = self.state
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
-        """Keeps what a host is called for the time when it is gone."""
+        """Notes the name and identity of a host, for use after it has left."""
         facts = scheduler.workers[worker].extra.get(FACTS) or {}
         self._known[worker] = {name: str(facts.get(name, "")) for name in _KEPT}
 
@@ -108,10 +108,10 @@ class FleetState(SchedulerPlugin):
         }
 
     def _joined_again(self) -> dict[str, dict[str, str]]:
-        """Workers whose host has joined anew since, before it was known that they are gone."""
+        """Workers whose host has joined again, although Dask has not yet noticed that they left."""
         last = {each["identity"] or address: address for address, each in self._known.items()}
         return {
-            address: {**each, "reason": "its host joined anew"}
+            address: {**each, "reason": "its host joined again"}
             for address, each in self._known.items()
             if last[each["identity"] or address] != address
         }

@@ -96,7 +96,7 @@ class FleetWorker(Worker):
 
 
 def facts_of_host(known_as: str) -> dict[str, Any]:
-    """What a worker tells of its host when it joins.
+    """Facts about this host that a worker reports when it joins.
 
     Args:
         known_as: Identity of the host.
@@ -208,7 +208,7 @@ def serve(address: str, spool: Path, patience_s: float, say: Say, host: str | No
 
 
 async def _serve(work: Callable[[], Coroutine[Any, Any, None]], say: Say) -> int:
-    """Works, anew each time that a scheduler was lost, until a signal ends that.
+    """Works until a signal asks to stop, and joins again whenever the scheduler was lost.
 
     Returns:
         Number of the signal.

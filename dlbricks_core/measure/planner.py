@@ -29,9 +29,9 @@ class Uncertain:
         counts: Number of occurrences of each network in each sum: shape (sums, networks).
         seconds: Seconds to time each network: shape (networks,).
         errors: Standard error of a timing of each network, in milliseconds: shape (networks,).
-        common: Standard deviation of an error that a sum has by itself, relative to the sum. The
-            draws of the sum include it: shape (sums,).
-        falls: Decrease of that deviation once each network is known: shape (sums, networks).
+        common: Standard deviation of each sum's own error, relative to the sum: shape (sums,). The
+            draws of the sums include this error.
+        falls: Decrease of that deviation once a network is timed: shape (sums, networks).
     """
 
     sums: FloatArray
@@ -96,7 +96,7 @@ def steps(uncertain: Uncertain, precision: float) -> Iterator[Step]:
 
     The information about a sum is the reduction of its variance once the network is timed: the
     square of their covariance, divided by the variance of the timing, plus the decrease of the
-    error that the sum has by itself. It counts relative to the square of the sum, and is added up
+    variance of the sum's own error. It counts relative to the square of the sum, and is added up
     over all sums that lack precision. No sum counts beyond the precision that it lacks. After each
     step, all covariances are conditioned on the networks chosen so far, as in a pivoted Cholesky
     decomposition (Harbrecht, Peters and Schneider, Applied Numerical Mathematics 62, 2012).

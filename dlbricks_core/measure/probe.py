@@ -66,7 +66,7 @@ class Probe(ABC):
         own_total = cls.total is not Probe.total
         if quantity.composition is Composition.PEAK and not cls.parts and not own_total:
             raise TypeError(
-                f"{cls.__name__}: a peak needs what bricks keep as the first of its parts"
+                f"{cls.__name__}: the first part of a peak must be the amount that bricks keep"
             )
 
     @abstractmethod

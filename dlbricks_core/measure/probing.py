@@ -20,18 +20,17 @@ from dlbricks_core.store import ResultStore
 class ProbingSession:
     """Observes jobs in rounds, each network once a round until it has enough observations.
 
-    Every other round runs backwards; where bricks share a process, whole models come last. Each
-    round also observes networks of next to no work: what
-    they have in common is the overhead of the round's observations. Where jobs are for several
-    backends, each has its turn in every round, so that drift of the machine meets all alike.
+    Every other round runs in reverse order. Where bricks share a process, whole models come last.
+    Each round also observes networks with almost no work, whose common value is the overhead of the
+    round's observations. Several backends take turns in every round, so that drift of the machine
+    affects all of them equally.
 
     Args:
-        worker: The worker to observe in. Where jobs are for several backends, a worker for each, by
-            the backend's name.
-        store: Where observations go, committed one by one.
-        probe: The probe of the quantity that the jobs' questions ask for.
-        advance: Told of every observation.
-        anew: Questions whose first new observation replaces all that the store holds of them.
+        worker: The worker to observe in, or one worker for each backend, by the backend's name.
+        store: Store of the observations, which are committed one by one.
+        probe: The probe of the jobs' quantity.
+        advance: Function that is called after every observation.
+        anew: Questions whose stored observations the first new one replaces.
 
     Attributes:
         effort: Effort so far.
@@ -79,7 +78,7 @@ class ProbingSession:
         return failures
 
     def _turns(self, jobs: Sequence[Job]) -> list[list[Job]]:
-        """The jobs of each backend, in the order in which backends occur first."""
+        """The jobs of each backend, in the order of the backends' first jobs."""
         found: dict[str, list[Job]] = {}
         for job in jobs:
             found.setdefault(job.key.setup.backend, []).append(job)
@@ -88,7 +87,7 @@ class ProbingSession:
     def _observe_turn(
         self, jobs: Sequence[Job], number: int, failures: dict[Question, str]
     ) -> None:
-        """Observes jobs of one backend in a round; those that fail are noted."""
+        """Observes the jobs of one backend once, and adds those that fail to the failures."""
         worker = self._worker(jobs[0])
         if self._probe.in_sequence:
             worker.restart()
@@ -96,7 +95,7 @@ class ProbingSession:
         for job in self._in_order(jobs):
             try:
                 self._observe(job, number, overheads)
-            except StoreError:  # no fault of the network
+            except StoreError:  # the network is not to blame
                 raise
             except DLBricksError as error:
                 failures[job.key] = reason = reason_of(error)
@@ -112,7 +111,7 @@ class ProbingSession:
         return sorted(jobs, key=_is_whole) if self._probe.in_sequence else jobs
 
     def _overheads(self, worker: BackendWorker) -> list[float]:
-        """What observations of any network have in common, for the quantity and each part."""
+        """Overhead that observations of all networks share, for the quantity and each part."""
         try:
             taken = [
                 self._as_needed(worker, "brick").observe(
@@ -151,11 +150,11 @@ class ProbingSession:
         self.effort.runs[kind] += 1
 
     def _as_needed(self, worker: BackendWorker, kind: str) -> BackendWorker:
-        """A worker, as a process of its own where an observation needs one.
+        """The worker, restarted where an observation needs a process of its own.
 
         Args:
             worker: The worker.
-            kind: Kind of the network that is observed.
+            kind: Kind of the observed network.
         """
         if self._probe.isolated or (self._probe.in_sequence and kind != "brick"):
             worker.restart()

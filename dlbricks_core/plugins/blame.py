@@ -1,4 +1,4 @@
-"""Whose code an unexpected exception comes from."""
+"""Attributes an unexpected exception to the plugin whose code was running."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OWN = __name__.partition(".")[0]
 
 
 def blamed(error: Exception) -> PluginError | None:
-    """The exception as an error of the plugin whose code raised it, or called what raised it.
+    """The exception as an error of the plugin whose code raised it, directly or in a call.
 
     Returns:
         An error that names the plugin, with the exception as its cause; ``None`` if no code of a

@@ -157,7 +157,7 @@ def as_error(plugin: Plugin, error: BaseException) -> PluginError:
 
 
 def _told(plugin: Plugin, error: BaseException, *, loading: bool = False) -> DLBricksError:
-    """An exception of a plugin's code, or of loading it, as an error with a hint."""
+    """An exception from loading or running a plugin's code, as an error with a hint."""
     if isinstance(error, DLBricksError):
         return error if error.hint else error.with_hint(_report_to(plugin))
     text = " ".join(str(error).split())

@@ -148,7 +148,7 @@ def told(
     belief = believed(table.features, setup, system, atlas)
     layer_ms = np.exp(belief.mean)
     draws = np.exp(centred(belief, matrix).draws(RESAMPLES)) @ matrix.T.toarray()
-    # Each of these networks is a model by itself.
+    # Each of these networks counts as a model, with an error of its own.
     own = np.random.default_rng(0).standard_normal(draws.shape)
     draws *= np.maximum(1 + discrepancy_of(setup.backend).predicted * own, 0.0)
     found = {}

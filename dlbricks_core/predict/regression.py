@@ -128,7 +128,7 @@ def _solved(sizes: FloatArray, values: FloatArray, floor: float) -> FloatArray:
 
     Columns are scaled to one magnitude before solving.
     """
-    # Imported here: few come here, and a command would take a third longer to start.
+    # Imported here, because the import would delay the start of every command by a third.
     from scipy.optimize import nnls
 
     weighted = _terms(sizes) / (values + floor)[:, np.newaxis]

@@ -6,8 +6,8 @@ system would show so few of them over the bound with a probability of at most 1%
 Source: MLCommons, MLPerf Inference Rules, appendix "Early Stopping Criterion", with a tolerance of
 0 and a confidence of 99%.
 
-scipy's distributions are imported where they are used, because their import takes almost as long as
-that of everything else that a command needs.
+Functions import scipy's distributions when they need them. At the top of the module, that import
+would almost double the time that a command takes to start.
 """
 
 from __future__ import annotations

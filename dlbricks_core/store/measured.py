@@ -122,7 +122,7 @@ class Measured(OpenStore):
 
     @again_when_lost
     def quantities(self) -> list[str]:
-        """Names of the quantities that were measured; parts of others are not among them."""
+        """Names of the measured quantities, without those that are parts of others."""
         with self._reading() as connection:
             return sorted(set(owners(connection).values()))
 

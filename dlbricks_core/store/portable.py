@@ -1,4 +1,8 @@
-"""Exported files, which carry the content of a store to another machine or store."""
+"""Exported files, which carry the content of a store to another machine or store.
+
+A file holds lines of JSON, compressed with Zstandard. The first line tells the version, and the
+last one the number of records. Each line between them is a record, after those that it refers to.
+"""
 
 from __future__ import annotations
 

@@ -159,12 +159,12 @@ def _delete_unused(
 def _setups(
     connection: Connection, condition: ColumnElement[bool], names: Sequence[str] = _SETUP
 ) -> set[tuple[str, ...]]:
-    """System, backend and version of the measurements for which a condition holds.
+    """Distinct setups of the measurements for which a condition holds.
 
     Args:
-        connection: To the database.
-        condition: Condition.
-        names: Columns, if others are asked for.
+        connection: Connection to the database.
+        condition: Condition on rows of measurements.
+        names: Columns to select; by default system, backend and version.
     """
     query = select(*(measurements.c[name] for name in names)).where(condition)
     return {tuple(row) for row in connection.execute(query.distinct())}

@@ -35,7 +35,7 @@ class Selection:
             on their system.
         before: Time before which a session began, with time zone.
         failures: Whether only failures count.
-        quantities: Names of quantities. What a probe observes besides its quantity belongs to it.
+        quantities: Names of quantities, which include the parts that their probes observe.
     """
 
     machines: tuple[Machine, ...] = ()
@@ -52,7 +52,7 @@ class Selection:
 
     @property
     def whole_measurements(self) -> bool:
-        """Whether all observations of the selected measurements are selected."""
+        """Whether the selection includes all observations of its measurements."""
         return (
             self.before is None
             and not self.failures
@@ -61,11 +61,11 @@ class Selection:
 
     @property
     def whole_setups(self) -> bool:
-        """Whether all that was measured under some setups is selected."""
+        """Whether the selection includes all measurements of its setups."""
         return self.whole_measurements and not self.quantities
 
     def measured(self, connection: Connection) -> ColumnElement[bool]:
-        """Condition for measurements."""
+        """Condition for rows of measurements."""
         setups = self.setups(connection, measurements)
         if not self.quantities:
             return setups
@@ -124,10 +124,10 @@ _OBSERVED = measurements.c.quantity, measurements.c.protocol
 
 
 def owners(connection: Connection) -> dict[tuple[str, str], str]:
-    """Name of the quantity that was asked for, by what was observed and the protocol.
+    """Name of the probed quantity, by observed quantity and protocol.
 
-    A probe's protocol has the name of its quantity. What the probe observes besides, under the same
-    protocol, are parts of that.
+    The protocol of a probe has the name of its quantity. Other quantities under the same protocol
+    are parts of it.
     """
     found = connection.execute(select(*_OBSERVED).distinct()).all()
     names = {quantity for quantity, _ in found}

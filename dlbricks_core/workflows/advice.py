@@ -21,26 +21,26 @@ MILLION = 1_000_000
 """Number of inferences that a price refers to."""
 
 PRICE = "price"
-"""Name of what alternatives may be ordered by beside quantities that are measured."""
+"""Name of the price, which alternatives may be ordered by like a measured quantity."""
 
 _MS_PER_HOUR = 3_600_000.0
 
 
 def price_in(currency: str) -> Quantity:
-    """The price as a quantity, in a currency."""
+    """The price of a million inferences as a quantity, in a currency."""
     unit = f"{currency} for a million inferences"
     return Quantity(PRICE, unit, Composition.SUM, "price of inferences")
 
 
 def order_by(name: str, prices: Prices | None) -> Requirement:
-    """What alternatives are ordered by, as users name it.
+    """The quantity by which alternatives are ordered, from its name.
 
     Args:
         name: ``latency``, ``price``, or the name of a quantity that has a probe.
-        prices: Prices of systems, if they are known.
+        prices: Prices of systems; ``None`` if unknown.
 
     Raises:
-        DLBricksError: If it is the price, and prices are not known.
+        DLBricksError: If the price is named, but prices are unknown.
         PluginError: If there is no such quantity, or its probe is broken.
     """
     if name != PRICE:
@@ -58,14 +58,14 @@ class Wanted:
     """The user's requirements and data for advice.
 
     Attributes:
-        max_latency_ms: Longest latency that is allowed, in milliseconds; ``None`` for any.
-        min_accuracy: Least accuracy that is allowed; ``None`` for any.
+        max_latency_ms: Maximum permitted latency in milliseconds; ``None`` for no limit.
+        min_accuracy: Minimum permitted accuracy; ``None`` for no limit.
         prices: Prices of systems.
-        accuracies: Accuracies of models; with them the models are alternatives for one task.
-        batch: Inferences that one run of a model makes.
-        requirements: Bounds of quantities, latency among them if one is of it.
-        by: Whose least value is first; ``None`` for the price where it is known, and otherwise the
-            latency.
+        accuracies: Accuracies of models. With accuracies the models are alternatives for one task.
+        batch: Number of inferences in one run of a model.
+        requirements: Bounds on quantities, which may include latency.
+        by: Quantity whose least value comes first; ``None`` for the price if there are prices, and
+            for the latency otherwise.
     """
 
     max_latency_ms: float | None = None
@@ -78,14 +78,14 @@ class Wanted:
 
     @property
     def order(self) -> Requirement:
-        """The quantity whose least value is first."""
+        """The quantity whose least value comes first."""
         if self.by is not None:
             return self.by
         return Requirement(price_in(self.prices.currency) if self.prices else LATENCY)
 
     @property
     def longest_ms(self) -> float | None:
-        """Longest latency that is allowed by all that bounds it; ``None`` for any."""
+        """Maximum latency in milliseconds that all bounds permit; ``None`` for no limit."""
         own = [each.most for each in self.requirements if each.quantity == LATENCY]
         return min(
             [*own, *([] if self.max_latency_ms is None else [self.max_latency_ms])], default=None
@@ -93,7 +93,7 @@ class Wanted:
 
     @property
     def others(self) -> list[Requirement]:
-        """Quantities with a probe that are bounded, or that alternatives are ordered by."""
+        """Requirements on all quantities with a probe: the one to order by, and the bounds."""
         bounded = [each for each in self.requirements if each.probe is not None]
         by = self.order
         is_told = by.probe is None or by.quantity in [each.quantity for each in bounded]
@@ -101,17 +101,17 @@ class Wanted:
 
     @property
     def probes(self) -> list[Probe]:
-        """Probes of these."""
+        """Probes of the quantities in :attr:`others`."""
         return [each.probe for each in self.others if each.probe is not None]
 
     @property
     def bounds(self) -> list[Requirement]:
-        """Those of them that are bounded."""
+        """Bounds on quantities other than latency."""
         return [each for each in self.others if each.is_bound]
 
     @property
     def is_bounded(self) -> bool:
-        """Whether anything is bounded that an alternative may keep or not."""
+        """Whether there is a bound that an alternative may exceed."""
         return self.longest_ms is not None or bool(self.bounds)
 
     def __post_init__(self) -> None:
@@ -135,15 +135,15 @@ class Alternative:
         model: The model.
         place: System and setup.
         ms: Latency of one run, in milliseconds.
-        draws: Latencies that are equally likely to be right: shape (RESAMPLES,). The i-th draws of
-            all alternatives belong together.
-        basis: What the latency rests on.
-        origin: Shares of the sum over the bricks by where their figures come from; all of it
-            stored if the whole model was measured.
-        batch: Inferences of one run.
-        per_hour: Price of an hour of the system; ``None`` if it is not known.
-        accuracy: Accuracy of the model; ``None`` if it is not known.
-        required: What is known of :attr:`Wanted.others`, one for each.
+        draws: Equally likely latencies in milliseconds: shape (RESAMPLES,). The i-th draws of all
+            alternatives are joint.
+        basis: Basis of the latency: measured, composed or predicted.
+        origin: Shares of the sum over the bricks by the origin of their figures; entirely stored if
+            the whole model was measured.
+        batch: Number of inferences in one run.
+        per_hour: Price of the system per hour; ``None`` if unknown.
+        accuracy: Accuracy of the model; ``None`` if unknown.
+        required: Figures of the quantities in :attr:`Wanted.others`, one for each.
     """
 
     model: CanonicalModel
@@ -183,7 +183,11 @@ class Alternative:
         return None if self.per_hour is None else interval(self.draws * self._per_ms(self.per_hour))
 
     def known(self, asked: Requirement) -> Known:
-        """What is known of a quantity that alternatives are ordered by."""
+        """Figure of a quantity by which alternatives are ordered.
+
+        Raises:
+            ValueError: If the quantity is neither latency, nor a known price, nor required.
+        """
         for each in self.required:
             if each.requirement.quantity == asked.quantity:
                 return each
@@ -204,13 +208,13 @@ class Ranked:
 
     Attributes:
         alternative: The alternative.
-        by: What is known of the quantity that they are ordered by.
-        first: Probability that it is the first: that it has the least of that quantity of all that
-            keep the bounds.
-        keeps: Probability that it keeps all bounds; 1 if there is none.
-        is_allowed: Whether it is expected to keep them.
-        front: Probability that it is on the Pareto front; ``None`` without accuracies.
-        is_on_front: Whether it is expected to be.
+        by: Figure of the quantity by which alternatives are ordered.
+        first: Probability of the least value of that quantity among the alternatives that keep all
+            bounds.
+        keeps: Probability of keeping all bounds; 1 if there is none.
+        is_allowed: Whether the alternative is expected to keep all bounds.
+        front: Probability of lying on the Pareto front; ``None`` without accuracies.
+        is_on_front: Whether the alternative is expected to lie on the front.
     """
 
     alternative: Alternative

@@ -35,7 +35,7 @@ total on one system (benchmarks/systems/in_common.py). Errors of two backends we
 """
 
 _LEAST = 1e-9
-"""Least value of a draw, in the unit of its quantity: nothing takes nothing."""
+"""Minimum value of a draw, in the unit of its quantity, because no value is 0 or less."""
 
 
 def advise(
@@ -88,12 +88,12 @@ def advise(
 
 
 def rank(name: str, alternatives: Sequence[Alternative], wanted: Wanted) -> Ranking:
-    """Ranks alternatives, and tells how probable it is that each is the first.
+    """Ranks alternatives by a quantity, with the probability that each is the best.
 
     Args:
-        name: Name of what they are alternatives for.
-        alternatives: At least one; of all of them is known what they are ordered by.
-        wanted: What they are ordered by, and which bounds they are to keep.
+        name: Name of the ranking.
+        alternatives: At least one. All of them have a figure of the quantity to order by.
+        wanted: The quantity to order by, and the bounds.
     """
     limit = np.inf if wanted.longest_ms is None else wanted.longest_ms
     by = [each.known(wanted.order) for each in alternatives]
@@ -141,10 +141,10 @@ def _with_required(
     collected: _Collected,
     predicts: bool,
 ) -> list[Alternative]:
-    """Alternatives with what is known of the other quantities that are asked for.
+    """Alternatives with figures of the quantities other than latency.
 
-    One of which too little is known is left out by name: nobody can tell whether it keeps the
-    bound, or where in the order it belongs.
+    An alternative without a figure is reported and left out: it may exceed the bound, and has no
+    place in the order.
     """
     positions = {id(model): position for position, model in enumerate(models)}
     answers: dict[tuple[Place, int], Answers] = {}
@@ -174,13 +174,13 @@ def _with_required(
 
 
 def _required_in_common(alternatives: Sequence[Alternative], number: int) -> list[Alternative]:
-    """Alternatives whose predictions of one of the other quantities err together.
+    """Alternatives whose prediction errors for one quantity are correlated across places.
 
-    A predictor's errors are taken to be as alike as those of latencies.
+    The correlation is assumed to equal that of prediction errors for latencies.
 
     Args:
         alternatives: All alternatives.
-        number: Place of the quantity among those that are asked for.
+        number: Index of the quantity in :attr:`Wanted.others`.
     """
     told = [each.required[number] for each in alternatives]
     inferred: dict[Place, list[int]] = {}
@@ -347,14 +347,14 @@ def _composing_errors(result: ModelResult, place: Place) -> FloatArray:
 def _in_common(
     draws: Sequence[FloatArray], inferred: Mapping[Place, Sequence[int]]
 ) -> list[FloatArray]:
-    """Draws of all alternatives, of which predictions err together as far as that is known.
+    """Draws of all alternatives, with prediction errors correlated across places.
 
     Predictions for several models in one place are joint already. Samples of two systems are
     independent, and samples of the same rounds vary together: both remain unchanged.
 
     Args:
-        draws: For each alternative, values that are equally likely to be right.
-        inferred: For each place, those that a predictor tells of.
+        draws: Equally likely values for each alternative: shape (RESAMPLES,) each.
+        inferred: Indexes of the predicted alternatives of each place.
     """
     drawn = [np.maximum(np.array([draws[i] for i in rows]), _LEAST) for rows in inferred.values()]
     found = list(draws)

@@ -100,9 +100,9 @@ def cut_models(
     def planned() -> Plan:
         found = calibrated.plan(brickset.bricks, request.setup, request.target)
         if not isinstance(found, Plan):
-            raise TypeError(f"plan() returns {found!r}, and not a plan")
+            raise TypeError(f"plan() returned {found!r} instead of a plan")
         if lacking := brickset.bricks.keys() - found.recipes.keys():
-            raise ValueError(f"the plan lacks recipes of {len(lacking)} bricks")
+            raise ValueError(f"the plan has no recipe for {len(lacking)} bricks")
         return found
 
     plan = use(plugin, planned)

@@ -296,7 +296,7 @@ def _session(
     cores: Cores,
     keeps_workers: bool,
 ) -> Session | ProbingSession:
-    """The session that measures all backends in turn."""
+    """The session, in which all backends take turns."""
     request = plans[0].request
     anew = frozenset(chain.from_iterable(plan.anew for plan in plans))
     if request.probe is not None:
@@ -321,7 +321,7 @@ def _run(
     store: ResultStore,
     cores: Cores,
 ) -> None:
-    """Measures, and tells the plans what came of it."""
+    """Runs a session, and adds its results to the plans."""
     system = plans[0].request.system.fingerprint
     record = SessionRecord(session.identifier, current_host(), system, __version__)
     store.keep_session(record)  # even if the session is interrupted

@@ -46,18 +46,18 @@ def places(
     backends: Collection[str] = (),
     probes: Iterable[Probe] = (),
 ) -> list[Place]:
-    """Places that the store knows, and others that the user asks for by name.
+    """Places with measurements in the store, and places of the atlas that the user names.
 
     Where a framework was measured with several versions of its plugin, the version with most
     measurements counts.
 
     Args:
         store: Store of the measurements.
-        on: Names of systems, or beginnings of their fingerprints; none for all of the store.
-            Systems that only the atlas knows have to be named.
-        backends: Names of backends; none for all.
-        probes: Probes of quantities that are asked for besides latency: where the store holds one
-            of these is a place, too.
+        on: Names of systems, or beginnings of their fingerprints; empty for all systems in the
+            store. Systems that only the atlas knows have to be named.
+        backends: Names of backends; empty for all.
+        probes: Probes of further quantities. Setups in which the store holds one of these without
+            latencies are places, too.
 
     Raises:
         DLBricksError: If a named system has no measurement with one of the backends, or if there is
@@ -90,11 +90,11 @@ def is_called(system: System, name: str) -> bool:
 
 
 def _of_store(store: ResultStore, others: Sequence[str]) -> list[Place]:
-    """Places that the store holds latencies of, in a lasting order.
+    """Places with measurements in the store, in a stable order.
 
     Args:
         store: Store of the measurements.
-        others: Protocols of other quantities that make a place, too.
+        others: Protocols of quantities other than latency whose setups are places, too.
     """
     facts = store.systems()
     best: dict[tuple[str, str, str, str, int], Place] = {}
@@ -104,7 +104,7 @@ def _of_store(store: ResultStore, others: Sequence[str]) -> list[Place]:
             if setup.protocol != protocol or fingerprint not in facts:
                 continue
             key = (fingerprint, setup.backend, setup.version, setup.options, setup.threads)
-            if key not in best:  # those of which the store holds most come first
+            if key not in best:  # the setup with most measurements comes first
                 system = System.from_dict(fingerprint, facts[fingerprint])
                 best[key] = Place(system, replace(setup, protocol=_PROTOCOL.identity))
     return [best[key] for key in sorted(best)]

@@ -60,8 +60,8 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
     )
     untold = [s for s in wanted if s not in found]
     silent = (
-        f"the predictor {predictor!r} gives no figure of {len(untold)} of the {len(wanted)} bricks "
-        "that were not measured",
+        f"the predictor {predictor!r} gives no figure for {len(untold)} of the {len(wanted)} "
+        "bricks that were not measured",
     )
     notes = (*result.outcome.notes, *doubts, *(silent if untold else ()))
     outcome = replace(result.outcome, notes=notes)

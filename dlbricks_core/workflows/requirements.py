@@ -1,4 +1,4 @@
-"""Requirements: what is asked of quantities besides latency, such as bounds to keep."""
+"""Requirements on quantities for advice: bounds, or the order of alternatives."""
 
 from __future__ import annotations
 
@@ -40,13 +40,12 @@ _UNITS: tuple[Mapping[str, float], ...] = (
 
 @dataclass(frozen=True)
 class Requirement:
-    """What is asked of a quantity.
+    """Requirement on a quantity: an upper bound, or only a figure without a bound.
 
     Attributes:
         quantity: The quantity.
-        most: Its largest value that is allowed, in its unit; infinite if the value is only to be
-            told.
-        probe: Probe of the quantity; ``None`` for what needs none, such as latency.
+        most: Maximum permitted value, in the quantity's unit; infinite for no bound.
+        probe: Probe of the quantity; ``None`` for latency and price.
     """
 
     quantity: Quantity
@@ -55,12 +54,12 @@ class Requirement:
 
     @property
     def is_bound(self) -> bool:
-        """Whether some values are not allowed."""
+        """Whether there is an upper bound."""
         return self.most < math.inf
 
     @classmethod
     def of(cls, name: str) -> Self:
-        """The value of a quantity, whatever it is.
+        """A requirement without a bound.
 
         Raises:
             PluginError: If there is no such quantity, or its probe is broken.
@@ -92,7 +91,7 @@ class Requirement:
         asked = cls.of(name)
         most *= _factor(unit or asked.quantity.unit, asked.quantity)
         if not most > 0:
-            raise DLBricksError(f"{text!r:.60}: nothing is that small", hint="Write more than 0.")
+            raise DLBricksError(f"{text!r:.60}: no value is that small", hint="Write more than 0.")
         return replace(asked, most=most)
 
 
@@ -111,10 +110,10 @@ def _factor(unit: str, quantity: Quantity) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What is known of a quantity of a model in a place.
+    """Figure of a required quantity for a model in a place.
 
     Attributes:
-        requirement: What is asked of it.
+        requirement: The requirement.
         value: Value of the quantity.
         draws: Equally likely values: shape (RESAMPLES,).
         basis: Basis of the value.
@@ -200,13 +199,13 @@ class Answers:
 
     @property
     def note(self) -> str:
-        """Which version of the framework the quantity was observed with, if not the place's."""
+        """Note on the framework's version, if it differs between the quantity and the place."""
         observed, ours = self.result.request.setup, self.place.setup
         if observed.version == ours.version:
             return ""
         return (
             f"{self.place}: {self.requirement.quantity.name} is that of {observed.backend} "
-            f"{observed.version}, for nobody observed it with {ours.version}"
+            f"{observed.version}, because it was not observed with {ours.version}"
         )
 
     def why_not(self, model: ModelResult) -> str:

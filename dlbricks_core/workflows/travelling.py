@@ -35,8 +35,8 @@ class Part:
         backends: Names of backends.
         outdated: Whether to select only versions of frameworks that are not the newest.
         before: Time before which sessions began, with time zone.
-        failures: Whether only failures are meant.
-        quantities: Names of quantities.
+        failures: Whether to select only failures.
+        quantities: Names of quantities; empty for all.
     """
 
     systems: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ def prune(store: ResultStore, part: Part, *, rehearse: bool = False) -> Pruned:
     """
     if part == Part():
         raise DLBricksError(
-            "nothing is named that should be deleted",
+            "the part to delete is not specified",
             hint="Name a system, a backend, a quantity, outdated versions, a date or failures.",
         )
     return store.prune(part.of(store), rehearse=rehearse)

@@ -170,8 +170,8 @@ def test_bricks_of_several_layers_depend_on_those_before_them(residual):
 @pytest.mark.parametrize(
     ("found", "told"),
     [
-        (lambda costs: 3.0, r"has the shape \(\), and not \(1,\)"),
-        (lambda costs: np.array([3.0]), r"has the shape \(1,\), and not \(1000,\)"),
+        (lambda costs: 3.0, r"has the shape \(\) instead of \(1,\)"),
+        (lambda costs: np.array([3.0]), r"has the shape \(1,\) instead of \(1000,\)"),
         (lambda costs: -costs, "is negative or not finite"),
         (lambda costs: costs * np.nan, "is negative or not finite"),
     ],
@@ -183,5 +183,5 @@ def test_totals_that_are_no_latencies_are_an_error_that_names_the_composer(found
         def total(self, cut, costs):
             return found(super().total(cut, costs))
 
-    with pytest.raises(PluginError, match=rf"composer 'mistaken': what total\(\) returns {told}"):
+    with pytest.raises(PluginError, match=rf"composer 'mistaken': the result of total\(\) {told}"):
         Mistaken().compose(*cut_with(dag([(0, 1)], 2), [1.0, 2.0]))

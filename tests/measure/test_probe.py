@@ -427,8 +427,8 @@ def test_old_values_are_replaced_with_the_first_new_one(worker, store):
     ("probe", "told"),
     [
         (Short(), "tells 1 values of a quantity with 1 parts"),
-        (Single(), "tells 1.0, and not a sequence of values"),
-        (Below(), "values are finite, and 0 or more"),
+        (Single(), "returned 1.0 instead of a sequence of values"),
+        (Below(), "values must be finite, and 0 or more"),
         (Wrong(), "AttributeError: .* has no attribute 'nothing'"),
     ],
 )
@@ -439,7 +439,7 @@ def test_a_probe_that_tells_something_else_is_a_failure_that_names_it(worker, st
 
 def test_a_peak_needs_a_part_or_a_total_of_its_own():
     peak = Quantity("peak", "things", Composition.PEAK, "a peak")
-    with pytest.raises(TypeError, match="Lacking: a peak needs what bricks keep"):
+    with pytest.raises(TypeError, match="Lacking: the first part of a peak must be"):
         type("Lacking", (Probe,), {"quantity": peak})
     type("Whole", (Probe,), {"quantity": peak, "parts": (SHARED,)})
     type("Own", (Probe,), {"quantity": peak, "total": lambda self, cut, values: values[0]})

@@ -26,7 +26,7 @@ def test_only_our_own_composers_tell_warm_weights_from_cold(asked, composer, bri
 
 @pytest.mark.parametrize(
     ("plan", "told"),
-    [(None, "returns None, and not a plan"), (Plan({}, {}), "the plan lacks recipes of 1 bricks")],
+    [(None, "returned None instead of a plan"), (Plan({}, {}), "has no recipe for 1 bricks")],
 )
 def test_a_plan_without_what_is_needed_is_blamed_on_the_composer(
     asked, builder, monkeypatch, plan, told

@@ -270,5 +270,5 @@ def test_bricks_that_the_predictor_leaves_out_are_counted_in_a_note(
     result = estimate(models, None, asked, store, predictor="guess")
     assert all(model.missing for model in result.models)
     assert result.outcome.notes == (
-        "the predictor 'guess' gives no figure of 3 of the 3 bricks that were not measured",
+        "the predictor 'guess' gives no figure for 3 of the 3 bricks that were not measured",
     )

@@ -155,6 +155,6 @@ def test_a_quantity_of_another_version_of_the_framework_is_noted(version, noted)
     setup = Setup("faulty", "2.0", "{}", 1, "interleaved", "0.1.0")
     observed = SimpleNamespace(request=SimpleNamespace(setup=replace(setup, version=version)))
     answers = Answers(Requirement.read("load-time<=1s"), Place(current_system(), setup), observed)
-    told = "load-time is that of faulty 2.1, for nobody observed it with 2.0"
+    told = "load-time is that of faulty 2.1, because it was not observed with 2.0"
     assert answers.note.endswith(told if noted else "")
     assert bool(answers.note) == noted

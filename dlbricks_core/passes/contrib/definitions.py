@@ -1,4 +1,9 @@
-"""Definitions of ONNX Runtime's own operators, as layers of ONNX."""
+"""Definitions of ONNX Runtime's own operators, as layers of ONNX.
+
+Backends of other frameworks run these layers in place of an operator without a counterpart. An
+operator without a definition, or whose definition raises ``UnsupportedError``, is unsupported there
+and is reported by its name.
+"""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def answer(ranking: Ranking, wanted: Wanted) -> str:
 
 
 _FIRST: Mapping[str, str] = {LATENCY.name: "fastest", PRICE: "cheapest"}
-"""What the first of an order is called, where there is a word for it."""
+"""Word for the first alternative, by the name of the quantity to order by."""
 
 
 def front(ranking: Ranking) -> str:
@@ -72,7 +72,7 @@ def limits(wanted: Wanted) -> str:
 
 
 def heading_of(requirement: Requirement) -> str:
-    """Heading of the column of a quantity that is asked for besides latency."""
+    """Heading of the column of a quantity other than latency."""
     return f"{quantity_name(requirement.quantity).capitalize()} {requirement.quantity.unit}"
 
 

@@ -12,11 +12,11 @@ from dlbricks_core.workflows.scenarios.run import ModelUnderLoad, Row, UnderLoad
 
 
 def scenario_data(result: UnderLoad, load: LoadOptions | None = None) -> dict[str, Any]:
-    """Models under load; every latency that was measured is in it.
+    """Models under load, including every measured latency.
 
     Args:
-        result: What they showed.
-        load: How models were read; ``None`` if that is not known.
+        result: Figures of the models.
+        load: How models were read; ``None`` if unknown.
     """
     request, asked = result.request, result.asked
     return {

@@ -15,8 +15,8 @@ def scenario_page(result: UnderLoad, load: LoadOptions | None = None) -> str:
     """Models under load, as an HTML page.
 
     Args:
-        result: What they showed.
-        load: How models were read; ``None`` if that is not known.
+        result: Figures of the models.
+        load: How models were read; ``None`` if unknown.
     """
     request, asked = result.request, result.asked
     read = "" if load is None else f"{given(load)}; "

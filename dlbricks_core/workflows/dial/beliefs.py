@@ -28,8 +28,8 @@ class State:
         sums: Draws of each model's latency in milliseconds, including the error of composing where
             they are sums: shape (draws, models).
         half_widths: Half-width of each model's 90% interval, relative to its latency.
-        common: Standard deviation of the relative error that the bricks of each model have in
-            common; 0 where the whole was measured.
+        common: Standard deviation of the relative error that the bricks of each model share:
+            shape (models,). It is 0 for models that were measured as wholes.
     """
 
     figures: Mapping[str, Predicted | Placed]
@@ -64,7 +64,7 @@ class Beliefs:
         models = len(subjects.cutting.brickset.models)
         self._composing_error = find_composer(subjects.cutting.options.composer).composing_error
         normal = np.random.default_rng(0).standard_normal((models, RESAMPLES)).T
-        # Exactly so large: the planner takes from the draws what it knows of their variance.
+        # Mean and deviation are exact, because the planner computes the variance from the draws.
         self._normal = (normal - normal.mean(axis=0)) / normal.std(axis=0)
 
     def state(self) -> State:

@@ -91,7 +91,7 @@ class Choice:
         ]
         often = np.array(counts, dtype=np.float64).reshape(len(models), len(signatures))
         errors = np.array([_ERROR] * len(bricks) + [_WHOLE_ERROR] * len(wholes))
-        # Draws of whole models are those of the sums, which hold all errors of these.
+        # Draws of whole models are the sums' draws, which include their own errors.
         gone = np.array([_gone(state.figures[s]) for s in bricks] + [0.0] * len(wholes))
         shares = often * means / np.maximum(state.sums.mean(axis=0), 1e-12)[:, None]
         uncertain = Uncertain(
@@ -194,7 +194,7 @@ class Choice:
 
 
 def _gone(figure: Predicted | Placed) -> float:
-    """What is gone of the error that the bricks of a model have in common, once this is timed."""
+    """Decrease of the relative error that a model's bricks share, once this brick is timed."""
     assert isinstance(figure, Predicted)
     return max(figure.discrepancy.predicted - figure.discrepancy.measured, 0.0)
 
