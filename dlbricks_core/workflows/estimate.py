@@ -39,7 +39,7 @@ _ABSENT = "{} is not installed: version and options are those of what was measur
 _OTHER = "figures are those of {}, which was measured on that system; {} is installed here"
 
 _NEW = (
-    "no model of {} was measured on {}{}. To change that, time models there ('dlbricks run'), or "
+    "{} was never measured on {}{}. To change that, time models there ('dlbricks run'), or "
     "their bricks ('dlbricks generate' here, 'dlbricks bench' there), and bring the store"
 )
 

@@ -79,7 +79,7 @@ def test_all_values_lie_on_the_axis_and_it_has_ticks(values):
     axis = Axis.over([Mark("", value, (value, value), "", "measured") for value in values])
     places = [axis.at(value) for value in values]
     assert all(0 < place < 100 for place in places)
-    assert [values[i] for i in sorted(range(len(values)), key=places.__getitem__)] == sorted(values)
+    assert [axis.at(value) for value in sorted(values)] == sorted(places)
     assert 1 <= len(axis.ticks) <= 7
     assert all(axis.low <= tick <= axis.high for tick in axis.ticks)
 

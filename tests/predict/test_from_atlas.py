@@ -323,7 +323,7 @@ def test_each_network_of_which_only_features_are_known_has_an_error_of_its_own(
     )
     wide = [np.log(each.figure.draws) for each in told(features, setup(), system(), atlas).values()]
     apart = [after - before for before, after in zip(sure, wide, strict=True)]
-    known = np.std(np.log1p(0.044 * np.random.default_rng(1).standard_normal(RESAMPLES)))
+    known = np.std(np.log1p(0.033 * np.random.default_rng(1).standard_normal(RESAMPLES)))
     for each in apart:
         assert np.std(each) == pytest.approx(0.2 - known, rel=0.15)
     assert abs(np.corrcoef(*apart)[0, 1]) < 0.1

@@ -111,7 +111,7 @@ def test_nobody_but_the_owner_may_read_a_key(tmp_path):
 def test_a_key_is_never_overwritten(tmp_path):
     path = tmp_path / "key.json"
     path.write_text("precious")
-    with pytest.raises(DLBricksError, match="there already"):
+    with pytest.raises(DLBricksError, match="exists already"):
         Key.of(cut()[0], "segmented", "").write(path)
     assert path.read_text() == "precious"
 

@@ -163,7 +163,7 @@ def test_a_worker_that_closes_its_connection_but_lives_on_is_ended(service, all_
 def test_garbage_from_a_worker_is_an_error(service, all_gone, garbage):
     with WorkerProcess(service) as worker:
         pid = worker.call("pid")
-        with pytest.raises(WorkerError, match="no answer"):
+        with pytest.raises(WorkerError, match="invalid answer"):
             worker.call("say_garbage", garbage, timeout=30)
         assert all_gone([pid])
 

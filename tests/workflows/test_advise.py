@@ -152,7 +152,7 @@ def test_systems_without_a_price_are_named(store, systems, models, keep, written
     assert where(advice.rankings[0]) == ["the fast"]
     assert sum("without a price" in note for note in advice.notes) == 1
     other = Prices.read(written("o.toml", "[per_hour]\nanother = 1"))
-    with pytest.raises(DLBricksError, match="none of the systems"):
+    with pytest.raises(DLBricksError, match="no price of any of the systems"):
         advised(models[:1], store, prices=other)
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
-from itertools import count
+from itertools import chain, count
 
 import pytest
 
@@ -28,12 +28,12 @@ def brick_of(builder, width, op="Relu", domain=""):
 
 @pytest.fixture
 def stream(monkeypatch, builder):
-    """Draws tiny networks, the first ones as given; the first batch is the only one."""
+    """Draws tiny networks without end, the first ones as given."""
     first = []
 
     def draw(seed):
-        bricks = [*first, *(brick_of(builder, width) for width in range(1, 500))]
-        return iter([Drawn("elementwise", brick) for brick in bricks])
+        bricks = chain(first, (brick_of(builder, width) for width in count(1)))
+        return (Drawn("elementwise", brick) for brick in bricks)
 
     monkeypatch.setattr(package, "draw", draw)
     monkeypatch.setattr(package, "_listed", lambda observer: [])

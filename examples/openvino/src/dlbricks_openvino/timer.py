@@ -77,11 +77,15 @@ class OpenvinoTimer(CpuTimer[Loaded]):
     def load_copy(self, network: Network, loaded: Loaded, *, private_cache_bytes: int) -> Loaded:
         """Compiles a copy that reads the other network's inputs.
 
-        A brick itself runs before its copy, because a model uses its code and the memory of its
-        intermediate results all the time. The copy then displaces its weights from the caches.
+        The other network runs before its copy: OpenVINO keeps code and intermediate results for
+        each network, and in a model that runs repeatedly both are warm. The copy then displaces the
+        network's weights from the cores' private caches. Bricks with weights beyond these are an
+        exception: a run would leave their weights in the shared cache, from which the other layers
+        of a large model displace them.
         """
         copy = self._bound(network, loaded.inputs)
-        copy.before = loaded if private_cache_bytes else None
+        if not private_cache_bytes or network.model.weight_bytes <= private_cache_bytes:
+            copy.before = loaded
         return copy
 
     def _bound(self, network: Network, inputs: Mapping[str, Place]) -> Loaded:
