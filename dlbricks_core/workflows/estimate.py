@@ -115,7 +115,11 @@ def _needs(result: RunResult) -> Iterator[str]:
         for each in result.bricks
         if each.origin is not None and each.origin != "predicted"
     }
-    new = [each.cut.model.name for each in result.models if known.isdisjoint(each.cut.counts)]
+    new = [
+        each.cut.model.name
+        for each in result.models
+        if each.measured is None and known.isdisjoint(each.cut.counts)
+    ]
     if new and (request.elsewhere or request.plugin.problem):
         more = f" and {len(new) - _NAMED} more" if len(new) > _NAMED else ""
         quantity = request.quantity.name

@@ -36,6 +36,8 @@ def test_a_quantity_is_measured_composed_compared_and_stored(dlbricks, save, rea
     for part in (model, *found["bricks"]):
         assert not any(value for name, value in part.items() if name.endswith("_ms"))
     assert all(brick["value"] > 0 for brick in found["bricks"])
+    # A whole model tells its total alone: its parts are missing, and not zero.
+    assert all(part["measured"] is None for part in model["parts"])
     assert found["timer"]["call_ms"] is None
 
     page = Path("run.html").read_text()

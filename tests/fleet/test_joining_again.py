@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +17,8 @@ from dlbricks_core.fleet.campaign import Campaign
 from dlbricks_core.fleet.client import FleetClient
 from dlbricks_core.fleet.identity import identity
 from dlbricks_core.fleet.records import Asked, Done, Fleet, Gone, Host
+from dlbricks_core.fleet.scheduler import FleetState
+from dlbricks_core.fleet.worker import FACTS
 from dlbricks_core.workflows.shares import Priced
 
 SYSTEM = System(cpu="one")
@@ -74,6 +78,25 @@ def test_hosts_that_are_there_again_are_not_absent_and_others_are_once():
         ("tcp://h:4", "left the fleet"),
         ("tcp://old:1", "left the fleet"),
     ]
+
+
+def test_a_host_that_joined_again_before_dask_missed_it_is_shown_once():
+    state = FleetState(silence_s=10)
+    workers = {
+        each.address: SimpleNamespace(
+            extra={FACTS: {"name": each.name, "identity": each.identity}}, metrics={}, last_seen=0.0
+        )
+        for each in (HERE, OTHER, AGAIN)
+    }
+    scheduler = SimpleNamespace(workers=workers, handlers={}, clients={})
+    asyncio.run(state.start(scheduler))
+    for address in workers:
+        state.add_worker(scheduler, address)
+    shown = asyncio.run(state.state())
+    assert list(shown["hosts"]) == [OTHER.address, AGAIN.address]
+    assert {a: gone["reason"] for a, gone in shown["gone"].items()} == {
+        HERE.address: "its host joined again"
+    }
 
 
 @pytest.fixture

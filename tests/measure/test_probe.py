@@ -5,13 +5,14 @@ import os
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlbricks_core.backends import BackendSettings
+from dlbricks_core.backends import BackendSettings, Traits
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.bricks.brickset import Occurrence
 from dlbricks_core.errors import BackendError, UnknownPluginError
@@ -19,6 +20,7 @@ from dlbricks_core.facts import Composition, Quantity, Question, Setup, Subject
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.measure.probe import Probe, find_probe
+from dlbricks_core.measure.probes import peak_memory
 from dlbricks_core.measure.probes.cold_start import ColdStart
 from dlbricks_core.measure.probes.load_time import LoadTime
 from dlbricks_core.measure.probes.peak_memory import PeakMemory
@@ -215,6 +217,19 @@ def sharing_a_weight():
     tensors = {**cut.graph.tensors, "w": MEBIBYTE}
     graph = replace(cut.graph, layers=layers, tensors=tensors, weights=frozenset("w"))
     return CutModel(graph, cut.occurrences, graph), cut
+
+
+@pytest.mark.parametrize(("held", "own"), [(1, 0.0), (3, 2.0), (30, 8.0)])
+def test_weights_that_a_framework_packs_are_a_bricks_own(monkeypatch, held, own):
+    graph = sharing_a_weight()[0].graph
+    several = peak_memory._Peaks(0, 0, 0, running=10.0 * (peak_memory._copies(graph) - 1), left=0,
+                                 code=0)  # fmt: skip
+    alone = peak_memory._Peaks(0, 0, 0, 0, 0, 0)
+    told = iter([alone, alone, several])
+    monkeypatch.setattr(peak_memory._Peaks, "of", lambda *_, **__: next(told))
+    values = PeakMemory().observe(SimpleNamespace(traits=Traits(weights_held=held)), graph, 0)
+    # A copy takes 10 MiB, of which its input and its result are 2, and its weights 1.
+    assert (values[1], values[2]) == (8.0, own)
 
 
 def test_weights_that_bricks_share_are_there_once():

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from importlib import import_module
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from dlbricks_core.backends import Traits
 from dlbricks_core.bricks import BrickSet, CutModel
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import Observation
+from dlbricks_core.facts import LATENCY, Observation
 from dlbricks_core.figures.figure import RESAMPLES, Placed, Predicted
 from dlbricks_core.ir import packed
 from dlbricks_core.plugins import Plugin
@@ -272,3 +273,16 @@ def test_bricks_that_the_predictor_leaves_out_are_counted_in_a_note(
     assert result.outcome.notes == (
         "the predictor 'guess' gives no figure for 3 of the 3 bricks that were not measured",
     )
+
+
+@pytest.mark.parametrize(("whole", "told"), [(None, True), (Predicted(1.0, DRAWS), False)])
+def test_a_model_of_which_only_the_whole_was_measured_is_not_new(whole, told):
+    cut = SimpleNamespace(model=SimpleNamespace(name="one"), counts={"a": 1})
+    request = SimpleNamespace(
+        elsewhere=True, plugin=SimpleNamespace(problem=""), quantity=LATENCY, probe=None,
+        fingerprint="there",
+    )  # fmt: skip
+    model = SimpleNamespace(cut=cut, measured=whole)
+    result = SimpleNamespace(request=request, bricks=[], models=[model])
+    needs = list(import_module("dlbricks_core.workflows.estimate")._needs(result))
+    assert [each.startswith("one was never measured on there") for each in needs] == [True] * told

@@ -150,6 +150,18 @@ def test_predictions_of_a_quantity_in_two_places_err_together_but_not_wholly(ask
     assert shares == pytest.approx([0.5, 0.5], abs=0.1)
 
 
+def test_advice_knows_that_predictions_in_two_places_err_together(asked, monkeypatch):
+    places = [Place(replace(asked.system, cpu=name), asked.setup) for name in ("one", "other")]
+    model = SimpleNamespace(name="m")
+    told = [replace(alternative(1.0, None, place=place), model=model) for place in places]
+    same = SimpleNamespace(known=lambda _: known(100.0, 0.3, "predicted"), note="")
+    monkeypatch.setattr(advising.Answers, "of", lambda *_, **__: same)
+    wanted = Wanted(by=order_by("peak-memory", None))
+    found = advising._with_required(told, [model], wanted, None, advising._Collected(), True)
+    one, other = (np.log(each.required[0].draws) for each in found)
+    assert np.corrcoef(one, other)[0, 1] == pytest.approx(advising.OF_BACKEND, abs=0.1)
+
+
 @pytest.mark.parametrize(("version", "noted"), [("2.0", False), ("2.1", True)])
 def test_a_quantity_of_another_version_of_the_framework_is_noted(version, noted):
     setup = Setup("faulty", "2.0", "{}", 1, "interleaved", "0.1.0")
