@@ -7,7 +7,7 @@ For every n x m that fits, each round has three steps in direct succession: it c
 the whole model under load with the product's load generator, and puts it under load with a
 generator of this script. The script's generator is as simple as possible: a process that sleeps
 until each arrival and puts a number into a queue, and workers that take numbers from it. It shares
-only the backend's timer with the product. Of each n x m it prints
+only the backend's timer and the allocator's settings with the product. Of each n x m it prints
 
 - the throughput of the offline scenario, and the error of the composed one;
 - the 99th percentile of queries that arrive at a share of that throughput, and its error;
@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 
 from dlbricks_core.backends import BackendSettings
+from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import CanonicalModel
@@ -53,6 +54,7 @@ from dlbricks_core.scenarios import (
 from dlbricks_core.store import ResultStore
 from dlbricks_core.values import materialize
 from dlbricks_core.worker import memory_to_use
+from dlbricks_core.worker.resident import keep_freed
 from dlbricks_core.workflows import LoadOptions, Observer, Request, load_models
 from dlbricks_core.workflows.scenarios.composed import service_times
 from dlbricks_core.workflows.scenarios.measured import Load, measured
@@ -114,7 +116,8 @@ def main() -> None:
     placements = Asked.of("offline", instances=asked.instances, threads=asked.threads).placements
     found = []
     print(f"{'model':24} {'n x m':>6} {'':8} {'samples/s':>10} {'p99 ms':>8} {'queries/s':>10}")
-    for model in load_models(asked.models, LoadOptions(), Observer()).models:
+    loaded = load_models(asked.models, LoadOptions(), Observer()).models
+    for model in (_without_values(each) for each in loaded):
         for placement in placements:
             try:
                 rounds = [
@@ -134,6 +137,12 @@ def main() -> None:
             )
     if asked.json:
         asked.json.write_text(json.dumps(found, indent=1), "utf-8")
+
+
+def _without_values(model: CanonicalModel) -> CanonicalModel:
+    """The model without the values in its file, so that all compute with drawn ones."""
+    (cut,) = BrickSet.of([model]).models
+    return replace(cut.whole.model, name=model.name)
 
 
 def _print(name: str, placement: Placement, rounds: Sequence[Round]) -> None:
@@ -208,15 +217,22 @@ def _round(
         simple = _own(model, own, placement, seconds, SHARE * offline, seed)
         composed = Figures(
             answer(Scenario.OFFLINE, service, None, seed).throughput,
-            _composed_p99(service, SHARE * offline),
+            _composed_p99(service, SHARE * offline, _queries(SHARE * offline, seconds), seed),
             qps,
         )
     return Round(composed, product, simple, sampler.load().share)
 
 
-def _composed_p99(service: ServiceTimes, qps: float) -> float:
+def _composed_p99(service: ServiceTimes, qps: float, queries: int, seed: int) -> float:
+    """Percentile of the same arrivals that the generators use: another draw has another tail."""
     most = 1e3 * service.instances / float(np.mean(service.latency_ms))
-    return percentile(served_at(service, min(qps, 0.99 * most)).latency_ms, 0.99)
+    run = served_at(service, min(qps, 0.99 * most), seed, queries)
+    return percentile(run.latency_ms, 0.99)
+
+
+def _queries(qps: float, seconds: float) -> int:
+    """Number of queries in a load."""
+    return max(100, min(int(qps * seconds), 100_000))
 
 
 def _product(
@@ -240,7 +256,7 @@ def _product(
         single = generator.stream(Scenario.SINGLE_STREAM, 1.0)
         throughput = generator.offline(seconds).run.throughput
         qps = SHARE * throughput
-        queries = max(100, min(int(qps * seconds), 100_000))
+        queries = _queries(qps, seconds)
         run = generator.server(qps, queries, 1e9, np.random.default_rng(seed))
     return throughput, percentile(run.run.latency_ms, 0.99), float(np.median(single.service_ms))
 
@@ -288,6 +304,7 @@ def _work(
 ) -> None:
     """One worker: takes numbers until none is left, and reports the completion time of each."""
     os.sched_setaffinity(0, cpus)
+    keep_freed()
     timer = load_object(target)().timer(settings)
     loaded = timer.load(materialize(model, 0))
 
@@ -320,7 +337,7 @@ def _offline(numbers: Any, done: Any, seconds: float, instances: int) -> float:
 
 def _poisson(numbers: Any, done: Any, seconds: float, qps: float, seed: int) -> FloatArray:
     """Latencies in milliseconds of queries that arrive at a rate."""
-    queries = max(100, min(int(qps * seconds), 100_000))
+    queries = _queries(qps, seconds)
     arrivals = np.cumsum(np.random.default_rng(seed).exponential(1 / qps, queries))
     begin = perf_counter() + 0.1
     for number, arrival in enumerate(arrivals):

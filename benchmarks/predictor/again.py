@@ -1,51 +1,82 @@
-"""Times networks that surveys draw again, and puts their latencies into a contribution.
+"""Times the networks of a contribution again, all in one session.
 
-    python benchmarks/predictor/again.py CONTRIBUTION FIRST LAST
+    python benchmarks/predictor/again.py CONTRIBUTION MODEL...
 
-A contribution whose networks were timed in several sessions is only as good as the worst of these.
-Networks FIRST to LAST of the survey, in the order in which they are drawn, are timed on a quiet
-machine of the contribution's own kind and with the same version of the framework. The file is
-written anew.
+A contribution whose networks were timed in several sessions is only as good as the worst of these,
+and its segments and whole models may contradict each other. Timed again are the networks that
+surveys draw, the layers and segments of MODELs (models or collections), and MODELs as a whole, as
+far as the contribution has them. The machine must be of the contribution's kind, quiet, and have
+its version of the framework. The file is written anew.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.from_atlas import kernel_of, with_pulls
 from dlbricks_core.store import ResultStore
 from dlbricks_core.survey import draw
 from dlbricks_core.workflows import Observer, Request
-from dlbricks_core.workflows.knowledge import SURVEYED, contributions
+from dlbricks_core.workflows.knowledge import SURVEYED, contributions, family_of
+from dlbricks_core.workflows.loading import ModelLoader, expand
 from dlbricks_core.workflows.measuring import Target, measure
 from dlbricks_core.workflows.survey import RUNS
 
+MOST_DRAWN = 2500
+"""Number of networks that are drawn to find those of the contribution."""
 
-def timed(contribution: Contribution, first: int, last: int) -> Contribution:
-    """New latencies of these networks."""
+CUTS = ((1, "chain"), (128, "short-segments"))
+"""How models are cut: into single layers, and into segments."""
+
+
+def drawn() -> Iterator[Target]:
+    """Networks that surveys draw."""
+    for each in islice(draw(), MOST_DRAWN):
+        yield Target(each.brick, "brick", f"{SURVEYED}{each.family}")
+
+
+def pieces(models: Sequence[CanonicalModel]) -> Iterator[Target]:
+    """Layers and segments of the models, and the models as a whole."""
+    for model in models:
+        group = family_of(model)
+        for granularity, strategy in CUTS:
+            brickset = BrickSet.of([model], granularity, strategy)
+            for brick in brickset.bricks.values():
+                yield Target(brick, "brick", group)
+            yield Target(brickset.models[0].whole, "model", group)
+
+
+def timed(contribution: Contribution, models: Sequence[CanonicalModel]) -> Contribution:
+    """New latencies of the contribution's networks."""
     setup = contribution.setup
     request = Request.of(setup.backend, threads=setup.threads, runs=RUNS)
     here = request.fingerprint, request.setup.version
     if here != (contribution.system.fingerprint, setup.version):
         sys.exit(f"this is another machine or version: {request.system.cpu}, {here[1]}")
-    targets = [
-        Target(each.brick, "brick", f"{SURVEYED}{each.family}")
-        for each in islice(draw(), first, last)
-    ]
+    wanted = set(contribution.signatures)
+    targets: dict[str, Target] = {}
+    for target in chain(drawn(), pieces(models)):
+        if target.brick.signature in wanted:
+            targets.setdefault(target.brick.signature, target)
     with (
         tempfile.TemporaryDirectory() as folder,
         ResultStore.open(Path(folder) / "again.sqlite") as store,
     ):
-        outcome = measure(targets, request, store, Observer())
+        outcome = measure([*targets.values()], request, store, Observer())
         for warning in outcome.warnings:
             print(f"Warning: {warning}")
+        for reason in outcome.failures.values():
+            print(f"Failed: {reason}")
         (found,) = contributions(store, setup.backend)
     return found
 
@@ -60,7 +91,7 @@ def replaced(old: Contribution, new: Contribution) -> Contribution:
         numbers[name] = getattr(old, name).copy()
         numbers[name][both] = getattr(new, name)[fresh]
     changed = np.exp(old.log_ms[both] - numbers["log_ms"][both])
-    print(f"{len(both)} networks; before, they took {np.median(changed):.2f} times as long")
+    print(f"{len(both)} of {len(old)} networks; before, they took {np.median(changed):.2f} times")
     provenance = replace(
         old.provenance,
         end=max(old.provenance.end, new.provenance.end),
@@ -69,10 +100,12 @@ def replaced(old: Contribution, new: Contribution) -> Contribution:
     return replace(old, **numbers, provenance=provenance, pulls=np.zeros(0), kernel="")
 
 
-def main(path: str, first: str, last: str) -> None:
+def main(path: str, *names: str) -> None:
     """Writes the contribution anew."""
     old = Contribution.read(Path(path))
-    found = replaced(old, timed(old, int(first), int(last)))
+    with ModelLoader() as loader:
+        models = [loader.load_one(name) for name in expand(names)]
+    found = replaced(old, timed(old, models))
     with_pulls(found, kernel_of(old.setup.backend)).write(Path(path))
 
 

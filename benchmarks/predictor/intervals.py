@@ -6,15 +6,16 @@ Half of the families are left out of each contribution that comes with the packa
 All models of these families are then predicted together, with some of their bricks taken as timed:
 none, a tenth, ..., all. The contributions also hold the latencies of the whole models.
 
-The two numbers of each backend in `dlbricks_core/predict/discrepancies.json` maximize the
-likelihood of these latencies, in addition to the predictor's draws and the error of composing. All
+The two numbers of `DISCREPANCY` in `dlbricks_core/predict/from_atlas.py` maximize the likelihood of
+these latencies, in addition to the predictor's draws and the error of composing. They are those of
+all contributions together: at one thread hardly any backend shows such an error, and at two threads
+the bricks and the whole models of a contribution may come from different sessions. All
 families have equal weight, and so have all shares of timed bricks. Nothing is measured. The program
 needs 3 GB of memory, and about a minute for each contribution.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -177,22 +178,17 @@ def report(name: str, found: Sequence[Judged], predicted: float, measured: float
 
 
 def main(*names: str) -> None:
-    """Prints the coverage without and with shared errors, and their sizes as JSON."""
+    """Prints the coverage without and with shared errors: for each contribution, and for all."""
     models = load_models(names, LoadOptions(), Observer()).models
     brickset = BrickSet.of(models, Learned.granularity, Learned.strategy, rereading=True)
-    found: dict[str, list[Judged]] = {}
+    found = {}
     for it in shipped():
-        found.setdefault(it.setup.backend, []).extend(judged(brickset, it))
-        print(f"{it.setup.backend}, {it.setup.threads} threads", flush=True)
-    every = fitted([each for own in found.values() for each in own])
-    sizes = {"*": every}
-    for backend, own in found.items():
-        predicted, measured = map(max, fitted(own), every)
-        sizes[backend] = predicted, measured
-        report(backend, own, *fitted(own))
-        report(f"{backend}, and at least as much as all", own, predicted, measured)
-    keys = ("predicted", "measured")
-    print(json.dumps({b: dict(zip(keys, np.round(s, 3), strict=True)) for b, s in sizes.items()}))
+        own = list(judged(brickset, it))
+        found[f"{it.setup.backend}, {it.setup.threads}"] = own
+        report(f"{it.setup.backend}, {it.setup.threads} threads, fitted alone", own, *fitted(own))
+    together = fitted([each for own in found.values() for each in own])
+    for name, own in found.items():
+        report(f"{name} threads, fitted together", own, *together)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from dlbricks_core.ir import Array, CanonicalModel, Layer, TensorSpec
 from dlbricks_core.plugins import load_object
 from dlbricks_core.values import materialize
 from dlbricks_core.worker.memory import limit_memory
+from dlbricks_core.worker.resident import give_back, keep_freed
 
 CALLS: dict[str, int] = {"call:1": 1, "call:9": 9}
 """Number of layers of each network that shows the cost of a call, by the network's key."""
@@ -126,6 +127,7 @@ class TimerHost:
         gc.disable()
         gc.freeze()
         if warm:
+            keep_freed()
             for key, layers in CALLS.items():
                 self.load(key, next_to_nothing(layers), 0, "brick")
             self.load(_WAKE, next_to_nothing(1, _WAKE_SHAPE), 0)
@@ -278,7 +280,7 @@ class TimerHost:
             self.timer.unload(twin)
         self.timer.unload(loaded)
         del loaded, twin  # a timer may leave it to the last reference to free the memory
-        gc.collect()
+        give_back()
 
     def observe(
         self, probe: str, model: CanonicalModel, seed: int, whole: bool

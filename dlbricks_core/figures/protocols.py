@@ -44,7 +44,7 @@ PROTOCOLS: dict[str, Protocol] = {
     for protocol in (
         Protocol(
             name="interleaved",
-            identity="interleaved/8",
+            identity="interleaved/9",
             runs=None,
             interleaved=True,
             warm_io=True,
@@ -53,7 +53,7 @@ PROTOCOLS: dict[str, Protocol] = {
         ),
         Protocol(
             name="paper",
-            identity="paper/2",
+            identity="paper/3",
             runs=100,
             interleaved=False,
             warm_io=False,

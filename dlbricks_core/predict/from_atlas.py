@@ -14,7 +14,7 @@ from scipy import sparse
 
 from dlbricks_core.bricks import Brick
 from dlbricks_core.facts import Setup, System
-from dlbricks_core.figures.figure import RESAMPLES, Figure, Predicted
+from dlbricks_core.figures.figure import RESAMPLES, Discrepancy, Figure, Predicted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.passes.contrib.expand import as_run_by
 from dlbricks_core.predict.alone import alone_effects
@@ -22,7 +22,6 @@ from dlbricks_core.predict.atlas import Contribution, LayerTable, counts_matrix
 from dlbricks_core.predict.base import Predictor
 from dlbricks_core.predict.baseline import Processor, conversion_doubt, expected_ms
 from dlbricks_core.predict.belief import Belief
-from dlbricks_core.predict.discrepancy import discrepancy_of
 from dlbricks_core.predict.features import Features, joined, type_of
 from dlbricks_core.predict.kernel import Kernel
 from dlbricks_core.predict.nearness import distance
@@ -37,6 +36,12 @@ layers.
 
 MOST_CONTRIBUTIONS = 6
 """Maximum number of contributions behind a prediction: those of the nearest systems."""
+
+DISCREPANCY = Discrepancy(predicted=0.033, measured=0.025)
+"""Errors that the bricks of one model share, in addition to the error of composing. They are fitted
+to families of models that were left out of the atlas, for all backends together
+(benchmarks/predictor/intervals.py).
+"""
 
 _HERE = 0.003
 """Share of the kernel by which a system may differ from its own contribution, because machines
@@ -93,12 +98,11 @@ class FromAtlas(Predictor):
         noise += kernel_of(setup.backend).noise
         call_ms = np.array([figure.overhead for figure in known.values()])
         measured = (*seen, noise + doubt(belief, *seen, noise, call_ms), call_ms)
-        discrepancy = discrepancy_of(setup.backend)
         likely = networks @ np.exp(belief.observed(*measured).mean)
         found = agreeing_draws(centred(belief, networks), *measured, count=RESAMPLES)
         draws = np.exp(found) @ networks.T.toarray()
         return {
-            signature: Predicted(float(value), each, discrepancy=discrepancy)
+            signature: Predicted(float(value), each, discrepancy=DISCREPANCY)
             for signature, value, each in zip(inside, likely, draws.T, strict=True)
         }
 
@@ -150,7 +154,7 @@ def told(
     draws = np.exp(centred(belief, matrix).draws(RESAMPLES)) @ matrix.T.toarray()
     # Each of these networks counts as a model, with an error of its own.
     own = np.random.default_rng(0).standard_normal(draws.shape)
-    draws *= np.maximum(1 + discrepancy_of(setup.backend).predicted * own, 0.0)
+    draws *= np.maximum(1 + DISCREPANCY.predicted * own, 0.0)
     found = {}
     for (name, own), likely, each in zip(counts.items(), matrix @ layer_ms, draws.T, strict=True):
         parts: dict[str, tuple[int, float]] = {}

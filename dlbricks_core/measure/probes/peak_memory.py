@@ -18,7 +18,9 @@ from dlbricks_core.bricks.liveness import live_bytes
 from dlbricks_core.facts import Composition, Quantity
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.machine.resident import (
+from dlbricks_core.measure.probe import Probe, Values, added_up, largest
+from dlbricks_core.values import materialize
+from dlbricks_core.worker.resident import (
     MIB,
     MOST_KEPT_MIB,
     forget_peak,
@@ -28,8 +30,6 @@ from dlbricks_core.machine.resident import (
     peak_mib,
     resident_mib,
 )
-from dlbricks_core.measure.probe import Probe, Values, added_up, largest
-from dlbricks_core.values import materialize
 
 _ENOUGH_MIB = 128
 """Combined size of the additional copies of a network, if these are not too many. The resident

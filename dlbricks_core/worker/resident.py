@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+from contextlib import suppress
 from pathlib import Path
 
 MIB = 2**20
@@ -13,6 +14,10 @@ MIB = 2**20
 MOST_KEPT_MIB = 32.0
 """Size of a block in MiB above which freed memory never serves for it, and is given back as soon as
 it is free: glibc's ``M_MMAP_THRESHOLD`` grows with the blocks that are freed, up to this."""
+
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+"""Parameters of mallopt(3)."""
 
 
 def resident_mib() -> float:
@@ -40,10 +45,25 @@ def forget_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
+def keep_freed() -> None:
+    """Keeps freed memory in this process for later use, except for the largest blocks.
+
+    By default, glibc returns freed memory at the end of its heap to the system, from a size that
+    depends on what the process has freed before. Then every inference may begin with thousands of
+    page faults, or with none: SqueezeNet takes 7.3 or 4.5 ms on MXNet (AMD EPYC, Zen 5). Without
+    glibc, nothing changes.
+    """
+    with suppress(AttributeError):
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_M_MMAP_THRESHOLD, int(MOST_KEPT_MIB) * MIB)
+        libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+
+
 def give_back() -> None:
     """Returns freed memory to the system, as far as glibc's allocator can."""
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
+    with suppress(AttributeError):  # without glibc
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _status(field: str) -> float:

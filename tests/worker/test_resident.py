@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 PROGRAM = """
-from dlbricks_core.machine.resident import forget_peak, give_back, peak_mib, resident_mib
+from dlbricks_core.worker.resident import forget_peak, give_back, peak_mib, resident_mib
 
 before = resident_mib()
 block = bytearray(64 << 20)
@@ -20,7 +20,7 @@ print(before, held, after, peak, peak_mib())
 
 PARTS = """
 import mmap, sys
-from dlbricks_core.machine.resident import mapped_mib, own_mib
+from dlbricks_core.worker.resident import mapped_mib, own_mib
 
 own, mapped = own_mib(), mapped_mib()
 with open(sys.argv[1], "rb") as file:
