@@ -178,8 +178,9 @@ class _Server:
 
     @classmethod
     def of(cls, service: ServiceTimes, rng: np.random.Generator, queries: int) -> _Server:
-        drawn = _drawn(service, rng, queries)
-        return cls(poisson_arrivals(queries, rng), drawn, service.busy_of is None)
+        # Arrivals come first: a load generator with this seed draws the same ones.
+        arrivals = poisson_arrivals(queries, rng)
+        return cls(arrivals, _drawn(service, rng, queries), service.busy_of is None)
 
     def at(self, qps: float) -> Run:
         """The run at a rate in queries per second."""
