@@ -47,7 +47,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="dlbricks-fleet-") as name, ExitStack() as stack:
         folder = Path(name)
         if not asked.quiet_alone:  # an idle client, as in a real fleet
-            stack.enter_context(fleet_of_one(folder, "idle"))
+            stack.enter_context(fleet_of(folder, [("idle", None)]))
         for number in range(asked.rounds):
             ways = [(alone, time_alone), (fleet, time_through_fleet)]
             for taken, time in ways if number % 2 else ways[::-1]:
@@ -66,20 +66,26 @@ def time_alone(suite: Path, folder: Path, number: str, how: Sequence[str]) -> La
 def time_through_fleet(suite: Path, folder: Path, number: str, how: Sequence[str]) -> Latencies:
     """Latencies of the suite's bricks, timed by this host as the only one of a fleet."""
     store = folder / f"fleet{number}.db"
-    with fleet_of_one(folder, f"spool{number}") as address:
+    with fleet_of(folder, [(f"spool{number}", None)]) as address:
         command = ("fleet", "run", suite, "--scheduler", address, *how, "-q", "--store", store)
         subprocess.run([*COMMAND, *command], check=True)
     return latencies(store)
 
 
 @contextmanager
-def fleet_of_one(folder: Path, spool: str) -> Iterator[str]:
-    """Starts a scheduler and a worker, and yields the scheduler's address."""
+def fleet_of(folder: Path, hosts: Sequence[tuple[str, int | None]]) -> Iterator[str]:
+    """Starts a scheduler and workers, and yields the scheduler's address.
+
+    Args:
+        folder: Folder of the spools.
+        hosts: Spool of each worker, and the core that it is pinned to; ``None`` for all cores.
+    """
     with ExitStack() as stack:
 
-        def start(*words: str) -> subprocess.Popen[str]:
+        def start(*words: str, core: int | None = None) -> subprocess.Popen[str]:
+            pinned = () if core is None else ("taskset", "-c", str(core))
             process = subprocess.Popen(
-                [*COMMAND, "fleet", *words], stderr=subprocess.PIPE, text=True, cwd=folder
+                [*pinned, *COMMAND, "fleet", *words], stderr=subprocess.PIPE, text=True, cwd=folder
             )
             stack.callback(process.wait)
             stack.callback(process.terminate)
@@ -91,7 +97,8 @@ def fleet_of_one(folder: Path, spool: str) -> Iterator[str]:
 
         scheduler = start("scheduler", "--host", "127.0.0.1", "--port", "0")
         address = said(scheduler, "Scheduler at").split()[-1]
-        said(start("worker", "--scheduler", address, "--spool", spool), "Joined")
+        for spool, core in hosts:
+            said(start("worker", "--scheduler", address, "--spool", spool, core=core), "Joined")
         yield address
 
 
