@@ -11,5 +11,8 @@ os.environ["XDG_CACHE_HOME"] = _cache.name
 # computes. A worker that times has the number that it is told, whatever this says.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# They do so side by side as well: none waits until another has timed what nobody reads.
+# Commands start workers by the hundred: each module is compiled once, and not by each of them.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# Tests run side by side: none waits until another has timed what nobody reads.
 os.environ.setdefault("DLBRICKS_TURNS", "")

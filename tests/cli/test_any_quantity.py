@@ -65,7 +65,7 @@ def written(dlbricks, read):
         assert done.status == status, done.out + done.err
         assert max(map(len, done.out.splitlines())) <= 80
         found = read(json_path)
-        jsonschema.validate(found, {**SCHEMA, "$ref": f"#/$defs/{command}"})
+        jsonschema.Draft202012Validator({**SCHEMA, "$ref": f"#/$defs/{command}"}).validate(found)
         return found, done
 
     return write

@@ -26,7 +26,7 @@ def test_a_quantity_is_measured_composed_compared_and_stored(dlbricks, save, rea
     assert "Parallel" not in done.out
 
     found = read("run.json")
-    jsonschema.validate(found, {**SCHEMA, "$ref": "#/$defs/run"})
+    jsonschema.Draft202012Validator({**SCHEMA, "$ref": "#/$defs/run"}).validate(found)
     (model,) = found["models"]
     assert model["quantity"] == {"name": quantity, "unit": unit}
     assert model["estimate"] > 0
@@ -59,7 +59,7 @@ def test_a_cold_start_is_told_in_parts(dlbricks, save, read):
     assert done.status == 0, done.err
     assert max(map(len, done.out.splitlines())) <= 80
     found = read("run.json")
-    jsonschema.validate(found, {**SCHEMA, "$ref": "#/$defs/run"})
+    jsonschema.Draft202012Validator({**SCHEMA, "$ref": "#/$defs/run"}).validate(found)
     (model,) = found["models"]
     parts = {each["quantity"]["name"]: each for each in model["parts"]}
     assert list(parts)[:5] == ["starting", "reading", "parsing", "preparing", "first-run"]

@@ -17,7 +17,7 @@ BACKEND = ("--backend", "onnxruntime", "--store", "s.sqlite", "--runs", "3", "--
 @pytest.fixture
 def under_load(dlbricks, save, monkeypatch):
     """Puts a small model under load, for less time than good figures need."""
-    monkeypatch.setattr(passes, "_SHORTEST_S", 0.4)
+    monkeypatch.setattr(passes, "_SHORTEST_S", 0.1)
     path = save("a", "Relu", "Sigmoid", size=64)
 
     def run(scenario, *more):

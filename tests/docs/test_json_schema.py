@@ -111,7 +111,7 @@ def written(perceptron, save_decoder, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         # Under load for less time than good figures need.
-        patch.setattr(passes, "_SHORTEST_S", 0.4)
+        patch.setattr(passes, "_SHORTEST_S", 0.1)
         perceptron(A, 1, 4)
         perceptron(B, 2, 4)
         perceptron(OPEN, "batch", "sequence")

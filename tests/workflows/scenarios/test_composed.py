@@ -26,7 +26,7 @@ QUANTITIES = (latency_beside(0), latency_beside(1), pass_beside(0), pass_beside(
 @pytest.fixture
 def store(tmp_path, monkeypatch):
     pytest.importorskip("onnxruntime")
-    monkeypatch.setattr(passes, "_SHORTEST_S", 0.4)
+    monkeypatch.setattr(passes, "_SHORTEST_S", 0.1)
     with ResultStore.open(tmp_path / "results.sqlite") as opened:
         yield opened
 
