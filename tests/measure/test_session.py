@@ -95,7 +95,7 @@ def test_networks_that_fail_are_named_and_all_others_are_measured(
 
 
 def test_a_network_that_hangs_is_given_up_and_the_others_are_measured(store, faulty):
-    settings = WorkerSettings(BackendSettings(), timeout_s=8, memory_bytes=2**30)
+    settings = WorkerSettings(BackendSettings(), timeout_s=3, memory_bytes=2**30)
     jobs = [job("Relu"), job("Hang", "faulty"), job("Tanh")]
     with BackendWorker(faulty.TARGET, faulty.FaultyBackend(), settings) as bench:
         failures = Session(bench, store, PROTOCOLS["interleaved"]).run(jobs)

@@ -51,6 +51,21 @@ class _Parameter:
         return np.broadcast_to(np.zeros((), self.dtype), self.shape)
 
 
+class _Listed:
+    """A symbol that lists its inputs once: the exporter asks for the list at every parameter."""
+
+    def __init__(self, symbol: Symbol) -> None:
+        self._symbol = symbol
+        self._inputs = symbol.list_inputs()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._symbol, name)
+
+    def list_inputs(self) -> list[str]:
+        """Names of all variables."""
+        return self._inputs
+
+
 def export(
     symbol: Symbol, inputs: Mapping[str, TensorSpec], parameters: Mapping[str, TensorSpec | None]
 ) -> ModelProto:
@@ -66,7 +81,8 @@ def export(
         ModelError: If shapes are missing or contradict each other.
         UnsupportedError: If an operator cannot be expressed in ONNX.
     """
-    inputs = {name: spec for name, spec in inputs.items() if name in symbol.list_inputs()}
+    variables = set(symbol.list_inputs())
+    inputs = {name: spec for name, spec in inputs.items() if name in variables}
     symbol = unique_names(symbol)
     _check_operators(symbol)
     known = {**{k: spec for k, spec in parameters.items() if spec is not None}, **inputs}
@@ -75,7 +91,7 @@ def export(
     with _exporter() as exporter:
         try:
             graph = exporter().create_onnx_graph_proto(
-                symbol,
+                _Listed(symbol),
                 {k: _Parameter(specs[k]) for k in parameters if k in specs},
                 [inputs[name].sizes for name in fed],
                 [helper.np_dtype_to_tensor_dtype(numpy_dtype(inputs[k].dtype)) for k in fed],

@@ -80,7 +80,8 @@ def annotate(
         The symbol, and the specification of each of its variables.
     """
     internals = symbol.get_internals()
-    known = {name: spec for name, spec in known.items() if name in symbol.list_inputs()}
+    variables = set(symbol.list_inputs())
+    known = {name: spec for name, spec in known.items() if name in variables}
     _, shapes, _ = _infer(internals.infer_shape, {k: s.sizes for k, s in known.items()})
     _, types, _ = _infer(internals.infer_type, {k: numpy_dtype(s.dtype) for k, s in known.items()})
     by_node: dict[str, list[TensorSpec]] = {}
