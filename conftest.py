@@ -1,6 +1,7 @@
 """Holds for all tests, the core's and the plugins'."""
 
 import os
+import signal
 import tempfile
 
 # Models that tests import are kept for this run alone, whatever the user imported before.
@@ -10,6 +11,11 @@ os.environ["XDG_CACHE_HOME"] = _cache.name
 # Tests run on as many processes as there are cores: threads of one would spin where another
 # computes. A worker that times has the number that it is told, whatever this says.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell starts a job in the background with interrupts ignored, and commands inherit that. Tests
+# interrupt commands.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Commands start workers by the hundred: each module is compiled once, and not by each of them.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -14,7 +14,7 @@ ORT = {"backend": "onnxruntime", "instances": 1, "threads": 1}
 def model(proto, monkeypatch):
     """A small model, whose bricks run for less time than good figures need."""
     pytest.importorskip("onnxruntime")
-    monkeypatch.setattr(passes, "_SHORTEST_S", 1.0)
+    monkeypatch.setattr(passes, "_SHORTEST_S", 0.2)
     return dlbricks.load(proto, batch=64)
 
 

@@ -15,6 +15,7 @@ from dlbricks_core.scenarios import (
     answer,
     most_qps_under,
     percentile,
+    poisson_arrivals,
     served_at,
     simulate,
 )
@@ -135,3 +136,13 @@ def test_percentiles_are_in_order_and_the_same_seed_gives_the_same_answer(scenar
     np.testing.assert_array_equal(one.latency_ms, other.latency_ms)
     p50, p90, p99 = (percentile(one.latency_ms, share) for share in (0.5, 0.9, 0.99))
     assert p50 <= p90 <= p99
+
+
+def test_a_seed_draws_the_arrivals_of_a_load_generator():
+    run = served_at(ServiceTimes(1, EVEN), qps=50, seed=3, queries=200)
+    arrivals_ms = poisson_arrivals(200, np.random.default_rng(3)) * 1e3 / 50
+    free_ms, expected = 0.0, []
+    for arrival_ms in arrivals_ms:
+        free_ms = max(free_ms, arrival_ms) + EVEN[0]
+        expected.append(free_ms - arrival_ms)
+    np.testing.assert_allclose(run.latency_ms, expected)

@@ -52,3 +52,31 @@ def test_the_peak_stays_until_it_is_reset():
     assert after - before < 4
     assert peak - before > 60
     assert forgotten - before < 4
+
+
+FAULTS = """
+import resource, sys
+from dlbricks_core.worker.resident import keep_freed
+
+if sys.argv[1:]:
+    keep_freed()
+
+def run():
+    blocks = [bytearray(4 << 20) for _ in range(4)]  # more than glibc keeps by itself
+
+for _ in range(3):
+    run()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(10):
+    run()
+print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / 10)
+"""
+
+
+def test_freed_memory_that_is_kept_costs_no_page_faults():
+    usual, kept = (
+        float(subprocess.check_output([sys.executable, "-c", FAULTS, *words]))
+        for words in ([], ["keep"])
+    )
+    assert usual > 1000
+    assert kept < 10

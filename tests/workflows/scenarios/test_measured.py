@@ -1,0 +1,31 @@
+"""Whole models under load."""
+
+import numpy as np
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.measure.load import LoadGenerator
+from dlbricks_core.scenarios import Scenario
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import Observer
+from dlbricks_core.workflows.scenarios.measured import Load, measured
+
+
+def test_values_of_the_file_do_not_count_as_bricks_do_not_have_them(
+    builder, asked, tmp_path, monkeypatch
+):
+    loaded = []
+
+    def load(generator, model):
+        loaded.append(model)
+        raise DLBricksError("that is enough")
+
+    monkeypatch.setattr(LoadGenerator, "load", load)
+    b = builder()
+    b.sum(b.input, b.weight(1, 4, 6, 6, value=np.full((1, 4, 6, 6), 0.02, np.float32)))
+    model = b.model()
+    with ResultStore.open(tmp_path / "results.sqlite") as store:
+        load_of = Load(Scenario.OFFLINE, None, 0.1)
+        (found,) = measured([model], asked, load_of, 1, store, Observer())
+    assert found.reason == "that is enough"
+    assert model.constants
+    assert [each.constants for each in loaded] == [{}]
