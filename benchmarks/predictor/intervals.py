@@ -6,10 +6,10 @@ Half of the families are left out of each contribution that comes with the packa
 All models of these families are then predicted together, with some of their bricks taken as timed:
 none, a tenth, ..., all. The contributions also hold the latencies of the whole models.
 
-The two numbers of `DISCREPANCY` in `dlbricks_core/predict/from_atlas.py` maximize the likelihood of
-these latencies, in addition to the predictor's draws and the error of composing. They are those of
-all contributions together: at one thread hardly any backend shows such an error, and at two threads
-the bricks and the whole models of a contribution may come from different sessions. All
+Two numbers, as in `DISCREPANCY` of `dlbricks_core/predict/from_atlas.py`, maximize the likelihood
+of these latencies, in addition to the predictor's draws and the error of composing: for each
+contribution, and for all together. A contribution whose bricks and whole models come from
+different sessions gives larger ones. All
 families have equal weight, and so have all shares of timed bricks. Nothing is measured. The program
 needs 3 GB of memory, and about a minute for each contribution.
 """
