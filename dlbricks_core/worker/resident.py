@@ -50,8 +50,8 @@ def keep_freed() -> None:
 
     By default, glibc returns freed memory at the end of its heap to the system, from a size that
     depends on what the process has freed before. Then every inference may begin with thousands of
-    page faults, or with none: SqueezeNet takes 7.3 or 4.5 ms on MXNet (AMD EPYC, Zen 5). Without
-    glibc, nothing changes.
+    page faults, or with none: SqueezeNet takes 7.3 or 4.7 ms on MXNet
+    (benchmarks/equal_processes.py, AMD EPYC, Zen 5). Without glibc, nothing changes.
     """
     with suppress(AttributeError):
         libc = ctypes.CDLL(None)

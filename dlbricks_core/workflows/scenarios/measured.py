@@ -212,11 +212,12 @@ class _Loading:
     def _key(self, quantity: Quantity) -> Question:
         load = self.load
         bound = "" if load.bound_ms is None else f",bound={load.bound_ms:g}ms"
-        protocol = f"{load.scenario}:instances={len(self.cpus)},{load.seconds:g}s{bound}"
+        setup = self.request.setup
+        own = f"{load.scenario}:instances={len(self.cpus)},{load.seconds:g}s{bound}"
         return Question(
             Subject(self._whole.signature, "model"),
             quantity,
-            replace(self.request.setup, protocol=protocol),
+            replace(setup, protocol=f"{setup.protocol};{own}"),
             self.request.fingerprint,
         )
 
