@@ -2,6 +2,7 @@
 
 import pytest
 
+from dlbricks_core.backends import BackendSettings
 from dlbricks_core.backends.host import TimerHost, is_copied
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
@@ -77,3 +78,14 @@ def test_a_turn_returns_each_time_and_where_it_broke(host, tmp_path):
     with pytest.raises(RuntimeError):
         host.sample_in_turn(["net", "plain", "broken", "large"], True, str(position))
     assert int.from_bytes(position.read_bytes(), "little") == 2
+
+
+@pytest.mark.parametrize(("warm", "kept"), [(True, [True]), (False, [])])
+def test_a_process_that_times_keeps_freed_memory(faulty, monkeypatch, warm, kept):
+    found = []
+    monkeypatch.setattr("dlbricks_core.backends.host.keep_freed", lambda: found.append(True))
+    monkeypatch.setattr(TimerHost, "load", lambda *_: 0.0)
+    host = TimerHost()
+    host._loaded = {"wake": "wake"}
+    host.start(faulty.TARGET, BackendSettings(), None, None, 0, warm)
+    assert found == kept

@@ -19,7 +19,9 @@ def test_values_of_the_file_do_not_count_as_bricks_do_not_have_them(
         loaded.append(model)
         raise DLBricksError("that is enough")
 
+    looked_up = []
     monkeypatch.setattr(LoadGenerator, "load", load)
+    monkeypatch.setattr(ResultStore, "get", lambda store, keys: looked_up.extend(keys) or {})
     b = builder()
     b.sum(b.input, b.weight(1, 4, 6, 6, value=np.full((1, 4, 6, 6), 0.02, np.float32)))
     model = b.model()
@@ -29,3 +31,6 @@ def test_values_of_the_file_do_not_count_as_bricks_do_not_have_them(
     assert found.reason == "that is enough"
     assert model.constants
     assert [each.constants for each in loaded] == [{}]
+    # A load that ran with another protocol, and so with other samples, is not taken from the store.
+    of_loads = f"{asked.setup.protocol};offline:instances=1,0.1s"
+    assert {key.setup.protocol for key in looked_up} == {of_loads}
