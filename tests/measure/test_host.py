@@ -1,5 +1,9 @@
 """What the worker does around a timed run."""
 
+import ctypes
+import weakref
+from types import SimpleNamespace
+
 import pytest
 
 from dlbricks_core.backends import BackendSettings
@@ -89,3 +93,20 @@ def test_a_process_that_times_keeps_freed_memory(faulty, monkeypatch, warm, kept
     host._loaded = {"wake": "wake"}
     host.start(faulty.TARGET, BackendSettings(), None, None, 0, warm)
     assert found == kept
+
+
+def test_unloading_frees_what_refers_to_itself_and_returns_its_memory(host, monkeypatch):
+    class Network:
+        def __init__(self):
+            self.itself = self
+
+    network = Network()
+    alive = weakref.ref(network)
+    host._loaded["cycle"] = network
+    host.timer.unload = lambda loaded: None
+    trimmed = []
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(malloc_trim=trimmed.append))
+    del network
+    host.unload("cycle")
+    assert alive() is None
+    assert trimmed == [0]
