@@ -30,13 +30,10 @@ from dlbricks_core.workflows import Observer, Request
 from dlbricks_core.workflows.knowledge import SURVEYED, contributions, family_of
 from dlbricks_core.workflows.loading import ModelLoader, expand
 from dlbricks_core.workflows.measuring import Target, measure
-from dlbricks_core.workflows.survey import RUNS
+from dlbricks_core.workflows.survey import GRANULARITIES, RUNS
 
 MOST_DRAWN = 2500
 """Number of networks that are drawn to find those of the contribution."""
-
-CUTS = ((1, "chain"), (128, "short-segments"))
-"""How models are cut: into single layers, and into segments."""
 
 
 def drawn() -> Iterator[Target]:
@@ -49,7 +46,7 @@ def pieces(models: Sequence[CanonicalModel]) -> Iterator[Target]:
     """Layers and segments of the models, and the models as a whole."""
     for model in models:
         group = family_of(model)
-        for granularity, strategy in CUTS:
+        for granularity, strategy in GRANULARITIES:
             brickset = BrickSet.of([model], granularity, strategy)
             for brick in brickset.bricks.values():
                 yield Target(brick, "brick", group)

@@ -49,7 +49,7 @@ _LOADING_SHARE = 0.2
 a cache, so the next survey gets further.
 """
 
-_GRANULARITIES = ((1, "chain"), (128, "short-segments"))
+GRANULARITIES = ((1, "chain"), (128, "short-segments"))
 """How models are cut: into single layers, and into the segments of estimates."""
 
 
@@ -242,7 +242,7 @@ def _pieces(models: Iterable[CanonicalModel]) -> list[Target]:
     found: dict[str, Target] = {}
     for model in models:
         group = family_of(model)
-        for granularity, strategy in _GRANULARITIES:
+        for granularity, strategy in GRANULARITIES:
             for brick in BrickSet.of([model], granularity, strategy).bricks.values():
                 if brick.signature not in found and not brick.opaque and is_quick(brick.model):
                     found[brick.signature] = Target(brick, "brick", group)
