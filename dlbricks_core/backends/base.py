@@ -225,7 +225,8 @@ class CpuTimer(ABC, Generic[LoadedT]):
 
         Only called if :attr:`Traits.primed` is set. The copy needs memory of its own for its
         weights; their values may be the other network's. It may read the other network's inputs
-        instead of its own, so that its runs leave them in the caches.
+        instead of its own, so that its runs leave them in the caches, but for those that
+        :func:`~dlbricks_core.bricks.cold_tensors` names.
 
         Args:
             network: Network with the same layers, but other values of weights and inputs.
@@ -252,7 +253,8 @@ class CpuTimer(ABC, Generic[LoadedT]):
         """Leaves inputs and outputs in the caches as a model's previous layer would.
 
         First warms the memory that the results will take, which held other tensors a moment
-        ago, then the inputs. No value may change.
+        ago, then the inputs. No value may change. Tensors that
+        :func:`~dlbricks_core.bricks.cold_tensors` names stay untouched.
         """
 
     def release(self, loaded: LoadedT) -> None:

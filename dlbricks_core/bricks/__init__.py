@@ -1,6 +1,11 @@
 """Bricks: split strategies, signatures, deduplication and extraction."""
 
-from dlbricks_core.bricks.annotations import native, native_to, weights_are_reread
+from dlbricks_core.bricks.annotations import (
+    cold_tensors,
+    native,
+    native_to,
+    weights_are_reread,
+)
 from dlbricks_core.bricks.brickset import Brick, BrickSet, CutModel, Occurrence
 from dlbricks_core.bricks.common import CommonPart, common_parts, in_layout, unknown_places
 from dlbricks_core.bricks.extract import extract
@@ -16,6 +21,7 @@ __all__ = [
     "LayerSequence",
     "Occurrence",
     "SplitStrategy",
+    "cold_tensors",
     "common_parts",
     "extract",
     "in_layout",

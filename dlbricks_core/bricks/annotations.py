@@ -1,17 +1,19 @@
-"""Annotations of models: which backend wrote the layers, and how warm the weights are.
+"""Annotations of models: which backend wrote the layers, and what the caches hold of its tensors.
 
-Both are part of a brick's signature: they say under which conditions it is timed.
+All are part of a brick's signature: they say under which conditions it is timed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from dlbricks_core.ir import Array, CanonicalModel, RawModel
 
 _NATIVE_TO = "native_to"
 _WEIGHTS_REREAD = "weights_reread"
+_COLD_INPUTS = "cold_inputs"
+_COLD_OUTPUTS = "cold_outputs"
 
 
 def native(raw: RawModel, backend: str, constants: Mapping[str, Array]) -> CanonicalModel:
@@ -55,3 +57,36 @@ def weights_are_reread(model: CanonicalModel) -> bool:
     small that the caches keep all of it.
     """
     return _WEIGHTS_REREAD in model.annotations
+
+
+def with_cold(model: CanonicalModel, names: Collection[str]) -> CanonicalModel:
+    """The model, marked as one that finds some inputs and outputs in no cache.
+
+    Args:
+        model: In canonical form.
+        names: Names of these inputs and outputs; others do not count.
+    """
+    marks = {
+        _COLD_INPUTS: _places(model.inputs, names),
+        _COLD_OUTPUTS: _places(model.outputs, names),
+    }
+    others = {key: value for key, value in model.annotations.items() if key not in marks}
+    found = {key: places for key, places in marks.items() if places}
+    return replace(model, annotations={**others, **found})
+
+
+def cold_tensors(model: CanonicalModel) -> frozenset[str]:
+    """Names of inputs and outputs that no cache holds when the model runs.
+
+    The model that a brick is cut from has moved too many bytes since they were last touched. An
+    example is the cache of keys and values that a decoder reads and hands out.
+    """
+    ends = ((_COLD_INPUTS, model.inputs), (_COLD_OUTPUTS, model.outputs))
+    return frozenset(
+        names[int(place)] for key, names in ends for place in model.annotations.get(key, "").split()
+    )
+
+
+def _places(tensors: Sequence[str], names: Collection[str]) -> str:
+    """Positions of the named tensors: unlike names, they outlast renaming."""
+    return " ".join(str(place) for place, name in enumerate(tensors) if name in names)

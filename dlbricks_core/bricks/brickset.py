@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from dlbricks_core.bricks.annotations import with_weights_reread
+from dlbricks_core.bricks.annotations import with_cold, with_weights_reread
 from dlbricks_core.bricks.extract import extract, numbers
-from dlbricks_core.bricks.rereading import fits_in_core_cache, rereads
+from dlbricks_core.bricks.rereading import cold_ends, fits_in_core_cache, rereads
 from dlbricks_core.bricks.signature import signature
 from dlbricks_core.bricks.split import LayerSequence, split
 from dlbricks_core.ir import CanonicalModel
@@ -114,7 +115,8 @@ class BrickSet:
         bricks: Unique bricks by signature, in order of first occurrence.
         models: The models, cut.
         rereading: Whether a layer sequence whose weights the model has just read is a brick of
-            its own, apart from the same sequence on weights that come from memory.
+            its own, apart from the same sequence on weights that come from memory. The same holds
+            for inputs and outputs of the model that no cache holds any more.
     """
 
     granularity: int = 1
@@ -169,8 +171,9 @@ class BrickSet:
         if sequences is None:
             sequences = split(graph, self.granularity, self.strategy)
         occurrences = []
-        for sequence, reread in zip(sequences, self._reread(model, graph, sequences), strict=True):
-            source = warm if reread else graph
+        marks = self._reread(model, graph, sequences), self._cold(model, graph, sequences)
+        for sequence, reread, cold in zip(sequences, *marks, strict=True):
+            source = with_cold(warm if reread else graph, cold)
             identity = signature(source, sequence)
             if identity not in self.bricks:
                 self.bricks[identity] = Brick(identity, extract(source, sequence, identity))
@@ -188,6 +191,14 @@ class BrickSet:
         if fits_in_core_cache(model):
             return [True] * len(sequences)
         return rereads(graph, sequences)
+
+    def _cold(
+        self, model: CanonicalModel, graph: CanonicalModel, sequences: Sequence[LayerSequence]
+    ) -> Sequence[AbstractSet[str]]:
+        """Inputs and outputs of the model that each layer sequence finds in no cache."""
+        if not self.rereading or fits_in_core_cache(model):
+            return [frozenset()] * len(sequences)
+        return cold_ends(graph, sequences)
 
     @property
     def unique_layers(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dlbricks_core.bricks.annotations import native_to
+from dlbricks_core.bricks.annotations import cold_tensors, native_to, with_cold
 from dlbricks_core.bricks.boundary import live_outputs, outer_inputs
 from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.ir.parameters import MOST_SIZES, PARAMETER_INPUTS, made_into_indices
@@ -69,7 +69,8 @@ def extract(
                 captures=tuple(renamed.get(n, n) for n in layer.captures),
             )
         )
-    return CanonicalModel(
+    cold = {renamed[tensor] for tensor in cold_tensors(model) if tensor in renamed}
+    extracted = CanonicalModel(
         name=name,
         layers=tuple(layers),
         inputs=inputs,
@@ -80,6 +81,7 @@ def extract(
         opsets=model.opsets,
         annotations=model.annotations,
     )
+    return with_cold(extracted, cold)
 
 
 def _is_size(model: CanonicalModel, tensor: str) -> bool:

@@ -1,4 +1,4 @@
-"""Weights that are still in the caches when a layer sequence reads them."""
+"""What the caches still hold when a layer sequence runs: weights, and the model's own inputs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from dlbricks_core.ir import CanonicalModel
 
 NEAR_BYTES = 16_000_000
-"""Bytes moved between two reads of a weight, up to which the caches may still hold it.
+"""Bytes moved between two uses of a tensor, up to which the caches may still hold it.
 
 Half of 32 MB, which is the least that the last-level cache of a server's processor has."""
 
-_MIN_WEIGHTS_BYTES = 65_536
-"""Bytes of weights below which it makes no difference where they come from."""
+_MIN_BYTES = 65_536
+"""Bytes of a sequence's weights, or of a tensor, below which it makes no difference where they come
+from."""
 
 HELD_BYTES = 2**20
 """Bytes of weights and live activations that the caches of one core hold from run to run."""
@@ -52,9 +53,39 @@ def rereads(model: CanonicalModel, sequences: Iterable[Sequence[int]]) -> list[b
         again = sum(
             size for name, size in weights.items() if name in last and passed - last[name] <= near
         )
-        found.append(again >= _MIN_WEIGHTS_BYTES and 2 * again > sum(weights.values()))
+        found.append(again >= _MIN_BYTES and 2 * again > sum(weights.values()))
         last |= dict.fromkeys(weights, passed)
         passed += own
+    return found
+
+
+def cold_ends(model: CanonicalModel, sequences: Iterable[Sequence[int]]) -> list[frozenset[str]]:
+    """The model's inputs and outputs that no cache holds any more when a layer sequence uses them.
+
+    Before an inference, memory for its outputs and then its inputs is touched in their order. The
+    layers of a decoder read their keys and values after that of many other layers, and after
+    megabytes of weights. :data:`NEAR_BYTES` says what is far.
+
+    Args:
+        model: In canonical form; its layers in the order in which they run.
+        sequences: Layer indices of each sequence, in the order in which they run.
+
+    Returns:
+        Names of these tensors for each sequence; small tensors do not count.
+    """
+    last: dict[str, int] = {}
+    before = 0
+    for name in reversed((*model.outputs, *model.inputs)):
+        last.setdefault(name, -before)
+        before += _nbytes(model, name)
+    ends = {name for name in last if _nbytes(model, name) >= _MIN_BYTES}
+    passed, found = 0, []
+    for sequence in sequences:
+        layers = [model.layers[index] for index in sequence]
+        used = {name for layer in layers for name in (*layer.reads, *layer.outputs) if name}
+        found.append(frozenset(n for n in used & ends if passed - last[n] > NEAR_BYTES))
+        passed += sum(_nbytes(model, name) for name in used)
+        last |= dict.fromkeys(used & ends, passed)
     return found
 
 

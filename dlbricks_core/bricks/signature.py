@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from dlbricks_core.bricks.annotations import native_to, weights_are_reread
+from dlbricks_core.bricks.annotations import cold_tensors, native_to, weights_are_reread
 from dlbricks_core.bricks.boundary import live_outputs
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS
@@ -36,7 +37,7 @@ def signature(model: CanonicalModel, sequence: Iterable[int], numbers: Sequence[
         24 hexadecimal digits.
     """
     indices = tuple(sequence)
-    live = live_outputs(model, indices)
+    live, cold = live_outputs(model, indices), cold_tensors(model)
     seen: dict[str, str] = {}
     words = [_VERSION, *filter(None, [native_to(model)])]
     words += [repr(number) for number in numbers]
@@ -46,17 +47,22 @@ def signature(model: CanonicalModel, sequence: Iterable[int], numbers: Sequence[
         words.append(_form(layer))
         values = PARAMETER_INPUTS.get(layer.qualified_op, frozenset())
         for position, name in enumerate(layer.inputs):
-            words.append(_operand(model, name, position in values, seen))
+            words.append(_operand(model, name, position in values, seen, cold))
         words.append(">")
         for name in layer.outputs:
             seen[name] = f"#{len(seen)}"
-            words.append(
-                f"{_spec(model.tensors[name])}{'!' if name in live else ''}" if name else "-"
-            )
+            words.append(f"{_spec(model.tensors[name])}{_mark(name, live, cold)}" if name else "-")
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:_HEX_DIGITS]
 
 
-def _operand(model: CanonicalModel, name: str, by_value: bool, seen: dict[str, str]) -> str:
+def _mark(name: str, live: Sequence[str], cold: AbstractSet[str]) -> str:
+    """Mark of a result: whether it is read outside of the sequence, and whether it is cold."""
+    return "" if name not in live else "!~" if name in cold else "!"
+
+
+def _operand(
+    model: CanonicalModel, name: str, by_value: bool, seen: dict[str, str], cold: AbstractSet[str]
+) -> str:
     if not name:
         return "-"
     if by_value and name in model.constants:
@@ -64,7 +70,7 @@ def _operand(model: CanonicalModel, name: str, by_value: bool, seen: dict[str, s
     if name in seen:
         return seen[name]
     seen[name] = f"#{len(seen)}"
-    kind = "w" if name in model.weights else "x"
+    kind = "w" if name in model.weights else "cold:x" if name in cold else "x"
     return f"{kind}{_spec(model.tensors[name])}"
 
 

@@ -16,6 +16,7 @@ import onnx.parser
 from onnx.reference import ReferenceEvaluator
 
 from dlbricks_core.bricks import extract
+from dlbricks_core.bricks.annotations import with_cold
 from dlbricks_core.ir import (
     Array,
     CanonicalModel,
@@ -318,6 +319,13 @@ def build(text: str, name: str = "case", seed: int = 0) -> Network:
     fixed = made_into_indices(drawn.model.layers)
     varied = {n: value if n in fixed else _varied(value, rng) for n, value in drawn.inputs.items()}
     return replace(drawn, inputs=varied)
+
+
+def cold_cache() -> Network:
+    """A row ``x`` that joins a decoder's ``past``, which is in no cache of the processor."""
+    given = build("(float[300,64] past, float[1,64] x) => (float[301,64] present) "
+                  "{ present = Concat<axis=0>(past, x) }")  # fmt: skip
+    return replace(given, model=with_cold(given.model, {"past", "present"}))
 
 
 def _varied(value: Array, rng: np.random.Generator) -> Array:

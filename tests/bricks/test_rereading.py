@@ -1,12 +1,13 @@
-"""Bricks on weights that the model has just read."""
+"""Bricks on weights that the model has just read, and on inputs that it has not."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from dlbricks_core.backends.host import TimerHost
-from dlbricks_core.bricks import BrickSet, weights_are_reread
-from dlbricks_core.bricks.rereading import HELD_BYTES, fits_in_core_cache, rereads
+from dlbricks_core.bricks import BrickSet, cold_tensors, signature, weights_are_reread
+from dlbricks_core.bricks.rereading import HELD_BYTES, cold_ends, fits_in_core_cache, rereads
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 SIZE = 1_000  # a weight takes 4 MB
@@ -143,3 +144,63 @@ def test_a_priming_copy_is_told_how_much_of_the_caches_to_displace(kind, told):
     host._cache_bytes, host._private_cache_bytes = 1 << 30, 7
     host.load("net", steps("w", size=600), 0, kind)
     assert host.timer.told == told
+
+
+def decoder(blocks, size, cached):
+    """Blocks that multiply, and add a row to their part of a cache, which they hand out."""
+    layers, tensors = [], {"x": TensorSpec("float32", (1, size))}
+    for i in range(blocks):
+        before = f"h{i - 1}" if i else "x"
+        layers += [
+            Layer("MatMul", (before, f"w{i}"), (f"h{i}",)),
+            Layer("Concat", (f"past{i}", f"h{i}"), (f"present{i}",), attributes={"axis": 0}),
+        ]
+        tensors |= {
+            f"w{i}": TensorSpec("float32", (size, size)),
+            f"h{i}": TensorSpec("float32", (1, size)),
+            f"past{i}": TensorSpec("float32", (cached, size)),
+            f"present{i}": TensorSpec("float32", (cached + 1, size)),
+        }
+    pasts, presents = ([f"{kind}{i}" for i in range(blocks)] for kind in ("past", "present"))
+    weights = frozenset(f"w{i}" for i in range(blocks))
+    outputs = (f"h{blocks - 1}", *presents)
+    return CanonicalModel("decoder", tuple(layers), ("x", *pasts), outputs, tensors, weights)
+
+
+def cold(model):
+    return cold_ends(model, [(i,) for i in range(len(model.layers))])
+
+
+def test_a_decoders_cache_is_cold_once_more_was_moved_than_caches_hold():
+    large = decoder(4, 1_000, 1_000)  # 4 MB each: weights, what is read and what is handed out
+    assert [sorted(each) for each in cold(large)[1::2]] == [
+        [f"past{i}", f"present{i}"] for i in range(4)
+    ]
+    assert not any(cold(large)[::2])
+    small = decoder(4, 250, 250)  # 0.25 MB each
+    assert not any(cold(small))
+
+
+def test_small_inputs_are_never_cold():
+    assert not any(cold(decoder(8, 1_000, 10)))
+
+
+def test_an_input_that_was_read_shortly_before_is_warm():
+    shape = TensorSpec("float32", (1_000, 1_000))
+    names = [f"t{i}" for i in range(6)]
+    layers = [Layer("Add", (before, "x"), (after,)) for before, after in pairwise(("x", *names))]
+    tensors = dict.fromkeys(("x", *names), shape)
+    model = CanonicalModel("sums", tuple(layers), ("x",), ("t5",), tensors, frozenset())
+    assert [sorted(each) for each in cold(model)] == [[], [], [], [], [], ["t5"]]
+
+
+def test_a_brick_on_a_cold_cache_is_marked_and_another_one_than_on_a_warm_cache():
+    bricks = BrickSet.of([decoder(4, 1_000, 1_000)], rereading=True)
+    marked = {brick.signature: cold_tensors(brick.model) for brick in bricks.bricks.values()}
+    (join,) = [names for names in marked.values() if names]
+    assert join == {"x0", "t0"}
+    plain = BrickSet.of([decoder(4, 1_000, 1_000)])
+    assert not any(cold_tensors(brick.model) for brick in plain.bricks.values())
+    assert len(marked.keys() & plain.bricks.keys()) == 1
+    for brick in bricks.bricks.values():
+        assert signature(brick.model, range(len(brick.model.layers))) == brick.signature

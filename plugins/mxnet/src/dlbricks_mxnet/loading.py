@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dlbricks_core.backends import Array, BackendSettings, Network
+from dlbricks_core.bricks import cold_tensors
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_mxnet.blocks import handed_on, laid_out
@@ -26,6 +27,7 @@ class Loaded:
     Attributes:
         start: Executor; starts one inference.
         inputs: Arrays that it reads.
+        warmed: Inputs to warm before a timed run.
         results: Results of the last run.
         copied: Whether a copy with the same inputs runs before each timed run.
         place: Arrays for the results of the next run; new ones if empty.
@@ -35,6 +37,7 @@ class Loaded:
     lowered: Lowered
     start: Start
     inputs: tuple[NDArray, ...]
+    warmed: Sequence[NDArray] = ()
     results: Sequence[NDArray] = ()
     copied: bool = False
     place: Sequence[NDArray] = ()
@@ -57,7 +60,10 @@ def placed(network: Network, lowered: Lowered, prepare: Prepare, *, blocks: bool
     inputs = fed(network, lowered, blocks=blocks)
     held = {name: place(value) for name, value in lowered.arrays.items()}
     start = prepare(lowered, {**held, **inputs})
-    return Loaded(network.model, without_arrays(lowered), start, tuple(inputs.values()))
+    cold = cold_tensors(network.model)
+    given = dict(zip(network.model.inputs, inputs.values(), strict=True))
+    warmed = tuple(array for name, array in given.items() if name not in cold)
+    return Loaded(network.model, without_arrays(lowered), start, tuple(inputs.values()), warmed)
 
 
 def fed(network: Network, lowered: Lowered, *, blocks: bool) -> dict[str, NDArray]:
@@ -74,7 +80,7 @@ def unload(loaded: Loaded) -> None:
     """Drops a network's graph, weights, inputs and results, once its operators have finished."""
     for result in loaded.results:
         result.wait_to_read()
-    loaded.results = loaded.place = loaded.inputs = ()
+    loaded.results = loaded.place = loaded.inputs = loaded.warmed = ()
     loaded.start = _Unloaded()
     gc.collect()  # executors and their symbols refer to each other
     mx.nd.waitall()  # the engine frees arrays asynchronously

@@ -62,7 +62,10 @@ class MxnetTimer(CpuTimer[Loaded]):
         lowered = lower(network)
         names = lowered.feed(network.inputs, network.model)
         held = {name: place(value) for name, value in lowered.arrays.items()}
-        start = self._prepare(lowered, {**held, **dict(zip(names, loaded.inputs, strict=True))})
+        # What is to stay cold is read elsewhere.
+        shared = {id(each) for each in loaded.warmed}
+        own = (each if id(each) in shared else each.copy() for each in loaded.inputs)
+        start = self._prepare(lowered, {**held, **dict(zip(names, own, strict=True))})
         loaded.copied = True
         if self._displaced and private_cache_bytes:
             loaded.place = loaded.start()
@@ -86,7 +89,11 @@ class MxnetTimer(CpuTimer[Loaded]):
         lowered = Lowered(symbol, tuple(fed), {}, frozenset(symbol.list_auxiliary_states()))
         held = {name: place(value) for name, value in arrays.items()}
         return Loaded(
-            network.model, lowered, self._prepare(lowered, {**held, **fed}), tuple(fed.values())
+            network.model,
+            lowered,
+            self._prepare(lowered, {**held, **fed}),
+            tuple(fed.values()),
+            tuple(fed.values()),
         )
 
     def save(self, network: Network, folder: Path) -> deployed.SavedSymbol:
@@ -111,7 +118,7 @@ class MxnetTimer(CpuTimer[Loaded]):
         """
         if not loaded.copied:
             _read(loaded.results)
-            _read(loaded.inputs)
+            _read(loaded.warmed)
 
     def outputs(self, loaded: Loaded) -> Mapping[str, Array]:
         """Results of the last run by name."""

@@ -10,10 +10,10 @@ import numpy as np
 import onnxruntime as ort
 
 from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile, Timeline
-from dlbricks_core.bricks import native_to
+from dlbricks_core.bricks import cold_tensors, native_to
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_onnxruntime import deployed
-from dlbricks_onnxruntime.buffers import ThreadPool, places, share_arena
+from dlbricks_onnxruntime.buffers import ThreadPool, aligned, places, share_arena
 from dlbricks_onnxruntime.limits import refusal
 from dlbricks_onnxruntime.loading import Loaded, allocate, bind, handed_on
 from dlbricks_onnxruntime.offline import WORTH_IT, optimized
@@ -44,7 +44,8 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         shared = places(model) if native_to(model) else {}
         arrays = allocate(network, shared)
         loaded = self._bound(network, arrays)
-        kept = (name for name in (*model.outputs, *model.inputs) if name not in shared)
+        left = {*shared, *cold_tensors(model)}
+        kept = (name for name in (*model.outputs, *model.inputs) if name not in left)
         loaded.warmed = tuple(_bytes_of(arrays[name]) for name in dict.fromkeys(kept))
         written_over = set(shared.values()).intersection(model.inputs)
         loaded.pristine = {name: arrays[name].copy() for name in written_over}
@@ -54,11 +55,13 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         """Builds a session on the memory of the other network, which its runs keep in the caches.
 
         If the other graph was optimized beforehand, both run the same graph. It only matters that
-        the copy's weights have other addresses.
+        the copy's weights have other addresses. So must tensors that are to stay cold.
         """
+        cold = cold_tensors(network.model) & loaded.arrays.keys()
+        arrays = {**loaded.arrays, **{name: aligned(loaded.arrays[name]) for name in cold}}
         if loaded.graph is None:
-            return self._bound(network, loaded.arrays)
-        return bind(loaded.graph.session(self._settings), network.model, loaded.arrays)
+            return self._bound(network, arrays)
+        return bind(loaded.graph.session(self._settings), network.model, arrays)
 
     def _bound(self, network: Network, arrays: Mapping[str, Array]) -> Loaded:
         """A session whose outputs are all results with an array."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -29,6 +29,7 @@ class Loaded:
         outputs: Names of the results.
         results: Results of the last run.
         result_bytes: Memory of the most recently released results.
+        warmed: Inputs to warm before a timed run.
     """
 
     call: Callable[..., tuple[torch.Tensor, ...]]
@@ -36,6 +37,7 @@ class Loaded:
     outputs: tuple[str, ...]
     results: tuple[torch.Tensor, ...] = ()
     result_bytes: int = 0
+    warmed: Sequence[torch.Tensor] = ()
 
 
 def placed_weights(network: Network, settings: BackendSettings) -> fx.GraphModule:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile, Timeline
+from dlbricks_core.bricks import cold_tensors
 from dlbricks_core.errors import BackendError, UnsupportedError
 from dlbricks_pytorch import deployed
 from dlbricks_pytorch.loading import Loaded, placed_inputs, placed_weights
@@ -39,7 +40,11 @@ class PytorchTimer(CpuTimer[Loaded]):
         """Lowers the network, places weights and inputs, and compiles it if requested."""
         module = placed_weights(network, self._settings)
         inputs = placed_inputs(network.model, network.inputs, self._settings)
-        return self._ready(module, inputs, network.model.outputs)
+        loaded = self._ready(module, inputs, network.model.outputs)
+        cold = cold_tensors(network.model)
+        named = zip(network.model.inputs, inputs, strict=True)
+        loaded.warmed = tuple(tensor for name, tensor in named if name not in cold)
+        return loaded
 
     def save(self, network: Network, folder: Path) -> deployed.SavedModule:
         """Writes a class that computes the network, and a file of its weights."""
@@ -67,7 +72,7 @@ class PytorchTimer(CpuTimer[Loaded]):
         Every run allocates its results, which get the most recently freed memory.
         """
         torch.empty(loaded.result_bytes, dtype=torch.uint8).fill_(0)
-        for tensor in loaded.inputs:
+        for tensor in loaded.warmed:
             _bytes_of(tensor).bitwise_or_(0)
 
     def release(self, loaded: Loaded) -> None:
@@ -103,7 +108,7 @@ class PytorchTimer(CpuTimer[Loaded]):
 
     def unload(self, loaded: Loaded) -> None:
         """Drops weights, inputs and results, and the compiled code."""
-        loaded.results = loaded.inputs = ()
+        loaded.results = loaded.inputs = loaded.warmed = ()
         loaded.call = _unloaded
 
     def close(self) -> None:
