@@ -213,6 +213,23 @@ def test_a_whole_model_is_timed_where_that_is_cheaper(turned, chain, plugins):
     assert turned([model], 0.015).models[0].origin == {"stored": 1.0}
 
 
+@pytest.mark.parametrize("end_to_end", [False, True])
+def test_a_model_that_is_a_single_brick_is_timed_until_it_is_precise(
+    turned, chain, builder, plugins, end_to_end
+):
+    turned([chain(1, ("Tanh",))], 0.1)  # from here on the system is known
+    b = builder((2, 600))
+    b.relu(b.input)
+    model = b.model(name="single")
+    found = turned([model], 0.05, end_to_end=end_to_end)
+    (brick,) = found.brickset.bricks
+    assert brick == found.models[0].cut.whole.signature
+    assert found.dial.timed == 1
+    assert found.dial.widest <= 0.05
+    assert found.outcome.notes == ()
+    assert found.models[0].estimate.value == pytest.approx(plugins.truth_ms(model), rel=0.05)
+
+
 def test_what_is_compared_is_not_what_the_estimate_rests_on(turned, chain):
     model = chain(0)
     first = turned([model], 0.05, end_to_end=True)

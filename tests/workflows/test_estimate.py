@@ -253,6 +253,21 @@ def test_what_was_measured_counts_once(asked, store, models, measured, monkeypat
     assert bricks[0].signature not in Guess.atlas[0].signatures
 
 
+def test_a_predictor_is_not_asked_about_a_model_that_is_opaque_as_a_whole(
+    asked, store, models, monkeypatch
+):
+    def refuse(*given, **named):
+        raise ValueError("nothing to predict")
+
+    monkeypatch.setattr(Guess, "predict", refuse)
+    layers = tuple(replace(each, opaque="text") for each in models[0].layers)
+    (model,) = estimate(
+        [replace(models[0], layers=layers)], None, asked, store, predictor="guess"
+    ).models
+    assert model.estimate.value is None
+    assert len(model.missing) == len(model.cut.counts)
+
+
 def test_opaque_layers_stay_missing(asked, store, models):
     first = models[0]
     layers = (*first.layers[:-1], replace(first.layers[-1], opaque="a loop"))
