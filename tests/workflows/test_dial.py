@@ -15,6 +15,7 @@ from dlbricks_core.measure.planner import Uncertain
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.predict import Predictor, shipped
 from dlbricks_core.predict.belief import Belief
+from dlbricks_core.report.run.words import origins
 from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import WorkerProcess
 from dlbricks_core.workflows import CutOptions, Observer, Request, cut_and_precision, run
@@ -210,6 +211,8 @@ def test_a_whole_model_is_timed_where_that_is_cheaper(turned, chain, plugins):
     assert result.estimate.value == pytest.approx(plugins.truth_ms(model), rel=1e-3)
     assert result.measured is None
     assert "in place of its bricks" in result.notes[0]
+    assert result.parallel.value is None
+    assert origins(found) == "Of the sum of estimates: 100% measured."
     assert turned([model], 0.015).models[0].origin == {"stored": 1.0}
 
 

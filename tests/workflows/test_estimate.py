@@ -192,6 +192,14 @@ def test_what_bricks_have_in_common_makes_none_of_them_strange():
     assert doubts._far({}) == set()
 
 
+def test_where_most_bricks_are_unlike_all_that_was_measured_they_are_named_as_well():
+    rng = np.random.default_rng(0)
+    spreads = {"usual": 0.1, "odd": 0.8, "strange": 0.9, "rare": 0.7}
+    draws = {name: rng.lognormal(0, sd, RESAMPLES) for name, sd in spreads.items()}
+    predicted = {name: Predicted(1.0, each) for name, each in draws.items()}
+    assert doubts._far(predicted) >= {"odd", "strange", "rare"}
+
+
 @pytest.fixture
 def measured(asked):
     """Contributions: some bricks, measured on a system."""
@@ -234,6 +242,23 @@ def test_what_predictions_rest_on_is_told(asked, store, models, measured, monkey
     with pytest.raises(DLBricksError, match="no system 'none'") as error:
         at_system(store, "none")
     assert far.fingerprint in error.value.hint
+
+
+def test_operators_that_nothing_measured_is_computed_like_are_named(
+    asked, store, builder, measured, monkeypatch
+):
+    b = builder()
+    b.add("Hardmax", b.relu(b.input))
+    strange = b.model(name="strange")
+    b = builder()
+    b.relu(b.input)
+    relu = next(iter(BrickSet.of([b.model()], 128, "short-segments").bricks.values()))
+    monkeypatch.setattr(knowledge, "shipped", lambda backend: (measured(asked.target, [relu]),))
+    notes = estimate(
+        [strange], CutOptions.chosen(None, None, "learned"), asked, store, predictor="guess"
+    ).outcome.notes
+    (note,) = [each for each in notes if "computed like" in each]
+    assert "computed like Hardmax with" in note
 
 
 def test_what_was_measured_counts_once(asked, store, models, measured, monkeypatch):
