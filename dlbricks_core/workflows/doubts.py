@@ -107,7 +107,7 @@ def far_operators(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[
     if known and unlike:
         yield (
             f"nothing was measured that is computed like {', '.join(sorted(unlike))} with "
-            f"{result.request.setup.backend}: such layers may take many times what is predicted"
+            f"{result.request.setup.backend}: how fast such layers are is guessed from their size"
         )
 
 
