@@ -10,6 +10,7 @@ import numpy as np
 from dlbricks_core.bricks.naming import fold
 from dlbricks_core.figures.figure import Predicted, interval, relative_half_width
 from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.passes.contrib.expand import as_run_by
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.features import Features, class_of, type_of
 from dlbricks_core.predict.nearness import distance
@@ -96,8 +97,13 @@ def far_operators(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[
         result: The bricks, some of them predicted.
         atlas: What was measured, here and elsewhere, with this backend.
     """
+    backend = result.request.setup.backend
     known = {class_of(kind) for each in atlas for kind in each.features.kinds}
-    predicted = [each.brick.model for each in result.bricks if isinstance(each.latency, Predicted)]
+    predicted = [
+        as_run_by(backend, each.brick.model)
+        for each in result.bricks
+        if isinstance(each.latency, Predicted)
+    ]
     unlike = {
         layer.op
         for model in predicted
@@ -107,7 +113,7 @@ def far_operators(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[
     if known and unlike:
         yield (
             f"nothing was measured that is computed like {', '.join(sorted(unlike))} with "
-            f"{result.request.setup.backend}: how fast such layers are is guessed from their size"
+            f"{backend}: how fast such layers are is guessed from their size"
         )
 
 
