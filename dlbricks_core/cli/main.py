@@ -29,8 +29,8 @@ from dlbricks_core.worker.memory import lacks_memory, memory_hint
 #: Commands in the order of the help text, with their purposes. A command's module is imported when
 #: it is used, so that listing plugins need not wait for the database.
 _COMMANDS = {
-    "run": "Estimate models from their bricks and compare with the whole (default).",
-    "estimate": "Compose estimates from stored measurements; runs nothing.",
+    "run": "Estimate models, timing the bricks that tell most (default).",
+    "estimate": "Estimate from what is known; runs nothing, needs no framework.",
     "advise": "Tell which system, and which model, is fastest or cheapest; runs nothing.",
     "evaluate": "Tell how far estimates are from measured latencies, model by model.",
     "calibrate": "Fit a composer's few numbers to this system.",

@@ -23,6 +23,7 @@ from dlbricks_core.workflows import (
     PREDICTOR,
     PROMPT,
 )
+from dlbricks_core.workflows.dial.precisions import FINEST, USUAL
 from dlbricks_core.workflows.generate import DECOYS
 from dlbricks_core.workflows.regressing import REGRESSION
 from dlbricks_core.workflows.scenarios.run import SECONDS
@@ -221,23 +222,34 @@ def _protocol_options_with(
 _RUNS = "100 in the protocol paper, otherwise as many as --precision needs"
 _protocol_options = _protocol_options_with(_RUNS)
 
-_precision_options = (
-    click.option(
-        "--precision",
-        type=SHARE,
-        metavar="SHARE",
-        help="Maximum half-width of all 90% intervals, relative to the figure: networks run until "
-        f"it is reached.  [default: {PRECISION:.0%}, unless --runs is given]",
-    ),
-    click.option(
-        "--budget",
-        "budget_s",
-        type=TIME,
-        metavar="TIME",
-        help="Time after which no round begins (60s, 5m), whatever the precision; "
-        f"the first {FEWEST} rounds always run.  [default: {BUDGET_S:g}s, unless --runs is given]",
-    ),
-)
+
+def _precision_options_with(default: str) -> tuple[Callable[[CommandT], CommandT], ...]:
+    """Options of precision and time.
+
+    Args:
+        default: Default precision, in words.
+    """
+    return (
+        click.option(
+            "--precision",
+            type=SHARE,
+            metavar="SHARE",
+            help="Maximum half-width of all 90% intervals, relative to the figure: networks run "
+            f"until it is reached.  [default: {default}]",
+        ),
+        click.option(
+            "--budget",
+            "budget_s",
+            type=TIME,
+            metavar="TIME",
+            help="Time after which no round begins (60s, 5m), whatever the precision; where all "
+            f"bricks are timed, the first {FEWEST} rounds always run.  [default: {BUDGET_S:g}s, "
+            "unless --runs is given]",
+        ),
+    )
+
+
+_precision_options = _precision_options_with(f"{PRECISION:.0%}, unless --runs is given")
 
 _backend_settings = click.option(
     "--backend-option",
@@ -421,7 +433,10 @@ run_options = _group(
     _backend_option,
     _backend_settings,
     *_protocol_options_with(_RUNS, _several_threads_option),
-    *_precision_options,
+    *_precision_options_with(
+        f"{USUAL:.0%}; {FINEST:.0%} with --budget; {PRECISION:.0%} without a MODEL, or with an "
+        "option that times all bricks: a composer, -G, --split, another protocol or quantity"
+    ),
     cut_options,
     composer_option,
     load_options,

@@ -27,6 +27,11 @@ def print_probing(console: Console, probing: Probing, unread: Sequence[Failure] 
         console.print(styled(("Warning:", "yellow"), f" {warning}"))
     if probing.probes:
         console.print(_table(probing.probes))
+    if not probing.probes and not probing.outcome.failures:
+        console.print(
+            f"No probe is left that would tell more: {count(probing.known, 'network')} had been "
+            "measured here before."
+        )
     if probing.elsewhere:
         console.print(f"Expected from what was measured on: {', '.join(probing.elsewhere)}.")
     else:

@@ -209,10 +209,10 @@ def _of_predicted(result: RunResult) -> Iterator[Remark]:
     predicted = [each for each in result.bricks if each.origin == "predicted"]
     if predicted and not result.dial:
         text = _Bricks.of(result).text(predicted)
-        verb = "is" if len(predicted) == 1 else "are"
+        verb, them = ("is", "it") if len(predicted) == 1 else ("are", "them")
         by = f" by {result.predictor}" if result.predictor else ""
         where = "there" if result.request.elsewhere else "here"
-        yield Remark(Effect.NOTE, f"{text} {verb} predicted{by}: nobody measured them {where}")
+        yield Remark(Effect.NOTE, f"{text} {verb} predicted{by}: nobody measured {them} {where}")
 
 
 def _of_partial(models: Sequence[ModelResult]) -> Iterator[Remark]:
@@ -232,15 +232,23 @@ def _of_partial(models: Sequence[ModelResult]) -> Iterator[Remark]:
         for operator in model.cut.operators(signature)
     }
     unsupported = f"; unsupported: {', '.join(sorted(operators))}" if operators else ""
+    low = sum(model.estimate.value is not None for model in partial)
+    found = {"estimate too low": low, "model without an estimate": len(partial) - low}
+    lack = " and ".join(_plural(number, noun) for noun, number in found.items() if number)
     yield Remark(
         Effect.INCOMPLETE,
-        f"{_count(len(partial), 'estimate')} too low, for want of bricks: {listed}{more}"
-        f"{unsupported}",
+        f"{lack}, for want of bricks: {listed}{more}{unsupported}",
     )
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _plural(number: int, phrase: str) -> str:
+    """A number and a phrase that begins with a noun."""
+    noun, _, rest = phrase.partition(" ")
+    return f"{_count(number, noun)} {rest}"
 
 
 def alike(failures: Iterable[Failure], most: int | None = None) -> list[tuple[str, str]]:

@@ -230,7 +230,12 @@ def _model_result(
     return ModelResult(
         cut=cut,
         estimate=composer.compose(cut, latencies),
-        parallel=Estimate(None, None) if request.probe else Parallel().compose(cut, latencies),
+        parallel=(
+            # A model that was timed as a whole is not composed.
+            Estimate(None, None)
+            if request.probe or in_place
+            else Parallel().compose(cut, latencies)
+        ),
         measured=measured,
         missing=reasons,
         unsupported=unsupported,

@@ -10,8 +10,9 @@ import numpy as np
 from dlbricks_core.bricks.naming import fold
 from dlbricks_core.figures.figure import Predicted, interval, relative_half_width
 from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.passes.contrib.expand import as_run_by
 from dlbricks_core.predict import Contribution
-from dlbricks_core.predict.features import Features, type_of
+from dlbricks_core.predict.features import Features, class_of, type_of
 from dlbricks_core.predict.nearness import distance
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import ModelResult, RunResult
@@ -23,6 +24,11 @@ brick's.
 
 _LEAST = 0.3
 """Minimum uncertainty of such a brick: standard deviation of the logarithm of its latency."""
+
+_MOST = 0.4
+"""Uncertainty above which a brick always counts as unlike the measured ones, even if most of the
+other bricks are as well.
+"""
 
 _WIDENED = 0.03
 """Minimum widening of a model's interval that deserves a note, as a relative half-width.
@@ -84,6 +90,33 @@ def far_types(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[str]
         )
 
 
+def far_operators(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[str]:
+    """A sentence on operators of bricks unlike all that were measured.
+
+    Args:
+        result: The bricks, some of them predicted.
+        atlas: What was measured, here and elsewhere, with this backend.
+    """
+    backend = result.request.setup.backend
+    known = {class_of(kind) for each in atlas for kind in each.features.kinds}
+    predicted = [
+        as_run_by(backend, each.brick.model)
+        for each in result.bricks
+        if isinstance(each.latency, Predicted)
+    ]
+    unlike = {
+        layer.op
+        for model in predicted
+        for layer, kind in zip(model.layers, Features.of(model).kinds, strict=True)
+        if class_of(kind) not in known
+    }
+    if known and unlike:
+        yield (
+            f"nothing was measured that is computed like {', '.join(sorted(unlike))} with "
+            f"{backend}: how fast such layers are is guessed from their size"
+        )
+
+
 def far_bricks(result: RunResult) -> Iterator[str]:
     """A sentence for each model whose interval is wide because of bricks unlike all measured ones.
 
@@ -98,7 +131,7 @@ def far_bricks(result: RunResult) -> Iterator[str]:
 
 
 def _far(predicted: Mapping[str, Predicted]) -> set[str]:
-    """Bricks whose latency is much more uncertain than that of the others.
+    """Bricks whose latency is much more uncertain than that of the others, or than a known one.
 
     Uncertainty that all bricks share, such as that of an unknown system, shows as the median of
     each draw and does not count.
@@ -109,7 +142,7 @@ def _far(predicted: Mapping[str, Predicted]) -> set[str]:
     logs -= logs.mean(axis=1, keepdims=True)
     several = len(logs) >= _SEVERAL
     spreads = np.std(logs - np.median(logs, axis=0) if several else logs, axis=1)
-    limit = max(_LEAST, _TIMES * float(np.median(spreads))) if several else _LEAST
+    limit = float(np.clip(_TIMES * np.median(spreads), _LEAST, _MOST)) if several else _LEAST
     return {s for s, spread in zip(predicted, spreads, strict=True) if spread > limit}
 
 

@@ -57,6 +57,8 @@ class Oracle:
         Raises:
             PluginError: If the predictor fails, or returns an invalid figure.
         """
+        if not bricks:
+            return {}
         setup, system = self._request.setup, self._request.target
 
         def predict() -> Mapping[str, Predicted]:

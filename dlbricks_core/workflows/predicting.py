@@ -9,7 +9,7 @@ from dlbricks_core.figures.figure import Measured, Placed
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER
-from dlbricks_core.workflows.doubts import far_bricks, far_systems, far_types
+from dlbricks_core.workflows.doubts import far_bricks, far_operators, far_systems, far_types
 from dlbricks_core.workflows.knowledge import knowledge
 from dlbricks_core.workflows.oracle import Oracle
 from dlbricks_core.workflows.request import Request
@@ -54,7 +54,12 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
         plan = plan.predicting(new)
     predicted = assemble(request, replace(result.cutting, plan=plan), result.outcome)
     doubts = (
-        (*far_systems(request, atlas), *far_types(predicted, atlas), *far_bricks(predicted))
+        (
+            *far_systems(request, atlas),
+            *far_types(predicted, atlas),
+            *far_operators(predicted, atlas),
+            *far_bricks(predicted),
+        )
         if new
         else ()
     )

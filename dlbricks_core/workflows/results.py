@@ -208,6 +208,11 @@ class RunResult:
             if each.latency
         }
 
+    @property
+    def timed_networks(self) -> int:
+        """Number of networks whose own samples are behind the bricks' figures."""
+        return len({network for several in self.timed.values() for network in several})
+
     def timed_for(self, cut: CutModel) -> set[str]:
         """Signatures of the networks behind a model's estimate, including failed ones."""
         return {timed for each in cut.counts for timed in self.timed.get(each, (each,))}

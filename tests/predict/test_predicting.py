@@ -131,8 +131,10 @@ def test_errors_that_predictions_have_in_common_do_not_average_out(estimated):
 def test_what_failed_is_not_predicted(estimated, keep):
     keep("Relu")
     keep("Abs", failure="no counterpart")
-    (model,) = estimated("four").models
+    result = estimated("four")
+    (model,) = result.models
     assert list(model.missing.values()) == ["no counterpart"]
+    assert result.timed_networks == 1
     assert model.estimate.partial
     assert model.origin.keys() == {"stored", "predicted"}
 

@@ -109,8 +109,19 @@ def test_short_runs_and_predictions_are_remarked_on(run):
     assert doubts(short.bricks[0]) == ["below 1 ms"]
     bricks = [replace(run.bricks[0], origin="predicted"), *run.bricks[1:]]
     found = replace(run, bricks=bricks)
-    expected = "1 of 5 bricks (20% of the sum) is predicted: nobody measured them here"
+    expected = "1 of 5 bricks (20% of the sum) is predicted: nobody measured it here"
     assert ("Note", expected) in texts(found)
+
+
+def test_models_without_any_estimate_are_not_counted_as_estimates(run):
+    def lacking(value):
+        estimate = replace(run.models[0].estimate, value=value)
+        return replace(run.models[0], estimate=estimate, missing={"a": "no"})
+
+    ((_, text),) = texts(replace(run, models=[lacking(1.0), lacking(None)]))
+    assert text.startswith("1 estimate too low and 1 model without an estimate, for want of bricks")
+    ((_, text),) = texts(replace(run, models=[lacking(None), lacking(None)]))
+    assert text.startswith("2 models without an estimate, for want of bricks: ")
 
 
 def test_the_worst_remarks_come_first_and_each_once():

@@ -15,6 +15,7 @@ from dlbricks_core.measure.planner import Uncertain
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.predict import Predictor, shipped
 from dlbricks_core.predict.belief import Belief
+from dlbricks_core.report.run.words import origins
 from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import WorkerProcess
 from dlbricks_core.workflows import CutOptions, Observer, Request, cut_and_precision, run
@@ -210,7 +211,26 @@ def test_a_whole_model_is_timed_where_that_is_cheaper(turned, chain, plugins):
     assert result.estimate.value == pytest.approx(plugins.truth_ms(model), rel=1e-3)
     assert result.measured is None
     assert "in place of its bricks" in result.notes[0]
+    assert result.parallel.value is None
+    assert origins(found) == "Of the sum of estimates: 100% measured."
     assert turned([model], 0.015).models[0].origin == {"stored": 1.0}
+
+
+@pytest.mark.parametrize("end_to_end", [False, True])
+def test_a_model_that_is_a_single_brick_is_timed_until_it_is_precise(
+    turned, chain, builder, plugins, end_to_end
+):
+    turned([chain(1, ("Tanh",))], 0.1)  # from here on the system is known
+    b = builder((2, 600))
+    b.relu(b.input)
+    model = b.model(name="single")
+    found = turned([model], 0.05, end_to_end=end_to_end)
+    (brick,) = found.brickset.bricks
+    assert brick == found.models[0].cut.whole.signature
+    assert found.dial.timed == 1
+    assert found.dial.widest <= 0.05
+    assert found.outcome.notes == ()
+    assert found.models[0].estimate.value == pytest.approx(plugins.truth_ms(model), rel=0.05)
 
 
 def test_what_is_compared_is_not_what_the_estimate_rests_on(turned, chain):

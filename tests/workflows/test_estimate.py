@@ -192,6 +192,14 @@ def test_what_bricks_have_in_common_makes_none_of_them_strange():
     assert doubts._far({}) == set()
 
 
+def test_where_most_bricks_are_unlike_all_that_was_measured_they_are_named_as_well():
+    rng = np.random.default_rng(0)
+    spreads = {"usual": 0.1, "odd": 0.8, "strange": 0.9, "rare": 0.7}
+    draws = {name: rng.lognormal(0, sd, RESAMPLES) for name, sd in spreads.items()}
+    predicted = {name: Predicted(1.0, each) for name, each in draws.items()}
+    assert doubts._far(predicted) >= {"odd", "strange", "rare"}
+
+
 @pytest.fixture
 def measured(asked):
     """Contributions: some bricks, measured on a system."""
@@ -236,6 +244,23 @@ def test_what_predictions_rest_on_is_told(asked, store, models, measured, monkey
     assert far.fingerprint in error.value.hint
 
 
+def test_operators_that_nothing_measured_is_computed_like_are_named(
+    asked, store, builder, measured, monkeypatch
+):
+    b = builder()
+    b.add("Hardmax", b.relu(b.input))
+    strange = b.model(name="strange")
+    b = builder()
+    b.relu(b.input)
+    relu = next(iter(BrickSet.of([b.model()], 128, "short-segments").bricks.values()))
+    monkeypatch.setattr(knowledge, "shipped", lambda backend: (measured(asked.target, [relu]),))
+    notes = estimate(
+        [strange], CutOptions.chosen(None, None, "learned"), asked, store, predictor="guess"
+    ).outcome.notes
+    (note,) = [each for each in notes if "computed like" in each]
+    assert "computed like Hardmax with" in note
+
+
 def test_what_was_measured_counts_once(asked, store, models, measured, monkeypatch):
     """The atlas may hold a brick that the store holds as well."""
     keep(store, asked, models[0], 128, "short-segments")
@@ -251,6 +276,21 @@ def test_what_was_measured_counts_once(asked, store, models, measured, monkeypat
     estimate(models, options, asked, store, predictor="guess")
     assert [len(each) for each in Guess.atlas] == [2, 3]
     assert bricks[0].signature not in Guess.atlas[0].signatures
+
+
+def test_a_predictor_is_not_asked_about_a_model_that_is_opaque_as_a_whole(
+    asked, store, models, monkeypatch
+):
+    def refuse(*given, **named):
+        raise ValueError("nothing to predict")
+
+    monkeypatch.setattr(Guess, "predict", refuse)
+    layers = tuple(replace(each, opaque="text") for each in models[0].layers)
+    (model,) = estimate(
+        [replace(models[0], layers=layers)], None, asked, store, predictor="guess"
+    ).models
+    assert model.estimate.value is None
+    assert len(model.missing) == len(model.cut.counts)
 
 
 def test_opaque_layers_stay_missing(asked, store, models):

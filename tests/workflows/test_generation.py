@@ -155,6 +155,14 @@ def test_a_batch_of_a_fixed_size_is_not_taken_for_another(save_decoder, tmp_path
         read_asked([str(tmp_path / "one.onnx")], asked, LoadOptions())
 
 
+def test_a_batch_that_the_user_fixes_by_its_dimension_is_named(save_decoder, tmp_path):
+    save_decoder(tmp_path / "open.onnx", ("batch", "sequence", "past"))
+    asked = Generation({"prompt": (4,), "generate": (1,)})
+    with pytest.raises(ModelError, match="batch of a fixed size, not 1") as error:
+        read_asked([str(tmp_path / "open.onnx")], asked, LoadOptions(dims={"batch": 2}))
+    assert error.value.hint.startswith("Leave dims={'batch': 2} out")
+
+
 def test_one_bad_model_does_not_end_the_others(path, save_decoder, tmp_path):
     save_decoder(tmp_path / "fixed.onnx", (1, 4, 4))
     specs = [str(tmp_path / "fixed.onnx"), path, "absent.onnx"]

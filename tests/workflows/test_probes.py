@@ -1,5 +1,6 @@
 """The search for probes, on a system that is twice as slow as the one that is known."""
 
+import io
 from dataclasses import replace
 from itertools import islice
 
@@ -11,12 +12,14 @@ from dlbricks_core.predict import Contribution, Provenance
 from dlbricks_core.predict.atlas import LayerTable, counts_matrix
 from dlbricks_core.predict.baseline import Processor, expected_ms
 from dlbricks_core.predict.features import Features, joined
+from dlbricks_core.report.console import Console
+from dlbricks_core.report.probes import print_probing
 from dlbricks_core.store import ResultStore
 from dlbricks_core.survey import draw
 from dlbricks_core.workflows import probes as module
 from dlbricks_core.workflows.measuring import Outcome
 from dlbricks_core.workflows.observer import Observer
-from dlbricks_core.workflows.probes import probe
+from dlbricks_core.workflows.probes import Probing, probe
 
 KNOWN = 60
 SLOWER = 2.0
@@ -132,3 +135,10 @@ def test_without_any_knowledge_the_first_probes_tell_most(search):
     found, _ = search(5, atlas=[])
     assert found.elsewhere == ()
     assert found.after.mean() < 0.7 * found.before.mean()
+
+
+def test_where_no_probe_is_left_the_report_says_why(asked):
+    console = Console(width=80, file=io.StringIO())
+    widths = np.array([0.1])
+    print_probing(console, Probing(asked, (), ("a",), widths, widths, 5, ("AMD",), Outcome()))
+    assert "No probe is left that would tell more: 5 networks" in console.file.getvalue()

@@ -56,7 +56,7 @@ def run_data(
         "system": system_data(request),
         "backend": backend_data(request),
         "settings": settings_data(result, load),
-        "totals": totals(result.brickset, len(result.cutting.plan.timed)),
+        "totals": totals(result.brickset, result.timed_networks),
         "models": [_model(model, request.quantity, invocation) for model in result.models],
         **sizes_data(result),
         "bricks": [_brick(brick) for brick in result.bricks],

@@ -92,16 +92,26 @@ def between(estimate: Estimate) -> str:
 
 def origins(result: RunResult) -> str:
     """Origins of the bricks' figures, by share; empty if there are none."""
+    if result.dial and result.dial.wholes:
+        # Estimates of models that were timed as wholes do not rest on their bricks.
+        what = "estimates"
+        parts = [
+            (origin, share * (model.estimate.value or 0.0))
+            for model in result.models
+            for origin, share in model.origin.items()
+        ]
+    else:
+        what = "bricks"
+        parts = [(b.origin, weight(b)) for b in result.bricks if b.origin and b.occurrences]
     shares: dict[str, float] = {}
-    for each in result.bricks:
-        if each.origin and each.occurrences:
-            shares[each.origin] = shares.get(each.origin, 0.0) + weight(each)
+    for origin, part in parts:
+        shares[origin] = shares.get(origin, 0.0) + part
     whole = sum(shares.values())
     if not whole:
         return ""
     ordered = sorted(shares.items(), key=lambda item: -item[1])
     listed = ", ".join(f"{part / whole:.0%} {origin}" for origin, part in ordered)
-    return f"Of the sum of bricks: {listed}."
+    return f"Of the sum of {what}: {listed}."
 
 
 def dial(result: RunResult) -> str:
@@ -135,7 +145,7 @@ def layers(result: RunResult) -> str:
     """A sentence on the numbers of layers and of timed bricks."""
     bricks, plan = result.brickset, result.cutting.plan
     unique = bricks.unique_layers / max(bricks.layers, 1)
-    timed = f", {len(plan.timed):,} timed" if plan.not_timed and not result.dial else ""
+    timed = f", {result.timed_networks:,} timed" if plan.not_timed and not result.dial else ""
     return (
         f"{count(bricks.layers, 'layer')}, {bricks.unique_layers:,} unique ({unique:.0%}); "
         f"{count(len(bricks.bricks), 'unique brick')}{timed}."

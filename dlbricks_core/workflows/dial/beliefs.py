@@ -37,6 +37,10 @@ class State:
     half_widths: FloatArray
     common: FloatArray
 
+    def measured(self, signature: str) -> bool:
+        """Whether the figure of a network rests on a measurement of its own."""
+        return isinstance(self.figures.get(signature), Placed)
+
     @property
     def widest(self) -> float:
         """The largest half-width; 0 if there are no models."""
@@ -72,7 +76,9 @@ class Beliefs:
         figures = self._figures()
         models = self.subjects.cutting.brickset.models
         sums = np.stack([_drawn(cut, figures) for cut in models], axis=1)
-        composed = np.array([cut.whole.signature not in figures for cut in models], dtype=bool)
+        # A model of a single brick may be predicted as well.
+        wholes = [figures.get(cut.whole.signature) for cut in models]
+        composed = np.array([not isinstance(each, Placed) for each in wholes], dtype=bool)
         common = composed * np.array([common_error(cut, figures) for cut in models])
         errors = np.hypot(composed * self._composing_error, common)
         sums = sums * (1 + errors * self._normal)

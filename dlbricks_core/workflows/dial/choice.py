@@ -104,7 +104,7 @@ class Choice:
             shares * gone,
         )
         wholes_of = [cut.whole.signature for cut in models]
-        settled = np.array([s in state.figures for s in wholes_of], dtype=bool)
+        settled = np.array([state.measured(s) for s in wholes_of], dtype=bool)
         return cls(signatures, uncertain, state.half_widths, wholes_of, settled)
 
     def batch(self, precision: float, left_s: float, least_s: float) -> list[str]:

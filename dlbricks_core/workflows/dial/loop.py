@@ -125,7 +125,7 @@ def turn(state: State, bench: Bench, left_s: float, least_s: float = 0.0) -> str
     lacking = np.flatnonzero(state.half_widths > subjects.precision)
     wholes = {models[i].whole.signature for i in lacking}
     if (
-        wholes := {s for s in wholes if s in subjects.wholes and not bench.failed(s)}
+        wholes := {s for s in wholes if s in subjects.every and not bench.failed(s)}
         - bench.insisted
     ):
         bench.insist(wholes, spare_s)

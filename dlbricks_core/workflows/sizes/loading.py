@@ -146,18 +146,23 @@ def _at_sizes(
             hint=f"Leave {settings(dims={dim: options.dims[dim]})} out.",
         )
     models = {sizes: loader.load_one(source, sizes.options(options)) for sizes in wanted}
-    _check_batches(name, models)
+    _check_batches(name, models, options.dims)
     return AtSizes(next(iter(models.values())).name, models, dimensions)
 
 
-def _check_batches(name: str, models: Mapping[Sizes, CanonicalModel]) -> None:
+def _check_batches(
+    name: str, models: Mapping[Sizes, CanonicalModel], dims: Mapping[str, int]
+) -> None:
     """Raises an error if a model has a fixed batch size other than the requested one."""
     for sizes, model in models.items():
         firsts = {model.tensors[each].sizes[:1] for each in model.inputs}
         if sizes.batch is not None and (sizes.batch,) not in firsts:
+            fixed = {dim: size for dim, size in dims.items() if (size,) in firsts}
             raise ModelError(
                 f"{name} has a batch of a fixed size, not {sizes.batch}",
-                hint="Export it with an open batch axis, or leave the batch out.",
+                hint=f"Leave {settings(dims=fixed)} out; the batch is an option of its own."
+                if fixed
+                else "Export it with an open batch axis, or leave the batch out.",
             )
 
 
