@@ -193,6 +193,14 @@ def test_opening_files_takes_one_weight_more_than_all_of_them(timer, tmp_path):
     assert 4 * 36 < taken < 6 * 36, f"{taken:.0f} MiB for 4 weights of 36 MiB"
 
 
+def test_forgotten_results_are_freed(timer):
+    loaded = timer.load(convolution())
+    timer.run(loaded)
+    timer.forget(loaded)
+    assert loaded.results == ()
+    timer.unload(loaded)
+
+
 def test_unloaded_networks_do_not_run(timer):
     loaded = timer.load(convolution())
     timer.unload(loaded)

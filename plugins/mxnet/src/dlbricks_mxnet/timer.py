@@ -113,6 +113,10 @@ class MxnetTimer(CpuTimer[Loaded]):
             _read(loaded.results)
             _read(loaded.inputs)
 
+    def forget(self, loaded: Loaded) -> None:
+        """Frees the results of the last run."""
+        loaded.results = ()
+
     def outputs(self, loaded: Loaded) -> Mapping[str, Array]:
         """Results of the last run by name."""
         return loaded.lowered.fetch([r.asnumpy() for r in loaded.results], loaded.model)
