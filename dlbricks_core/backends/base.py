@@ -264,6 +264,14 @@ class CpuTimer(ABC, Generic[LoadedT]):
         every run; the default does nothing.
         """
 
+    def forget(self, loaded: LoadedT) -> None:
+        """Drops the results of the last ``run``, as a program does that has no more use for them.
+
+        Called after runs whose memory is observed. The default is :meth:`release`. It differs where
+        timed runs keep their results, so that the memory for them stays warm.
+        """
+        self.release(loaded)
+
     @abstractmethod
     def outputs(self, loaded: LoadedT) -> Mapping[str, Array]:
         """Copies of the results of the last ``run``, by tensor name in the model's order."""

@@ -222,13 +222,14 @@ def sharing_a_weight():
 @pytest.mark.parametrize(("held", "own"), [(1, 0.0), (3, 2.0), (30, 8.0)])
 def test_weights_that_a_framework_packs_are_a_bricks_own(monkeypatch, held, own):
     graph = sharing_a_weight()[0].graph
-    several = peak_memory._Peaks(0, 0, 0, running=10.0 * (peak_memory._copies(graph) - 1), left=0,
+    more = peak_memory._copies(graph) - 1
+    several = peak_memory._Peaks(0, 0, held=7.0 * more, running=10.0 * more, left=1.0 * more,
                                  code=0)  # fmt: skip
     alone = peak_memory._Peaks(0, 0, 0, 0, 0, 0)
     told = iter([alone, alone, several])
     monkeypatch.setattr(peak_memory._Peaks, "of", lambda *_, **__: next(told))
     values = PeakMemory().observe(SimpleNamespace(traits=Traits(weights_held=held)), graph, 0)
-    # A copy takes 10 MiB, of which its input and its result are 2, and its weights 1.
+    # A run of a copy takes 10 MiB, of which its result is 1; 7 and then 8 stay, its weights are 1.
     assert (values[1], values[2]) == (8.0, own)
 
 

@@ -68,7 +68,7 @@ class PeakMemory(Probe):
 
     quantity = Quantity("peak-memory", "MiB", Composition.PEAK, "peak resident memory of a network")
     parts = (_KEPT, _OWN, _LOADING, _LOADED, _PASSING, _RUN, _LEFT, _CODE)
-    version = 3
+    version = 4
     runs = 2
     isolated = True
 
@@ -79,22 +79,26 @@ class PeakMemory(Probe):
         number = _copies(model)
         several = _Peaks.of(timer, side_by_side(model, number), seed, trimmed=True)
         # Code is loaded already, as for all but one brick of a model.
-        inputs, ends = _mib(model, model.inputs), _mib(model, (*model.inputs, *model.outputs))
+        inputs = _mib(model, model.inputs)
+        results = _mib(model, sorted({*model.outputs}.difference(model.inputs)))
         more, once = (several - again) / (number - 1), first - again
-        kept = max(more.running - ends, model.weight_bytes / MIB)
+        # Both are upper bounds: feature maps of a copy may be there beside those of the next.
+        keeps = min(more.running - results, more.held + more.left)
+        kept = max(keeps, model.weight_bytes / MIB)
         own = min((timer.traits.weights_held - 1) * model.weight_bytes / MIB, kept)
-        loaded = max(more.loaded - inputs, kept)
-        loading = max(more.loading - inputs, loaded)
+        loaded = max(more.loaded, kept)
+        loading = max(more.loading, loaded)
         fits = max(_sizes(model), default=0.0) <= MOST_KEPT_MIB
-        passing = 0.0 if fits else max(again.loading - inputs - loading, 0.0)
+        passing = 0.0 if fits else max(again.loading - loading, 0.0)
         code, left = max(once.code, 0.0), max(once.left, 0.0)
-        return first.most, kept, own, loading, loaded, passing, again.grown + inputs, left, code
+        grown, most = again.grown + inputs, first.most + inputs
+        return most, kept, own, loading, loaded, passing, grown, left, code
 
     def observe_whole(
         self, timer: CpuTimer[Any], model: CanonicalModel, seed: int
     ) -> Sequence[float]:
         """MiB at the peak, without the parts, which a single network does not reveal."""
-        return (_Peaks.of(timer, model, seed).most,)
+        return (_Peaks.of(timer, model, seed).most + _mib(model, model.inputs),)
 
     def total(self, cut: CutModel, values: Sequence[Values]) -> FloatArray:
         """The highest of three peaks: while loading, just after loading, and while running."""
@@ -121,7 +125,10 @@ class PeakMemory(Probe):
 
 @dataclass(frozen=True)
 class _Peaks:
-    """Increase of resident memory by a network, in MiB.
+    """Increase of resident memory by a network, in MiB, without its inputs.
+
+    A brick's inputs are results of other layers in its model. Making them takes more memory than
+    they do, because a framework may lay them out anew.
 
     Attributes:
         loading: Peak while the network is loaded from its file.
@@ -154,10 +161,12 @@ class _Peaks:
         """
         with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
             saved = timer.save(materialize(model, seed), Path(folder))
+            fed = saved.feed()
             give_back()
             forget_peak()
             before, mapped = resident_mib(), mapped_mib()
-            network = saved.open()
+            network = saved.prepare(saved.parse(), fed)
+            del fed
             loading, loaded = peak_mib() - before, resident_mib() - before
             if trimmed:
                 give_back()
@@ -166,7 +175,7 @@ class _Peaks:
             for _ in range(WARMUP_RUNS):
                 timer.run(network)
                 timer.synchronize(network)
-                timer.release(network)
+                timer.forget(network)
             running = peak_mib() - before
             give_back()
             left, code = own_mib() - own, mapped_mib() - mapped

@@ -18,6 +18,7 @@ from dlbricks_core.backends import BackendSettings, Network
 from dlbricks_core.errors import BackendError, UnsupportedError
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.passes import normalize
+from dlbricks_core.worker.resident import forget_peak, give_back, peak_mib, resident_mib
 
 mx = import_mxnet()
 
@@ -175,6 +176,29 @@ def test_unload_frees_memory(timer):
     # Each of MXNet's four priority workers keeps the last weights that it reordered.
     growth = (used[-1] - used[4]) / 2**20
     assert growth < 36, f"{growth:.0f} MiB after 4 more networks of 36 MiB"
+
+
+def test_opening_files_takes_one_weight_more_than_all_of_them(timer, tmp_path):
+    sizes, width = 4, 3072  # 36 MiB each
+    tensors = {f"x{i}": spec("float32", 1, width) for i in range(sizes + 1)}
+    tensors |= {f"w{i}": spec("float32", width, width) for i in range(sizes)}
+    layers = [Layer("MatMul", (f"x{i}", f"w{i}"), (f"x{i + 1}",)) for i in range(sizes)]
+    weights = [f"w{i}" for i in range(sizes)]
+    saved = timer.save(network(layers, ["x0"], [f"x{sizes}"], tensors, weights), tmp_path)
+    give_back()
+    forget_peak()
+    before = resident_mib()
+    timer.unload(saved.open())
+    taken = peak_mib() - before
+    assert 4 * 36 < taken < 6 * 36, f"{taken:.0f} MiB for 4 weights of 36 MiB"
+
+
+def test_forgotten_results_are_freed(timer):
+    loaded = timer.load(convolution())
+    timer.run(loaded)
+    timer.forget(loaded)
+    assert loaded.results == ()
+    timer.unload(loaded)
 
 
 def test_unloaded_networks_do_not_run(timer):

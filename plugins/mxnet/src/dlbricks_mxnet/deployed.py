@@ -81,9 +81,13 @@ class SavedSymbol(Saved[Loaded]):
         return Parsed(symbol, {name.partition(":")[2]: each for name, each in arrays.items()})
 
     def prepare(self, parsed: Parsed, fed: dict[str, NDArray]) -> Loaded:
-        """Builds the executor, whose parameters are copies, as in Gluon and Module."""
+        """Builds the executor, whose parameters are copies, as in Gluon and Module.
+
+        Arrays of the file are dropped one by one. MXNet's default engine does so: it copies while
+        the program goes on, and by then the program refers to no array of the file any more.
+        """
         auxiliary = frozenset(parsed.symbol.list_auxiliary_states())
         lowered = Lowered(parsed.symbol, tuple(fed), {}, auxiliary)
-        held = {name: each.copy() for name, each in parsed.arrays.items()}
+        held = {name: parsed.arrays.pop(name).copy() for name in list(parsed.arrays)}
         start = self.executor(lowered, {**held, **fed})
         return Loaded(self.network.model, lowered, start, tuple(fed.values()))

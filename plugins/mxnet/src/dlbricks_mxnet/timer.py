@@ -120,6 +120,10 @@ class MxnetTimer(CpuTimer[Loaded]):
             _read(loaded.results)
             _read(loaded.warmed)
 
+    def forget(self, loaded: Loaded) -> None:
+        """Frees the results of the last run."""
+        loaded.results = ()
+
     def outputs(self, loaded: Loaded) -> Mapping[str, Array]:
         """Results of the last run by name."""
         return loaded.lowered.fetch([r.asnumpy() for r in loaded.results], loaded.model)
