@@ -1,5 +1,7 @@
 """Holds for all tests, the core's and the plugins'."""
 
+import atexit
+import gc
 import os
 import signal
 import tempfile
@@ -22,3 +24,11 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Tests run side by side: none waits until another has timed what nobody reads.
 os.environ.setdefault("DLBRICKS_TURNS", "")
+
+# What was imported stays: collections of garbage need not look at it, not even at the end.
+atexit.register(gc.freeze)
+
+
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()
