@@ -1,5 +1,7 @@
 """Holds for all tests, the core's and the plugins'."""
 
+import atexit
+import gc
 import os
 import signal
 import tempfile
@@ -22,3 +24,15 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Tests run side by side: none waits until another has timed what nobody reads.
 os.environ.setdefault("DLBRICKS_TURNS", "")
+
+# Imports and the making of thousands of tests leave little garbage: none is looked for meanwhile,
+# nor in what they leave, and not at the end either.
+gc.disable()
+atexit.register(gc.freeze)
+
+
+def pytest_collection_finish():
+    """Leaves all that was imported out of later collections of garbage."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()

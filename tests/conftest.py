@@ -245,6 +245,15 @@ def closed():
 
 
 @pytest.fixture(scope="session")
+def distribution():
+    """Installs distributions for tests; see ``helpers/distribution.py``."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parent / "helpers"))
+        import distribution
+    return distribution
+
+
+@pytest.fixture(scope="session")
 def save_decoder():
     """Saves a small language model with a cache; see ``helpers/decoder.py``."""
     with pytest.MonkeyPatch.context() as patch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from dlbricks_core.backends.defects import known_defects
 from dlbricks_core.bricks import BrickSet, CutModel
@@ -12,7 +13,7 @@ from dlbricks_core.errors import DLBricksError, UnsupportedError
 from dlbricks_core.facts import Failure
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
-from dlbricks_core.worker import WorkerProcess, WorkerTimeout
+from dlbricks_core.worker import WorkerError, WorkerProcess, WorkerTimeout
 from dlbricks_core.workflows.agreement import (
     Results,
     all_vary,
@@ -116,7 +117,8 @@ def verify(
     observer = observer or Observer()
     bricks = BrickSet.of(map(_with_probes, models))
     observer.stage("Evaluating references", len(models))
-    references = [_reference(cut, options, observer) for cut in bricks.models]
+    with _References(options) as evaluator:
+        references = [evaluator.of(cut, observer) for cut in bricks.models]
     attempts = []
     for request in requests:
         observer.stage(f"Running {request.backend.name}", len(models))
@@ -166,21 +168,50 @@ class _Reference:
     defects: tuple[str, ...] = ()
 
 
-def _reference(cut: CutModel, options: VerifyOptions, observer: Observer) -> _Reference:
-    observer.advance(cut.model.name)
-    if options.reference_s <= 0 or any(layer.opaque for layer in cut.model.layers):
-        return _Reference()
-    defects = known_defects(cut.model)
-    with WorkerProcess(REFERENCE_HOST) as worker:
+class _References:
+    """The ONNX reference evaluator in a process of its own, and in another after a loss.
+
+    Args:
+        options: Options of the comparison.
+    """
+
+    def __init__(self, options: VerifyOptions) -> None:
+        self._options = options
+        self._worker: WorkerProcess | None = None
+
+    def of(self, cut: CutModel, observer: Observer) -> _Reference:
+        """Results of the evaluator for a model."""
+        observer.advance(cut.model.name)
+        if self._options.reference_s <= 0 or any(layer.opaque for layer in cut.model.layers):
+            return _Reference()
+        defects = known_defects(cut.model)
         try:
-            results: Results = worker.call(
-                "outputs", cut.whole.model, options.seed, timeout=options.reference_s
-            )
+            return _Reference(self._results(cut.whole.model), defects=defects)
         except WorkerTimeout as error:
             return _Reference(limit=error.message, defects=defects)
         except DLBricksError as error:
             return _Reference(failure=error.message, defects=defects)
-    return _Reference(results, defects=defects)
+
+    def _results(self, model: CanonicalModel) -> Results:
+        self._worker = self._worker or WorkerProcess(REFERENCE_HOST)
+        asked = model, self._options.seed
+        try:
+            found: Results = self._worker.call("outputs", *asked, timeout=self._options.reference_s)
+        except WorkerError:  # it has ended
+            self._close()
+            raise
+        return found
+
+    def _close(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
 
 
 def _attempts(

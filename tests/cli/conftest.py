@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-import importlib
 import json
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import dedent
 
 import numpy as np
 import onnx
@@ -115,21 +112,12 @@ def known(read):
 
 
 @pytest.fixture
-def install(tmp_path_factory, monkeypatch):
+def install(distribution, tmp_path_factory, monkeypatch):
     """Installs a distribution of one module for a test; workers find it as well."""
     modules = []
 
     def installed(module, source, points):
-        site = tmp_path_factory.mktemp("site")
-        (site / f"{module}.py").write_text(dedent(source))
-        info = site / f"{module}-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(dedent(points))
-        monkeypatch.syspath_prepend(str(site))
-        paths = [str(site), os.environ.get("PYTHONPATH", "")]
-        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
-        importlib.invalidate_caches()
+        distribution.install(monkeypatch, tmp_path_factory.mktemp("site"), module, source, points)
         modules.append(module)
 
     yield installed
@@ -137,16 +125,9 @@ def install(tmp_path_factory, monkeypatch):
         sys.modules.pop(module, None)
 
 
-TWIN = """
-from dlbricks_onnxruntime.backend import OnnxruntimeBackend
-
-
-class Twin(OnnxruntimeBackend):
-    name = "twin"
-"""
-
-
 @pytest.fixture
-def twin(install):
+def twin(distribution, tmp_path_factory, monkeypatch):
     """A second backend that starts quickly: ONNX Runtime under the name twin."""
-    install("twin_backend", TWIN, "[dlbricks.backends]\ntwin = twin_backend:Twin\n")
+    distribution.install_twin(monkeypatch, tmp_path_factory.mktemp("site"))
+    yield
+    sys.modules.pop("twin_backend", None)

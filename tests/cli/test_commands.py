@@ -1,6 +1,9 @@
 """The commands beside the main job."""
 
+import gc
 import json
+import subprocess
+import sys
 
 import onnx
 import pytest
@@ -134,3 +137,14 @@ def test_unknown_commands_are_refused(dlbricks):
     assert "neither a command nor a model" in done.err
     assert dlbricks("--version").status == 0
     assert "Commands:" in dlbricks("--help").out
+
+
+def test_a_command_ends_without_looking_for_garbage_and_collects_it_until_then(dlbricks):
+    code = (
+        "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count()))\n"
+        "import dlbricks_core.cli.main"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) > 10_000
+    assert dlbricks("models", "onnx:").status == 0
+    assert gc.isenabled()

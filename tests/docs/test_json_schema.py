@@ -14,7 +14,7 @@ from dlbricks_core.machine.system import current_system
 from dlbricks_core.measure.contention import passes
 
 jsonschema = pytest.importorskip("jsonschema")
-for framework in ("onnxruntime", "sklearn", "torch"):
+for framework in ("onnxruntime", "sklearn"):
     pytest.importorskip(framework)
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +23,7 @@ SCHEMA = json.loads((ROOT / "docs" / "reference" / "dlbricks.schema.json").read_
 QUICK = ("--threads", "1", "--runs", "2", "--store", "results.sqlite")
 ONE = ("--backend", "onnxruntime", *QUICK)
 SURVEY = ("--backend", "onnxruntime", "--threads", "1", "--store", "results.sqlite")
-TWO = ("--backends", "onnxruntime,pytorch")
+TWO = ("--backends", "onnxruntime,twin")
 DIALLED = ("--backend", "onnxruntime", "--threads", "1", "--store", "dial.sqlite",
            "--precision", "20%")  # fmt: skip
 A, B = "a.onnx", "b.onnx"
@@ -91,7 +91,7 @@ LINES = [
     ("store", "import", "all.jsonl.zst", "--store", "other.sqlite"),
     ("store", "merge", "results.sqlite", "--store", "third.sqlite"),
     ("store", "info", "--store", "other.sqlite"),
-    ("store", "prune", "--backend", "pytorch", "--yes", "--store", "other.sqlite"),
+    ("store", "prune", "--backend", "twin", "--yes", "--store", "other.sqlite"),
     ("systems", "list", "--store", "results.sqlite"),
     ("systems", "show", FINGERPRINT, "--store", "results.sqlite"),
     ("systems", "name", FINGERPRINT, "lab", "--store", "results.sqlite"),
@@ -104,12 +104,13 @@ LINES = [
 
 
 @pytest.fixture(scope="module")
-def written(perceptron, save_decoder, tmp_path_factory):
+def written(perceptron, save_decoder, distribution, tmp_path_factory):
     """What each command line wrote."""
     folder = tmp_path_factory.mktemp("json")
     found = []
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        distribution.install_twin(patch, tmp_path_factory.mktemp("site"))
         # Under load for less time than good figures need.
         patch.setattr(passes, "_SHORTEST_S", 0.1)
         perceptron(A, 1, 4)

@@ -10,7 +10,7 @@ from dlbricks_core.measure.worker import KEEPS_MEMORY
 from dlbricks_core.worker import RemoteError, WorkerError, WorkerProcess
 
 SERVICE = """
-import os, resource, signal, sys, threading, time
+import atexit, gc, os, resource, signal, sys, threading, time
 import numpy as np
 from dlbricks_core.errors import ModelError
 
@@ -53,6 +53,11 @@ class Service:
         print("terminate called after throwing an instance of 'std::bad_alloc'", file=sys.stderr)
         sys.stderr.flush()
         os.abort()
+    def tell_at_the_end(self, path):
+        def tell():
+            with open(path, "w") as file:
+                file.write(str(gc.get_freeze_count()))
+        atexit.register(tell)
 """
 
 
@@ -198,3 +203,9 @@ def test_the_way_a_worker_ended_is_known(worker, method, ending):
         worker.call(method, *["x"] * (method == "variable"))
     worker.close()
     assert worker.ending == ending
+
+
+def test_a_worker_ends_without_looking_for_garbage(worker, tmp_path):
+    worker.call("tell_at_the_end", str(tmp_path / "frozen"))
+    worker.close()
+    assert int((tmp_path / "frozen").read_text()) > 10_000

@@ -12,6 +12,10 @@ from dlbricks_core.worker import WorkerProcess
 class TestPytorchBackend(BackendConformance):
     plugin = PytorchBackend
     framework_modules = ("torch",)
+    # The mode reaches torch.compile: test_pytorch_timer.py.
+    untested_options = {  # noqa: RUF012
+        "compile=max-autotune": "each mode compiles for 10 s, and compile=default is tried"
+    }
 
 
 class TestPytorchImporter(ImporterConformance):

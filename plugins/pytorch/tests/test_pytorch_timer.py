@@ -115,6 +115,21 @@ def test_an_unloaded_network_does_not_run(network):
     timer.close()
 
 
+@pytest.mark.parametrize(
+    ("mode", "asked"), [("off", []), ("default", ["default"]), ("max-autotune", ["max-autotune"])]
+)
+def test_torch_is_asked_to_compile_in_the_mode_of_the_option(network, monkeypatch, mode, asked):
+    given = []
+
+    def compiled(forward, **how):
+        given.append(how)
+        return forward
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    outputs(network, compile=mode)
+    assert given == [{"mode": each, "dynamic": False, "fullgraph": True} for each in asked]
+
+
 def test_compiling_without_a_compiler_says_so(network, monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
