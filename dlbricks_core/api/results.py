@@ -205,10 +205,9 @@ class _RunBased(MeasuredResult):
 
     def _shown(self, what: str) -> str:
         setup = self.result.request.setup
-        threads = "1 thread" if setup.threads == 1 else f"{setup.threads} threads"
         failed = f", {len(self.failures)} failed" if self.failures else ""
         name = type(self).__name__
-        return f"<{name}: {what} on {setup.backend} {setup.version}, {threads}{failed}>"
+        return f"<{name}: {what} on {setup.backend} {setup.version}, {setup.told_threads}{failed}>"
 
 
 class Timings(_RunBased):

@@ -12,6 +12,9 @@ KindT = TypeVar("KindT")
 SMALLEST, LARGEST = 0.0, 1e15
 """Limits of a value in its quantity's unit; a stored value outside of them is damaged."""
 
+LARGEST_COUNT = 2**31 - 1
+"""Largest whole number that every database holds."""
+
 
 def canonical_json(options: Mapping[str, Any]) -> str:
     """JSON of a mapping; equal mappings have the same text, whatever their order.

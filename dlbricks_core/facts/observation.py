@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from dlbricks_core.facts.checks import (
     LARGEST,
+    LARGEST_COUNT,
     SMALLEST,
     checked,
     moment,
@@ -48,7 +49,7 @@ class Observation:
             raise ValueError(f"values must be finite and not negative: {self.values!s:.60}")
         if self.taken_at.tzinfo is None:
             raise ValueError("taken_at needs a time zone")
-        if self.round < 0:
+        if not 0 <= self.round <= LARGEST_COUNT:
             raise ValueError(f"round is {self.round}")
 
     def to_dict(self) -> dict[str, Any]:

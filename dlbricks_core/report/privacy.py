@@ -44,7 +44,7 @@ def print_privacy(console: Console, found: Privacy) -> None:
             names = ", ".join(each.published)
             console.print(styled(("Recognizable:", "red"), f" the suite holds all of {names}"))
     if found.standing_out:
-        console.print(styled((f"{count(len(found.standing_out), 'brick')} that stand out", "bold")))
+        console.print(styled((f"Bricks that stand out: {len(found.standing_out)}", "bold")))
         for brick in found.standing_out[:_SHOWN]:
             console.print(f"  {brick.name} ({brick.brick.signature[:8]}): "
                           f"{'; '.join(brick.reasons)}")  # fmt: skip

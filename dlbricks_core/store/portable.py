@@ -23,6 +23,7 @@ from dlbricks_core.store.records import Record, measurement_of, plain, record_of
 from dlbricks_core.store.selection import EVERYTHING, Selection
 from dlbricks_core.store.store import ResultStore
 from dlbricks_core.version import __version__
+from dlbricks_core.wording import argument
 
 VERSION = 3
 """Version of the files that are written. Those of versions 1 and 2 are plain JSON."""
@@ -173,7 +174,10 @@ def read_stream(file: IO[bytes], name: str) -> Iterator[Record]:
         if begin == _MAGIC:
             yield from _records(_lines(file, begin), name)
         elif begin == _DATABASE:
-            raise StoreError(f"{name} is a result store, no exported file", "merge it instead")
+            raise StoreError(
+                f"{name} is a result store, no exported file",
+                "merge it into a store, or name it with " + argument("store"),
+            )
         else:
             yield from _earlier(json.loads(begin + file.read()), name)
 
@@ -181,8 +185,21 @@ def read_stream(file: IO[bytes], name: str) -> Iterator[Record]:
 _GIVE = "give a file that DLBricks exported"
 
 
-class _CutOffError(ValueError):
-    """A file that does not end as it should."""
+class _DamagedError(ValueError):
+    """A file of DLBricks that is not as it was written."""
+
+
+_WRONG = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
+"""Errors that content of another form than that of an exported file leads to."""
+
+
+@contextmanager
+def _damage_of(record: int) -> Iterator[None]:
+    """Tells which record of a file is damaged."""
+    try:
+        yield
+    except _WRONG as error:
+        raise _DamagedError(f"record {record} is damaged") from error
 
 
 @contextmanager
@@ -192,13 +209,13 @@ def _told(name: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreError(f"{name}: {error.strerror}", "check the path") from error
-    except _CutOffError as error:
+    except _DamagedError as error:
         raise StoreError(f"{name}: {error}", "copy it again from where it was written") from error
     except zstandard.ZstdError as error:
         raise StoreError(
             f"{name}: the file is damaged", "copy it again from where it was written"
         ) from error
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except _WRONG as error:
         raise StoreError(f"{name} does not hold exported measurements", _GIVE) from error
 
 
@@ -213,16 +230,16 @@ def _lines(file: IO[bytes], begin: bytes) -> Iterator[bytes]:
     rest, chunk = b"", begin
     while chunk:
         if decompressor.eof:
-            raise _CutOffError("something follows the end of the file")
+            raise _DamagedError("something follows the end of the file")
         *whole, rest = (rest + decompressor.decompress(chunk)).split(b"\n")
         if len(rest) > _LONGEST:
             raise ValueError("a line is too long")
         yield from whole
         chunk = file.read(_CHUNK)
     if decompressor.unused_data:
-        raise _CutOffError("something follows the end of the file")
+        raise _DamagedError("something follows the end of the file")
     if rest or not decompressor.eof:
-        raise _CutOffError("the file is cut off")
+        raise _DamagedError("the file is cut off")
 
 
 def _records(lines: Iterator[bytes], name: str) -> Iterator[Record]:
@@ -232,18 +249,21 @@ def _records(lines: Iterator[bytes], name: str) -> Iterator[Record]:
     number, end = 0, None
     for line in lines:
         if end is not None:
-            raise _CutOffError("something follows the last record")
-        ((kind, data),) = _parsed(line).items()
-        if kind == _END:
-            end = data
-            continue
-        record = record_of(kind, data, quantities)
+            raise _DamagedError("something follows the last record")
+        with _damage_of(number + 1):
+            ((kind, data),) = _parsed(line).items()
+            if kind == _END:
+                end = data
+                continue
+            record = record_of(kind, data, quantities)
         if isinstance(record, Quantity):
             quantities[record.name] = record
         number += 1
         yield record
+    if end is None:
+        raise _DamagedError("the file is cut off")
     if end != number:
-        raise _CutOffError(f"the file holds {number} records instead of {end}")
+        raise _DamagedError(f"the file holds {number} records instead of {end}")
 
 
 def _parsed(line: bytes) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -21,7 +22,7 @@ from dlbricks_core.facts import (
     Session,
     System,
 )
-from dlbricks_core.facts.checks import checked
+from dlbricks_core.facts.checks import LARGEST_COUNT, checked
 from dlbricks_core.store.columns import columns_of, question_of
 
 Quantities = Mapping[str, Quantity]
@@ -77,11 +78,7 @@ def record_of(kind: str, data: Mapping[str, Any], quantities: Quantities) -> Rec
 
 def measurement_of(data: Mapping[str, Any], quantities: Quantities) -> Measurement:
     """Measurement from plain data; errors as for :func:`record_of`."""
-    key = {
-        name: checked(value, int if name == "threads" else str, name)
-        for name, value in data["key"].items()
-    }
-    question = question_of(key, quantities)
+    question = question_of(_names_and_threads(data["key"]), quantities)
     taken = tuple(map(Observation.from_dict, data["observations"]))
     if question.quantity == LATENCY and not all(value for each in taken for value in each.values):
         raise ValueError(f"a {LATENCY.name} is 0")
@@ -133,11 +130,28 @@ def _calibration_of(data: Mapping[str, Any], quantities: Quantities) -> Calibrat
 
 
 def _rewrite_of(data: Mapping[str, Any], _quantities: Quantities) -> Rewrite:
-    kinds: dict[str, type] = {
-        each.name: int if each.name == "threads" else str for each in fields(Rewrite)
-    }
-    found: dict[str, Any] = {n: checked(data[n], kind, n) for n, kind in kinds.items()}
+    found = _names_and_threads({each.name: data[each.name] for each in fields(Rewrite)})
     return Rewrite(**{**found, "graph": _decoded(data["graph"])})
+
+
+def _names_and_threads(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a record: a number of threads, options as a JSON object, and other texts."""
+    checks = {"threads": _threads, "options": _options}
+    return {
+        name: checks[name](value) if name in checks else checked(value, str, name)
+        for name, value in data.items()
+    }
+
+
+def _threads(value: Any) -> int:
+    if not 1 <= checked(value, int, "threads") <= LARGEST_COUNT:
+        raise ValueError(f"threads is {value}")
+    return int(value)
+
+
+def _options(value: Any) -> str:
+    checked(json.loads(checked(value, str, "options")), dict, "options")
+    return str(value)
 
 
 def _texts(values: Any) -> tuple[str, ...]:

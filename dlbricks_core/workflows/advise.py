@@ -77,7 +77,7 @@ def advise(
             model.name: [each for each in alternatives if each.model is model] for model in models
         }
     else:
-        groups = {f"{len(models)} models": alternatives}
+        groups = {"1 model" if len(models) == 1 else f"{len(models)} models": alternatives}
     rankings = [rank(name, each, wanted) for name, each in groups.items() if each]
     firsts = {ranking.first.alternative.place for ranking in rankings if ranking.first}
     for place, result in zip(places, results, strict=True):
@@ -305,7 +305,7 @@ def _without_latency(place: Place, result: RunResult) -> list[Failure]:
 
 
 def _failure(name: str, reason: str, place: Place) -> Failure:
-    where = f"{place.setup.threads} threads on {place.system.fingerprint[:8]}"
+    where = f"{place.setup.told_threads} on {place.system.fingerprint[:8]}"
     backend = place.setup.backend
     return Failure(name, reason, "compose", f"{backend}, {where}", backend)
 

@@ -168,7 +168,7 @@ def _choices(store: ResultStore, places: Sequence[Place]) -> str:
 def _told(place: Place) -> str:
     setup = place.setup
     return (
-        f"{setup.backend} {setup.version}, {setup.threads} threads, {setup.protocol}, on "
+        f"{setup.backend} {setup.version}, {setup.told_threads}, {setup.protocol}, on "
         f"{place.system.fingerprint} ({place.system.cpu})"
     )
 

@@ -4,8 +4,10 @@ import re
 
 import pytest
 
-from dlbricks_core.report.advice.words import money, share
+from dlbricks_core.facts import Setup
+from dlbricks_core.report.advice.words import explained, money, share
 from dlbricks_core.report.html.plots import Candidate, Point, pareto
+from dlbricks_core.workflows.advice import Wanted
 
 
 @pytest.mark.parametrize(
@@ -42,3 +44,13 @@ def test_the_front_names_models_and_is_drawn_twice():
     assert len(re.findall("<svg", page)) == 2
     assert page.count("dear") == 2
     assert "<b>" not in page
+
+
+def test_inferences_per_second_are_explained_only_where_they_are_shown():
+    assert any(each.startswith("Per s") for each in explained(Wanted()))
+    assert not any(each.startswith("Per s") for each in explained(Wanted(), per_second=False))
+
+
+@pytest.mark.parametrize(("threads", "told"), [(1, "1 thread"), (2, "2 threads")])
+def test_one_thread_is_told_as_one(threads, told):
+    assert Setup("a", "1", "{}", threads, "p", "1").told_threads == told

@@ -131,6 +131,10 @@ def altered(name, value):
     [
         altered("threads", "2"),
         altered("threads", 10**30),
+        altered("threads", -1),
+        altered("options", "{{{"),
+        altered("options", "[]"),
+        altered("round", 10**30),
         altered("values", [-2.0]),
         altered("values", [0.0]),
         altered("composition", "mean"),
@@ -166,6 +170,30 @@ def test_a_file_with_damaged_records_changes_nothing(
     assert wrong != lines
     write_lines(path, wrong)
     refused(there, path)
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda lines: lines[:-1], "the file is cut off"),
+        (altered("threads", -1), "record 6 is damaged"),
+        (altered("round", 10**30), "record 6 is damaged"),
+    ],
+)
+def test_damage_to_an_exported_file_is_told_as_such(
+    here, there, tmp_path, lines_of, write_lines, damage, told
+):
+    path = tmp_path / "a.jsonl.zst"
+    export_measurements(here, path)
+    write_lines(path, damage(lines_of(path)))
+    assert refused(there, path).endswith(told)
+
+
+def test_a_store_in_the_place_of_an_exported_file_is_told_with_both_ways_out(there, tmp_path):
+    ResultStore.open(tmp_path / "store.sqlite").close()
+    with pytest.raises(StoreError) as caught:
+        import_measurements(there, tmp_path / "store.sqlite")
+    assert caught.value.hint == "merge it into a store, or name it with store"
 
 
 def refused(store, path):

@@ -60,7 +60,7 @@ def print_advice(console: Console, advice: Advice) -> None:
             console.print(styled((ranking.name, "bold")))
         _print_ranking(console, ranking, wanted)
     console.print("Below each figure stands its 90% interval.")
-    for line in explained(wanted):
+    for line in explained(wanted, per_second=_shows_rate(wanted)):
         console.print(line)
     for fingerprint, text in systems(advice).items():
         console.print(styled((f"{fingerprint}: {text}.", "dim")))
@@ -89,7 +89,7 @@ def _table(rows: Sequence[Ranked], wanted: Wanted) -> Table:
         "Rests on": True,
         "Latency ms": True,
         **{heading_of(each): _has_room(wanted) for each in wanted.others},
-        "Per s": not compared and not wanted.others,
+        "Per s": _shows_rate(wanted),
         f"{currency(wanted)} / M": wanted.prices is not None,
         "Acc.": compared,
         "Keeps": bounded,
@@ -106,6 +106,11 @@ def _table(rows: Sequence[Ranked], wanted: Wanted) -> Table:
         place = _place(each, with_model=compared)
         shown.add_row(place, *(cell for is_shown, cell in cells if is_shown))
     return shown
+
+
+def _shows_rate(wanted: Wanted) -> bool:
+    """Whether inferences per second fit beside the other columns."""
+    return wanted.accuracies is None and not wanted.others
 
 
 def _has_room(wanted: Wanted) -> bool:

@@ -118,10 +118,10 @@ def systems(advice: Advice) -> dict[str, str]:
     return {p.system.fingerprint[:8]: p.system.describe() for p in advice.places}
 
 
-def explained(wanted: Wanted) -> list[str]:
-    """Meaning of the tables' columns."""
+def explained(wanted: Wanted, *, per_second: bool = True) -> list[str]:
+    """Meaning of the tables' columns; of inferences per second only where these are shown."""
     run = "" if wanted.batch == 1 else f"; a run makes {wanted.batch} inferences"
-    found = [f"Per s: inferences a second of one process{run}."]
+    found = [f"Per s: inferences a second of one process{run}."] if per_second else []
     if wanted.prices:
         found.append(
             f"{currency(wanted)}: price of a million inferences of one process that has the "
