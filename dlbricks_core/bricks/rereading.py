@@ -1,4 +1,4 @@
-"""What the caches still hold when a layer sequence runs: weights, and the model's own inputs."""
+"""Caches as a layer sequence finds them: whether they hold its weights, inputs and outputs."""
 
 from __future__ import annotations
 
