@@ -99,9 +99,18 @@ class FromAtlas(Predictor):
         noise += kernel_of(setup.backend).noise
         call_ms = np.array([figure.overhead for figure in known.values()])
         measured = (*seen, noise + doubt(belief, *seen, noise, call_ms), call_ms)
-        likely = networks @ np.exp(belief.observed(*measured).mean)
-        found = agreeing_draws(centred(belief, networks), *measured, count=RESAMPLES)
-        draws = np.exp(found) @ networks.T.toarray()
+        layer_ms = np.exp(belief.observed(*measured).mean)
+        found = np.exp(agreeing_draws(centred(belief, networks), *measured, count=RESAMPLES))
+        likely, draws = networks @ layer_ms, found @ networks.T.toarray()
+        # What contradicts all others tells little about them, and everything about itself.
+        timed_ms = np.maximum(np.exp(seen[1]) - call_ms, 0.0)
+        errors = np.random.default_rng(1).standard_normal((RESAMPLES, len(known)))
+        place = {signature: i for i, signature in enumerate(inside)}
+        places = [place[signature] for signature in known]
+        likely[places] *= timed_ms / (seen[0] @ layer_ms)
+        draws[:, places] *= (
+            timed_ms * np.exp(np.sqrt(noise) * errors) / (found @ seen[0].T.toarray())
+        )
         return {
             signature: Predicted(float(value), each, discrepancy=DISCREPANCY)
             for signature, value, each in zip(inside, likely, draws.T, strict=True)

@@ -131,6 +131,21 @@ def test_what_the_same_system_measured_is_what_is_predicted(
     assert widths.mean() < 0.35
 
 
+def test_a_timed_brick_that_contradicts_all_others_keeps_its_own_figure(
+    bricks, system, setup, contributed, measured, errors
+):
+    atlas = [contributed(system(), setup(), 3.0)]
+    names = list(bricks)[::4]
+    odd = names[2]
+    known = {**measured(names, 3.0), **measured([odd], 1.2)}
+    found = FromAtlas().predict(bricks, setup(), system(), known, atlas)
+    wrong, widths = errors(found, 1.2, [odd])
+    assert abs(wrong[0]) < 0.05
+    assert widths[0] < 0.15
+    others, _ = errors(found, 3.0, [s for s in bricks if s != odd])
+    assert np.median(np.abs(others)) < 0.05
+
+
 def test_an_unknown_system_is_as_uncertain_as_known_ones_differ(
     bricks, system, setup, contributed, errors
 ):
