@@ -71,8 +71,9 @@ def with_cold(model: CanonicalModel, names: Collection[str]) -> CanonicalModel:
         _COLD_OUTPUTS: _places(model.outputs, names),
     }
     others = {key: value for key, value in model.annotations.items() if key not in marks}
-    found = {key: places for key, places in marks.items() if places}
-    return replace(model, annotations={**others, **found})
+    found = {**others, **{key: places for key, places in marks.items() if places}}
+    # A replaced model computes its consumers and producers anew.
+    return model if found == model.annotations else replace(model, annotations=found)
 
 
 def cold_tensors(model: CanonicalModel) -> frozenset[str]:

@@ -91,26 +91,23 @@ class FromAtlas(Predictor):
         layers = len(table.kinds)
         belief = self._believed(table.features, setup, system, atlas)
         networks = counts_matrix(inside.values(), layers)
-        seen = (
-            counts_matrix((_sum(inside[s], ends[s]) for s in known), layers),
-            np.log([figure.value for figure in known.values()]),
-        )
+        timed = counts_matrix((_sum(inside[s], ends[s]) for s in known), layers)
+        log_ms = np.log([figure.value for figure in known.values()])
         noise = np.array([_scatter(figure) for figure in known.values()])
         noise += kernel_of(setup.backend).noise
         call_ms = np.array([figure.overhead for figure in known.values()])
-        measured = (*seen, noise + doubt(belief, *seen, noise, call_ms), call_ms)
+        doubted = noise + doubt(belief, timed, log_ms, noise, call_ms)
+        measured = timed, log_ms, doubted, call_ms
         layer_ms = np.exp(belief.observed(*measured).mean)
         found = np.exp(agreeing_draws(centred(belief, networks), *measured, count=RESAMPLES))
         likely, draws = networks @ layer_ms, found @ networks.T.toarray()
         # What contradicts all others tells little about them, and everything about itself.
-        timed_ms = np.maximum(np.exp(seen[1]) - call_ms, 0.0)
+        own_ms = np.maximum(np.exp(log_ms) - call_ms, 0.0)
         errors = np.random.default_rng(1).standard_normal((RESAMPLES, len(known)))
         place = {signature: i for i, signature in enumerate(inside)}
-        places = [place[signature] for signature in known]
-        likely[places] *= timed_ms / (seen[0] @ layer_ms)
-        draws[:, places] *= (
-            timed_ms * np.exp(np.sqrt(noise) * errors) / (found @ seen[0].T.toarray())
-        )
+        own = [place[signature] for signature in known]
+        likely[own] *= own_ms / (timed @ layer_ms)
+        draws[:, own] *= own_ms * np.exp(np.sqrt(noise) * errors) / (found @ timed.T.toarray())
         return {
             signature: Predicted(float(value), each, discrepancy=DISCREPANCY)
             for signature, value, each in zip(inside, likely, draws.T, strict=True)

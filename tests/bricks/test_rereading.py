@@ -7,6 +7,7 @@ import pytest
 
 from dlbricks_core.backends.host import TimerHost
 from dlbricks_core.bricks import BrickSet, cold_tensors, signature, weights_are_reread
+from dlbricks_core.bricks.annotations import with_cold
 from dlbricks_core.bricks.rereading import HELD_BYTES, cold_ends, fits_in_core_cache, rereads
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
@@ -192,6 +193,19 @@ def test_an_input_that_was_read_shortly_before_is_warm():
     tensors = dict.fromkeys(("x", *names), shape)
     model = CanonicalModel("sums", tuple(layers), ("x",), ("t5",), tensors, frozenset())
     assert [sorted(each) for each in cold(model)] == [[], [], [], [], [], ["t5"]]
+
+
+def test_cold_inputs_and_cold_outputs_are_parts_of_a_signature():
+    model = decoder(1, 100, 100)
+    marked = [with_cold(model, names) for names in ((), ("past0",), ("present0",))]
+    assert len({signature(each, range(len(model.layers))) for each in marked}) == 3
+    assert with_cold(marked[1], ()).annotations == {}
+
+
+def test_a_model_without_cold_tensors_stays_the_same_object():
+    """Another one would compute its consumers anew for each of its bricks."""
+    model = decoder(1, 100, 100)
+    assert with_cold(model, ()) is model
 
 
 def test_a_brick_on_a_cold_cache_is_marked_and_another_one_than_on_a_warm_cache():

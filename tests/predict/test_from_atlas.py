@@ -142,6 +142,7 @@ def test_a_timed_brick_that_contradicts_all_others_keeps_its_own_figure(
     wrong, widths = errors(found, 1.2, [odd])
     assert abs(wrong[0]) < 0.05
     assert widths[0] < 0.15
+    assert np.median(found[odd].draws) == pytest.approx(found[odd].value, rel=0.05)
     others, _ = errors(found, 3.0, [s for s in bricks if s != odd])
     assert np.median(np.abs(others)) < 0.05
 
