@@ -1,4 +1,4 @@
-"""Element types that a processor multiplies by itself, as its instruction sets tell.
+"""What a processor computes with in one instruction: the width of its vectors, and element types.
 
 Frameworks convert values of other types to float32 before they compute, and back afterwards.
 """
@@ -32,3 +32,18 @@ def multiplying(system: System, dtype: str) -> tuple[str, ...] | None:
     if not system.isa:
         return None
     return tuple(name for name in MULTIPLYING[dtype] if name in system.isa)
+
+
+_HALF_WIDTH = frozenset({("AuthenticAMD", "25")})
+"""Makers and families of processors whose units are half as wide as their registers.
+
+Zen 4 splits an instruction of 512 bits in two (AMD, Software Optimization Guide for the Zen 4
+Microarchitecture, 2023, section 2.11).
+"""
+
+
+def lanes(system: System) -> int:
+    """Numbers of float32 that one unit of a processor's core computes in a clock cycle."""
+    if "avx512f" in system.isa:
+        return 8 if (system.vendor, system.family) in _HALF_WIDTH else 16
+    return 8 if "avx2" in system.isa else 4

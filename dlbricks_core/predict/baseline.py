@@ -10,8 +10,9 @@ from typing import Any, Self
 import numpy as np
 
 from dlbricks_core.facts import System
+from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.machine.arithmetic import MULTIPLYING, multiplying
+from dlbricks_core.machine.arithmetic import MULTIPLYING, lanes, multiplying
 from dlbricks_core.predict.features import NAMES, Features, class_of, sort_of, type_of
 
 _GHZ = 3.0
@@ -32,6 +33,7 @@ _EFFICIENCY: Mapping[str, float] = {
     "function": 0.01,
     "softmax": 0.02,
     "normalization": 0.05,
+    "other": 0.02,
 }
 """Share of the peak that layers of a class reach; ``_ELSE`` for others."""
 
@@ -84,7 +86,6 @@ class Processor:
     @classmethod
     def of(cls, system: System, threads: int) -> Self:
         """The model that follows from the facts of a system."""
-        lanes = 16 if "avx512f" in system.isa else 8 if "avx2" in system.isa else 4
         ghz = max(system.max_mhz, default=0) / 1e3 or _GHZ
         known = [each for each in system.caches if each.kind != "instruction" and each.size]
         sizes = {each.level: each for each in known}
@@ -94,7 +95,7 @@ class Processor:
                 own = sizes[level].size * (threads if level < len(_BANDWIDTHS) else 1)
                 caches.append((float(own), bandwidth * threads))
         return cls(
-            lanes * _MULTIPLY_ADDS * ghz * 1e9 * threads,
+            lanes(system) * _MULTIPLY_ADDS * ghz * 1e9 * threads,
             tuple(caches),
             _MEMORY_BANDWIDTH * threads**0.5,
             ghz * 1e9 * threads,
@@ -151,14 +152,10 @@ def conversion_doubt(features: Features, processor: Processor) -> FloatArray:
     fast = replace(processor, converted=frozenset())
     slow = replace(fast, peak=processor.plain)
     ratio = np.log(expected_ms(features, slow) / expected_ms(features, fast))
-    deviation = np.where(converted, ratio / (2 * _NINE_OF_TEN), 0.0)
+    deviation = np.where(converted, ratio / (2 * NORMAL_HALF_WIDTH), 0.0)
     groups = np.array([f"{class_of(kind)}~{type_of(kind)}" for kind in features.kinds])
     alike = groups[:, None] == groups[None, :]
     return np.asarray(np.outer(deviation, deviation) * alike)
-
-
-_NINE_OF_TEN = 1.645
-"""Standard deviations on either side of the mean that contain nine of ten normal draws."""
 
 
 def _converted(features: Features, processor: Processor) -> np.ndarray[Any, np.dtype[np.bool_]]:

@@ -53,8 +53,10 @@ _CLASSES: Mapping[str, str] = {
     **dict.fromkeys(_VIEWS, "view"),
     **dict.fromkeys(("Gemm", "MatMul", "Einsum", "MatMulInteger"), "product"),
     "MaxPool": "pool:max",
-    **dict.fromkeys(("AveragePool", "LpPool"), "pool:mean"),
-    **dict.fromkeys(("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"), "reduce:map"),
+    "AveragePool": "pool:mean",
+    "LpPool": "pool:powers",
+    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), "reduce:map"),
+    "GlobalLpPool": "reduce:powers",
     **dict.fromkeys(("ArgMax", "ArgMin", "CumSum"), "reduce:axes"),
     **dict.fromkeys(("Softmax", "LogSoftmax"), "softmax"),
     **dict.fromkeys(
@@ -203,7 +205,9 @@ def _class(model: CanonicalModel, layer: Layer) -> str:
         return "reduce:axes"
     if op == "MatMulNBits":
         return f"product:{_int(layer, 'bits', 4)}-bit"
-    found = _CLASSES.get(op, "other")
+    found = _CLASSES.get(op)
+    if found is None:  # nothing measured of one such operator tells about another
+        return f"other:{op.lower()}"
     if found == "product":
         return "product:weights" if _weight(model, layer) else "product:activations"
     if found == "function":  # each has a kernel of its own, or none at all

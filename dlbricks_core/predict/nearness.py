@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from dlbricks_core.facts import System
+from dlbricks_core.machine.arithmetic import lanes
 
 _VENDOR, _FAMILY, _MODEL = 0.5, 0.7, 0.3
 """Distances between processors of different vendors, families of one vendor, and models of one
@@ -25,13 +26,9 @@ def distance(one: System, other: System) -> float:
         found = _FAMILY
     else:
         found = _MODEL * (one.model != other.model)
-    pairs = [(float(_lanes(one)), float(_lanes(other)))]
+    pairs = [(float(lanes(one)), float(lanes(other)))]
     pairs += [(_cache(one, level), _cache(other, level)) for level in (2, 3)]
     return 0.05 + found + _OCTAVE * sum(abs(math.log2(a / b)) for a, b in pairs)
-
-
-def _lanes(system: System) -> int:
-    return 16 if "avx512f" in system.isa else 8 if "avx2" in system.isa else 4
 
 
 def _cache(system: System, level: int) -> float:

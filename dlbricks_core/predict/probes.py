@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import sparse
 
+from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.belief import Belief, shares_of
 
@@ -71,8 +72,4 @@ def half_widths(belief: Belief, networks: sparse.csr_array) -> FloatArray:
     """
     shares, _ = shares_of(networks, belief.mean)
     variance = np.asarray(sparse.csr_array(shares).multiply(shares @ belief.covariance).sum(axis=1))
-    return np.asarray(np.sinh(_Z * np.sqrt(variance.ravel())))
-
-
-_Z = 1.645
-"""Standard deviations on each side that hold 90% of a normal distribution."""
+    return np.asarray(np.sinh(NORMAL_HALF_WIDTH * np.sqrt(variance.ravel())))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import numpy as np
@@ -29,8 +29,15 @@ from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 
 RUNS = 8
-"""Default number of runs of each probe. The scatter of so many is small compared with the
-differences of layers between systems.
+"""Default number of runs of each probe before the next ones are chosen. The scatter of so many is
+small compared with the differences of layers between systems.
+"""
+
+_TOGETHER = 64
+_ENOUGH_S = 0.5
+"""Number of runs of each probe in the end, or seconds after which fewer suffice. A shared machine is
+15% faster or slower from one second to the next, so all probes run once more side by side, for
+longer.
 """
 
 _DRAWN = 200
@@ -123,6 +130,9 @@ def probe(
                 [search.candidates[s] for s in chosen], request, store, observer, worker=worker
             )
             search.learn(chosen, outcome)
+        longer = replace(request, runs=max(request.runs, _TOGETHER), enough_s=_ENOUGH_S)
+        found = [search.candidates[s] for s in search.found]
+        search.learn((), measure(found, longer, store, observer, worker=worker))
     return Probing(
         request,
         search.probes(),

@@ -45,6 +45,8 @@ def test_facts_of_a_system_say_what_it_can(system):
     assert [size for size, _ in two.caches] == [2**16, 2**21, 2**25]
     wide = Processor.of(system(isa=("avx2", "avx512f")), 1)
     assert wide.peak == pytest.approx(2 * found.peak)
+    split = Processor.of(system(isa=("avx2", "avx512f"), vendor="AuthenticAMD"), 1)
+    assert split.peak == found.peak  # Zen 4 computes with half of a register at a time
 
 
 def test_of_an_unknown_system_something_ordinary_is_expected(system):

@@ -316,6 +316,17 @@ def test_attention_of_another_domain_has_features():
     sound(CanonicalModel("a", (layer,), ("x", "m"), ("y",), specs, frozenset("w")))
 
 
+def test_rare_operators_tell_nothing_about_each_other():
+    """Only what all layers have in common, and what all rare ones have, do they share."""
+    spec = TensorSpec("float32", (4, 8, 8))
+    layers = tuple(Layer(op, ("x",), (op,)) for op in ("Det", "DFT", "LpPool", "AveragePool"))
+    names = tuple(layer.op for layer in layers)
+    model = CanonicalModel("rare", layers, ("x",), names, dict.fromkeys(("x", *names), spec))
+    found = Features.of(model)
+    assert found.kinds == ("other:det", "other:dft", "pool:powers", "pool:mean")
+    sound(model)
+
+
 @pytest.mark.parametrize("op", ["MatMul", "Conv", "Relu", "MaxPool", "Softmax", "Reshape"])
 def test_tensors_without_elements_have_features(op):
     nothing = TensorSpec("float32", (0, 8))

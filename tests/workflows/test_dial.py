@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 from dlbricks_core.figures.figure import RESAMPLES, Discrepancy, Predicted, relative_half_width
+from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.measure.costs import START_S, Costs
 from dlbricks_core.measure.planner import Uncertain
@@ -20,6 +21,7 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import WorkerProcess
 from dlbricks_core.workflows import CutOptions, Observer, Request, cut_and_precision, run
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER
+from dlbricks_core.workflows.dial.beliefs import DRIFT, scatter_within
 from dlbricks_core.workflows.dial.choice import Choice
 from dlbricks_core.workflows.knowledge import contributions
 from dlbricks_core.workflows.probes import surveyed
@@ -204,7 +206,7 @@ def test_a_whole_model_is_timed_where_that_is_cheaper(turned, chain, plugins):
     # All bricks differ, and together they cost more than the model.
     model = chain(0, times=1)
     turned([chain(1, ("Tanh",))], 0.1)  # from here on the system is known
-    found = turned([model], 0.015)
+    found = turned([model], 0.045)
     assert (found.dial.timed, found.dial.wholes) == (0, 1)
     (result,) = found.models
     assert result.origin == {"measured": 1.0}
@@ -213,7 +215,25 @@ def test_a_whole_model_is_timed_where_that_is_cheaper(turned, chain, plugins):
     assert "in place of its bricks" in result.notes[0]
     assert result.parallel.value is None
     assert origins(found) == "Of the sum of estimates: 100% measured."
-    assert turned([model], 0.015).models[0].origin == {"stored": 1.0}
+    assert turned([model], 0.045).models[0].origin == {"stored": 1.0}
+
+
+def test_a_whole_model_may_take_another_time_at_another_time(turned, chain):
+    turned([chain(1, ("Tanh",))], 0.1)  # from here on the system is known
+    found = turned([chain(0, times=1)], 0.045)
+    assert found.dial.wholes == 1
+    assert found.dial.widest == pytest.approx(NORMAL_HALF_WIDTH * DRIFT, rel=0.2)
+    (result,) = found.models
+    assert relative_half_width(result.estimate.interval) == pytest.approx(found.dial.widest)
+    assert found.outcome.notes == ()
+
+
+@pytest.mark.parametrize("precision", [0.02, 0.05, 0.07, 0.3])
+def test_scatter_and_drift_together_stay_within_a_precision(precision):
+    drift = NORMAL_HALF_WIDTH * DRIFT
+    assert precision / 2 <= scatter_within(precision) < precision
+    if precision > 1.2 * drift:
+        assert np.hypot(scatter_within(precision), drift) == pytest.approx(precision)
 
 
 @pytest.mark.parametrize("end_to_end", [False, True])

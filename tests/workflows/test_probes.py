@@ -63,13 +63,20 @@ def elsewhere(asked, drawn):
 
 
 @pytest.fixture
-def search(asked, elsewhere, monkeypatch, tmp_path):
+def runs():
+    """Number of runs of each network, one for each measurement of the search."""
+    return []
+
+
+@pytest.fixture
+def search(asked, elsewhere, runs, monkeypatch, tmp_path):
     """Runs a search in which networks take what the slower system would."""
     timed, broken = [], set()
 
     def measure(targets, request, store, observer, worker):
         targets = list(targets)
         timed.append([target.brick.signature for target in targets])
+        runs.append(request.runs)
         keys = {request.key(t.brick.signature, "brick"): t for t in targets}
         failed = {key: "too slow" for key in keys if len(timed) == 1 and broken}
         found = {
@@ -83,6 +90,7 @@ def search(asked, elsewhere, monkeypatch, tmp_path):
 
     def run(most, models=(), atlas=None, fails=False):
         timed.clear()
+        runs.clear()
         broken.update({"first"} if fails else ())
         monkeypatch.setattr(module, "measure", measure)
         monkeypatch.setattr(module, "knowledge", lambda *_: [elsewhere] if atlas is None else atlas)
@@ -95,13 +103,21 @@ def search(asked, elsewhere, monkeypatch, tmp_path):
 def test_a_few_probes_narrow_the_intervals_of_all_others(search):
     found, timed = search(10)
     assert len(found.probes) == 10
-    assert [len(each) for each in timed] == [5, 5]
+    assert [len(each) for each in timed] == [5, 5, 10]
     assert set(found.asked) == {"resnet", "bert"}
     assert (found.after < found.before / 2).all()
     assert found.elsewhere == ("Other 9000",)
     assert found.known == 0
     ratios = [each.measured.value / each.expected_ms for each in found.probes]
     assert np.median(ratios) > 1.2
+
+
+def test_all_probes_run_longer_side_by_side_in_the_end(search, runs):
+    """A machine is not equally fast in the seconds of each batch."""
+    _, timed = search(7)
+    assert timed[-1] == [signature for batch in timed[:-1] for signature in batch]
+    assert runs == [runs[0], runs[0], 64]
+    assert runs[0] < 64
 
 
 def test_more_probes_tell_more(search):
@@ -113,15 +129,16 @@ def test_those_that_fail_are_named_and_others_take_their_place(search):
     found, timed = search(6, fails=True)
     assert len(found.probes) == 6
     assert len(found.outcome.failures) == 5
-    every = [signature for batch in timed for signature in batch]
+    every = [signature for batch in timed[:-1] for signature in batch]
     assert len(every) == len(set(every)) == 11
+    assert len(timed[-1]) == 6  # those that failed are not tried again
 
 
 def test_what_was_measured_here_is_no_probe_again(search, elsewhere, asked):
     here = replace(elsewhere, system=asked.system)
     found, timed = search(5, atlas=[here])
     assert found.known == KNOWN
-    assert set(here.signatures).isdisjoint(*timed)
+    assert set(here.signatures).isdisjoint(signature for batch in timed for signature in batch)
 
 
 def test_named_models_are_what_probes_tell_about_and_their_bricks_are_probes(search, residual):

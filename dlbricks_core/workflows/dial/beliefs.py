@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from zlib import crc32
 
 import numpy as np
 
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.compose.base import common_error
 from dlbricks_core.figures.figure import RESAMPLES, Figure, Placed, Predicted
+from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.planner import half_widths
 from dlbricks_core.predict import Contribution
@@ -17,6 +20,12 @@ from dlbricks_core.workflows.composing import find_composer
 from dlbricks_core.workflows.dial.bench import Bench
 from dlbricks_core.workflows.dial.subjects import Subjects
 from dlbricks_core.workflows.oracle import Oracle
+
+DRIFT = 0.025
+"""Standard deviation by which a whole model's latency differs from one time to another, relative to
+it. The scatter of samples that were taken within seconds does not show it, and further samples do
+not narrow it.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,13 +109,25 @@ class Beliefs:
                 figures[signature] = each
                 continue
             # A whole model hands over its inputs and outputs, as in its timing.
-            placed = _as_measured(known[signature]) if signature in wholes else each
+            placed = _drifting(signature, known[signature]) if signature in wholes else each
             figures[signature] = Placed(known[signature], placed)
         return figures
 
 
-def _as_measured(figure: Figure) -> Predicted:
-    return Predicted(figure.value, np.maximum(figure.plausible, 0.0), figure.overhead)
+def _drifting(signature: str, figure: Figure) -> Predicted:
+    """A measured figure that also varies by the drift between now and another time."""
+    drift = DRIFT * np.random.default_rng(crc32(signature.encode())).standard_normal(RESAMPLES)
+    draws = np.maximum(figure.plausible * (1 + drift), 0.0)
+    return Predicted(figure.value, draws, figure.overhead)
+
+
+def scatter_within(precision: float) -> float:
+    """Half-width that scatter may have, so that with the drift it is within a precision.
+
+    Half of the precision is always allowed: less scatter does not make up for the drift.
+    """
+    drift = NORMAL_HALF_WIDTH * DRIFT
+    return math.sqrt(max(precision**2 - drift**2, (precision / 2) ** 2))
 
 
 def _drawn(cut: CutModel, figures: Mapping[str, Predicted | Placed]) -> FloatArray:

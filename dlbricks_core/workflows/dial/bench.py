@@ -102,12 +102,12 @@ class Bench:
         self._measure(map(self.subjects.target, able), request)
         self.spent_s += perf_counter() - begin
 
-    def insist(self, wholes: AbstractSet[str], left_s: float) -> None:
-        """Times whole models until each reaches the requested precision."""
+    def insist(self, wholes: AbstractSet[str], scatter: float, left_s: float) -> None:
+        """Times whole models until the half-width of each that comes from scatter is small."""
         begin = perf_counter()
         if self._worker is None:
             self._start()
-        request = replace(self.subjects.request, budget_s=left_s)
+        request = replace(self.subjects.request, precision=scatter, budget_s=left_s)
         self.insisted |= wholes
         self._measure(map(self.subjects.target, wholes), request)
         self.spent_s += perf_counter() - begin

@@ -13,15 +13,15 @@ import numpy as np
 from dlbricks_core.figures.figure import RESAMPLES, Placed, Predicted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.planner import IntArray, Uncertain, steps
-from dlbricks_core.workflows.dial.beliefs import State
+from dlbricks_core.workflows.dial.beliefs import DRIFT, State
 from dlbricks_core.workflows.dial.bench import RUNS, Bench
 from dlbricks_core.workflows.results import Offer
 
 _ERROR = 0.04
 """Relative error of a brick's timing as an estimate of its latency inside a model."""
 
-_WHOLE_ERROR = 0.01
-"""Relative error of a whole model's timing, which only scatter causes."""
+_WHOLE_ERROR = math.hypot(0.01, DRIFT)
+"""Relative error of a whole model's timing: scatter and drift."""
 
 _AHEAD = 0.95
 """Factor on the precision that a batch is planned to reach, because the outcome differs somewhat

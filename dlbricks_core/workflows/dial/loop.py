@@ -15,7 +15,7 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.workflows.cutting import cut_models
-from dlbricks_core.workflows.dial.beliefs import Beliefs, State
+from dlbricks_core.workflows.dial.beliefs import Beliefs, State, scatter_within
 from dlbricks_core.workflows.dial.bench import Bench
 from dlbricks_core.workflows.dial.choice import Choice
 from dlbricks_core.workflows.dial.precisions import FINEST
@@ -128,7 +128,7 @@ def turn(state: State, bench: Bench, left_s: float, least_s: float = 0.0) -> str
         wholes := {s for s in wholes if s in subjects.every and not bench.failed(s)}
         - bench.insisted
     ):
-        bench.insist(wholes, spare_s)
+        bench.insist(wholes, scatter_within(subjects.precision), spare_s)
         return ""
     return "no further timing narrows it"
 
