@@ -180,6 +180,22 @@ def test_what_is_unlike_all_that_was_measured_is_named(asked, store, builder):
     assert int(found[1]) > 30 > 10 > int(found[2])
 
 
+def test_models_that_are_wide_for_the_same_reason_share_a_note(asked, store, builder):
+    models = []
+    for width in range(3, 8):
+        b = builder((width,))
+        last = b.add("Tanh", b.input)
+        for operator in ("Abs", "Neg", "Exp"):
+            last = b.add(operator, last)
+        models.append(b.model(name=f"net [{width}]"))
+    _, note = estimate(models, CutOptions(), asked, store, predictor="guess").outcome.notes
+    expected = (
+        r"net \[3\], net \[4\], net \[5\] and 2 more: little that was measured is like Tanh: "
+        r"the intervals are ±\d+%( to ±\d+%)?, and would be ±\d+%( to ±\d+%)? without it"
+    )
+    assert re.fullmatch(expected, note)
+
+
 def test_what_bricks_have_in_common_makes_none_of_them_strange():
     rng = np.random.default_rng(0)
     system = rng.lognormal(0, 0.6, RESAMPLES)
