@@ -15,6 +15,7 @@ from dlbricks_core.passes.contrib.expand import as_run_by
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.features import Features, class_of, type_of
 from dlbricks_core.predict.nearness import distance
+from dlbricks_core.wording import listed
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import ModelResult, RunResult
 
@@ -196,13 +197,12 @@ def _wide(model: ModelResult, draws: Mapping[str, FloatArray], far: Sequence[str
 def _told(alike: Sequence[_Wide]) -> str:
     """The sentence on models that are wide because of the same bricks."""
     first = alike[0]
-    names = ", ".join(each.model for each in alike[:_NAMED])
-    more = f" and {len(alike) - _NAMED} more" if len(alike) > _NAMED else ""
+    names = listed([each.model for each in alike], _NAMED)
     intervals = "the interval is" if len(alike) == 1 else "the intervals are"
     without = _range(each.without for each in alike)
     then = f", and would be {without} without {first.them}" if first.without else ""
     return (
-        f"{names}{more}: little that was measured is like {first.bricks}: {intervals} "
+        f"{names}: little that was measured is like {first.bricks}: {intervals} "
         f"{_range(each.now for each in alike)}{then}"
     )
 

@@ -331,14 +331,31 @@ def test_bricks_that_the_predictor_leaves_out_are_counted_in_a_note(
     )
 
 
-@pytest.mark.parametrize(("whole", "told"), [(None, True), (Predicted(1.0, DRAWS), False)])
-def test_a_model_of_which_only_the_whole_was_measured_is_not_new(whole, told):
-    cut = SimpleNamespace(model=SimpleNamespace(name="one"), counts={"a": 1})
+def needs_of(wholes):
+    """What an estimate for another system says that it lacks, by models and their figures."""
     request = SimpleNamespace(
         elsewhere=True, plugin=SimpleNamespace(problem=""), quantity=LATENCY, probe=None,
         fingerprint="there",
     )  # fmt: skip
-    model = SimpleNamespace(cut=cut, measured=whole)
-    result = SimpleNamespace(request=request, bricks=[], models=[model])
-    needs = list(import_module("dlbricks_core.workflows.estimate")._needs(result))
+    models = [
+        SimpleNamespace(
+            cut=SimpleNamespace(model=SimpleNamespace(name=name), counts={"a": 1}), measured=whole
+        )
+        for name, whole in wholes.items()
+    ]
+    result = SimpleNamespace(request=request, bricks=[], models=models)
+    return list(import_module("dlbricks_core.workflows.estimate")._needs(result))
+
+
+@pytest.mark.parametrize(
+    ("names", "told"), [("ac", "a and c were"), ("abcde", "a, b, c and 2 more were")]
+)
+def test_several_models_that_were_never_measured_are_told_as_several(names, told):
+    (need,) = needs_of(dict.fromkeys(names))
+    assert need.startswith(f"{told} never measured on there")
+
+
+@pytest.mark.parametrize(("whole", "told"), [(None, True), (Predicted(1.0, DRAWS), False)])
+def test_a_model_of_which_only_the_whole_was_measured_is_not_new(whole, told):
+    needs = needs_of({"one": whole})
     assert [each.startswith("one was never measured on there") for each in needs] == [True] * told
