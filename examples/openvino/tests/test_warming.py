@@ -1,4 +1,4 @@
-"""What the timer warms before a run, and what it must leave cold."""
+"""Memory that the timer warms before a run, and memory that it must leave cold."""
 
 from dlbricks_openvino.timer import OpenvinoTimer
 
