@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from dlbricks_core.bricks.naming import fold
 from dlbricks_core.figures.figure import Predicted, interval, relative_half_width
 from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.figures.widths import widest_text
 from dlbricks_core.passes.contrib.expand import as_run_by
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.features import Features, class_of, type_of
@@ -199,15 +200,9 @@ def _told(alike: Sequence[_Wide]) -> str:
     first = alike[0]
     names = listed([each.model for each in alike], _NAMED)
     intervals = "the interval is" if len(alike) == 1 else "the intervals are"
-    without = _range(each.without for each in alike)
+    without = widest_text([each.without for each in alike])
     then = f", and would be {without} without {first.them}" if first.without else ""
     return (
         f"{names}: little that was measured is like {first.bricks}: {intervals} "
-        f"{_range(each.now for each in alike)}{then}"
+        f"{widest_text([each.now for each in alike])}{then}"
     )
-
-
-def _range(half_widths: Iterable[float]) -> str:
-    """Smallest and largest of some half-widths: ``±38% to ±42%``."""
-    several = sorted(half_widths)
-    return " to ".join(dict.fromkeys(f"±{each:.0%}" for each in (several[0], several[-1])))
