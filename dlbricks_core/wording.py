@@ -1,9 +1,9 @@
-"""How messages name arguments: as Python spells them, or as the command line does."""
+"""How messages list names, and name arguments: as Python spells them, or as the command line."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 _spelled: Callable[[str], str] = str
@@ -43,6 +43,24 @@ def settings(**values: object) -> str:
         for name, value in values.items()
         for each in _typed(value)
     )
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Names with ``and`` before the last; those beyond a number are counted.
+
+    Args:
+        names: At least one.
+        most: Maximum number of names.
+
+    Examples:
+        >>> listed(["a", "b", "c"], 3)
+        'a, b and c'
+        >>> listed(["a", "b", "c"], 1)
+        'a and 2 more'
+    """
+    shown = list(names[:most])
+    last = f"{len(names) - most} more" if len(names) > most else shown.pop()
+    return f"{', '.join(shown)} and {last}" if shown else last
 
 
 def _in_python(value: object) -> str:

@@ -72,8 +72,9 @@ def import_store(
         DLBricksError: If a file cannot be read, is damaged or is of a newer version.
     """
     several = [paths] if isinstance(paths, str | os.PathLike) else paths
+    records = travelling.records_of_files([Path(each) for each in several])
     with opened_store(store) as opened:
-        return asdict(travelling.import_files(opened, [Path(each) for each in several]))
+        return asdict(opened.merge(records))
 
 
 def merge_stores(
@@ -92,5 +93,6 @@ def merge_stores(
         DLBricksError: If one of the others is not there or cannot be read.
     """
     several = [others] if isinstance(others, str | os.PathLike) else others
-    with opened_store(store) as opened:
-        return asdict(travelling.merge(opened, [os.fspath(each) for each in several]))
+    locations = [os.fspath(each) for each in several]
+    with travelling.records_of_stores(locations) as records, opened_store(store) as opened:
+        return asdict(opened.merge(records))

@@ -24,7 +24,13 @@ from dlbricks_core.report.travelling import (
     pruned_data,
 )
 from dlbricks_core.store import Pruned, ResultStore
-from dlbricks_core.workflows.travelling import Part, export, import_files, merge, prune
+from dlbricks_core.workflows.travelling import (
+    Part,
+    export,
+    prune,
+    records_of_files,
+    records_of_stores,
+)
 
 _systems_option = click.option(
     "--system",
@@ -101,8 +107,9 @@ def import_command(imported: tuple[Path, ...], store: str | None, **values: Any)
     damaged, cut off or of a newer version changes nothing, and neither do the others then.
     """
     output = Output(values)
+    records = records_of_files([_file(path) for path in imported])
     with ResultStore.open(store) as opened:
-        merged = import_files(opened, [_file(path) for path in imported])
+        merged = opened.merge(records)
     print_merged(output.console, merged)
     output.write_json(merged_data(merged))
     return 0
@@ -120,8 +127,8 @@ def merge_command(others: tuple[str, ...], store: str | None, **values: Any) -> 
     again.
     """
     output = Output(values)
-    with ResultStore.open(store) as opened:
-        merged = merge(opened, others)
+    with records_of_stores(others) as records, ResultStore.open(store) as opened:
+        merged = opened.merge(records)
     print_merged(output.console, merged)
     output.write_json(merged_data(merged))
     return 0

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from dlbricks_core.cli import given, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
@@ -13,6 +14,9 @@ from dlbricks_core.report.survey import packed_data, print_packed, print_survey,
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.packing import pack
 from dlbricks_core.workflows.survey import RUNS, survey
+
+_PACKING = frozenset({"folder", "backend", "store", "json_path", "verbose", "quiet"})
+"""Options that have a meaning with ``--pack``."""
 
 
 @click.command("survey")
@@ -49,6 +53,7 @@ def command(
     if folder is not None:
         if models:
             raise click.UsageError("--pack times nothing: leave out the MODELs.")
+        _refuse_timing(click.get_current_context())
         with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
             packed = pack(opened, folder, progress, backend)
         print_packed(output.console, packed)
@@ -63,3 +68,11 @@ def command(
     print_survey(output.console, surveyed)
     output.write_json(survey_data(surveyed))
     return EXIT_PARTIAL if surveyed.failures or surveyed.unread else 0
+
+
+def _refuse_timing(context: click.Context) -> None:
+    """Refuses options that the user gave although nothing is timed."""
+    for each in context.command.params:
+        given = context.get_parameter_source(str(each.name)) is ParameterSource.COMMANDLINE
+        if given and each.name not in _PACKING:
+            raise click.UsageError(f"--pack times nothing: leave out {each.opts[0]}.")

@@ -9,6 +9,7 @@ import numpy as np
 from rich.table import Table
 
 from dlbricks_core.facts import Failure
+from dlbricks_core.figures.widths import spread_text
 from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.data import SCHEMA_VERSION, backend_data, failures_data, system_data
 from dlbricks_core.report.heading import backend, count, system
@@ -41,7 +42,8 @@ def print_probing(console: Console, probing: Probing, unread: Sequence[Failure] 
 
 
 def _answer(probing: Probing) -> str:
-    widths = f"±{_median(probing.before):.0%} before, ±{_median(probing.after):.0%} now"
+    before, after = _median(probing.before), _median(probing.after)
+    widths = f"{spread_text(before)} before, {spread_text(after)} now"
     networks = count(len(probing.asked), "network")
     cost = f"{count(len(probing.probes), 'probe')}, {probing.seconds:.0f} s"
     return f"{widths} (median 90% interval of {networks}); {cost}."

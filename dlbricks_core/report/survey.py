@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from dlbricks_core.figures.widths import width_text
 from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.data import SCHEMA_VERSION, backend_data, failures_data, system_data
 from dlbricks_core.report.heading import backend, count, system
@@ -47,9 +48,9 @@ def _width(judged: Sequence[Judged]) -> str:
     found = _summary(judged)
     return (
         f"Predicted from all others, {count(len(judged), 'network')} of the survey "
-        f"{'is' if len(judged) == 1 else 'are'} off by {found['error']:.0%} (median), "
-        f"in intervals of ±{found['half_width']:.0%} (median), "
-        f"which hold {found['coverage']:.0%} of the measured latencies."
+        f"{'is' if len(judged) == 1 else 'are'} off by {found['error']:.0%} (median); "
+        f"intervals are {width_text(found['half_width'])} (median) and hold "
+        f"{found['coverage']:.0%} of the measured latencies."
     )
 
 
@@ -61,7 +62,7 @@ def _families(survey: Survey) -> Table:
         cells = ["-"] * 3
         if found:
             summary = _summary(found)
-            cells = [str(len(found)), f"{summary['error']:.0%}", f"±{summary['half_width']:.0%}"]
+            cells = [str(len(found)), f"{summary['error']:.0%}", width_text(summary["half_width"])]
         shown.add_row(family, str(number), *cells)
     return shown
 

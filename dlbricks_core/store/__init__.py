@@ -1,5 +1,6 @@
 """The result store: a database of everything that was measured."""
 
+from dlbricks_core.store.database import AbsentStoreError
 from dlbricks_core.store.inventory import Holding, Inventory, Place
 from dlbricks_core.store.location import locate
 from dlbricks_core.store.merging import Merged
@@ -19,6 +20,7 @@ from dlbricks_core.store.store import ResultStore, StoreInfo
 
 __all__ = [
     "EVERYTHING",
+    "AbsentStoreError",
     "Exported",
     "Holding",
     "Inventory",

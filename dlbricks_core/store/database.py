@@ -39,6 +39,10 @@ class ServerLostError(StoreError):
     """
 
 
+class AbsentStoreError(StoreError):
+    """There is no result store at a location where one must be."""
+
+
 class Database(ABC):
     """Location of a store. ``str`` returns its name for users, without secrets.
 
@@ -116,9 +120,11 @@ class Database(ABC):
         """Hint for a store that is not as DLBricks leaves it."""
         return self.or_another(f"the {self.noun} is damaged or not a result store")
 
-    def absent(self) -> StoreError:
+    def absent(self) -> AbsentStoreError:
         """The error that there is no store."""
-        return StoreError(f"{self}: there is no result store", f"name one with {argument('store')}")
+        return AbsentStoreError(
+            f"{self}: there is no result store", f"name one with {argument('store')}"
+        )
 
     def identity(self) -> object:
         """Identity that distinguishes the database from a replacement; ``None`` if unknown."""

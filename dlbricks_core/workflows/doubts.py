@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from dlbricks_core.bricks.naming import fold
 from dlbricks_core.figures.figure import Predicted, interval, relative_half_width
 from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.figures.widths import widest_text
 from dlbricks_core.passes.contrib.expand import as_run_by
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.features import Features, class_of, type_of
 from dlbricks_core.predict.nearness import distance
+from dlbricks_core.wording import listed
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import ModelResult, RunResult
 
@@ -118,16 +121,22 @@ def far_operators(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[
 
 
 def far_bricks(result: RunResult) -> Iterator[str]:
-    """A sentence for each model whose interval is wide because of bricks unlike all measured ones.
+    """Sentences on models whose intervals are wide because of bricks unlike all measured ones.
 
-    It also gives the width of the interval if these bricks were as well known as the others.
+    They also give the widths of the intervals if these bricks were as well known as the others.
+    Models that are wide because of the same bricks, such as one model at several sizes, share a
+    sentence.
     """
     figures = {each.brick.signature: each.latency for each in result.bricks if each.latency}
     far = _far({s: each for s, each in figures.items() if isinstance(each, Predicted)})
+    alike: dict[tuple[str, bool], list[_Wide]] = {}
     for model in result.models:
         counts = {s: n for s, n in model.cut.counts.items() if s in figures}
         if own := [signature for signature in counts if signature in far]:
-            yield from _told(model, {s: n * figures[s].plausible for s, n in counts.items()}, own)
+            draws = {s: n * figures[s].plausible for s, n in counts.items()}
+            if wide := _wide(model, draws, own):
+                alike.setdefault((wide.bricks, bool(wide.without)), []).append(wide)
+    yield from map(_told, alike.values())
 
 
 def _far(predicted: Mapping[str, Predicted]) -> set[str]:
@@ -146,8 +155,27 @@ def _far(predicted: Mapping[str, Predicted]) -> set[str]:
     return {s for s, spread in zip(predicted, spreads, strict=True) if spread > limit}
 
 
-def _told(model: ModelResult, draws: Mapping[str, FloatArray], far: Sequence[str]) -> Iterator[str]:
-    """The sentence about one model, if the far bricks widen its interval notably.
+@dataclass(frozen=True)
+class _Wide:
+    """A model whose interval is wide because of bricks unlike all measured ones.
+
+    Attributes:
+        model: Name of the model.
+        bricks: The bricks in a few words.
+        them: Pronoun for the bricks.
+        now: Relative half-width of the interval.
+        without: The same without these bricks; 0 if there are no others.
+    """
+
+    model: str
+    bricks: str
+    them: str
+    now: float
+    without: float
+
+
+def _wide(model: ModelResult, draws: Mapping[str, FloatArray], far: Sequence[str]) -> _Wide | None:
+    """The width of a model's interval, if the far bricks widen it notably.
 
     Args:
         model: The model.
@@ -157,15 +185,24 @@ def _told(model: ModelResult, draws: Mapping[str, FloatArray], far: Sequence[str
     total = np.sum(list(draws.values()), axis=0)
     others = total - np.sum([draws[signature] for signature in far], axis=0)
     now = relative_half_width(interval(total))
-    then = relative_half_width(interval(others)) if len(far) < len(draws) else 0.0
-    if now - then < _WIDENED:
-        return
+    without = relative_half_width(interval(others)) if len(far) < len(draws) else 0.0
+    if now - without < _WIDENED:
+        return None
     widest = sorted(far, key=lambda signature: -float(np.std(draws[signature])))
     named = "; ".join(fold(model.cut.operators(signature)) for signature in widest[:_NAMED])
     more = f" and {len(far) - _NAMED} more" if len(far) > _NAMED else ""
     them = "it" if len(far) == 1 else "them"
-    without = f", and would be ±{then:.0%} without {them}" if then else ""
-    yield (
-        f"{model.cut.model.name}: little that was measured is like {named}{more}: the interval is "
-        f"±{now:.0%}{without}"
+    return _Wide(model.cut.model.name, f"{named}{more}", them, now, without)
+
+
+def _told(alike: Sequence[_Wide]) -> str:
+    """The sentence on models that are wide because of the same bricks."""
+    first = alike[0]
+    names = listed([each.model for each in alike], _NAMED)
+    intervals = "the interval is" if len(alike) == 1 else "the intervals are"
+    without = widest_text([each.without for each in alike])
+    then = f", and would be {without} without {first.them}" if first.without else ""
+    return (
+        f"{names}: little that was measured is like {first.bricks}: {intervals} "
+        f"{widest_text([each.now for each in alike])}{then}"
     )

@@ -10,7 +10,7 @@ from typing import Self
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
-from dlbricks_core.wording import argument
+from dlbricks_core.wording import argument, listed
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import (
     DEFAULT_COMPOSER,
@@ -39,7 +39,7 @@ _ABSENT = "{} is not installed: version and options are those of what was measur
 _OTHER = "figures are those of {}, which was measured on that system; {} is installed here"
 
 _NEW = (
-    "{} was never measured on {}{}. To change that, time models there ('dlbricks run'), or "
+    "{} never measured on {}{}. To change that, time models there ('dlbricks run'), or "
     "their bricks ('dlbricks generate' here, 'dlbricks bench' there), and bring the store"
 )
 
@@ -121,10 +121,10 @@ def _needs(result: RunResult) -> Iterator[str]:
         if each.measured is None and known.isdisjoint(each.cut.counts)
     ]
     if new and (request.elsewhere or request.plugin.problem):
-        more = f" and {len(new) - _NAMED} more" if len(new) > _NAMED else ""
+        models = f"{listed(new, _NAMED)} {'was' if len(new) == 1 else 'were'}"
         quantity = request.quantity.name
         asked = f" with {argument('quantity')} {quantity}" if request.probe else ""
-        yield _NEW.format(", ".join(new[:_NAMED]) + more, request.fingerprint, asked)
+        yield _NEW.format(models, request.fingerprint, asked)
 
 
 @dataclass(frozen=True)

@@ -348,7 +348,7 @@ def _check(
     if precision is not None and not 0 < precision < 1:
         raise DLBricksError(
             f"{argument('precision')} {precision:g} is out of range",
-            hint="Write a share of the latency, such as 1% or 0.01.",
+            hint="Write a share above 0% and below 100%, such as 1% or 0.01.",
         )
     if budget_s is not None and not budget_s > 0:
         raise DLBricksError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dlbricks_core.analysis.flops import layer_flops
+from dlbricks_core.bricks.naming import fold
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Failure
 from dlbricks_core.ir import CanonicalModel, unpacked
@@ -36,7 +37,7 @@ class Priced:
 
     Attributes:
         signature: Signature of the network.
-        name: Operators of the network, for the user.
+        name: Operators of the network in short, for the user.
         seconds: Expected seconds of timing it.
     """
 
@@ -86,9 +87,7 @@ class OpenSuite:
     def priced(self) -> list[Priced]:
         """Networks to time for the suite, with the expected seconds."""
         return [
-            Priced(
-                each.brick.signature, ", ".join(each.brick.operators), _seconds(each.brick.model)
-            )
+            Priced(each.brick.signature, fold(each.brick.operators), _seconds(each.brick.model))
             for each in self.targets
         ]
 

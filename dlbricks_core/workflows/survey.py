@@ -11,6 +11,7 @@ from time import perf_counter
 import numpy as np
 
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.bricks.naming import fold
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Failure, Question
 from dlbricks_core.importers import LoadOptions, ModelCollection
@@ -253,7 +254,7 @@ def _failures(
     batch: Sequence[Target], reasons: Mapping[Question, str], request: Request
 ) -> dict[Question, Failure]:
     """Networks of a batch that could not be timed."""
-    operators = {each.brick.signature: ", ".join(each.brick.operators) for each in batch}
+    operators = {each.brick.signature: fold(each.brick.operators) for each in batch}
     return {
         key: Failure(
             f"{operators[key.subject.signature]} ({key.subject.signature[:8]})",

@@ -8,6 +8,7 @@ from dlbricks_core.bricks import CutModel
 from dlbricks_core.compose import Plan
 from dlbricks_core.facts import Kind, Measurement, Question
 from dlbricks_core.figures.precision import PrecisionTarget
+from dlbricks_core.figures.widths import width_text
 from dlbricks_core.measure.schedule import ComparedTogether, UntilPrecise
 from dlbricks_core.workflows.cutting import Cutting
 from dlbricks_core.workflows.request import Request
@@ -86,7 +87,7 @@ def not_within(
     widest = sorted(dict.fromkeys(reached), reverse=True)
     if not widest:
         return ()
-    named = [f"{name} ±{half:.1%}" for half, name in widest[:_NAMED]]
+    named = [f"{name} {width_text(half, 1)}" for half, name in widest[:_NAMED]]
     if len(widest) > _NAMED:
         named.append(f"and {len(widest) - _NAMED} more figures")
     return (f"not within ±{precision * 100:.3g}% ({reason}): {', '.join(named)}",)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -12,8 +13,8 @@ from typing import IO
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.store import (
+    AbsentStoreError,
     Exported,
-    Merged,
     Pruned,
     Record,
     ResultStore,
@@ -81,32 +82,40 @@ def export(store: ResultStore, part: Part | None = None) -> Exported:
     return exported(store, (part or Part()).of(store))
 
 
-def import_files(store: ResultStore, files: Sequence[Path | IO[bytes]]) -> Merged:
-    """Adds the content of files to a store: of all files, or of none.
+def records_of_files(files: Sequence[Path | IO[bytes]]) -> Iterator[Record]:
+    """Content of files, once each is known to be sound to its end.
+
+    So a store can be opened for them that must not be made in vain.
 
     Args:
-        store: The store.
         files: Paths, or open files.
 
     Raises:
         DLBricksError: If a file cannot be read, is damaged or is of a newer version.
     """
-    return store.merge(chain.from_iterable(map(_records, files)))
+    # An open file can be read only once.
+    sources = [file if isinstance(file, Path) else tuple(_of_stream(file)) for file in files]
+    for source in sources:
+        if isinstance(source, Path):
+            deque(read_records(source), maxlen=0)
+    return chain.from_iterable(
+        read_records(source) if isinstance(source, Path) else source for source in sources
+    )
 
 
-def merge(store: ResultStore, others: Iterable[str | Path]) -> Merged:
-    """Adds the content of other stores to a store: of all of them, or of none.
+@contextmanager
+def records_of_stores(locations: Iterable[str | Path]) -> Iterator[Iterator[Record]]:
+    """Content of stores, which stay unchanged. All of them are opened first.
 
     Args:
-        store: The store.
-        others: Locations of the other stores, which stay unchanged.
+        locations: Locations of the stores.
 
     Raises:
-        DLBricksError: If one of the other stores is missing or cannot be read.
+        DLBricksError: If one of the stores is missing or cannot be opened.
     """
     with ExitStack() as opened:
-        every = [opened.enter_context(_store(each)) for each in others]
-        return store.merge(chain.from_iterable(each.records() for each in every))
+        every = [opened.enter_context(_store(each)) for each in locations]
+        yield chain.from_iterable(each.records() for each in every)
 
 
 def prune(store: ResultStore, part: Part, *, rehearse: bool = False) -> Pruned:
@@ -134,10 +143,11 @@ def _store(location: str | Path) -> ResultStore:
         raise DLBricksError(
             f"{location} is an exported file, not a result store", hint="Import it instead."
         )
-    return ResultStore.open(location, writes=False, create=False)
+    try:
+        return ResultStore.open(location, writes=False, create=False)
+    except AbsentStoreError as error:
+        raise AbsentStoreError(error.message, "Check the path or the URL.") from error
 
 
-def _records(file: Path | IO[bytes]) -> Iterable[Record]:
-    if isinstance(file, Path):
-        return read_records(file)
+def _of_stream(file: IO[bytes]) -> Iterator[Record]:
     return read_stream(file, "standard input")

@@ -96,6 +96,33 @@ def test_one_bad_file_of_several_changes_nothing(dlbricks, measured, tmp_path):
     assert not any(info["held"].values())
 
 
+@pytest.mark.parametrize("piped", [False, True])
+def test_a_failed_import_makes_no_store(dlbricks, measured, monkeypatch, tmp_path, piped):
+    measured("a.db")
+    dlbricks("store", "export", "a.jsonl.zst", "--store", "a.db")
+    content = (tmp_path / "a.jsonl.zst").read_bytes()
+    (tmp_path / "bad.jsonl.zst").write_bytes(content[:-9])
+    answers(monkeypatch, content[:-9])
+    bad = "-" if piped else "bad.jsonl.zst"
+    done = dlbricks("store", "import", "a.jsonl.zst", bad, "--store", "new/b.db")
+    assert (done.status, done.out) == (2, "")
+    assert not (tmp_path / "new").exists()
+    answers(monkeypatch, content)
+    good = "-" if piped else "a.jsonl.zst"
+    assert dlbricks("store", "import", good, "--store", "new/b.db").status == 0
+    assert (tmp_path / "new" / "b.db").exists()
+
+
+def test_a_missing_store_that_is_to_be_merged_is_told_and_makes_none(dlbricks, tmp_path):
+    done = dlbricks("store", "merge", "missing.sqlite", "--store", "all.db")
+    assert (done.status, done.out) == (2, "")
+    missing = tmp_path / "missing.sqlite"
+    assert done.err == (
+        f"Error: {missing}: there is no result store\nHint: Check the path or the URL.\n"
+    )
+    assert not (tmp_path / "all.db").exists()
+
+
 def test_merged_stores_keep_equal_machines_apart(dlbricks, measured):
     for name, host in ("a.db", "h1"), ("b.db", "h2"):
         measured(name, host)

@@ -66,6 +66,10 @@ def test_what_cannot_be_is_refused_in_one_line(dlbricks, save):
     for arguments, reason in (
         ((), "--backend"),
         (("--pack", "atlas", path), "leave out the MODELs"),
+        (("--pack", "atlas", *QUICK), "leave out --threads"),
+        (("--pack", "atlas", "--budget", "600s"), "leave out --budget"),
+        (("--pack", "atlas", "--batch", "2"), "leave out --batch"),
+        (("--pack", "atlas", "--backend", "onnxruntime", "-q", *STORE), "nothing of onnxruntime"),
         (("--pack", "atlas", *STORE), "holds nothing that a predictor"),
         (("--pack", path), "is a file"),
         (("nowhere:", *QUICK), "nowhere"),

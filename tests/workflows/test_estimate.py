@@ -180,6 +180,22 @@ def test_what_is_unlike_all_that_was_measured_is_named(asked, store, builder):
     assert int(found[1]) > 30 > 10 > int(found[2])
 
 
+def test_models_that_are_wide_for_the_same_reason_share_a_note(asked, store, builder):
+    models = []
+    for width in range(3, 8):
+        b = builder((width,))
+        last = b.add("Tanh", b.input)
+        for operator in ("Abs", "Neg", "Exp"):
+            last = b.add(operator, last)
+        models.append(b.model(name=f"net [{width}]"))
+    _, note = estimate(models, CutOptions(), asked, store, predictor="guess").outcome.notes
+    expected = (
+        r"net \[3\], net \[4\], net \[5\] and 2 more: little that was measured is like Tanh: "
+        r"the intervals are at most ±\d+%, and would be at most ±\d+% without it"
+    )
+    assert re.fullmatch(expected, note)
+
+
 def test_what_bricks_have_in_common_makes_none_of_them_strange():
     rng = np.random.default_rng(0)
     system = rng.lognormal(0, 0.6, RESAMPLES)
@@ -315,14 +331,31 @@ def test_bricks_that_the_predictor_leaves_out_are_counted_in_a_note(
     )
 
 
-@pytest.mark.parametrize(("whole", "told"), [(None, True), (Predicted(1.0, DRAWS), False)])
-def test_a_model_of_which_only_the_whole_was_measured_is_not_new(whole, told):
-    cut = SimpleNamespace(model=SimpleNamespace(name="one"), counts={"a": 1})
+def needs_of(wholes):
+    """What an estimate for another system says that it lacks, by models and their figures."""
     request = SimpleNamespace(
         elsewhere=True, plugin=SimpleNamespace(problem=""), quantity=LATENCY, probe=None,
         fingerprint="there",
     )  # fmt: skip
-    model = SimpleNamespace(cut=cut, measured=whole)
-    result = SimpleNamespace(request=request, bricks=[], models=[model])
-    needs = list(import_module("dlbricks_core.workflows.estimate")._needs(result))
+    models = [
+        SimpleNamespace(
+            cut=SimpleNamespace(model=SimpleNamespace(name=name), counts={"a": 1}), measured=whole
+        )
+        for name, whole in wholes.items()
+    ]
+    result = SimpleNamespace(request=request, bricks=[], models=models)
+    return list(import_module("dlbricks_core.workflows.estimate")._needs(result))
+
+
+@pytest.mark.parametrize(
+    ("names", "told"), [("ac", "a and c were"), ("abcde", "a, b, c and 2 more were")]
+)
+def test_several_models_that_were_never_measured_are_told_as_several(names, told):
+    (need,) = needs_of(dict.fromkeys(names))
+    assert need.startswith(f"{told} never measured on there")
+
+
+@pytest.mark.parametrize(("whole", "told"), [(None, True), (Predicted(1.0, DRAWS), False)])
+def test_a_model_of_which_only_the_whole_was_measured_is_not_new(whole, told):
+    needs = needs_of({"one": whole})
     assert [each.startswith("one was never measured on there") for each in needs] == [True] * told

@@ -17,13 +17,16 @@ COUNT = 40
 """Networks of the first batch."""
 
 
-def brick_of(builder, width, op="Relu", domain=""):
+def brick_of(builder, width, op="Relu", domain="", layers=1):
     b = builder((width,))
-    b.add(op, b.input)
+    last = b.input
+    for _ in range(layers):
+        last = b.add(op, last)
     model = b.model()
-    model = replace(model, layers=(replace(model.layers[0], domain=domain),))
-    identity = signature(model, (0,))
-    return Brick(identity, extract(model, (0,), identity))
+    model = replace(model, layers=tuple(replace(each, domain=domain) for each in model.layers))
+    every = tuple(range(layers))
+    identity = signature(model, every)
+    return Brick(identity, extract(model, every, identity))
 
 
 @pytest.fixture
@@ -57,13 +60,13 @@ def surveyed(stream, asked, store):
 
 
 def test_what_fails_is_named_and_what_is_not_supported_is_left_out(stream, builder, surveyed):
-    stream.append(brick_of(builder, 3, "Raise", "faulty"))
+    stream.append(brick_of(builder, 3, "Raise", "faulty", layers=30))
     stream.append(brick_of(builder, 3, "Unsupported", "faulty"))
     found = surveyed()
     assert found.anew == found.networks == found.families["elementwise"] == COUNT - 2
     (failure,) = found.failures
     assert "kernel not found" in failure.reason
-    assert failure.subject.startswith("faulty.Raise (")
+    assert failure.subject.startswith("faulty.Raise ×30 (")
     (unsupported,) = found.unsupported
     assert "no counterpart" in unsupported.reason
     assert surveyed().failures == []

@@ -8,7 +8,7 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import LATENCY, Observation, Question, Session, Setup, Subject
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.systems import find_machine, name_machine, reference
-from dlbricks_core.workflows.travelling import Part, export, import_files, merge
+from dlbricks_core.workflows.travelling import Part, export, records_of_files, records_of_stores
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "interleaved/8", "0.1.0")
 KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "71bff16a9179441c")
@@ -27,6 +27,11 @@ def measured(path, host, value, session=None):
 @pytest.fixture
 def stores(new_place):
     return measured(new_place(), "ha", 1.0), measured(new_place(), "hb", 2.0)
+
+
+def merge(store, locations):
+    with records_of_stores(locations) as records:
+        store.merge(records)
 
 
 def named(path, text, name):
@@ -53,7 +58,7 @@ def test_a_named_machine_travels_alone(stores, new_place, tmp_path):
         name_machine(both, "71bf@hb", "bob")
         (tmp_path / "bob.zst").write_bytes(export(both, Part(systems=("bob",))).content)
     with ResultStore.open(new_place()) as new:
-        import_files(new, [tmp_path / "bob.zst"])
+        new.merge(records_of_files([tmp_path / "bob.zst"]))
         assert new.get([KEY])[KEY].values == (2.0,)
         assert [each.name for each in new.machines()] == ["bob"]
         assert [each.host for each in new.sessions()] == ["hb"]

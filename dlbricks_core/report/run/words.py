@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from dlbricks_core.compose import Estimate
+from dlbricks_core.figures.widths import widest_text, width_text
 from dlbricks_core.report.heading import count, subject
 from dlbricks_core.report.sizes.words import sizes_answer
 from dlbricks_core.report.tables import interval_text, ms
@@ -28,7 +29,7 @@ def answer(result: RunResult) -> list[str]:
         number = sum(model.estimate.value is not None for model in result.models)
         known = "nothing measured to compare"
         if result.dial:
-            known = f"the least precise within ±{result.dial.widest:.1%}"
+            known = f"the least precise is {width_text(result.dial.widest, 1)}"
         return [f"{subject(result)}: {count(number, 'estimate')}; {known}."]
     worst = max(errors, key=lambda name: abs(errors[name]))
     mean = sum(map(abs, errors.values())) / len(errors)
@@ -121,9 +122,12 @@ def dial(result: RunResult) -> str:
         return ""
     wholes = f" and {count(dialled.wholes, 'whole model')}" if dialled.wholes else ""
     timed = f"{dialled.timed:,} of {count(len(result.brickset.bricks), 'brick')}{wholes} timed"
-    most = "at most " if len(dialled.half_widths) > 1 else ""
-    more = [f"±{each.half_width:.0%} after about {_seconds(each)} more" for each in dialled.offers]
-    return "; ".join([f"{timed}: {most}±{dialled.widest:.1%} now", *more]) + "."
+    now = widest_text(dialled.half_widths, 1)
+    more = [
+        f"{width_text(each.half_width)} after about {_seconds(each)} more"
+        for each in dialled.offers
+    ]
+    return "; ".join([f"{timed}: {now} now", *more]) + "."
 
 
 def probed(result: RunResult) -> str:
@@ -133,7 +137,8 @@ def probed(result: RunResult) -> str:
         return ""
     return (
         f"This system was not known: {count(found.networks, 'probe')} came first and took "
-        f"{found.seconds:.1f} s; ±{found.before:.0%} before, ±{found.after:.0%} with them."
+        f"{found.seconds:.1f} s; {width_text(found.before)} before, {width_text(found.after)} with "
+        "them."
     )
 
 

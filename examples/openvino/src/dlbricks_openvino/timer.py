@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import openvino
 
 from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network
+from dlbricks_core.bricks import cold_tensors
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import TensorSpec, numpy_dtype
 from dlbricks_core.ir.tensors import aligned_empty
@@ -52,12 +53,14 @@ class Loaded:
         request: Inference request of the network.
         inputs: Memory of its inputs.
         outputs: Memory of its outputs.
+        warmed: Memory to warm before a timed run: outputs, then inputs.
         before: Network that runs before each run of this one.
     """
 
     request: openvino.InferRequest
     inputs: Mapping[str, Place]
     outputs: Mapping[str, Place]
+    warmed: Sequence[Place]
     before: Loaded | None = None
 
 
@@ -69,22 +72,22 @@ class OpenvinoTimer(CpuTimer[Loaded]):
 
     def load(self, network: Network) -> Loaded:
         """Compiles the network and binds memory to it."""
-        inputs = {name: Place.of(network.model.tensors[name]) for name in network.inputs}
-        for name, place in inputs.items():
-            np.copyto(place.values, network.inputs[name])
-        return self._bound(network, inputs)
+        return self._bound(network, {name: _placed(network, name) for name in network.inputs})
 
     def load_copy(self, network: Network, loaded: Loaded, *, private_cache_bytes: int) -> Loaded:
-        """Compiles a copy that reads the other network's inputs.
+        """Compiles a copy that reads the other network's inputs, but for those that stay cold.
 
         The other network runs before its copy: OpenVINO keeps code and intermediate results for
         each network, and in a model that runs repeatedly both are warm. The copy then displaces the
         network's weights from the cores' private caches. Bricks with weights beyond these are an
         exception: a run would leave their weights in the shared cache, from which the other layers
-        of a large model displace them.
+        of a large model displace them. So are bricks with tensors that are to stay cold.
         """
-        copy = self._bound(network, loaded.inputs)
-        if not private_cache_bytes or network.model.weight_bytes <= private_cache_bytes:
+        cold = cold_tensors(network.model)
+        own = {name: _placed(network, name) for name in network.inputs if name in cold}
+        copy = self._bound(network, {**loaded.inputs, **own})
+        small = not private_cache_bytes or network.model.weight_bytes <= private_cache_bytes
+        if small and not cold:
             copy.before = loaded
         return copy
 
@@ -102,7 +105,10 @@ class OpenvinoTimer(CpuTimer[Loaded]):
             request.set_output_tensor(
                 position, outputs[name].tensor(request.model_outputs[position])
             )
-        return Loaded(request, inputs, outputs)
+        cold = cold_tensors(model)
+        places = {**outputs, **inputs}
+        warmed = tuple(place for name, place in places.items() if name not in cold)
+        return Loaded(request, inputs, outputs, warmed)
 
     def _compiled(self, network: Network) -> openvino.CompiledModel:
         _refuse(narrowed(network.model))
@@ -120,14 +126,21 @@ class OpenvinoTimer(CpuTimer[Loaded]):
         loaded.request.infer(None, share_inputs=True, share_outputs=True)
 
     def warm_io(self, loaded: Loaded) -> None:
-        """Writes every output, then every input onto itself."""
-        for place in (*loaded.outputs.values(), *loaded.inputs.values()):
+        """Writes the outputs, then the inputs onto themselves."""
+        for place in loaded.warmed:
             memory = place.memory.reshape(-1).view(np.uint8)
             np.bitwise_or(memory, 0, out=memory)
 
     def outputs(self, loaded: Loaded) -> Mapping[str, Array]:
         """Copies of the outputs."""
         return {name: np.array(place.values, order="C") for name, place in loaded.outputs.items()}
+
+
+def _placed(network: Network, name: str) -> Place:
+    """Memory of an input, with its value."""
+    place = Place.of(network.model.tensors[name])
+    np.copyto(place.values, network.inputs[name])
+    return place
 
 
 def _refuse(reasons: Mapping[int, str]) -> None:

@@ -1,0 +1,55 @@
+"""Sentences on wide intervals: none says that a latency may be 97% less."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from dlbricks_core.report import probes, survey
+from dlbricks_core.report.run import words
+from dlbricks_core.workflows import Offer
+from dlbricks_core.workflows.results import Dial, Probed
+from dlbricks_core.workflows.targets import not_within
+
+OFFERS = (Offer(0.8, 2.0), Offer(0.1, 7.0))
+
+
+def dialled(*half_widths):
+    probed = Probed(3, 2.0, 0.97, 0.8)
+    dial = Dial(half_widths, timed=1, wholes=0, importing_s=0.0, offers=OFFERS, probed=probed)
+    return SimpleNamespace(dial=dial, brickset=SimpleNamespace(bricks=range(4)))
+
+
+def test_the_dial_tells_wide_intervals_by_a_factor():
+    assert words.dial(dialled(0.97)) == (
+        "1 of 4 bricks timed: within a factor of 8.1 now; within a factor of 3 after about 2 s "
+        "more; ±10% after about 7 s more."
+    )
+    assert words.dial(dialled(0.2, 0.3)).startswith("1 of 4 bricks timed: at most ±30.0% now; ")
+    assert words.probed(dialled(0.97)).endswith(
+        "; within a factor of 8.1 before, within a factor of 3 with them."
+    )
+
+
+def test_several_estimates_are_as_good_as_the_widest(monkeypatch):
+    monkeypatch.setattr(words, "subject", lambda result: "2 models")
+    model = SimpleNamespace(normalized=None, estimate=SimpleNamespace(value=1.0))
+    result = SimpleNamespace(is_over_sizes=False, models=[model] * 2, dial=dialled(0.2, 0.97).dial)
+    told = "2 models: 2 estimates; the least precise is within a factor of 8.1."
+    assert words.answer(result) == [told]
+
+
+def test_figures_that_lack_precision_are_told_by_a_factor():
+    (note,) = not_within(0.1, "it ended", [(0.97, "a"), (0.2, "b")])
+    assert note == "not within ±10% (it ended): a within a factor of 8.1, b ±20.0%"
+
+
+def test_probes_and_surveys_tell_wide_intervals_by_a_factor():
+    probing = SimpleNamespace(
+        before=np.array([4 / 3]), after=np.array([0.2]), asked=("a",), probes=(), seconds=1.0
+    )
+    assert probes._answer(probing).startswith("within a factor of 3 before, ±20% now (median ")
+    judged = SimpleNamespace(error=0.1, half_width=0.8, covered=True)
+    assert survey._width([judged]).endswith(
+        "off by 11% (median); intervals are within a factor of 3 (median) and hold 100% of the "
+        "measured latencies."
+    )
