@@ -229,7 +229,7 @@ def _installed(group: str, states: tuple[object, ...]) -> tuple[EntryPoint, ...]
 
 
 def _state(folder: str) -> object:
-    """What changes when a distribution is installed into a folder, or removed."""
+    """State of a folder, another once a distribution is installed into it, or removed."""
     try:
         found = os.stat(folder or ".")  # noqa: PTH116 - pathlib takes several times as long
     except OSError:
