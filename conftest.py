@@ -25,6 +25,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Tests run side by side: none waits until another has timed what nobody reads.
 os.environ.setdefault("DLBRICKS_TURNS", "")
 
+#: New objects after which garbage is looked for, in place of 700: what tests make is small.
+FEW_OBJECTS = 50_000
+
 # Imports and the making of thousands of tests leave little garbage: none is looked for meanwhile,
 # nor in what they leave, and not at the end either.
 gc.disable()
@@ -35,4 +38,5 @@ def pytest_collection_finish():
     """Leaves all that was imported out of later collections of garbage."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(FEW_OBJECTS)
     gc.enable()

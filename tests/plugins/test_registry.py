@@ -7,10 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+
+from dlbricks_core.plugins import discover, registry
 
 PREAMBLE = """
 from dlbricks_core.backends import Backend
@@ -279,8 +282,13 @@ import sys
 from pathlib import Path
 from dlbricks_core.plugins import discover
 names = lambda: "sound" in {p.name for p in discover("backend")}
+info, away = Path(sys.argv[1]), Path(sys.argv[1] + ".away")
 seen = [names()]
-Path(sys.argv[1]).rename(sys.argv[1] + ".away")
+info.rename(away)
+seen.append(names())
+away.rename(info)
+seen.append(names())
+sys.path.remove(str(info.parent))
 seen.append(names())
 print(seen)
 """
@@ -289,7 +297,18 @@ print(seen)
         [sys.executable, "-c", script, str(info)], capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONPATH": str(site.folder)},
     )  # fmt: skip
-    assert done.stdout.strip() == "[True, False]"
+    assert done.stdout.strip() == "[True, False, True, False]"
+
+
+def test_distributions_are_read_once_while_none_comes_or_goes(site, monkeypatch):
+    read = []
+    monkeypatch.syspath_prepend(str(site.folder))
+    monkeypatch.setattr(
+        registry, "entry_points", lambda group: read.append(group) or entry_points(group=group)
+    )
+    first = discover("backend")
+    assert discover("backend") == first
+    assert read == ["dlbricks.backends"]
 
 
 def test_the_core_needs_no_pytest():

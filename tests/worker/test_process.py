@@ -53,6 +53,12 @@ class Service:
         print("terminate called after throwing an instance of 'std::bad_alloc'", file=sys.stderr)
         sys.stderr.flush()
         os.abort()
+    def collections(self, objects):
+        def number():
+            return sum(each["collections"] for each in gc.get_stats())
+        before = number()
+        kept = [[] for _ in range(objects)]
+        return number() - before
     def tell_at_the_end(self, path):
         def tell():
             with open(path, "w") as file:
@@ -209,3 +215,8 @@ def test_a_worker_ends_without_looking_for_garbage(worker, tmp_path):
     worker.call("tell_at_the_end", str(tmp_path / "frozen"))
     worker.close()
     assert int((tmp_path / "frozen").read_text()) > 10_000
+
+
+def test_a_worker_seldom_looks_for_garbage_while_objects_come_that_stay(worker):
+    assert worker.call("collections", 20_000) <= 1
+    assert worker.call("collections", 200_000) >= 2
