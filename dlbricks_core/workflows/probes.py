@@ -35,8 +35,8 @@ small compared with the differences of layers between systems.
 
 _TOGETHER = 64
 _ENOUGH_S = 0.5
-"""Number of runs of each probe in the end, or seconds after which fewer suffice. A shared machine is
-15% faster or slower from one second to the next, so all probes run once more side by side, for
+"""Number of runs of each probe in the end, or seconds after which fewer suffice. A shared machine
+is 15% faster or slower from one second to the next, so all probes run once more side by side, for
 longer.
 """
 
