@@ -1,4 +1,4 @@
-"""What a processor computes with in one instruction: the width of its vectors, and element types.
+"""Width of a processor's vectors, and the element types that it multiplies by itself.
 
 Frameworks convert values of other types to float32 before they compute, and back afterwards.
 """
