@@ -178,8 +178,12 @@ def _chosen(
     known = set(taken)
     proposed = list(_different(chain(alike, every), known))
     if len(proposed) < number:
-        further = chain(fitting.partly(whole, donors), fitting.through(donors, number))
-        proposed += islice(_different(further, known), number - len(proposed))
+        missing = number - len(proposed)
+        further = chain(
+            *(fitting.partly(whole, donors, missing) for _ in range(_PAIRS)),
+            fitting.through(donors, number),
+        )
+        proposed += islice(_different(further, known), missing)
     proposed += _different(fitting.of(own), known)
     return _joined_alike(proposed, style, number, random)
 
@@ -274,21 +278,42 @@ class _Fitting:
             if all(halves):
                 yield _in_a_row(*map(self._one, halves))
 
-    def partly(self, whole: CanonicalModel, donors: Sequence[Piece]) -> Iterator[CanonicalModel]:
-        """A given sequence with some of its layers, but not all, replaced by another sequence."""
+    def partly(
+        self, whole: CanonicalModel, donors: Sequence[Piece], number: int
+    ) -> Iterator[CanonicalModel]:
+        """Variants of a sequence, each with some layers of another variant replaced.
+
+        Which variant is made of which is drawn as a tree, in which the sequence itself has a drawn
+        position. So it is no more alike to its variants than they are to each other.
+        """
+        tree = drawn_tree(number + 1, self.random)
+        variants = {0: whole}
+        pool = iter(donors)
+        for parent, child in tree:
+            made = self._partly(variants[parent], pool, _LONGEST * len(whole.layers) + 2)
+            if made is None:
+                return
+            variants[child] = made
+            yield made
+
+    def _partly(
+        self, whole: CanonicalModel, donors: Iterator[Piece], longest: float
+    ) -> CanonicalModel | None:
+        """A sequence with some of its layers, but not all, replaced by a donor's."""
         parts = {
             part: ends
             for part in _parts_of(len(whole.layers))
             if (ends := _ends(whole, part)) is not None
         }
         drawn = list(parts)
-        for piece in donors:
-            if not drawn:
-                return
+        for piece in donors if drawn else ():
             part = drawn[int(self.random.integers(len(drawn)))]
             read, written = (whole.tensors[name] for name in parts[part])
             for found in self.of([piece], read, written):
-                yield _grafted(whole, [(part, found)])
+                made = _grafted(whole, [(part, found)])
+                if len(made.layers) <= longest:
+                    return made
+        return None
 
     def through(self, donors: Sequence[Piece], number: int) -> Iterator[CanonicalModel]:
         """Two sequences in a row, with a drawn width between them."""
@@ -333,6 +358,23 @@ class _Fitting:
 
     def _one(self, models: Sequence[CanonicalModel]) -> CanonicalModel:
         return models[int(self.random.integers(len(models)))]
+
+
+def drawn_tree(nodes: int, random: np.random.Generator) -> list[tuple[int, int]]:
+    """Edges of a drawn tree, away from its node 0, whose position is drawn as well."""
+    beside: dict[int, list[int]] = {node: [] for node in range(nodes)}
+    labels = random.permutation(nodes).tolist()
+    for position in range(1, nodes):
+        ends = labels[position], labels[int(random.integers(position))]
+        for one, other in (ends, ends[::-1]):
+            beside[one].append(other)
+    edges, reached = [], [0]
+    for node in reached:
+        for each in beside[node]:
+            if each not in reached:
+                edges.append((node, each))
+                reached.append(each)
+    return edges
 
 
 def _parts_of(layers: int) -> Iterator[LayerSequence]:

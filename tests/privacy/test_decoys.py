@@ -11,7 +11,7 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.passes.shapes import infer
 from dlbricks_core.privacy import Key, decoy_networks, pieces, read_key, skeleton
 from dlbricks_core.privacy.chains import all_ends
-from dlbricks_core.privacy.decoys import boundaries, cut_at
+from dlbricks_core.privacy.decoys import boundaries, cut_at, drawn_tree
 from dlbricks_core.survey.draft import Draft
 from dlbricks_core.survey.families import convolve
 from dlbricks_core.workflows import Observer
@@ -119,6 +119,15 @@ def test_decoys_for_a_rare_segment_keep_a_part_of_it_and_are_sound():
                 assert tensors[name] == inferred
         first = next(layer for layer in model.layers if layer.op == "Conv")
         assert first.attributes["strides"] == (7, 7)
+
+
+def test_a_segment_is_anywhere_in_the_tree_of_its_variants():
+    random = np.random.default_rng(0)
+    trees = [drawn_tree(9, random) for _ in range(400)]
+    beside = Counter(node for tree in trees for edge in tree for node in edge)
+    assert all({child for _, child in tree} == set(range(1, 9)) for tree in trees)
+    assert all(mean == pytest.approx(2 * 8 / 9, rel=0.12)
+               for mean in (beside[node] / len(trees) for node in (0, 4, 8)))  # fmt: skip
 
 
 def test_a_cut_at_a_model_s_own_boundaries_is_the_same_cut():
