@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -85,9 +86,11 @@ def attackers(decoys: str, *names: str) -> None:
             hidden[model.name] = found
             print(f"{model.name}: hidden among {len(found.decoys)} decoys", flush=True)
     rows: dict[str, dict[str, list[float]]] = {}
+    examples = {name: _example(families[name], each) for name, each in hidden.items()}
     for family in sorted({families[name] for name in hidden}):
         others = {name: each for name, each in hidden.items() if families[name] != family}
-        judge = Judge([_example(families[name], each) for name, each in others.items()])
+        learned = [examples[name] for name in others]
+        judge, trees = Judge(learned), _boosted(learned)
         published = Published.of(
             (name, list(each.brickset.bricks.values())) for name, each in others.items()
         )
@@ -95,10 +98,10 @@ def attackers(decoys: str, *names: str) -> None:
             if families[name] == family:
                 told = assessed(each.brickset, each.bricks, judge, published)
                 _print(name, told)
-                boosted = {
-                    "boosted trees": balanced_accuracy(*_by_boosting(others, families, each))
-                }
-                for attacker, value in {**told.accuracies, **boosted}.items():
+                judged = examples[name]
+                probabilities = trees.predict_proba(judged.traits)[:, 1]
+                boosted = balanced_accuracy(judged.labels, probabilities)
+                for attacker, value in {**told.accuracies, "boosted trees": boosted}.items():
                     rows.setdefault(attacker, {}).setdefault(family, []).append(value)
     for attacker, by_family in rows.items():
         means = {family: float(np.mean(values)) for family, values in by_family.items()}
@@ -106,19 +109,14 @@ def attackers(decoys: str, *names: str) -> None:
         print(f"{attacker}: {np.mean(list(means.values())):.3f} ({listed})")
 
 
-def _by_boosting(
-    others: dict[str, Hidden], families: dict[str, str], each: Hidden
-) -> tuple[np.ndarray, np.ndarray]:
-    """Which bricks of a suite are true, and how probable boosted trees take it to be."""
-    examples = [_example(families[name], other) for name, other in others.items()]
+def _boosted(examples: Sequence[Example]) -> HistGradientBoostingClassifier:
+    """Boosted trees that learned from suites of other families."""
     labels = np.concatenate([example.labels for example in examples])
     weights = np.where(labels > 0.5, (labels < 0.5).sum() / (labels > 0.5).sum(), 1.0)
     trees = HistGradientBoostingClassifier(
         max_iter=150, max_leaf_nodes=15, min_samples_leaf=10, l2_regularization=1.0, random_state=0
     )
-    trees.fit(np.concatenate([e.traits for e in examples]), labels, sample_weight=weights)
-    judged = _example("", each)
-    return judged.labels, trees.predict_proba(judged.traits)[:, 1]
+    return trees.fit(np.concatenate([e.traits for e in examples]), labels, sample_weight=weights)
 
 
 def _print(name: str, found: Privacy) -> None:

@@ -16,6 +16,7 @@ from fractions import Fraction
 from dlbricks_core.bricks import Brick
 
 Ends = tuple[str, str]
+AllEnds = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def log10_candidates(chain: Sequence[str], bricks: Mapping[str, Brick]) -> float:
@@ -45,8 +46,8 @@ def log10_candidates(chain: Sequence[str], bricks: Mapping[str, Brick]) -> float
 
 def alternatives(signature: str, bricks: Mapping[str, Brick]) -> int:
     """Number of other bricks with the same shapes at their ends."""
-    wanted = _all_ends(bricks[signature])
-    return sum(_all_ends(each) == wanted for each in bricks.values()) - 1
+    wanted = all_ends(bricks[signature])
+    return sum(all_ends(each) == wanted for each in bricks.values()) - 1
 
 
 def log10_of_choices(chain: Collection[str], bricks: Mapping[str, Brick]) -> float:
@@ -58,8 +59,8 @@ def log10_of_choices(chain: Collection[str], bricks: Mapping[str, Brick]) -> flo
         chain: Signatures of the model's bricks, each as often as it occurs.
         bricks: Bricks that the attacker has, by signature.
     """
-    ends = Counter(map(_all_ends, bricks.values()))
-    return sum(math.log10(ends[_all_ends(bricks[signature])]) for signature in chain)
+    ends = Counter(map(all_ends, bricks.values()))
+    return sum(math.log10(ends[all_ends(bricks[signature])]) for signature in chain)
 
 
 def _walks(run: Sequence[Ends], edges: Mapping[Ends, int]) -> int:
@@ -95,11 +96,12 @@ def _log10(count: int) -> float:
 
 
 def _ends(brick: Brick) -> Ends | None:
-    begin, end = _all_ends(brick)
+    begin, end = all_ends(brick)
     return (begin[0], end[0]) if len(begin) == len(end) == 1 else None
 
 
-def _all_ends(brick: Brick) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def all_ends(brick: Brick) -> AllEnds:
+    """Shapes that a brick reads, and those that it computes, each sorted."""
     model = brick.model
     begin, end = ([str(model.tensors[name]) for name in names]
                   for names in (model.inputs, model.outputs))  # fmt: skip

@@ -31,6 +31,9 @@ _OWN_TURNS = 4
 _PAIRS = 5
 """Number of pairs of sequences to try for each wanted one."""
 
+_BETWEEN = (0.25, 0.5, 0.5, 1.0, 1.0, 2.0)
+"""Factors of the width between two sequences in a row; each is equally likely."""
+
 _LONGEST = 1.5
 """Maximum number of layers of a pair, relative to the sequence that it replaces."""
 
@@ -120,12 +123,16 @@ def decoy_networks(
     ordered, own = list(_mixed(worn, random)), list(_mixed(pieces_of(cut), random))
     forms = {skeleton(each.model) for each in donors}
     seed = int(random.integers(2**31))
-    chosen = {
-        identity: _chosen(cut, identity, own, ordered, forms, style, number, seed)
-        for identity in cut.counts
-    }
+    chosen: dict[str, list[CanonicalModel]] = {}
+    for alike in _by_ends(cut, places):
+        # Positions with the same ends share their decoys, so none may serve two of them.
+        taken = set(alike)
+        for identity in alike:
+            found = _chosen(cut, identity, own, ordered, forms, style, number, seed, taken)
+            taken |= set(map(_identity, found))
+            chosen[identity] = found
     return [
-        _grafted(cut, {s: found[i] for s, found in chosen.items() if i < len(found)})
+        _with_decoys(cut, {s: found[i] for s, found in chosen.items() if i < len(found)})
         for i in range(number)
     ]
 
@@ -139,13 +146,15 @@ def _chosen(
     style: Style,
     number: int,
     seed: int,
+    taken: Collection[str],
 ) -> list[CanonicalModel]:
     """Distinct sequences that fit in place of a given one, from as many donors as possible.
 
     A sequence whose form no donor has is replaced by two donor sequences in a row, whose form no
     donor has either. Otherwise an attacker who knows the donors would recognize it by its form.
-    Where too few sequences fit, the model's own from other positions are used. They come last,
-    because a form that is more frequent than others reveals the model's.
+    Where too few sequences fit, part of the model's own sequence is replaced instead of the whole.
+    The model's own from other positions come last, because a form that is more frequent than others
+    reveals the model's.
     """
     place = next(each.layers for each in cut.occurrences if each.signature == identity)
     ends = _ends(cut.graph, place)
@@ -158,24 +167,47 @@ def _chosen(
     beside = list(fitting.side_by_side(donors, style.joins, number))
     every = _shuffled([*singly[: len(beside)], *beside], random) + singly[len(beside) :]
     alike: list[CanonicalModel] = []
-    if skeleton(extract(cut.graph, place, identity)) not in forms:
+    whole = extract(cut.graph, place, identity)
+    if skeleton(whole) not in forms:
         every = _shuffled([*every, *fitting.in_a_row(donors, number)], random)
         alike = [
             each
             for each in every
             if skeleton(each) not in forms and len(each.layers) <= _LONGEST * len(place)
         ]
-    proposed = list(_different(chain(alike, every, fitting.of(own)), identity))
+    known = set(taken)
+    proposed = list(_different(chain(alike, every), known))
+    if len(proposed) < number:
+        missing = number - len(proposed)
+        further = chain(
+            *(fitting.partly(whole, donors, missing) for _ in range(_PAIRS)),
+            fitting.through(donors, number),
+        )
+        proposed += islice(_different(further, known), missing)
+    proposed += _different(fitting.of(own), known)
     return _joined_alike(proposed, style, number, random)
 
 
-def _different(models: Iterable[CanonicalModel], *known: str) -> Iterator[CanonicalModel]:
-    """Distinct sequences among given ones, without those that are known."""
-    taken = set(known)
+def _by_ends(cut: CutModel, places: Mapping[str, Sequence[int]]) -> list[list[str]]:
+    """Sequences of a model by their signatures, those with equal ends together."""
+    found: dict[object, list[str]] = {}
+    for identity, place in places.items():
+        ends = _ends(cut.graph, place)
+        specs = tuple(cut.graph.tensors[name] for name in ends) if ends else identity
+        found.setdefault(specs, []).append(identity)
+    return list(found.values())
+
+
+def _identity(model: CanonicalModel) -> str:
+    return signature(model, range(len(model.layers)))
+
+
+def _different(models: Iterable[CanonicalModel], known: set[str]) -> Iterator[CanonicalModel]:
+    """Distinct sequences among given ones, without the known ones, to which they are added."""
     for each in models:
-        name = signature(each, range(len(each.layers)))
-        if name not in taken:
-            taken.add(name)
+        name = _identity(each)
+        if name not in known:
+            known.add(name)
             yield each
 
 
@@ -246,6 +278,59 @@ class _Fitting:
             if all(halves):
                 yield _in_a_row(*map(self._one, halves))
 
+    def partly(
+        self, whole: CanonicalModel, donors: Sequence[Piece], number: int
+    ) -> Iterator[CanonicalModel]:
+        """Variants of a sequence, each with some layers of another variant replaced.
+
+        Which variant is made of which is drawn as a tree, in which the sequence itself has a drawn
+        position. So it is no more alike to its variants than they are to each other.
+        """
+        tree = drawn_tree(number + 1, self.random)
+        variants = {0: whole}
+        pool = iter(donors)
+        for parent, child in tree:
+            made = self._partly(variants[parent], pool, _LONGEST * len(whole.layers) + 2)
+            if made is None:
+                return
+            variants[child] = made
+            yield made
+
+    def _partly(
+        self, whole: CanonicalModel, donors: Iterator[Piece], longest: float
+    ) -> CanonicalModel | None:
+        """A sequence with some of its layers, but not all, replaced by a donor's."""
+        parts = {
+            part: ends
+            for part in _parts_of(len(whole.layers))
+            if (ends := _ends(whole, part)) is not None
+        }
+        drawn = list(parts)
+        for piece in donors if drawn else ():
+            part = drawn[int(self.random.integers(len(drawn)))]
+            read, written = (whole.tensors[name] for name in parts[part])
+            for found in self.of([piece], read, written):
+                made = _grafted(whole, [(part, found)])
+                if len(made.layers) <= longest:
+                    return made
+        return None
+
+    def through(self, donors: Sequence[Piece], number: int) -> Iterator[CanonicalModel]:
+        """Two sequences in a row, with a drawn width between them."""
+        axis = 1 if len(self.written.sizes) == 4 else -1
+        for _ in range(_PAIRS * number):
+            near = (self.read, self.written)[int(self.random.integers(2))]
+            step = self.steps[int(self.random.integers(len(self.steps)))]
+            shape = list(near.sizes)
+            shape[axis] = max(round(shape[axis] * self.random.choice(_BETWEEN) / step), 1) * step
+            middle = replace(near, shape=tuple(shape))
+            halves = [
+                list(islice(self.of(donors, *ends), number))
+                for ends in ((self.read, middle), (middle, self.written))
+            ]
+            if all(halves):
+                yield _in_a_row(*map(self._one, halves))
+
     def side_by_side(
         self, donors: Sequence[Piece], joins: Iterable[Layer | None], number: int
     ) -> Iterator[CanonicalModel]:
@@ -273,6 +358,31 @@ class _Fitting:
 
     def _one(self, models: Sequence[CanonicalModel]) -> CanonicalModel:
         return models[int(self.random.integers(len(models)))]
+
+
+def drawn_tree(nodes: int, random: np.random.Generator) -> list[tuple[int, int]]:
+    """Edges of a drawn tree, away from its node 0, whose position is drawn as well."""
+    beside: dict[int, list[int]] = {node: [] for node in range(nodes)}
+    labels = random.permutation(nodes).tolist()
+    for position in range(1, nodes):
+        ends = labels[position], labels[int(random.integers(position))]
+        for one, other in (ends, ends[::-1]):
+            beside[one].append(other)
+    edges, reached = [], [0]
+    for node in reached:
+        for each in beside[node]:
+            if each not in reached:
+                edges.append((node, each))
+                reached.append(each)
+    return edges
+
+
+def _parts_of(layers: int) -> Iterator[LayerSequence]:
+    """Runs of layers that are shorter than the whole."""
+    for first in range(layers):
+        for after in range(first + 1, layers + 1):
+            if after - first < layers:
+                yield tuple(range(first, after))
 
 
 def _parts(width: int, read: int) -> list[tuple[int, int]]:
@@ -365,24 +475,41 @@ def _ends(graph: CanonicalModel, place: Sequence[int]) -> tuple[str, str] | None
     return read.pop(), handed_on.pop()
 
 
-def _grafted(cut: CutModel, instead: Mapping[str, CanonicalModel]) -> CanonicalModel:
+def _with_decoys(cut: CutModel, instead: Mapping[str, CanonicalModel]) -> CanonicalModel:
     """The model with some sequences replaced, by their signatures."""
-    graph = cut.graph
+    return _grafted(
+        cut.graph,
+        [
+            (each.layers, instead[each.signature])
+            for each in cut.occurrences
+            if each.signature in instead and _ends(cut.graph, each.layers) is not None
+        ],
+    )
+
+
+def _grafted(
+    graph: CanonicalModel, grafts: Iterable[tuple[LayerSequence, CanonicalModel]]
+) -> CanonicalModel:
+    """A graph in which other sequences replace runs of its layers, given from first to last.
+
+    Each run has one input and one output.
+    """
     layers: list[Layer] = []
     tensors, weights = dict(graph.tensors), set(graph.weights)
     constants = dict(graph.constants)
-    for number, occurrence in enumerate(cut.occurrences):
-        piece = instead.get(occurrence.signature)
-        ends = _ends(graph, occurrence.layers) if piece else None
-        if piece is None or ends is None:
-            layers += [graph.layers[i] for i in occurrence.layers]
-            continue
+    reached = 0
+    for number, (place, piece) in enumerate(grafts):
+        ends = _ends(graph, place)
+        assert ends is not None
+        layers += graph.layers[reached : place[0]]
+        reached = place[-1] + 1
         names = {name: f"graft{number}/{name}" for name in piece.tensors}
         names |= {piece.inputs[0]: ends[0], piece.outputs[0]: ends[1], "": ""}
         tensors |= {names[name]: spec for name, spec in piece.tensors.items()}
         weights |= {names[name] for name in piece.weights}
         constants |= {names[name]: value for name, value in piece.constants.items()}
         layers += [_renamed(layer, names) for layer in piece.layers]
+    layers += graph.layers[reached:]
     used = {name for layer in layers for name in (*layer.reads, *layer.outputs)}
     used |= {*graph.inputs, *graph.outputs}
     return replace(

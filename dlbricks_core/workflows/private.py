@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +15,8 @@ import numpy as np
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import CanonicalModel, packed
-from dlbricks_core.privacy import Key, Piece, alternatives, decoy_networks, pieces, read_key
+from dlbricks_core.privacy import Key, Piece, decoy_networks, pieces, read_key
+from dlbricks_core.privacy.chains import AllEnds, all_ends
 from dlbricks_core.privacy.decoys import boundaries, cut_at
 from dlbricks_core.store import ResultStore
 from dlbricks_core.suites import Cut, Suite, SuiteBrick, write_suite
@@ -160,8 +162,7 @@ def hide(
     found = _pieces(donors, plain) if decoys else []
     others = BrickSet(granularity, strategy, rereading=rereading)
     for number in _batches(decoys):
-        together = {**others.bricks, **brickset.bricks}
-        if all(alternatives(s, together) >= decoys for s in brickset.bricks):
+        if len(_evened(brickset, others, decoys)) == decoys * len(brickset.bricks):
             break
         observer.stage("Looking for decoys", len(models))
         networks, ends = [], []
@@ -175,8 +176,23 @@ def hide(
             if position not in rewrites.refused:
                 graph = rewrites.graphs.get(position)
                 others.add(network, graph, cut_at(graph or network, ends[position]))
-    unlike = {s: each for s, each in others.bricks.items() if s not in brickset.bricks}
-    return Hidden(options, brickset, unlike)
+    return Hidden(options, brickset, _evened(brickset, others, decoys))
+
+
+def _evened(brickset: BrickSet, others: BrickSet, decoys: int) -> dict[str, Brick]:
+    """Decoys of which as many share the ends of each true brick, as far as there are enough.
+
+    Otherwise the ends alone would tell: where few decoys fit, a brick is more likely a true one.
+    """
+    room = Counter[AllEnds]()
+    for brick in brickset.bricks.values():
+        room[all_ends(brick)] += decoys
+    found = {}
+    for identity, brick in others.bricks.items():
+        if identity not in brickset.bricks and room[all_ends(brick)] > 0:
+            room[all_ends(brick)] -= 1
+            found[identity] = brick
+    return found
 
 
 def _batches(decoys: int) -> list[int]:

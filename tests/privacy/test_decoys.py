@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -9,9 +10,13 @@ from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.passes.shapes import infer
 from dlbricks_core.privacy import Key, decoy_networks, pieces, read_key, skeleton
-from dlbricks_core.privacy.decoys import boundaries, cut_at
+from dlbricks_core.privacy.chains import all_ends
+from dlbricks_core.privacy.decoys import boundaries, cut_at, drawn_tree
 from dlbricks_core.survey.draft import Draft
 from dlbricks_core.survey.families import convolve
+from dlbricks_core.workflows import Observer
+from dlbricks_core.workflows.composing import CutOptions
+from dlbricks_core.workflows.private import hide
 
 
 def network(widths, size=3, activation="Relu", name="network", side=20):
@@ -29,6 +34,22 @@ OTHERS = [
     network((16, 32, 32, 48), 1, "Tanh", "second"),
     network((16, 32, 48), 7, "LeakyRelu", "third"),
 ]
+
+
+def rare():
+    """A network whose first segment shrinks maps by a factor that no donor has."""
+    draft = Draft()
+    x = draft.add("Relu", convolve(draft, draft.input(1, 3, 77, 77), (3, 32), (11, 11), stride=7))
+    draft.add("Relu", convolve(draft, x, (32, 64)))
+    return draft.model("rare")
+
+
+def several():
+    """A network in which two different segments have the same ends."""
+    draft = Draft()
+    x = draft.add("Relu", convolve(draft, draft.input(1, 32, 20, 20), (32, 32), (3, 3)))
+    draft.add("Relu", convolve(draft, x, (32, 32), (5, 5)))
+    return draft.model("several")
 
 
 def cut(model=OWN):
@@ -61,6 +82,52 @@ def test_each_place_has_as_many_different_bricks_as_asked_for():
         for each in true.bricks.values()
     ]
     assert all(ends.count(each) >= 4 for each in ends)
+
+
+@pytest.mark.parametrize("model", [OWN, rare(), several()], ids=lambda each: each.name)
+def test_ends_tell_nothing_because_each_has_the_same_share_of_decoys(model):
+    options = CutOptions(2, "chain", "segmented")
+    found = hide([model], options, None, OTHERS, 5, np.random.default_rng(0), Observer())
+    true, false = (
+        Counter(map(all_ends, each.values())) for each in (found.brickset.bricks, found.decoys)
+    )
+    assert false == {ends: 5 * number for ends, number in true.items()}
+
+
+def test_no_segment_has_more_decoys_where_another_can_have_none():
+    draft = Draft()
+    x = draft.add("Relu", draft.add("Add", *(draft.input(1, 32, 20, 20) for _ in range(2))))
+    draft.add("Relu", convolve(draft, x, (32, 64)))
+    options = CutOptions(2, "chain", "segmented")
+    hidden = hide([draft.model("two inputs")], options, None, OTHERS, 5,
+                  np.random.default_rng(0), Observer())  # fmt: skip
+    assert len(hidden.brickset.bricks) == 2
+    assert list(Counter(map(all_ends, hidden.decoys.values())).values()) == [5]
+
+
+def test_decoys_for_a_rare_segment_keep_a_part_of_it_and_are_sound():
+    _, own = cut(rare())
+    found = decoy_networks(own, pieces(OTHERS, 2, "chain"), 6, np.random.default_rng(0))
+    names = boundaries(own)
+    firsts = {BrickSet(9, "chain").add(each, sequences=cut_at(each, names)).occurrences[0].signature
+              for each in found}  # fmt: skip
+    assert len(firsts - own.counts.keys()) > 1
+    for model in found:
+        tensors = dict(model.tensors)
+        for layer in model.layers:
+            for name, inferred in infer(layer, tensors, model.constants).items():
+                assert tensors[name] == inferred
+        first = next(layer for layer in model.layers if layer.op == "Conv")
+        assert first.attributes["strides"] == (7, 7)
+
+
+def test_a_segment_is_anywhere_in_the_tree_of_its_variants():
+    random = np.random.default_rng(0)
+    trees = [drawn_tree(9, random) for _ in range(400)]
+    beside = Counter(node for tree in trees for edge in tree for node in edge)
+    assert all({child for _, child in tree} == set(range(1, 9)) for tree in trees)
+    assert all(mean == pytest.approx(2 * 8 / 9, rel=0.12)
+               for mean in (beside[node] / len(trees) for node in (0, 4, 8)))  # fmt: skip
 
 
 def test_a_cut_at_a_model_s_own_boundaries_is_the_same_cut():
