@@ -7,12 +7,13 @@ A plugin has to define seven methods: ``version``, ``timer`` and ``check`` of it
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
+from dlbricks_core.backends.elsewhere import Writer
 from dlbricks_core.backends.saved import Saved, SavedWeights
 from dlbricks_core.errors import BackendError, PluginError, UnsupportedError, first_line
 from dlbricks_core.ir import Array, CanonicalModel, Network
@@ -175,6 +176,13 @@ class CpuTimer(ABC, Generic[LoadedT]):
     importing: str = ""
     #: Peculiarities of the framework; whoever makes the timer tells, from :attr:`Backend.traits`.
     traits: Traits = Traits()
+    #: Process that writes networks for this timer to open; whoever makes the timer tells.
+    writer: Writer
+    #: The timer of this process, which stands for one that comes from another process.
+    present: ClassVar[CpuTimer[Any] | None] = None
+
+    def __reduce__(self) -> tuple[Callable[[], CpuTimer[Any]], tuple[()]]:
+        return _present_timer, ()
 
     @abstractmethod
     def load(self, network: Network) -> LoadedT:
@@ -198,6 +206,9 @@ class CpuTimer(ABC, Generic[LoadedT]):
         file, not from the arrays of ``load``, and never holds those.
 
         The default writes the bytes of each weight, and gives ``load`` what it reads.
+
+        Where memory is observed, another process writes the files. The result must therefore be
+        picklable. It may refer to the timer, which will be that of the process that opens it.
 
         Args:
             network: Network in canonical form.
@@ -311,6 +322,12 @@ class CpuTimer(ABC, Generic[LoadedT]):
 
     def close(self) -> None:
         """Frees what the timer itself holds; called once, at the end. The default does nothing."""
+
+
+def _present_timer() -> CpuTimer[Any]:
+    if CpuTimer.present is None:
+        raise BackendError("a network that was saved is opened where there is no timer")
+    return CpuTimer.present
 
 
 class Backend(ABC):

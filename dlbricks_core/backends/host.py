@@ -21,6 +21,8 @@ from dlbricks_core.backends.base import (
     Profile,
     Timeline,
 )
+from dlbricks_core.backends.elsewhere import Writer
+from dlbricks_core.backends.saved import Saved
 from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.errors import BackendError, first_line
 from dlbricks_core.ir import Array, CanonicalModel, Layer, TensorSpec
@@ -99,6 +101,7 @@ class TimerHost:
         cache_bytes: int | None,
         private_cache_bytes: int,
         warm: bool,
+        keeps_memory: bool,
     ) -> int | None:
         """Imports the framework and loads the networks that show the cost of a call.
 
@@ -111,6 +114,8 @@ class TimerHost:
             private_cache_bytes: Size of the cores' private caches together; 0 if it is unknown.
             warm: Whether networks are loaded. Without these, nothing can be timed: a probe will
                 observe what a new process does.
+            keeps_memory: Whether the allocator keeps freed memory. Otherwise it stays in its
+                default state, as in a user's process.
 
         Returns:
             Memory that is left to the networks, in bytes; ``None`` without a limit.
@@ -119,6 +124,8 @@ class TimerHost:
         self._timer = instance.timer(settings)
         self._timer.importing = instance.importing
         self._timer.traits = instance.traits
+        self._timer.writer = Writer(backend, settings)
+        CpuTimer.present = self._timer
         self._primed = instance.traits.primed
         self._cache_bytes = cache_bytes
         self._private_cache_bytes = private_cache_bytes
@@ -126,8 +133,9 @@ class TimerHost:
         # framework stay for good, so that collections between networks need not visit them.
         gc.disable()
         gc.freeze()
-        if warm:
+        if keeps_memory:
             keep_freed()
+        if warm:
             for key, layers in CALLS.items():
                 self.load(key, next_to_nothing(layers), 0, "brick")
             self.load(_WAKE, next_to_nothing(1, _WAKE_SHAPE), 0)
@@ -184,6 +192,16 @@ class TimerHost:
             self.timer.unload(loaded)
             raise
         return loaded
+
+    def save(self, model: CanonicalModel, seed: int, folder: Path) -> Saved[Any]:
+        """Draws values for a network, and writes it to files for another process to open.
+
+        Args:
+            model: Model in canonical form.
+            seed: Seed of weights and inputs.
+            folder: An empty folder.
+        """
+        return self.timer.save(materialize(model, seed), folder)
 
     def infer(self, model: CanonicalModel, seed: int) -> dict[str, Array]:
         """Loads a network, runs it twice, unloads it, and returns its results by name.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -16,7 +17,10 @@ LoadedT = TypeVar("LoadedT")
 
 
 class Saved(ABC, Generic[LoadedT]):
-    """A network that a timer has written to files. It refers to no weights in memory."""
+    """A network that a timer has written to files. It refers to no weights in memory.
+
+    Another process may open it: it is picklable.
+    """
 
     @abstractmethod
     def feed(self) -> Any:
@@ -86,7 +90,10 @@ class SavedWeights(Saved[LoadedT]):
 def _written(array: Array, path: Path) -> Callable[[], Array]:
     """Writes an array's bytes; returns a function that reads it. Texts stay in memory."""
     if array.dtype.hasobject:
-        return lambda: array
+        return partial(np.asarray, array)
     array.tofile(path)
-    dtype, shape = array.dtype, array.shape
-    return lambda: np.fromfile(path, dtype).reshape(shape)
+    return partial(_read, path, array.dtype, array.shape)
+
+
+def _read(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    return np.fromfile(path, dtype).reshape(shape)

@@ -22,6 +22,11 @@ class LiveBytes:
     alone: int
     within: int
 
+    @property
+    def more_within(self) -> int:
+        """Bytes that the model holds beside those of the brick."""
+        return self.within - self.alone
+
 
 def live_bytes_by_layer(model: CanonicalModel) -> tuple[int, ...]:
     """Bytes of inputs and results that are there while each layer runs.

@@ -356,6 +356,7 @@ class BackendWorker:
                 self._cache_bytes,
                 self._private_cache_bytes,
                 self._settings.warm,
+                self._settings.keeps_memory,
             )
             timeout = self._settings.timeout_s + _START_S
             try:

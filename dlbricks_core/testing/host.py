@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dlbricks_core.backends import Array, Backend, BackendSettings, CpuTimer, Network
+from dlbricks_core.backends import Array, Backend, BackendSettings, CpuTimer, Network, Saved
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.plugins import load_object
 
@@ -44,7 +45,7 @@ class ConformanceHost:
     def start(self, target: str, settings: BackendSettings) -> None:
         """Makes the timer of a backend, which ``target`` names as ``"module:Class"``."""
         self._backend = load_object(target)()
-        self._timer = self._backend.timer(settings)
+        self._timer = CpuTimer.present = self._backend.timer(settings)
         # What the framework has brought stays, so the garbage collector need not look at it.
         gc.freeze()
 
@@ -95,7 +96,7 @@ class ConformanceHost:
 
     def infer_saved(self, network: Network, folder: Path) -> list[dict[str, Array]]:
         """Results of a network's first two runs, once it was written and loaded from files."""
-        self._loaded["saved"] = self._timer.save(network, folder).open()
+        self._loaded["saved"] = _sent(self._timer.save(network, folder)).open()
         try:
             found = []
             for _ in range(2):
@@ -185,6 +186,12 @@ class ConformanceHost:
         for key in list(self._loaded):
             self.unload(key)
         self._timer.close()
+
+
+def _sent(saved: Saved[Any]) -> Saved[Any]:
+    """A saved network as it arrives in another process."""
+    arrived: Saved[Any] = pickle.loads(pickle.dumps(saved))
+    return arrived
 
 
 def _bytes(arrays: Mapping[str, Array]) -> dict[str, bytes]:

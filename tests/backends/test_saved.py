@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from dlbricks_core.api.inputs import models_of
-from dlbricks_core.backends import Backend, BackendSettings
+from dlbricks_core.backends import Backend, BackendSettings, CpuTimer
+from dlbricks_core.backends.elsewhere import Writer
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.plugins import find
 from dlbricks_core.values import materialize
@@ -18,13 +19,17 @@ def network():
 
 
 @pytest.mark.parametrize("name", ["onnxruntime", "pytorch", "mxnet"])
-def test_a_saved_network_computes_what_the_network_does(name, network, tmp_path):
+def test_a_network_that_another_process_saved_computes_what_it_does_here(
+    name, network, tmp_path, monkeypatch
+):
     pytest.importorskip(f"dlbricks_{name}.timer")
-    backend = find("backend", name, Backend).loaded()
-    timer = backend.timer(
-        BackendSettings(1, {option: each.default for option, each in backend.options.items()})
-    )
-    loaded = timer.save(network, tmp_path).open()
+    plugin = find("backend", name, Backend)
+    options = {option: each.default for option, each in plugin.loaded.options.items()}
+    settings = BackendSettings(1, options)
+    timer = plugin.loaded().timer(settings)
+    monkeypatch.setattr(CpuTimer, "present", timer)
+    with Writer(plugin.target, settings) as writer:
+        loaded = writer.save(network.model, 0, tmp_path).open()
     timer.run(loaded)
     timer.synchronize(loaded)
     found = timer.outputs(loaded)

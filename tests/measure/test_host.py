@@ -84,14 +84,15 @@ def test_a_turn_returns_each_time_and_where_it_broke(host, tmp_path):
     assert int.from_bytes(position.read_bytes(), "little") == 2
 
 
-@pytest.mark.parametrize(("warm", "kept"), [(True, [True]), (False, [])])
-def test_a_process_that_times_keeps_freed_memory(faulty, monkeypatch, warm, kept):
+@pytest.mark.parametrize(("keeps", "kept"), [(True, [True]), (False, [])])
+@pytest.mark.parametrize("warm", [True, False])
+def test_only_a_process_that_times_keeps_freed_memory(faulty, monkeypatch, warm, keeps, kept):
     found = []
     monkeypatch.setattr("dlbricks_core.backends.host.keep_freed", lambda: found.append(True))
     monkeypatch.setattr(TimerHost, "load", lambda *_: 0.0)
     host = TimerHost()
     host._loaded = {"wake": "wake"}
-    host.start(faulty.TARGET, BackendSettings(), None, None, 0, warm)
+    host.start(faulty.TARGET, BackendSettings(), None, None, 0, warm, keeps)
     assert found == kept
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -194,11 +194,12 @@ def test_peak_memory_while_running_adds_up_what_is_kept_and_one_run(kept, run, n
     )
 
 
-def test_feature_maps_and_scratch_memory_of_different_bricks_are_there_together():
+def test_a_brick_runs_beside_the_feature_maps_of_its_own_moment():
     cut = relus(3)
     large = replace(cut, occurrences=tuple(Occurrence(s, (i,)) for i, s in enumerate("abb")))
-    # The first brick holds two feature maps, the second three; scratch memory is that of the first.
-    assert peaks_of(large, run_memory={"a": 12.0, "b": 2.0}) == pytest.approx(3 + 10)
+    # The first brick holds its two feature maps. Beside the second there is the model's input.
+    assert peaks_of(large, run_memory={"a": 12.0, "b": 2.0}) == pytest.approx(12)
+    assert peaks_of(large, run_memory={"a": 12.0, "b": 11.5}) == pytest.approx(12.5)
 
 
 def test_what_first_runs_leave_counts_once_for_each_brick_of_a_kind():
@@ -228,7 +229,9 @@ def test_weights_that_a_framework_packs_are_a_bricks_own(monkeypatch, held, own)
     alone = peak_memory._Peaks(0, 0, 0, 0, 0, 0)
     told = iter([alone, alone, several])
     monkeypatch.setattr(peak_memory._Peaks, "of", lambda *_, **__: next(told))
-    values = PeakMemory().observe(SimpleNamespace(traits=Traits(weights_held=held)), graph, 0)
+    values = PeakMemory().observe(
+        SimpleNamespace(traits=Traits(weights_held=held), writer=nullcontext()), graph, 0
+    )
     # A run of a copy takes 10 MiB, of which its result is 1; 7 and then 8 stay, its weights are 1.
     assert (values[1], values[2]) == (8.0, own)
 

@@ -308,7 +308,7 @@ def test_a_worker_is_told_how_large_the_caches_are(faulty, monkeypatch):
     )
     monkeypatch.setattr(made, "_launched", lambda asked: Worker())
     made._started()
-    assert heard == [("start", (faulty.TARGET, settings, 9, 64, 21, True))]
+    assert heard == [("start", (faulty.TARGET, settings, 9, 64, 21, True, True))]
 
 
 def test_a_backend_that_cannot_start_is_an_error_of_its_own(store, faulty):

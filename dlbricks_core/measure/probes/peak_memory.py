@@ -19,7 +19,6 @@ from dlbricks_core.facts import Composition, Quantity
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.probe import Probe, Values, added_up, largest
-from dlbricks_core.values import materialize
 from dlbricks_core.worker.resident import (
     MIB,
     MOST_KEPT_MIB,
@@ -58,26 +57,25 @@ class PeakMemory(Probe):
     memory, or while the model runs.
 
     During loading, blocks that are too large for freed memory are added, for one brick at a time. A
-    run needs what bricks keep without freed memory, the feature maps that the model holds at a
-    time, and the scratch memory of one brick. Feature maps and scratch memory add up, even if their
-    peaks occur at different times: freed pieces of one do not fit the other. The model itself tells
-    the size of the feature maps; the run of a brick tells its scratch memory. Runs reuse memory
-    that loading has freed, except for code and for what the framework prepares for each kind of
-    brick.
+    run needs what bricks keep without freed memory, and what one brick takes while it runs, beside
+    the feature maps that the model holds meanwhile for later bricks. The model itself tells the
+    size of these. Runs reuse memory that loading and earlier bricks have freed, except for code and
+    for what the framework prepares for each kind of brick.
     """
 
     quantity = Quantity("peak-memory", "MiB", Composition.PEAK, "peak resident memory of a network")
     parts = (_KEPT, _OWN, _LOADING, _LOADED, _PASSING, _RUN, _LEFT, _CODE)
-    version = 4
+    version = 5
     runs = 2
     isolated = True
 
     def observe(self, timer: CpuTimer[Any], model: CanonicalModel, seed: int) -> Sequence[float]:
         """MiB at the peak, and the parts, derived from additional copies of the network."""
-        first = _Peaks.of(timer, model, seed, trimmed=True)
-        again = _Peaks.of(timer, model, seed, trimmed=True)
         number = _copies(model)
-        several = _Peaks.of(timer, side_by_side(model, number), seed, trimmed=True)
+        with timer.writer:
+            first = _Peaks.of(timer, model, seed, trimmed=True)
+            again = _Peaks.of(timer, model, seed, trimmed=True)
+            several = _Peaks.of(timer, side_by_side(model, number), seed, trimmed=True)
         # Code is loaded already, as for all but one brick of a model.
         inputs = _mib(model, model.inputs)
         results = _mib(model, sorted({*model.outputs}.difference(model.inputs)))
@@ -98,20 +96,20 @@ class PeakMemory(Probe):
         self, timer: CpuTimer[Any], model: CanonicalModel, seed: int
     ) -> Sequence[float]:
         """MiB at the peak, without the parts, which a single network does not reveal."""
-        return (_Peaks.of(timer, model, seed).most + _mib(model, model.inputs),)
+        with timer.writer:
+            return (_Peaks.of(timer, model, seed).most + _mib(model, model.inputs),)
 
     def total(self, cut: CutModel, values: Sequence[Values]) -> FloatArray:
         """The highest of three peaks: while loading, just after loading, and while running."""
         kept, own, loading, loaded, passing, running, left, code = values[1:]
         live = live_bytes(cut)
-        maps = max((live[s].within for s in running), default=0) / MIB
-        scratch = {s: each - live[s].alone / MIB for s, each in running.items()}
+        runs = {s: each + live[s].more_within / MIB for s, each in running.items()}
         shared = _shared(cut, {s: kept[s] - own[s] for s in kept}, kept)
         inputs, first_runs = _mib(cut.graph, cut.graph.inputs), _each_once(left)
         peaks = (
             added_up(cut, loading) + inputs + largest(passing) - _shared(cut, kept, kept),
             added_up(cut, loaded) + inputs + first_runs - shared,
-            added_up(cut, kept) + maps + largest(scratch) + first_runs - shared,
+            added_up(cut, kept) + largest(runs) + first_runs - shared,
         )
         most: FloatArray = np.maximum.reduce(np.broadcast_arrays(*peaks))
         return np.maximum(most + largest(code), 0.0)
@@ -160,7 +158,7 @@ class _Peaks:
                 runs.
         """
         with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
-            saved = timer.save(materialize(model, seed), Path(folder))
+            saved = timer.writer.save(model, seed, Path(folder))
             fed = saved.feed()
             give_back()
             forget_peak()

@@ -90,4 +90,5 @@ class SavedSymbol(Saved[Loaded]):
         lowered = Lowered(parsed.symbol, tuple(fed), {}, auxiliary)
         held = {name: parsed.arrays.pop(name).copy() for name in list(parsed.arrays)}
         start = self.executor(lowered, {**held, **fed})
+        mx.nd.waitall()  # the threaded engine is still copying
         return Loaded(self.network.model, lowered, start, tuple(fed.values()))
