@@ -1,0 +1,97 @@
+r"""Errors of estimates on this machine, as if the atlas lacked it, without probes and with some.
+
+    python benchmarks/new_system.py NAME THREADS [--apart] MODEL…
+
+The reference latencies are those of the whole models, timed in the same run to ±3%. Then, for each
+number of probes and in a new store, probes are timed and the models estimated. Nothing else of
+this machine is known. With --apart, the atlas holds no network of a model's own family either.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from unittest import mock
+
+import numpy as np
+from dial_seconds import wholes, without
+
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.predict import Contribution, shipped
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import (
+    PREDICTOR,
+    LoadOptions,
+    Observer,
+    Request,
+    RunResult,
+    estimate,
+    load_models,
+)
+from dlbricks_core.workflows import knowledge as known
+from dlbricks_core.workflows.knowledge import family_of
+from dlbricks_core.workflows.probes import RUNS, probe
+
+PROBES = (0, 10, 30)
+_TRUTH = 0.03
+
+
+def estimated(
+    models: Sequence[CanonicalModel],
+    probes: int,
+    request: Request,
+    atlas: Sequence[Contribution],
+) -> tuple[RunResult, float]:
+    """Estimates after some probes, in a new store, and the seconds that the probes took."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ResultStore.open(Path(folder) / "probes.sqlite") as store,
+        mock.patch.object(known, "shipped", return_value=tuple(atlas)),
+    ):
+        begin = perf_counter()
+        if probes:
+            probe([], probes, replace(request, runs=RUNS, precision=None), store, Observer())
+        seconds = perf_counter() - begin
+        return estimate(models, None, request, store, PREDICTOR), seconds
+
+
+def report(probes: int, seconds: float, result: RunResult, truth: Mapping[str, float]) -> None:
+    """Prints the figures for one number of probes."""
+    errors, inside, widths = [], [], []
+    for each in result.models:
+        name, found = each.cut.model.name, each.estimate
+        if name in truth and found.value is not None and found.interval is not None:
+            low, high = found.interval
+            errors.append(found.value / truth[name] - 1)
+            inside.append(low <= truth[name] <= high)
+            widths.append((high - low) / (high + low))
+    off = np.abs(errors)
+    print(
+        f"{probes} probes, {seconds:.1f} s: {len(off)} models, mean error {off.mean():.1%}, "
+        f"median {np.median(errors):+.1%}, {np.mean(off <= 0.2):.0%} within ±20%, "
+        f"{np.mean(inside):.0%} covered, ±{np.median(widths):.0%}",
+        flush=True,
+    )
+
+
+def main(backend: str, threads: str, *names: str) -> None:
+    """Prints a line for each number of probes."""
+    sources = [name for name in names if name != "--apart"]
+    models = load_models(sources, LoadOptions(), Observer()).models
+    request = Request.of(backend, threads=int(threads))
+    atlas = [c for c in shipped(backend) if c.system.fingerprint != request.fingerprint]
+    if "--apart" in names:
+        atlas = without(atlas, {family_of(model) for model in models})
+    print(f"{backend}, {threads} threads, from {len(atlas)} contributions of other systems")
+    truth, _ = wholes(models, replace(request, precision=_TRUTH))
+    for probes in PROBES:
+        result, seconds = estimated(models, probes, request, atlas)
+        report(probes, seconds, result, truth)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
