@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from dlbricks_core.backends.elsewhere import Writer
+from dlbricks_core.backends.elsewhere import Elsewhere
 from dlbricks_core.backends.saved import Saved, SavedWeights
 from dlbricks_core.errors import BackendError, PluginError, UnsupportedError, first_line
 from dlbricks_core.ir import Array, CanonicalModel, Network
@@ -176,8 +176,8 @@ class CpuTimer(ABC, Generic[LoadedT]):
     importing: str = ""
     #: Peculiarities of the framework; whoever makes the timer tells, from :attr:`Backend.traits`.
     traits: Traits = Traits()
-    #: Process that writes networks for this timer to open; whoever makes the timer tells.
-    writer: Writer
+    #: Makes a further process of the backend; whoever makes the timer tells.
+    elsewhere: Callable[..., Elsewhere]
     #: The timer of this process, which stands for one that comes from another process.
     present: ClassVar[CpuTimer[Any] | None] = None
 
@@ -396,6 +396,13 @@ class Backend(ABC):
         None by default.
         """
         return {}
+
+    def as_used(self, settings: BackendSettings) -> BackendSettings:
+        """Settings with which memory is observed: those of users, where others time better.
+
+        The default returns the same settings.
+        """
+        return settings
 
     @abstractmethod
     def timer(self, settings: BackendSettings) -> CpuTimer[Any]:

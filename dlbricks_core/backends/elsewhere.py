@@ -1,4 +1,4 @@
-"""Networks that another process writes to files, for this one to open."""
+"""Further processes of a worker: one writes networks to files, another opens them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from dlbricks_core.ir import CanonicalModel
 
 
-class Writer:
-    """A process that writes networks to files. It starts with the first network.
+class Elsewhere:
+    """A process of a backend beside this one, its allocator in its default state.
 
-    Drawing and writing weights changes what the allocator does from then on: glibc raises its
+    What a process has freed before decides where its allocator places arrays: glibc raises its
     threshold for blocks of their own to the size of each such block that is freed. A user's process
-    opens files that another has written.
+    opens files that another has written, and has opened none before.
 
     Args:
         backend: ``"module:Class"`` of the backend.
         settings: Threads and options.
+        warm: Whether small networks run first.
     """
 
-    def __init__(self, backend: str, settings: BackendSettings) -> None:
-        self._backend = backend
-        self._settings = settings
+    def __init__(self, backend: str, settings: BackendSettings, *, warm: bool = False) -> None:
+        self._start = backend, settings, None, None, 0, warm, False
         self._process: WorkerProcess | None = None
 
     def save(self, model: CanonicalModel, seed: int, folder: Path) -> Saved[Any]:
@@ -39,12 +39,23 @@ class Writer:
             seed: Seed of weights and inputs.
             folder: An empty folder.
         """
+        found: Saved[Any] = self._call("save", model, seed, folder)
+        return found
+
+    def apply(self, function: str, *arguments: Any) -> Any:
+        """Calls a function with the timer of the other process.
+
+        Args:
+            function: ``"module:function"``; it takes the timer first.
+            *arguments: Further arguments, which must be picklable.
+        """
+        return self._call("apply", function, *arguments)
+
+    def _call(self, method: str, *arguments: Any) -> Any:
         if self._process is None:
             self._process = WorkerProcess("dlbricks_core.backends.host:TimerHost")
-            start = self._backend, self._settings, None, None, 0, False, False
-            self._process.call("start", *start)
-        found: Saved[Any] = self._process.call("save", model, seed, folder)
-        return found
+            self._process.call("start", *self._start)
+        return self._process.call(method, *arguments)
 
     def __enter__(self) -> Self:
         return self

@@ -6,6 +6,7 @@ import gc
 import math
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter, perf_counter_ns
@@ -21,7 +22,7 @@ from dlbricks_core.backends.base import (
     Profile,
     Timeline,
 )
-from dlbricks_core.backends.elsewhere import Writer
+from dlbricks_core.backends.elsewhere import Elsewhere
 from dlbricks_core.backends.saved import Saved
 from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.errors import BackendError, first_line
@@ -124,7 +125,7 @@ class TimerHost:
         self._timer = instance.timer(settings)
         self._timer.importing = instance.importing
         self._timer.traits = instance.traits
-        self._timer.writer = Writer(backend, settings)
+        self._timer.elsewhere = partial(Elsewhere, backend, settings)
         CpuTimer.present = self._timer
         self._primed = instance.traits.primed
         self._cache_bytes = cache_bytes
@@ -202,6 +203,10 @@ class TimerHost:
             folder: An empty folder.
         """
         return self.timer.save(materialize(model, seed), folder)
+
+    def apply(self, function: str, *arguments: Any) -> Any:
+        """Result of a function ``"module:function"`` that takes the timer first."""
+        return load_object(function)(self.timer, *arguments)
 
     def infer(self, model: CanonicalModel, seed: int) -> dict[str, Array]:
         """Loads a network, runs it twice, unloads it, and returns its results by name.

@@ -48,7 +48,7 @@ class Probe(ABC):
     #: Default number of observations of each network.
     runs: int = 5
     #: Whether each observation gets a worker process of its own, with the memory allocator in its
-    #: default state.
+    #: default state, and the backend's settings those of its users (:meth:`Backend.as_used`).
     isolated: bool = False
     #: Whether the bricks of a round are observed one after the other in one new process, and each
     #: whole model in another. The process has run no other network, and holds one probe object.

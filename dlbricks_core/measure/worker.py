@@ -59,6 +59,8 @@ class WorkerSettings:
             Otherwise the allocator is in its default state.
         warm: Whether the worker loads small networks before its first job. Without them it cannot
             time networks, only observe them.
+        as_used: Whether the backend has the settings of its users (:meth:`Backend.as_used`), rather
+            than those that time best.
     """
 
     backend: BackendSettings
@@ -67,6 +69,7 @@ class WorkerSettings:
     memory_bytes: int | None = None
     keeps_memory: bool = True
     warm: bool = True
+    as_used: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,11 @@ class BackendWorker:
     def in_turns(self) -> bool:
         """Whether networks run in turns; see :attr:`Traits.in_turns`."""
         return self._backend.traits.in_turns
+
+    @property
+    def _backend_settings(self) -> BackendSettings:
+        settings = self._settings.backend
+        return self._backend.as_used(settings) if self._settings.as_used else settings
 
     @property
     def memory_bytes(self) -> int:
@@ -351,7 +359,7 @@ class BackendWorker:
         if not self._ready:
             start = (
                 self._target,
-                self._settings.backend,
+                self._backend_settings,
                 self._memory,
                 self._cache_bytes,
                 self._private_cache_bytes,
@@ -375,7 +383,7 @@ class BackendWorker:
             if not asked:
                 take_turn()
                 self._has_turn = True
-            environment = self._backend.environment(self._settings.backend)
+            environment = self._backend.environment(self._backend_settings)
             memory = max(self._memory, START_BYTES)
             worker = WorkerProcess(
                 self.service,

@@ -366,6 +366,7 @@ def _worker(request: Request, memory_bytes: int) -> BackendWorker:
         memory_bytes,
         keeps_memory=probe is None or not (probe.isolated or probe.in_sequence),
         warm=probe is None or not probe.in_sequence,
+        as_used=probe is not None and probe.isolated,
     )
     return BackendWorker(request.plugin.target, request.backend, settings)
 

@@ -5,7 +5,7 @@ import pytest
 
 from dlbricks_core.api.inputs import models_of
 from dlbricks_core.backends import Backend, BackendSettings, CpuTimer
-from dlbricks_core.backends.elsewhere import Writer
+from dlbricks_core.backends.elsewhere import Elsewhere
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.plugins import find
 from dlbricks_core.values import materialize
@@ -28,7 +28,7 @@ def test_a_network_that_another_process_saved_computes_what_it_does_here(
     settings = BackendSettings(1, options)
     timer = plugin.loaded().timer(settings)
     monkeypatch.setattr(CpuTimer, "present", timer)
-    with Writer(plugin.target, settings) as writer:
+    with Elsewhere(plugin.target, settings) as writer:
         loaded = writer.save(network.model, 0, tmp_path).open()
     timer.run(loaded)
     timer.synchronize(loaded)

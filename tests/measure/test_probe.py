@@ -227,10 +227,14 @@ def test_weights_that_a_framework_packs_are_a_bricks_own(monkeypatch, held, own)
     several = peak_memory._Peaks(0, 0, held=7.0 * more, running=10.0 * more, left=1.0 * more,
                                  code=0)  # fmt: skip
     alone = peak_memory._Peaks(0, 0, 0, 0, 0, 0)
-    told = iter([alone, alone, several])
-    monkeypatch.setattr(peak_memory._Peaks, "of", lambda *_, **__: next(told))
+    monkeypatch.setattr(peak_memory._Peaks, "of", lambda *_, **__: several)
+    other = SimpleNamespace(save=lambda *_: None, apply=lambda *_: (alone, alone))
+
+    def elsewhere(**_):
+        return nullcontext(other)
+
     values = PeakMemory().observe(
-        SimpleNamespace(traits=Traits(weights_held=held), writer=nullcontext()), graph, 0
+        SimpleNamespace(traits=Traits(weights_held=held), elsewhere=elsewhere), graph, 0
     )
     # A run of a copy takes 10 MiB, of which its result is 1; 7 and then 8 stay, its weights are 1.
     assert (values[1], values[2]) == (8.0, own)

@@ -1,6 +1,7 @@
 import time
 from dataclasses import replace
 from datetime import UTC
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -309,6 +310,27 @@ def test_a_worker_is_told_how_large_the_caches_are(faulty, monkeypatch):
     monkeypatch.setattr(made, "_launched", lambda asked: Worker())
     made._started()
     assert heard == [("start", (faulty.TARGET, settings, 9, 64, 21, True, True))]
+
+
+@pytest.mark.parametrize(("as_used", "threads"), [(False, 1), (True, 7)])
+def test_a_worker_has_the_settings_of_users_where_it_is_told_so(
+    faulty, monkeypatch, as_used, threads
+):
+    monkeypatch.setattr(faulty.FaultyBackend, "as_used", lambda *_: BackendSettings(7))
+    given = []
+    monkeypatch.setattr(
+        "dlbricks_core.measure.worker.WorkerProcess",
+        lambda *_, **__: SimpleNamespace(call=lambda method, *a, **_: given.append(a[1].threads)),
+    )
+    monkeypatch.setattr("dlbricks_core.measure.worker.take_turn", lambda: None)
+    settings = WorkerSettings(BackendSettings(), memory_bytes=9, as_used=as_used)
+    made = BackendWorker(faulty.TARGET, faulty.FaultyBackend(), settings)
+    environments = []
+    monkeypatch.setattr(
+        made._backend, "environment", lambda each: environments.append(each.threads) or {}
+    )
+    made._started()
+    assert given == environments == [threads]
 
 
 def test_a_backend_that_cannot_start_is_an_error_of_its_own(store, faulty):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from operator import sub
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from dlbricks_core.backends import WARMUP_RUNS, CpuTimer
+from dlbricks_core.backends import WARMUP_RUNS, CpuTimer, Saved
+from dlbricks_core.backends.elsewhere import Elsewhere
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.bricks.copies import side_by_side
 from dlbricks_core.bricks.liveness import live_bytes
@@ -72,14 +74,14 @@ class PeakMemory(Probe):
     def observe(self, timer: CpuTimer[Any], model: CanonicalModel, seed: int) -> Sequence[float]:
         """MiB at the peak, and the parts, derived from additional copies of the network."""
         number = _copies(model)
-        with timer.writer:
-            first = _Peaks.of(timer, model, seed, trimmed=True)
-            again = _Peaks.of(timer, model, seed, trimmed=True)
-            several = _Peaks.of(timer, side_by_side(model, number), seed, trimmed=True)
-        # Code is loaded already, as for all but one brick of a model.
+        with timer.elsewhere() as writer, timer.elsewhere(warm=True) as other:
+            with _saved(writer, side_by_side(model, number), seed) as copies:
+                several = _Peaks.of(timer, copies, trimmed=True)
+            with _saved(writer, model, seed) as one:
+                first, again = other.apply(_TWICE, one)
         inputs = _mib(model, model.inputs)
         results = _mib(model, sorted({*model.outputs}.difference(model.inputs)))
-        more, once = (several - again) / (number - 1), first - again
+        more, once = (several - first) / (number - 1), first - again
         # Both are upper bounds: feature maps of a copy may be there beside those of the next.
         keeps = min(more.running - results, more.held + more.left)
         kept = max(keeps, model.weight_bytes / MIB)
@@ -96,8 +98,8 @@ class PeakMemory(Probe):
         self, timer: CpuTimer[Any], model: CanonicalModel, seed: int
     ) -> Sequence[float]:
         """MiB at the peak, without the parts, which a single network does not reveal."""
-        with timer.writer:
-            return (_Peaks.of(timer, model, seed).most + _mib(model, model.inputs),)
+        with timer.elsewhere() as writer, _saved(writer, model, seed) as saved:
+            return (_Peaks.of(timer, saved).most + _mib(model, model.inputs),)
 
     def total(self, cut: CutModel, values: Sequence[Values]) -> FloatArray:
         """The highest of three peaks: while loading, just after loading, and while running."""
@@ -145,40 +147,35 @@ class _Peaks:
     code: float
 
     @classmethod
-    def of(
-        cls, timer: CpuTimer[Any], model: CanonicalModel, seed: int, *, trimmed: bool = False
-    ) -> _Peaks:
+    def of(cls, timer: CpuTimer[Any], saved: Saved[Any], *, trimmed: bool = False) -> _Peaks:
         """Observes the peaks of a network: loads it, runs it a few times, and unloads it.
 
         Args:
             timer: The backend's timer.
-            model: In canonical form.
-            seed: Seed of weights and inputs.
+            saved: The network, which another process has written.
             trimmed: Whether memory that loading has freed is returned to the system before the
                 runs.
         """
-        with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
-            saved = timer.writer.save(model, seed, Path(folder))
-            fed = saved.feed()
+        fed = saved.feed()
+        give_back()
+        forget_peak()
+        before, mapped = resident_mib(), mapped_mib()
+        network = saved.prepare(saved.parse(), fed)
+        del fed
+        loading, loaded = peak_mib() - before, resident_mib() - before
+        if trimmed:
             give_back()
-            forget_peak()
-            before, mapped = resident_mib(), mapped_mib()
-            network = saved.prepare(saved.parse(), fed)
-            del fed
-            loading, loaded = peak_mib() - before, resident_mib() - before
-            if trimmed:
-                give_back()
-            held, own = resident_mib() - before, own_mib()
-            forget_peak()
-            for _ in range(WARMUP_RUNS):
-                timer.run(network)
-                timer.synchronize(network)
-                timer.forget(network)
-            running = peak_mib() - before
-            give_back()
-            left, code = own_mib() - own, mapped_mib() - mapped
-            timer.unload(network)
-        del network, saved
+        held, own = resident_mib() - before, own_mib()
+        forget_peak()
+        for _ in range(WARMUP_RUNS):
+            timer.run(network)
+            timer.synchronize(network)
+            timer.forget(network)
+        running = peak_mib() - before
+        give_back()
+        left, code = own_mib() - own, mapped_mib() - mapped
+        timer.unload(network)
+        del network
         give_back()
         return cls(loading, loaded, held, running, left, code)
 
@@ -197,6 +194,21 @@ class _Peaks:
 
     def __truediv__(self, number: int) -> _Peaks:
         return _Peaks(*(each / number for each in astuple(self)))
+
+
+def observe_twice(timer: CpuTimer[Any], saved: Saved[Any]) -> tuple[_Peaks, _Peaks]:
+    """Peaks of a network when a process opens it first, and when it opens it again."""
+    return _Peaks.of(timer, saved, trimmed=True), _Peaks.of(timer, saved, trimmed=True)
+
+
+_TWICE = f"{__name__}:{observe_twice.__name__}"
+
+
+@contextmanager
+def _saved(writer: Elsewhere, model: CanonicalModel, seed: int) -> Iterator[Saved[Any]]:
+    """A network in files, which are there for the time of the context."""
+    with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
+        yield writer.save(model, seed, Path(folder))
 
 
 def _copies(model: CanonicalModel) -> int:

@@ -274,6 +274,14 @@ def _probe(threads, executor):
     )
 
 
+def test_memory_is_that_of_the_engine_that_users_run():
+    backend = MxnetBackend()
+    options = {name: each.default for name, each in backend.options.items()}
+    used = backend.as_used(BackendSettings(2, options))
+    assert backend.environment(used)["MXNET_ENGINE_TYPE"] == "ThreadedEnginePerDevice"
+    assert used == BackendSettings(2, {**options, "engine": "threaded"})
+
+
 def test_threads_take_effect():
     assert int(_probe(2, "cachedop").stdout) > int(_probe(1, "cachedop").stdout)
 

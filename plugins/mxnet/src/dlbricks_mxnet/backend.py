@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits
@@ -101,6 +102,10 @@ class MxnetBackend(Backend):
             "MXNET_SUBGRAPH_VERBOSE": "0",
             "MXNET_STORAGE_FALLBACK_LOG_VERBOSE": "0",
         }
+
+    def as_used(self, settings: BackendSettings) -> BackendSettings:
+        """Settings with the threaded engine, which keeps more memory than the naive one."""
+        return replace(settings, options={**settings.options, "engine": "threaded"})
 
     def timer(self, settings: BackendSettings) -> MxnetTimer:
         """Imports MXNet, sets its threads, and returns a timer.
