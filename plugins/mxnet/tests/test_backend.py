@@ -282,6 +282,17 @@ def test_memory_is_that_of_the_engine_that_users_run():
     assert used == BackendSettings(2, {**options, "engine": "threaded"})
 
 
+def test_memory_is_read_once_the_engine_has_finished(monkeypatch, tmp_path):
+    timer = MxnetBackend().timer(BackendSettings(1))
+    waited = []
+    monkeypatch.setattr(mx.nd, "waitall", lambda: waited.append(True))
+    saved = timer.save(convolution(8, 8), tmp_path)
+    fed = saved.feed()
+    loaded = saved.prepare(saved.parse(), fed)
+    timer.forget(loaded)
+    assert len(waited) == 3
+
+
 def test_threads_take_effect():
     assert int(_probe(2, "cachedop").stdout) > int(_probe(1, "cachedop").stdout)
 

@@ -72,7 +72,9 @@ class SavedSymbol(Saved[Loaded]):
 
     def feed(self) -> dict[str, NDArray]:
         """The inputs by variable; those of a brick are in the layouts of previous layers."""
-        return fed(self.network, self.lowered, blocks=self.blocks)
+        arrays = fed(self.network, self.lowered, blocks=self.blocks)
+        mx.nd.waitall()  # the threaded engine is still laying them out
+        return arrays
 
     def parse(self) -> Parsed:
         """Reads the symbol and its parameters."""

@@ -123,6 +123,7 @@ class MxnetTimer(CpuTimer[Loaded]):
     def forget(self, loaded: Loaded) -> None:
         """Frees the results of the last run."""
         loaded.results = ()
+        mx.nd.waitall()  # the threaded engine frees arrays later
 
     def outputs(self, loaded: Loaded) -> Mapping[str, Array]:
         """Results of the last run by name."""
