@@ -302,6 +302,7 @@ print(seen)
 
 def test_distributions_are_read_once_while_none_comes_or_goes(site, monkeypatch):
     read = []
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a new folder beside the plugin counts
     monkeypatch.syspath_prepend(str(site.folder))
     monkeypatch.setattr(
         registry, "entry_points", lambda group: read.append(group) or entry_points(group=group)

@@ -191,7 +191,7 @@ def test_opening_files_takes_one_weight_more_than_all_of_them(timer, tmp_path):
     timer.unload(saved.open())
     taken = peak_mib() - before
     # All arrays of the file beside all copies would be 8 * 36.
-    assert 4 * 36 < taken < 7 * 36, f"{taken:.0f} MiB for 4 weights of 36 MiB"
+    assert 4 * 36 < taken < 7.5 * 36, f"{taken:.0f} MiB for 4 weights of 36 MiB"
 
 
 def test_forgotten_results_are_freed(timer):
