@@ -134,6 +134,17 @@ def test_the_template_can_be_used(environment: Path, private: dict[str, str]) ->
     assert found["failures"] == []
 
 
+def test_the_template_leaves_cold_tensors_cold() -> None:
+    # The file alone: the template is not installed here.
+    path = TEMPLATE / "src" / "dlbricks_reference" / "timer.py"
+    spec = importlib.util.spec_from_file_location("template_timer", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    loaded = module.ReferenceTimer().load(cases.cold_cache())
+    assert [array.shape for array in loaded.warmed] == [(1, 64)]
+
+
 def test_the_template_passes_its_tests(environment: Path, private: dict[str, str]) -> None:
     tests = environment.parents[1] / "plugin" / "tests"
     shown = call(
