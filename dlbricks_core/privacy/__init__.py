@@ -1,7 +1,8 @@
 """Suites of secret models: decoys, the owner's key, and attacks."""
 
 from dlbricks_core.privacy.chains import alternatives, log10_candidates, log10_of_choices
-from dlbricks_core.privacy.decoys import Piece, decoy_networks, pieces
+from dlbricks_core.privacy.decoys import decoy_networks, pieces
+from dlbricks_core.privacy.fitting import Piece
 from dlbricks_core.privacy.judge import Example, Judge, balanced_accuracy, cross_validated
 from dlbricks_core.privacy.key import Key, read_key
 from dlbricks_core.privacy.published import Published, skeleton

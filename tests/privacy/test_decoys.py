@@ -11,7 +11,8 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.passes.shapes import infer
 from dlbricks_core.privacy import Key, decoy_networks, pieces, read_key, skeleton
 from dlbricks_core.privacy.chains import all_ends
-from dlbricks_core.privacy.decoys import boundaries, cut_at, drawn_tree
+from dlbricks_core.privacy.decoys import boundaries, cut_at
+from dlbricks_core.privacy.fitting import drawn_tree
 from dlbricks_core.survey.draft import Draft
 from dlbricks_core.survey.families import convolve
 from dlbricks_core.workflows import Observer
