@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -27,9 +28,10 @@ from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.predict import Contribution, shipped
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import CutOptions, LoadOptions, Observer, Request, load_models
+from dlbricks_core.workflows import knowledge as known
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER
 from dlbricks_core.workflows.cutting import cut_models
-from dlbricks_core.workflows.dial import dial, loop
+from dlbricks_core.workflows.dial import dial
 from dlbricks_core.workflows.knowledge import family_of
 from dlbricks_core.workflows.measuring import Target, measure, open_worker
 from dlbricks_core.workflows.results import RunResult
@@ -46,15 +48,22 @@ def without(atlas: Sequence[Contribution], families: set[str]) -> list[Contribut
     ]
 
 
+@contextmanager
+def new_store(atlas: Sequence[Contribution]) -> Iterator[ResultStore]:
+    """A store without measurements. Besides it, only an atlas is known."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ResultStore.open(Path(folder) / "new.sqlite") as store,
+        mock.patch.object(known, "shipped", return_value=tuple(atlas)),
+    ):
+        yield store
+
+
 def turned(
     models: Sequence[CanonicalModel], request: Request, atlas: Sequence[Contribution]
 ) -> tuple[RunResult, float]:
     """The dial's result in a new store, and the seconds that it took."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        ResultStore.open(Path(folder) / "dial.sqlite") as store,
-        mock.patch.object(loop, "knowledge", return_value=list(atlas)),
-    ):
+    with new_store(atlas) as store:
         begin = perf_counter()
         result = dial(models, request, store, Observer(), end_to_end=False)
         return result, perf_counter() - begin

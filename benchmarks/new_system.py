@@ -10,19 +10,15 @@ this machine is known. With --apart, the atlas holds no network of a model's own
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from time import perf_counter
-from unittest import mock
 
 import numpy as np
-from dial_seconds import wholes, without
+from dial_seconds import new_store, wholes, without
 
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.predict import Contribution, shipped
-from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import (
     PREDICTOR,
     LoadOptions,
@@ -32,7 +28,6 @@ from dlbricks_core.workflows import (
     estimate,
     load_models,
 )
-from dlbricks_core.workflows import knowledge as known
 from dlbricks_core.workflows.knowledge import family_of
 from dlbricks_core.workflows.probes import RUNS, probe
 
@@ -47,11 +42,7 @@ def estimated(
     atlas: Sequence[Contribution],
 ) -> tuple[RunResult, float]:
     """Estimates after some probes, in a new store, and the seconds that the probes took."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        ResultStore.open(Path(folder) / "probes.sqlite") as store,
-        mock.patch.object(known, "shipped", return_value=tuple(atlas)),
-    ):
+    with new_store(atlas) as store:
         begin = perf_counter()
         if probes:
             probe([], probes, replace(request, runs=RUNS, precision=None), store, Observer())

@@ -57,6 +57,11 @@ def test_of_an_unknown_system_something_ordinary_is_expected(system):
     assert np.isfinite(takes(layer("other"), Processor.of(unknown, 1)))
 
 
+def test_operators_of_no_class_are_expected_to_be_hardly_vectorized(processor):
+    rare, usual = (takes(layer(kind, flops=1e9), processor) for kind in ("other:det", "elementwise"))
+    assert rare == pytest.approx(5 * usual, rel=0.01)
+
+
 def test_a_layer_of_nothing_takes_its_start(processor):
     assert takes(layer("other"), processor) == pytest.approx(START_MS)
 

@@ -95,6 +95,16 @@ def test_ends_tell_nothing_because_each_has_the_same_share_of_decoys(model):
     assert false == {ends: 5 * number for ends, number in true.items()}
 
 
+def test_a_decoy_is_none_of_the_model_s_own_bricks_where_a_donor_has_them_too():
+    _, own = cut()
+    names = boundaries(own)
+    donors = pieces([OWN, *OTHERS], 2, "chain")
+    for seed in range(5):
+        for model in decoy_networks(own, donors, 4, np.random.default_rng(seed)):
+            found = BrickSet(9, "chain").add(model, sequences=cut_at(model, names))
+            assert own.counts.keys().isdisjoint(found.counts)
+
+
 def test_no_segment_has_more_decoys_where_another_can_have_none():
     draft = Draft()
     x = draft.add("Relu", draft.add("Add", *(draft.input(1, 32, 20, 20) for _ in range(2))))

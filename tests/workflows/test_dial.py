@@ -22,6 +22,7 @@ from dlbricks_core.worker import WorkerProcess
 from dlbricks_core.workflows import CutOptions, Observer, Request, cut_and_precision, run
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER
 from dlbricks_core.workflows.dial.beliefs import DRIFT, scatter_within
+from dlbricks_core.workflows.dial.bench import Bench
 from dlbricks_core.workflows.dial.choice import Choice
 from dlbricks_core.workflows.knowledge import contributions
 from dlbricks_core.workflows.probes import surveyed
@@ -226,6 +227,23 @@ def test_a_whole_model_may_take_another_time_at_another_time(turned, chain):
     (result,) = found.models
     assert relative_half_width(result.estimate.interval) == pytest.approx(found.dial.widest)
     assert found.outcome.notes == ()
+
+
+def test_a_whole_model_is_planned_and_timed_with_room_for_its_drift(turned, chain, monkeypatch):
+    turned([chain(1, ("Tanh",))], 0.1)  # from here on the system is known
+    choices, scatters = [], []
+    insist = Bench.insist
+
+    def insisting(self, wholes, scatter, left_s):
+        scatters.append(scatter)
+        insist(self, wholes, scatter, left_s)
+
+    monkeypatch.setattr(Choice, "batch", lambda self, *_: choices.append(self))
+    monkeypatch.setattr(Bench, "insist", insisting)
+    turned([chain(0)], 0.06)
+    assert scatters == [scatter_within(0.06)]
+    uncertain = choices[0].uncertain  # the whole comes last
+    assert uncertain.errors[-1] / uncertain.networks[:, -1].mean() > DRIFT
 
 
 @pytest.mark.parametrize("precision", [0.02, 0.05, 0.07, 0.3])

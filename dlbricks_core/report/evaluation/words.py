@@ -25,9 +25,10 @@ def answer(evaluation: Evaluation) -> list[str]:
         f"({percent(worst.error)}); geometric mean {evaluation.geometric_mean:.3f}"
     )
     one = f"error {percent(worst.error)}"
+    holds = "holds" if held == 1 else "hold"
     return [
         f"{subject(evaluation.result)}: {several if len(evaluation.models) > 1 else one}.",
-        f"{held} of {count(len(evaluation.models), 'interval')} hold the measured latency "
+        f"{held} of {count(len(evaluation.models), 'interval')} {holds} the measured latency "
         f"({evaluation.coverage:.0%}; 90% is intended); median half-width "
         f"±{evaluation.median_half_width:.2%}.",
     ]
