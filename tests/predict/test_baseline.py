@@ -58,7 +58,9 @@ def test_of_an_unknown_system_something_ordinary_is_expected(system):
 
 
 def test_operators_of_no_class_are_expected_to_be_hardly_vectorized(processor):
-    rare, usual = (takes(layer(kind, flops=1e9), processor) for kind in ("other:det", "elementwise"))
+    rare, usual = (
+        takes(layer(kind, flops=1e9), processor) for kind in ("other:det", "elementwise")
+    )
     assert rare == pytest.approx(5 * usual, rel=0.01)
 
 
