@@ -103,7 +103,13 @@ class Bench:
         self.spent_s += perf_counter() - begin
 
     def insist(self, wholes: AbstractSet[str], scatter: float, left_s: float) -> None:
-        """Times whole models until the half-width of each that comes from scatter is small."""
+        """Times whole models until scatter leaves each a narrow interval.
+
+        Args:
+            wholes: Signatures of the models.
+            scatter: Half-width of the interval to reach, relative to the figure.
+            left_s: Remaining seconds of the budget.
+        """
         begin = perf_counter()
         if self._worker is None:
             self._start()
