@@ -71,16 +71,23 @@ def test_a_pass_that_did_not_end_in_time_is_left_out(instances):
 
 
 def test_slices_hold_samples_of_the_first_instance_and_passes_of_all(instances, monkeypatch):
+    played = []
+
+    def remembered(*arguments):
+        played.append(play_together(*arguments))
+        return played[-1]
+
     monkeypatch.setattr(passes, "_SHORTEST_S", 0.8)
+    monkeypatch.setattr(passes, "play_together", remembered)
     found = list(take_slices(instances, ["relu", "tanh", "relu"], 2))
     assert len(found) == 2
-    for each in found:
+    for each, bare in zip(found, played[1::2], strict=True):
         assert each.bricks_ms.keys() == {"relu", "tanh"}
         assert len(each.bricks_ms["relu"]) == 2 * len(each.bricks_ms["tanh"]) > 0
         assert 0 < each.call_ms < np.median(each.bricks_ms["tanh"])
         assert each.spent_s > 0
-        # "tanh" has one sample in each pass of the first instance.
-        assert len(each.passes_ms) > len(each.bricks_ms["tanh"])
+        kept = set(each.passes_ms)
+        assert all(kept & set(instance.passes_ms.tolist()) for instance in bare)
 
 
 def test_instances_that_end_no_pass_are_an_error(instances, monkeypatch):
