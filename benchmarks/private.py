@@ -1,11 +1,12 @@
 r"""Accuracy of private suites, and success of attackers against them.
 
-    python benchmarks/private.py accuracy onnxruntime 1 onnx: mxnet:
+    python benchmarks/private.py accuracy onnxruntime 1 8 onnx: mxnet:
     python benchmarks/private.py attackers 20 onnx: mxnet:
 
-The first command times the bricks of private suites beside the whole models, in the same rounds. It
-prints the error of their sum, for bricks made for the backend, and for bricks of the models as they
-are, which every backend runs. Take its figures on a quiet machine.
+The first command times the bricks of private suites beside the whole models, in the same rounds,
+here with one thread and for 8 s for each model and kind of suite. It prints the error of their sum,
+for bricks made for the backend, and for bricks of the models as they are, which every backend runs.
+Take its figures on a quiet machine.
 
 The second command times nothing. It hides each model among decoys from the models of other
 families. An attacker who learned from the suites of those families judges it. The command prints
@@ -36,9 +37,6 @@ from dlbricks_core.workflows.private import Hidden, hide, private_options
 from dlbricks_core.workflows.rewrites import Rewrites
 from dlbricks_core.workflows.run import run_bricks
 
-BUDGET_S = 20.0
-"""Most seconds of timing for each model and kind of suite."""
-
 SIBLINGS = {"zfnet": "alexnet"}
 """Families that are one architecture: ZFNet is AlexNet with other windows."""
 
@@ -46,9 +44,9 @@ FEWEST_BRICKS = 8
 """Least bricks of a model that attackers are tried on."""
 
 
-def accuracy(backend: str, threads: str, *names: str) -> None:
+def accuracy(backend: str, threads: str, seconds: str, *names: str) -> None:
     """Prints the error of each estimate, and the mean of their absolute values."""
-    request = Request.of(backend, threads=int(threads), budget_s=BUDGET_S)
+    request = Request.of(backend, threads=int(threads), budget_s=float(seconds))
     options = private_options()
     errors: dict[str, list[float]] = {f"for {backend}": [], "for any": []}
     with tempfile.TemporaryDirectory() as folder:

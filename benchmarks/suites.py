@@ -1,7 +1,7 @@
 r"""Compares estimates after a suite's round trip to another store with local ones.
 
-    python benchmarks/suites.py onnxruntime 1 onnx: mxnet:
-    python benchmarks/suites.py --same onnxruntime 1 onnx: mxnet:
+    python benchmarks/suites.py onnxruntime 1 onnx: mxnet: --budget 8
+    python benchmarks/suites.py onnxruntime 1 onnx: mxnet: --same
 
 Each model is timed as a whole and by its bricks, side by side, for the local estimate. Then a suite
 of the model goes to a place with a store of its own, where its bricks are timed again, and the
@@ -17,8 +17,8 @@ Factories of the development corpus: run it in tests/corpus, and name torch:torc
 
 from __future__ import annotations
 
+import argparse
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -43,9 +43,6 @@ from dlbricks_core.workflows import (
     run,
 )
 from dlbricks_core.workflows.carried import place_of, read_results, written_results
-
-BUDGET_S = 20.0
-"""Most seconds of timing for each model and place, unless --same is given."""
 
 
 @dataclass(frozen=True)
@@ -110,10 +107,10 @@ def _estimated(model: CanonicalModel, request: Request, results: Path) -> ModelR
         return estimate([model], None, asked, store, predictor=PREDICTOR).models[0]
 
 
-def main(backend: str, threads: str, *names: str, same: bool) -> None:
+def main(backend: str, threads: int, names: list[str], budget_s: float, *, same: bool) -> None:
     """Prints a line for each model, and one for all."""
-    how = {"runs": 3} if same else {"budget_s": BUDGET_S}
-    request = Request.of(backend, threads=int(threads), **how)  # type: ignore[arg-type]
+    how = {"runs": 3} if same else {"budget_s": budget_s}
+    request = Request.of(backend, threads=threads, **how)  # type: ignore[arg-type]
     loaded = load_models(names, LoadOptions(), Observer())
     for failure in loaded.failures:
         print(f"{failure.subject}: {failure.reason}")
@@ -145,5 +142,11 @@ def _compared(each: Journey) -> str:
 
 
 if __name__ == "__main__":
-    arguments = [each for each in sys.argv[1:] if each != "--same"]
-    main(*arguments, same="--same" in sys.argv)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("backend")
+    parser.add_argument("threads", type=int)
+    parser.add_argument("models", nargs="+", metavar="MODEL")
+    parser.add_argument("--budget", type=float, default=20, help="seconds of timing in each place")
+    parser.add_argument("--same", action="store_true", help="the other place has the samples")
+    given = parser.parse_args()
+    main(given.backend, given.threads, given.models, given.budget, same=given.same)
