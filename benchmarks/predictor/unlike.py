@@ -1,0 +1,195 @@
+r"""Adds networks that are unlike the corpus to the atlas, and judges predictions of them.
+
+    python benchmarks/predictor/unlike.py survey BACKEND THREADS STORE
+    dlbricks store merge OTHER-STORES --store STORE; dlbricks survey --pack FOLDER --store STORE
+    python benchmarks/predictor/unlike.py judge CONTRIBUTION...
+
+Run it in tests/corpus, with torchvision, timm and transformers installed. Importing the 78 networks
+takes some minutes.
+
+The first command times all their layers, short segments and wholes, eight runs each. The last one
+predicts each whole network, nothing timed, from one contribution without any network of the same
+group of families. The others' pulls are computed in closed form, as in ``intervals.py``.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+from intervals import without_each
+
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.predict import Contribution
+from dlbricks_core.predict.from_atlas import DISCREPANCY, FromAtlas
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import LoadOptions, Observer, Request, load_models
+from dlbricks_core.workflows import survey as surveys
+from dlbricks_core.workflows.candidates import already_timed
+from dlbricks_core.workflows.measuring import Target, measure
+
+MODULES = ("torch_packages", "torch_further_packages")
+
+GROUPS: Mapping[str, Mapping[str, str]] = {
+    "mobile": {
+        "efficientnet": "tv_effb0 tv_effv2s tm_effb2 tm_lite0",
+        "fbnet": "tm_fbnet",
+        "ghostnet": "tm_ghost",
+        "mixnet": "tm_mixnet",
+        "mnasnet": "tv_mnasnet",
+        "mobilenetv3": "tv_mbv3l tv_mbv3s",
+        "mobilenetv4": "tm_mbv4 tm_mbv4m",
+        "rexnet": "tm_rexnet",
+        "shufflenetv2": "tv_shuffle",
+        "vovnet": "tm_vovnet",
+        "xception": "tm_xception",
+    },
+    "residual": {
+        "darknet": "tm_darknet",
+        "deeplab": "tv_deeplab",
+        "dla": "tm_dla",
+        "hrnet": "tm_hrnet",
+        "nfnet": "tm_nfnet",
+        "regnet": "tv_regnet_y400 tv_regnet_x800",
+        "repvgg": "tm_repvgg",
+        "res2net": "tm_res2net",
+        "resnest": "tm_resnest",
+        "resnet": "tv_resnet18",
+        "resnext": "tv_resnext50",
+        "selecsls": "tm_selecsls",
+        "sknet": "tm_sknet",
+        "wideresnet": "tv_wide",
+    },
+    "inception": {"googlenet": "tv_googlenet"},
+    "modern": {
+        "convnext": "tv_convnext tv_convnext_s tm_convnextv2",
+        "edgenext": "tm_edgenext",
+        "fastvit": "tm_fastvit",
+        "inceptionnext": "tm_incnext",
+        "poolformer": "tm_pool",
+    },
+    "vision": {
+        "coatnet": "tm_coat",
+        "efficientvit": "tm_efficientvit",
+        "levit": "tm_levit",
+        "maxvit": "tv_maxvit",
+        "mixer": "tm_mixer tm_gmlp tm_resmlp",
+        "mobilevit": "tm_mobilevit",
+        "pvt": "tm_pvt tm_twins",
+        "segformer": "hf_segformer",
+        "swin": "tv_swin_t",
+        "tinyvit": "tm_tinyvit",
+        "visformer": "tm_visformer",
+        "vit": "tv_vitb16 tm_deit_t hf_dinov2 hf_vitmsn tm_cait",
+        "xcit": "tm_xcit",
+    },
+    "text and sound": {
+        "albert": "hf_albert",
+        "bert": "hf_bert hf_distil hf_electra hf_roberta hf_mpnet",
+        "bloom": "hf_bloom",
+        "deberta": "hf_deberta",
+        "gemma": "hf_gemma",
+        "gpt2": "hf_gpt2",
+        "gptneox": "hf_gptneox",
+        "llama": "hf_llama",
+        "mobilebert": "hf_mobilebert",
+        "opt": "hf_opt",
+        "phi": "hf_phi",
+        "qwen": "hf_qwen",
+        "squeezebert": "hf_squeezebert",
+        "wav2vec2": "hf_wav2vec2 hf_hubert",
+    },
+}
+"""Names of the networks by group and family. A group is left out together."""
+
+_COMPOSING = 0.03
+"""Standard deviation of the relative error of composing."""
+
+FAMILIES = {
+    name: family
+    for families in GROUPS.values()
+    for family, names in families.items()
+    for name in names.split()
+}
+
+
+def loaded() -> Iterator[tuple[str, CanonicalModel]]:
+    """Name and model of each network."""
+    for module in MODULES:
+        text = Path(f"{module}.py").read_text()
+        for name in re.findall(r"^(?:def )?((?:tv|tm|hf)_\w+)", text, re.M):
+            yield name, load_models([f"torch:{module}:{name}"], LoadOptions(), Observer()).models[0]
+
+
+def survey(backend: str, threads: str, path: str) -> None:
+    """Times the pieces and the whole of each network, side by side."""
+    request = Request.of(backend, threads=int(threads), runs=surveys.RUNS)
+    with ResultStore.open(Path(path)) as store:
+        for name, model in loaded():
+            family = FAMILIES[name]
+            with mock.patch.object(surveys, "family_of", return_value=family):
+                pieces = surveys._pieces([model])
+            known = already_timed(request, store, pieces)
+            new = [each for each in pieces if each.brick.signature not in known]
+            whole = Target(_cut(model).models[0].whole, "model", family)
+            outcome = measure([*new, whole], request, store, Observer())
+            print(f"{name}: {len(new)} pieces, {len(outcome.failures)} failures", flush=True)
+
+
+def judge(*paths: str) -> None:
+    """Prints the error of each prediction, and a line for each contribution."""
+    models = dict(loaded())
+    for path in paths:
+        it = Contribution.read(Path(path))
+        found = dict(_errors(it, models))
+        for name, (error, inside, half) in found.items():
+            print(f"{name} {error:+.1%}, {'covered' if inside else 'not covered'}, ±{half:.0%}")
+        errors, inside, halves = map(np.array, zip(*found.values(), strict=True))
+        print(
+            f"{it.setup.backend}, {it.setup.threads} threads: {len(found)} networks, mean error "
+            f"{np.abs(errors).mean():.1%}, median {np.median(errors):+.1%}, "
+            f"{np.mean(np.abs(errors) <= 0.2):.0%} within ±20%, {inside.mean():.0%} covered, "
+            f"±{np.median(halves):.0%}",
+            flush=True,
+        )
+
+
+def _errors(
+    it: Contribution, models: Mapping[str, CanonicalModel]
+) -> Iterator[tuple[str, tuple[float, bool, float]]]:
+    """Error of each prediction, whether its interval covers, and the interval's half-width."""
+    place = {signature: i for i, signature in enumerate(it.signatures)}
+    for families, rest in without_each(it, [tuple(each) for each in GROUPS.values()]):
+        for name in _names(families):
+            bricks = _cut(models[name])
+            (cut,) = bricks.models
+            if (whole := place.get(cut.whole.signature)) is not None:
+                asked = {s: bricks.bricks[s] for s in cut.counts}
+                figures = FromAtlas().predict(asked, it.setup, it.system, {}, [rest])
+                draws = sum(n * figures[s].draws for s, n in cut.counts.items())
+                value = sum(n * figures[s].value for s, n in cut.counts.items())
+                random = np.random.default_rng(0)
+                own = np.hypot(DISCREPANCY.predicted, _COMPOSING)
+                draws *= np.maximum(1 + own * random.standard_normal(len(draws)), 0)
+                call_ms, truth = it.call_ms[whole], np.exp(it.log_ms[whole])
+                low, high = np.percentile(draws + call_ms, (5, 95))
+                half = float((high - low) / (high + low))
+                yield name, (float((value + call_ms) / truth - 1), bool(low <= truth <= high), half)
+
+
+def _names(families: Iterable[str]) -> list[str]:
+    return [name for name, family in FAMILIES.items() if family in families]
+
+
+def _cut(model: CanonicalModel) -> BrickSet:
+    granularity, strategy = surveys.GRANULARITIES[-1]
+    return BrickSet.of([model], granularity, strategy)
+
+
+if __name__ == "__main__":
+    {"survey": survey, "judge": judge}[sys.argv[1]](*sys.argv[2:])
