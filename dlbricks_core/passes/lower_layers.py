@@ -7,6 +7,7 @@ from dlbricks_core.passes.drop_unread import drop_unread
 from dlbricks_core.passes.options import NormalizeOptions
 from dlbricks_core.passes.pipeline import Pass, Property, check_order
 from dlbricks_core.passes.steps.canonical_forms import CANONICAL_FORMS
+from dlbricks_core.passes.steps.check_rows import CHECK_ROWS
 from dlbricks_core.passes.steps.drop_identities import DROP_IDENTITIES, PLACE_IDENTITIES
 from dlbricks_core.passes.steps.fold_constants import FOLD_CONSTANTS
 from dlbricks_core.passes.steps.inline_branches import INLINE_BRANCHES
@@ -30,7 +31,7 @@ TO_FORM = (
 )
 """Steps that every layer of a raw model goes through."""
 
-FROM_FORM = (FOLD_CONSTANTS, DROP_IDENTITIES, MARK_OPAQUE)
+FROM_FORM = (CHECK_ROWS, FOLD_CONSTANTS, DROP_IDENTITIES, MARK_OPAQUE)
 """Steps that every layer in canonical form goes through."""
 
 check_order((*TO_FORM, *FROM_FORM))

@@ -50,6 +50,9 @@ def assemble(
         for signature, count in cut.counts.items():
             counts[signature] = counts.get(signature, 0) + count
     networks = {**brickset.bricks, **plan.besides}
+    for signature, brick in networks.items():
+        if brick.opaque:
+            outcome.failures.setdefault(request.key(signature, "brick"), brick.opaque)
     known, *measured_parts = _figures(networks, request, outcome)
     predicted = predicted_parts or [{} for _ in measured_parts]
     parts = [{**new, **own} for new, own in zip(predicted, measured_parts, strict=True)]

@@ -415,3 +415,13 @@ def test_attention_with_an_empty_cache_is_one_without(queries):
 def test_attention_of_one_query_hides_nothing():
     assert attention(1, 7, is_causal=1).layers[0].attributes["is_causal"] == 0
     assert attention(2, 7, is_causal=1).layers[0].attributes["is_causal"] == 1
+
+
+@pytest.mark.parametrize("row", [4, -5])
+def test_a_row_beyond_the_end_of_a_table_is_refused_even_where_its_values_are_unknown(row):
+    def read(row: int) -> CanonicalModel:
+        return canonical("Gather", (4, 3), np.array([[0, row], [1, 2]], np.int64))
+
+    assert read(3).layers
+    with pytest.raises(ModelError, match=f"reads row {row} of 'x', which has 4"):
+        read(row)

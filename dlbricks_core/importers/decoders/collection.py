@@ -13,7 +13,7 @@ from dlbricks_core.errors import ModelError
 from dlbricks_core.importers.base import NO_OPTIONS, ImportOptions, ModelCollection, ModelNotes
 from dlbricks_core.importers.decoders.architecture import Decoder
 from dlbricks_core.importers.decoders.build import build
-from dlbricks_core.importers.decoders.families import decoder_of
+from dlbricks_core.importers.decoders.families import decoder_of, text_of
 from dlbricks_core.importers.decoders.parameters import parameters
 from dlbricks_core.ir import RawModel
 
@@ -48,7 +48,9 @@ class LanguageModels(ModelCollection):
         if not (path.exists() or "/" in name or name.endswith(".json")):
             raise self.unknown(name)
         path = path / _FILE if path.is_dir() else path
-        return build(decoder_of(_read(path), str(path)), _name_of(path), source)
+        values, part = text_of(_read(path), str(path))
+        decoder = decoder_of(values, f"{path}: {part}" if part else str(path))
+        return build(decoder, f"{_name_of(path)} {part}".rstrip(), source)
 
     def describe(self, name: str) -> ModelNotes | None:
         """Size and kind of a configuration that comes with DLBricks."""

@@ -8,6 +8,8 @@ import pytest
 
 from dlbricks_core.errors import ModelError
 from dlbricks_core.importers.decoders.collection import LanguageModels
+from dlbricks_core.importers.decoders.families import decoder_of, text_of
+from dlbricks_core.importers.decoders.parameters import parameters
 
 TINY = {
     "model_type": "llama",
@@ -116,3 +118,49 @@ def test_a_path_that_does_not_exist_gives_one_line(tmp_path):
     with pytest.raises(ModelError, match="no such file") as caught:
         LanguageModels().load(str(tmp_path / "config.json"))
     assert "dlbricks models llm:" in caught.value.hint
+
+
+#: What the publishers count of the language model alone, and the sizes that their files leave out.
+LANGUAGE = {
+    "gemma3": (
+        3_880_099_328 + 64 * 2560,  # gemma-3-4b, and 64 further tokens
+        {"model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240,
+         "num_hidden_layers": 34, "sliding_window": 1024,
+         "rope_scaling": {"factor": 8.0, "rope_type": "linear"}},
+    ),
+    "llava": (
+        6_738_939_904,  # llama-2-7b, and 64 further tokens
+        {"model_type": "llama", "rms_norm_eps": 1e-5, "vocab_size": 32064,
+         "max_position_embeddings": 4096},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", LANGUAGE)
+def test_of_a_model_of_images_and_text_the_language_model_is_read(tmp_path, family):
+    count, text = LANGUAGE[family]
+    path = tmp_path / "mine" / "config.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"model_type": family, "text_config": text, "vision_config": {}}))
+    values, part = text_of(json.loads(path.read_text()), "config.json")
+    assert part == "text_config"
+    assert parameters(decoder_of(values, "config.json")) == count
+    assert LanguageModels().load(str(path)).name == "mine text_config"
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"text_config": {"model_type": "llama4_text"}}, "text_config: model_type 'llama4_text'"),
+        ({"text_config": {"model_type": ["llama"]}}, "text_config is not a configuration"),
+        ({"text_config": {**TINY, "odd": 1}}, "text_config: unknown field odd"),
+        ({"text_config": TINY, "quantization_config": {"bits": 4}}, "quantized"),
+        ({"text_config": [1]}, "model_type 'both' is not supported"),
+    ],
+)
+def test_what_is_wrong_with_the_language_model_is_said_with_its_place(tmp_path, more, says):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"model_type": "both", **more}))
+    with pytest.raises(ModelError, match=says) as caught:
+        LanguageModels().load(str(path))
+    assert caught.value.hint

@@ -61,7 +61,6 @@ def kinds(model):
         ("llama", {"head_dim": 5}, "rotated dimensions 5"),
         ("llama", {"quantization_config": {"bits": 4}}, "quantized"),
         ("llama", {"is_encoder_decoder": True}, "is_encoder_decoder true"),
-        ("gemma3", {"text_config": {"model_type": "gemma3_text"}}, "more than text"),
         ("gemma2", {"layer_types": ["chunked_attention"] * 6}, "chunked_attention"),
         ("gemma2", {"layer_types": ["full_attention"]}, "layer_types"),
         ("phi", {"qk_layernorm": True}, "qk_layernorm true"),
@@ -88,7 +87,9 @@ def test_an_unknown_family_comes_with_the_nearest_known_one_or_where_to_find_all
 
 def test_fields_of_training_and_generation_change_nothing():
     more = {"attention_dropout": 0.1, "torch_dtype": "bfloat16", "bos_token_id": 1,
-            "unsloth_version": "1", "_name_or_path": "x", "use_sliding_window": False}  # fmt: skip
+            "unsloth_version": "1", "_name_or_path": "x", "use_sliding_window": False,
+            "max_sequence_length": 16384,
+            "rope_scaling": {"factor": 16.0, "finetuned": True, "type": "linear"}}  # fmt: skip
     assert len(raw("llama", **more).layers) == len(raw("llama").layers)
 
 
@@ -164,3 +165,12 @@ def test_tokens_spread_evenly_over_experts(tokens, experts):
     assert rows == {max(1, tokens * 2 // 8): experts}
     read = {name for name in model.weights if name.endswith("gate_up_proj.weight")}
     assert len(read) == experts
+
+
+def test_a_text_longer_than_the_learned_positions_is_refused():
+    def at(past: int) -> None:
+        normalize(raw("gpt2", n_positions=16), batch=1, dims={"sequence": 1, "past": past})
+
+    at(15)
+    with pytest.raises(ModelError, match=r"reads row 16 of .*, which has 16"):
+        at(16)

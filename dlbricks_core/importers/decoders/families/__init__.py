@@ -15,6 +15,7 @@ from typing import Any
 from dlbricks_core.errors import ModelError, shown
 from dlbricks_core.importers.decoders.architecture import Decoder
 from dlbricks_core.importers.decoders.families import gemma, gpt, llama, olmo, parallel, qwen
+from dlbricks_core.importers.decoders.families.defaults import SIZES
 from dlbricks_core.importers.decoders.fields import Fields
 
 FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
@@ -26,6 +27,39 @@ FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
     **parallel.FAMILIES,
 }
 """Families by ``model_type``."""
+
+
+TEXT = "text_config"
+"""Field of the language model in a configuration that describes more than text."""
+
+
+def text_of(values: Any, source: str) -> tuple[Any, str]:
+    """The part of a configuration that describes the language model, and the part's name.
+
+    That is the whole configuration, without a name, unless its family reads more than text.
+
+    Args:
+        values: The configuration, as JSON holds it.
+        source: Name of the configuration for messages.
+
+    Raises:
+        ModelError: If the weights are quantized.
+    """
+    part = values.get(TEXT) if isinstance(values, dict) else None
+    if not isinstance(part, dict) or values.get("model_type") in FAMILIES:
+        return values, ""
+    _check_not_quantized(Fields(values, source), source)
+    family = part.get("model_type")
+    usual = SIZES.get(family, {}) if isinstance(family, str) else {}
+    return {**usual, **part}, TEXT
+
+
+def _check_not_quantized(fields: Fields, source: str) -> None:
+    if "quantization_config" in fields:
+        raise ModelError(
+            f"{source}: quantized weights are not supported (quantization_config)",
+            hint="Remove the field for the model with 32-bit weights.",
+        )
 
 
 def decoder_of(values: Any, source: str) -> Decoder:
@@ -45,11 +79,6 @@ def decoder_of(values: Any, source: str) -> Decoder:
             hint="Name the config.json that the model ships with.",
         )
     family = values["model_type"]
-    if family not in FAMILIES and isinstance(values.get("text_config"), dict):
-        raise ModelError(
-            f"{source}: model_type {shown(family)} reads more than text, which is not supported",
-            hint="Its text_config describes the language model: make that a file of its own.",
-        )
     if family not in FAMILIES:
         near = difflib.get_close_matches(family, FAMILIES, 1)
         listed = f"Most of the {len(FAMILIES)} supported have a model in: dlbricks models llm:"
@@ -58,11 +87,7 @@ def decoder_of(values: Any, source: str) -> Decoder:
             hint=f"Did you mean {near[0]}?" if near else listed,
         )
     fields = Fields(values, source)
-    if "quantization_config" in fields:
-        raise ModelError(
-            f"{source}: quantized weights are not supported (quantization_config)",
-            hint="Remove the field for the model with 32-bit weights.",
-        )
+    _check_not_quantized(fields, source)
     fields.only("is_encoder_decoder", False)
     fields.only("add_cross_attention", False)
     decoder = FAMILIES[family](fields)
