@@ -91,6 +91,8 @@ class _Commands(click.Group):
             return None
         with _variables(_WHILE_IMPORTED.get(cmd_name, {})), _no_collections():
             module = importlib.import_module(f"dlbricks_core.cli.{cmd_name}")
+            if cmd_name in _WHILE_IMPORTED:  # scipy has a BLAS of its own, which it loads late
+                importlib.import_module("scipy.linalg")
         command: click.Command = module.command
         return command
 

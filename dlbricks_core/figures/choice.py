@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from dlbricks_core.figures.statistics import FloatArray
 
@@ -72,7 +72,7 @@ def coupled(
         seed: Seed of the order.
     """
     size = len(draws)
-    factor = linalg.cholesky(correlation + _JITTER * np.eye(size), lower=True)
+    factor = scipy.linalg.cholesky(correlation + _JITTER * np.eye(size), lower=True)
     count = draws[0].shape[1] if size else 0
     drivers = factor @ np.random.default_rng(seed).standard_normal((size, count))
     return [_ordered(each, driver) for each, driver in zip(draws, drivers, strict=True)]

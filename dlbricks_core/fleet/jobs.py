@@ -15,7 +15,7 @@ from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
 
 from dlbricks_core.errors import BackendError, DLBricksError
-from dlbricks_core.fleet.job import WAITING
+from dlbricks_core.fleet.job import PROGRAM, WAITING
 from dlbricks_core.fleet.records import Done, Order
 from dlbricks_core.wording import argument
 
@@ -60,7 +60,7 @@ def run_job(
         result, log = Path(folder, "result"), Path(folder, "log")
         with log.open("wb") as errors:
             process = subprocess.Popen(
-                [sys.executable, "-m", "dlbricks_core.fleet.job", str(spool), str(result)],
+                [sys.executable, "-c", PROGRAM, str(spool), str(result)],
                 env=ENVIRONMENT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.baseline import is_hidden
 from dlbricks_core.predict.features import Features, class_of
 
 
-def alone_effects(features: Features, counts: sparse.csr_array, expected: FloatArray) -> FloatArray:
+def alone_effects(
+    features: Features, counts: scipy.sparse.csr_array, expected: FloatArray
+) -> FloatArray:
     """Strength of each shared error of networks that are timed alone, in each network.
 
     The input of a layer that runs alone is in another place than inside a model: in another core's
@@ -30,7 +32,7 @@ def alone_effects(features: Features, counts: sparse.csr_array, expected: FloatA
     seen = [i for i, kind in enumerate(features.kinds) if not is_hidden(kind)]
     classes = np.array([class_of(features.kinds[i]) for i in seen])
     member = classes[:, None] == np.unique(classes)[None, :]
-    some = sparse.csr_array(counts[:, seen])
+    some = scipy.sparse.csr_array(counts[:, seen])
     parts = some @ (member * expected[seen, None])
     shares = parts / np.maximum(parts.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     layers = np.maximum(np.asarray(some.sum(axis=1)).ravel(), 1.0)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from dlbricks_core.errors import DLBricksError, reason
 from dlbricks_core.facts import Setup, System
@@ -75,7 +75,7 @@ class Contribution:
     setup: Setup
     provenance: Provenance
     features: Features
-    counts: sparse.csr_array
+    counts: scipy.sparse.csr_array
     log_ms: FloatArray
     noise: FloatArray
     call_ms: FloatArray
@@ -99,7 +99,7 @@ class Contribution:
             pulls=np.zeros(0),
             kernel="",
             features=features,
-            counts=sparse.csr_array(chosen[:, used]),
+            counts=scipy.sparse.csr_array(chosen[:, used]),
             log_ms=self.log_ms[list(networks)],
             noise=self.noise[list(networks)],
             call_ms=self.call_ms[list(networks)],
@@ -177,7 +177,7 @@ class Contribution:
             features=Features(
                 tuple(kinds[i] for i in found["kinds"]), found["numbers"].astype(np.float64)
             ),
-            counts=sparse.csr_array(
+            counts=scipy.sparse.csr_array(
                 (parts[0], parts[1].astype(np.int32), parts[2].astype(np.int32)), shape=shape
             ),
             log_ms=found["log_ms"].astype(np.float64),
@@ -239,13 +239,13 @@ class LayerTable:
         return Features(tuple(self.kinds), np.array(self.rows).reshape(-1, len(NAMES)))
 
 
-def counts_matrix(networks: Iterable[Mapping[int, int]], layers: int) -> sparse.csr_array:
+def counts_matrix(networks: Iterable[Mapping[int, int]], layers: int) -> scipy.sparse.csr_array:
     """Matrix of the occurrences of layers in networks: shape (networks, layers)."""
     rows = list(networks)
     starts = np.cumsum([0, *(len(each) for each in rows)])
     places = [place for each in rows for place in each]
     numbers = [float(number) for each in rows for number in each.values()]
-    return sparse.csr_array(
+    return scipy.sparse.csr_array(
         (np.array(numbers), np.array(places, dtype=np.int32), starts.astype(np.int32)),
         shape=(len(rows), layers),
     )

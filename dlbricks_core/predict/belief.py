@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from scipy import linalg, sparse
+import scipy
 
 from dlbricks_core.figures.statistics import FloatArray
 
@@ -44,7 +44,7 @@ class Belief:
 
     def observed(
         self,
-        counts: sparse.csr_array,
+        counts: scipy.sparse.csr_array,
         log_ms: FloatArray,
         noise: FloatArray,
         call_ms: FloatArray | float = 0.0,
@@ -73,12 +73,12 @@ class Belief:
             return asked
         mean, spread, factor, _ = self._fitted(counts, log_ms, _Noise(noise, shared), call_ms)
         chosen = slice(None) if of is None else list(of)
-        half = linalg.solve_triangular(factor, spread[:, chosen], lower=True)
+        half = scipy.linalg.solve_triangular(factor, spread[:, chosen], lower=True)
         return type(self)(mean[chosen], asked.covariance - half.T @ half)
 
     def pulls(
         self,
-        counts: sparse.csr_array,
+        counts: scipy.sparse.csr_array,
         log_ms: FloatArray,
         noise: FloatArray,
         call_ms: FloatArray | float = 0.0,
@@ -92,7 +92,7 @@ class Belief:
 
     def _fitted(
         self,
-        counts: sparse.csr_array,
+        counts: scipy.sparse.csr_array,
         log_ms: FloatArray,
         noise: _Noise,
         call_ms: FloatArray | float,
@@ -104,8 +104,8 @@ class Belief:
             shares, totals = shares_of(counts, self.mean + shift, call_ms)
             spread = shares @ self.covariance
             left = log_ms - np.log(totals) + shares @ shift
-            factor = linalg.cholesky(spread @ shares.T + noise.covariance, lower=True)
-            target = shares.T @ linalg.cho_solve((factor, True), left)
+            factor = scipy.linalg.cholesky(spread @ shares.T + noise.covariance, lower=True)
+            target = shares.T @ scipy.linalg.cho_solve((factor, True), left)
             moved = self.covariance @ target
             found = []
             for length in _LENGTHS:
@@ -134,7 +134,7 @@ class Belief:
             Array of shape (count, layers).
         """
         size = len(self.mean)
-        factor = linalg.cholesky(self.covariance + _JITTER * np.eye(size), lower=True)
+        factor = scipy.linalg.cholesky(self.covariance + _JITTER * np.eye(size), lower=True)
         normal = np.random.default_rng(seed).standard_normal((count, size))
         return np.asarray(self.mean + normal @ factor.T)
 
@@ -160,8 +160,8 @@ class _Noise:
 
 
 def shares_of(
-    counts: sparse.csr_array, log_ms: FloatArray, call_ms: FloatArray | float = 0.0
-) -> tuple[sparse.csr_array, FloatArray]:
+    counts: scipy.sparse.csr_array, log_ms: FloatArray, call_ms: FloatArray | float = 0.0
+) -> tuple[scipy.sparse.csr_array, FloatArray]:
     """Share of each layer in each network's latency, and the latencies.
 
     Args:
@@ -169,6 +169,6 @@ def shares_of(
         log_ms: Logarithm of each layer's latency in milliseconds.
         call_ms: Cost of a call of the timer in each network's latency, in milliseconds.
     """
-    parts = sparse.csr_array(counts.multiply(np.exp(log_ms)[None, :]))
+    parts = scipy.sparse.csr_array(counts.multiply(np.exp(log_ms)[None, :]))
     totals = np.asarray(parts.sum(axis=1)).ravel() + call_ms
-    return sparse.csr_array(sparse.diags_array(1 / totals) @ parts), totals
+    return scipy.sparse.csr_array(scipy.sparse.diags_array(1 / totals) @ parts), totals

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from dlbricks_core.bricks import Brick
 from dlbricks_core.facts import Setup, System
@@ -320,10 +320,10 @@ def nearest(
     return [int(i) for i in np.sort(np.argsort(-score, kind="stable")[:most])]
 
 
-def _among(counts: sparse.csr_array, begin: int, layers: int) -> sparse.csr_array:
+def _among(counts: scipy.sparse.csr_array, begin: int, layers: int) -> scipy.sparse.csr_array:
     """Counts among more layers; the networks' own layers begin at position ``begin``."""
     parts = (counts.data, counts.indices + begin, counts.indptr)
-    return sparse.csr_array(parts, shape=(counts.shape[0], layers))
+    return scipy.sparse.csr_array(parts, shape=(counts.shape[0], layers))
 
 
 def _sum(one: Mapping[int, int], other: Mapping[int, int]) -> Mapping[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.figures.statistics import FloatArray
@@ -19,8 +19,8 @@ The value is high enough to justify the runs of layers that dominate a latency.
 
 def choose_probes(
     belief: Belief,
-    candidates: sparse.csr_array,
-    asked: sparse.csr_array,
+    candidates: scipy.sparse.csr_array,
+    asked: scipy.sparse.csr_array,
     noise: float,
     runs: int,
     most: int,
@@ -63,7 +63,7 @@ def choose_probes(
     return found
 
 
-def half_widths(belief: Belief, networks: sparse.csr_array) -> FloatArray:
+def half_widths(belief: Belief, networks: scipy.sparse.csr_array) -> FloatArray:
     """Half-width of the 90% interval of each network's latency, relative to the latency.
 
     Args:
@@ -71,5 +71,7 @@ def half_widths(belief: Belief, networks: sparse.csr_array) -> FloatArray:
         networks: Number of occurrences of each layer in each network: shape (networks, layers).
     """
     shares, _ = shares_of(networks, belief.mean)
-    variance = np.asarray(sparse.csr_array(shares).multiply(shares @ belief.covariance).sum(axis=1))
+    variance = np.asarray(
+        scipy.sparse.csr_array(shares).multiply(shares @ belief.covariance).sum(axis=1)
+    )
     return np.asarray(np.sinh(NORMAL_HALF_WIDTH * np.sqrt(variance.ravel())))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.belief import Belief, shares_of
@@ -16,7 +16,7 @@ _ROUNDS = 6
 
 def doubt(
     belief: Belief,
-    counts: sparse.csr_array,
+    counts: scipy.sparse.csr_array,
     log_ms: FloatArray,
     noise: FloatArray,
     call_ms: FloatArray | float = 0.0,

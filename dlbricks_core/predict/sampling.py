@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg, sparse
+import scipy
 
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.belief import Belief, shares_of
@@ -21,7 +21,7 @@ _CENTRING = 200
 
 def agreeing_draws(
     prior: Belief,
-    counts: sparse.csr_array,
+    counts: scipy.sparse.csr_array,
     log_ms: FloatArray,
     noise: FloatArray,
     call_ms: FloatArray | float = 0.0,
@@ -58,7 +58,7 @@ def agreeing_draws(
     shares, totals = shares_of(counts, likely, call_ms)
     spread = shares @ prior.covariance
     common = np.asarray(spread @ shares.T)
-    factor = linalg.cho_factor(common + np.diag(noise), lower=True)
+    factor = scipy.linalg.cho_factor(common + np.diag(noise), lower=True)
 
     def missed(source: FloatArray) -> FloatArray:
         """Residuals of the sums: shape (count, networks)."""
@@ -71,10 +71,10 @@ def agreeing_draws(
 
     # A draw differs from its starting point by its source times the covariance with the networks.
     linear = wanted - np.log(totals) - (begin - likely) @ shares.T
-    source = linalg.cho_solve(factor, linear.T).T
+    source = scipy.linalg.cho_solve(factor, linear.T).T
     left = missed(source)
     for _ in range(_ROUNDS):
-        step = linalg.cho_solve(factor, (left + source @ common).T).T - source
+        step = scipy.linalg.cho_solve(factor, (left + source @ common).T).T - source
         longest = np.abs(step @ spread).max(axis=1, keepdims=True)
         tried = source + step * (_LONGEST / np.maximum(longest, _LONGEST))
         lacking = missed(tried)
@@ -83,7 +83,7 @@ def agreeing_draws(
     return np.asarray(begin + source @ spread)
 
 
-def centred(belief: Belief, counts: sparse.csr_array) -> Belief:
+def centred(belief: Belief, counts: scipy.sparse.csr_array) -> Belief:
     """The belief with a shifted mean, so that the median draw of each network is its likely sum.
 
     Layers that were only measured together are uncertain individually, but their sum is not. Then

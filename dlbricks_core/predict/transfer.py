@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.statistics import FloatArray
@@ -127,9 +127,9 @@ def contrasts(means: FloatArray, among: FloatArray) -> FloatArray:
     size = len(means)
     if size == 1:
         return np.zeros((0, means.shape[1]))
-    across = linalg.null_space(np.ones((1, size))).T
-    factor = linalg.cholesky(-across @ among @ across.T / 2, lower=True)
-    return np.asarray(linalg.solve_triangular(factor, across @ means, lower=True))
+    across = scipy.linalg.null_space(np.ones((1, size))).T
+    factor = scipy.linalg.cholesky(-across @ among @ across.T / 2, lower=True)
+    return np.asarray(scipy.linalg.solve_triangular(factor, across @ means, lower=True))
 
 
 def _learned(means: FloatArray, among: FloatArray, asked: Features, kernel: Kernel) -> FloatArray:
@@ -142,8 +142,8 @@ def _learned(means: FloatArray, among: FloatArray, asked: Features, kernel: Kern
     differences = contrasts(means, among)
     if not len(differences):
         return np.asarray(expected + alone)
-    factor = linalg.cho_factor(expected + alone, lower=True)
-    gain = linalg.cho_solve(factor, expected)
+    factor = scipy.linalg.cho_factor(expected + alone, lower=True)
+    gain = scipy.linalg.cho_solve(factor, expected)
     smooth = differences @ gain
     seen = smooth.T @ smooth + len(differences) * (expected - expected @ gain)
     share = _PRIOR_PLACES + len(differences)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from dlbricks_core.bricks import Brick, BrickSet
 from dlbricks_core.figures.figure import Measured
@@ -255,7 +255,7 @@ class _Search:
             for s, figure in self.found.items()
         ]
 
-    def _matrix(self, networks: Iterable[Mapping[int, int]]) -> sparse.csr_array:
+    def _matrix(self, networks: Iterable[Mapping[int, int]]) -> scipy.sparse.csr_array:
         return counts_matrix(networks, len(self.prior.mean))
 
 

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import subprocess
 import sys
 
@@ -148,3 +149,16 @@ def test_a_command_ends_without_looking_for_garbage_and_collects_it_until_then(d
     assert int(done.stdout) > 10_000
     assert dlbricks("models", "onnx:").status == 0
     assert gc.isenabled()
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="with one CPU, no BLAS has threads")
+def test_commands_that_predict_compute_with_one_thread():
+    code = (
+        "import os; from dlbricks_core.cli.main import cli; cli.get_command(None, 'estimate')\n"
+        "import scipy.linalg; print(len(os.listdir('/proc/self/task')))"
+    )
+    free = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=free, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "1\n"

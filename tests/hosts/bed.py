@@ -114,7 +114,7 @@ class Bed:
 
     def wait_for_hosts(self, number, timeout_s=180):
         """Waits until so many hosts do nothing, and no run goes on."""
-        wait_until(lambda: self._rests(number), timeout_s, interval_s=0.1)
+        wait_until(lambda: self._rests(number), timeout_s, interval_s=0.25)
 
     def _rests(self, number):
         told = self.status()

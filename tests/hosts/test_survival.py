@@ -91,9 +91,11 @@ def test_a_host_that_measures_for_its_user_joins_in_afterwards(bed, hosts):
     assert all(each.taken_at > last for each in bed.spooled(two) if each not in before)
 
 
-def test_a_worker_that_is_killed_costs_nothing(started):
+def test_workers_that_are_killed_or_interrupted_cost_nothing(started):
     bed, command, url = started
     bed.joined["two"].kill()
+    bed.joined["three"].kill(signal.SIGTERM)
+    assert bed.joined["three"].wait(180) != 0
     check_complete(bed, url, command)
     assert command.says("two"), command.said()
     assert command.says("died"), command.said()
@@ -102,10 +104,10 @@ def test_a_worker_that_is_killed_costs_nothing(started):
 def test_a_job_that_is_killed_is_done_again(bed):
     url, two = bed.database(), bed.workers[1]
     # The others may be slower: the job is not to be done when they begin, nor soon.
-    command = bed.run(bed.suite(), url, "--runs", 10 * RUNS)
+    command = bed.run(bed.suite(), url, "--runs", 5 * RUNS)
     bed.wait_until_measuring(two)
     bed.joined[two.name].inside.children()[0].kill()
-    check_complete(bed, url, command, runs=10 * RUNS)
+    check_complete(bed, url, command, runs=5 * RUNS)
     assert command.says("SIGKILL"), command.said()
 
 
@@ -175,10 +177,3 @@ def test_a_run_whose_hosts_are_all_gone_names_what_is_missing(bed):
     assert command.wait(180) == 3, command.said()
     assert command.says("no host of its kind is left"), command.said()
     assert command.says("MatMul"), command.said()
-
-
-def test_a_worker_that_is_interrupted_ends_its_job(started):
-    bed, command, url = started
-    bed.joined["three"].kill(signal.SIGTERM)
-    assert bed.joined["three"].wait(180) != 0
-    check_complete(bed, url, command)
