@@ -63,7 +63,7 @@ def _models(_context: click.Context, _parameter: click.Parameter, given: Any) ->
     for text in given:
         if (shown := without_secrets(text)) != text:
             hint = f"Name a database with {argument('store')}."
-            raise DLBricksError(f"{shown} is no model", hint=hint)
+            raise DLBricksError(f"{shown} is not a model", hint=hint)
     return given
 
 
