@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from unicodedata import category
 
 _RAW_BYTES = range(0xDC80, 0xDD00)
@@ -20,6 +21,23 @@ def harmless(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or category(c) == "Zs" else _escaped(c) for c in text)
+
+
+_PASSWORD = re.compile(r"(postgres\w*(?:\+\w+)?:/+[^\s/:@]*):.*@", re.IGNORECASE)
+"""A database's URL up to its last @: a password that is not escaped may hold others."""
+
+_QUERY = re.compile(r"(postgres\w*(?:\+\w+)?:/+[^\s?]*)\?\S+", re.IGNORECASE)
+
+
+def without_secrets(text: str) -> str:
+    """The text without passwords and options of database URLs.
+
+    Where a command expects a path, a URL is shortened to one slash.
+
+    >>> without_secrets("postgresql+psycopg:/me:s3cret@host/results?sslkey=a is no file")
+    'postgresql+psycopg:/me:***@host/results?... is no file'
+    """
+    return _QUERY.sub(r"\1?...", _PASSWORD.sub(r"\1:***@", text))
 
 
 def _escaped(character: str) -> str:

@@ -22,7 +22,7 @@ from dlbricks_core.cli.signals import Interrupted, interruptible
 from dlbricks_core.cli.spelling import FLAGS, option_of
 from dlbricks_core.cli.streams import standard_streams
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.harmless import harmless
+from dlbricks_core.harmless import harmless, without_secrets
 from dlbricks_core.plugins import blamed
 from dlbricks_core.version import __version__
 from dlbricks_core.wording import arguments_spelled
@@ -298,4 +298,4 @@ def _say_error(message: str, hint: str = "") -> None:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"{harmless(text)}\n")
+    sys.stderr.write(f"{harmless(without_secrets(text))}\n")

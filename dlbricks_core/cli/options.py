@@ -11,11 +11,14 @@ import click
 
 from dlbricks_core.bricks import STRATEGIES
 from dlbricks_core.cli.kinds import COUNTS, GRANULARITIES, LATENCY_MS, POSITIVE, SHARE, TIME
+from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import LATENCY
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, PRECISION, SURVEY_S
 from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.harmless import without_secrets
 from dlbricks_core.passes.convert import CONVERSIONS
 from dlbricks_core.scenarios import Scenario
+from dlbricks_core.wording import argument
 from dlbricks_core.workflows import (
     DEFAULT_COMPOSER,
     GENERATE,
@@ -55,7 +58,16 @@ def time_option(
     )
 
 
-models_argument = click.argument("models", metavar="[MODEL]...", nargs=-1)
+def _models(_context: click.Context, _parameter: click.Parameter, given: Any) -> Any:
+    """The MODELs, none of which is the URL of a database: reports show models as they are named."""
+    for text in given:
+        if (shown := without_secrets(text)) != text:
+            hint = f"Name a database with {argument('store')}."
+            raise DLBricksError(f"{shown} is not a model", hint=hint)
+    return given
+
+
+models_argument = click.argument("models", metavar="[MODEL]...", nargs=-1, callback=_models)
 
 TIMEOUT_S = 120.0
 """Default maximum time in seconds to load a network, or to run it once."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 
 from dlbricks_core.bricks import LayerSequence
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
@@ -33,7 +34,8 @@ def joined(
     if second is None:
         together, branches = first, (begin, first.outputs[0])
     else:
-        names = {name: f"beside/{name}" for name in second.tensors}
+        prefix = next(_free(first, "beside"))
+        names = {name: f"{prefix}/{name}" for name in second.tensors}
         names |= {second.inputs[0]: begin, "": ""}
         together = _with(first, second, names)
         branches = first.outputs[0], names[second.outputs[0]]
@@ -48,7 +50,8 @@ def joined(
 
 def in_a_row(first: CanonicalModel, second: CanonicalModel) -> CanonicalModel:
     """Two sequences as one: the second reads the result of the first."""
-    names = {name: f"then/{name}" for name in second.tensors}
+    prefix = next(_free(first, "then"))
+    names = {name: f"{prefix}/{name}" for name in second.tensors}
     names |= {second.inputs[0]: first.outputs[0], "": ""}
     return replace(_with(first, second, names), outputs=(names[second.outputs[0]],))
 
@@ -67,6 +70,12 @@ def _with(
             **{names[name]: value for name, value in second.constants.items()},
         },
     )
+
+
+def _free(graph: CanonicalModel, word: str) -> Iterator[str]:
+    """First parts of names that no tensor of a graph has, which may be put together itself."""
+    taken = {name.partition("/")[0] for name in graph.tensors}
+    return (each for number in count() if (each := f"{word}{number}") not in taken)
 
 
 def _renamed(layer: Layer, names: Mapping[str, str]) -> Layer:
@@ -88,12 +97,12 @@ def grafted(
     tensors, weights = dict(graph.tensors), set(graph.weights)
     constants = dict(graph.constants)
     reached = 0
-    for number, (place, piece) in enumerate(grafts):
+    for (place, piece), prefix in zip(grafts, _free(graph, "graft"), strict=False):
         ends = ends_of(graph, place)
         assert ends is not None
         layers += graph.layers[reached : place[0]]
         reached = place[-1] + 1
-        names = {name: f"graft{number}/{name}" for name in piece.tensors}
+        names = {name: f"{prefix}/{name}" for name in piece.tensors}
         names |= {piece.inputs[0]: ends[0], piece.outputs[0]: ends[1], "": ""}
         tensors |= {names[name]: spec for name, spec in piece.tensors.items()}
         weights |= {names[name] for name in piece.weights}

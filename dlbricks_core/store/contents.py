@@ -20,8 +20,9 @@ def selected(connection: Connection, place: object, selection: Selection) -> Ite
     Args:
         connection: To the database.
         place: Where the store is kept, for warnings.
-        selection: Machines and backends whose records are asked for. What belongs to a whole
-            system, such as calibrations, is left out where only one of its machines is named.
+        selection: Machines and backends whose records are asked for. Calibrations belong to a
+            whole system: they are left out where only one of its machines is named. What backends
+            make of models is the same on all machines of a system.
     """
     chosen = selection.measured(connection)
     with Reader(connection, place, selection.taken()) as reader:
@@ -42,7 +43,7 @@ def selected(connection: Connection, place: object, selection: Selection) -> Ite
         yield from reader.networks(described).values()
         if selection.whole_setups:
             yield from (each for each in reader.calibrations() if fits(each, selection))
-            yield from reader.rewrites(selection.setups(connection, rewrites))
+        yield from reader.rewrites(selection.setups(connection, rewrites))
 
 
 def fits(calibration: Calibration, selection: Selection) -> bool:

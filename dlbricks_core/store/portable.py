@@ -74,7 +74,7 @@ def exported(
     selection: Selection = EVERYTHING,
     only: Callable[[Record], bool] = lambda record: True,
 ) -> Exported:
-    """A store, or a part of it, as a file. Equal contents give equal bytes.
+    """A store, or a part of it, as a file. Contents in the same order give the same bytes.
 
     Args:
         store: The store.

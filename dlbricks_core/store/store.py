@@ -64,6 +64,7 @@ class ResultStore(Measured, Described, Derived):
 
     Attributes:
         place: Where the store is kept. Its text, for people, holds no password.
+        only: Machine without whose equals the store is seen; ``None`` for all of them.
 
     Example:
         >>> with ResultStore.open("results.db") as store:  # doctest: +SKIP
@@ -71,6 +72,8 @@ class ResultStore(Measured, Described, Derived):
         ...     store.get([question])[question].values
         (1.25,)
     """
+
+    only: Machine | None = None
 
     @again_when_lost
     def merge(self, records: Iterable[Record]) -> Merged:
@@ -103,6 +106,7 @@ class ResultStore(Measured, Described, Derived):
         """
         narrowed = copy(self)
         narrowed._taken = measured_by_no_other(machine)
+        narrowed.only = machine
         return narrowed
 
     @again_when_lost

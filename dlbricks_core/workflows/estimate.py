@@ -28,6 +28,7 @@ from dlbricks_core.workflows.regressing import REGRESSION, with_regression
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import RunResult
 from dlbricks_core.workflows.rewrites import kept_rewrites
+from dlbricks_core.workflows.systems import reference
 from dlbricks_core.workflows.targets import shortfalls
 from dlbricks_core.workflows.timing_order import run_targets
 
@@ -43,8 +44,15 @@ _NEW = (
     "their bricks ('dlbricks generate' here, 'dlbricks bench' there), and bring the store"
 )
 
+_ALONE = "figures are those of {} alone: other machines share its fingerprint {}"
+
+_TOGETHER = "figures are those of {} together, which are built and set alike"
+
 _NAMED = 3
-"""Maximum number of new models that a note names."""
+"""Maximum number of new models, or of equal machines, that a note names."""
+
+_SEVERAL = 2
+"""Minimum number of machines of a fingerprint that a note tells apart."""
 
 _MOST = 0.5
 """Minimum share of a model's bricks in the store for the default composer. With fewer bricks, a
@@ -92,7 +100,12 @@ def estimate(
         result = _held(models, request, store)
     else:
         result = _nearest(models, request, store, predictor)
-    result.outcome.notes = (*result.outcome.notes, *_needs(result), *_versions(request))
+    result.outcome.notes = (
+        *result.outcome.notes,
+        *_needs(result),
+        *_versions(request),
+        *_machines(request, store),
+    )
     return result
 
 
@@ -105,6 +118,19 @@ def _versions(request: Request) -> Iterator[str]:
         yield _OTHER.format(f"{name} {setup.version}", here.version)
     elif here:
         yield _OTHER.format(f"the plugin {name} {setup.plugin}", here.plugin)
+
+
+def _machines(request: Request, store: ResultStore) -> Iterator[str]:
+    """A sentence on the machines behind the figures, where several share the fingerprint."""
+    equal = [each for each in store.machines() if each.system == request.fingerprint]
+    if len(equal) < _SEVERAL:
+        return
+    only = store.only
+    if only is None or only.alone:
+        names = listed([reference(each) for each in equal], _NAMED)
+        yield _TOGETHER.format(names)
+    else:
+        yield _ALONE.format(reference(only), request.fingerprint[:8])
 
 
 def _needs(result: RunResult) -> Iterator[str]:

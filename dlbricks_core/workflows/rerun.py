@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
@@ -325,10 +326,24 @@ def _loaded(
 
 
 def _source(model: RecordedModel, folder: Path) -> str:
-    """Path of a model: the recorded one, or else one beside the record."""
-    beside = folder / Path(model.source).name
-    moved = model.sha256 is not None and not Path(model.source).exists() and beside.exists()
-    return str(beside) if moved else model.source
+    """Path of a model: the recorded one, one beside the record, or a file that was renamed."""
+    recorded = Path(model.source)
+    beside = folder / recorded.name
+    if model.sha256 is None or recorded.exists():
+        return model.source
+    if beside.exists():
+        return str(beside)
+    return str(next(_renamed(model, (recorded.parent, folder)), model.source))
+
+
+def _renamed(model: RecordedModel, folders: Iterable[Path]) -> Iterator[Path]:
+    """Files with the content of a model's file, under another name in one of some folders."""
+    for folder in filter(Path.is_dir, folders):
+        for path in sorted(folder.glob(f"*{Path(model.source).suffix}")):
+            if path.is_file() and path.stat().st_size == model.bytes:
+                with path.open("rb") as file:
+                    if hashlib.file_digest(file, "sha256").hexdigest() == model.sha256:
+                        yield path
 
 
 def _of_software(record: Record, requests: Sequence[Request]) -> Iterator[Difference]:

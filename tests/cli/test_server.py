@@ -194,3 +194,30 @@ def _observations(postgres, database):
     if postgres.execute(present, of=database) != [(True,)]:
         return 0
     return postgres.execute("SELECT count(*) FROM observations", of=database)[0][0]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("spec", "URL"),
+        ("rerun", "URL"),
+        ("store", "info", "URL"),
+        ("store", "import", "URL"),
+        ("store", "export", "URL"),
+        ("store", "info", "-v", "--store", "SHORT"),
+        ("bench", "URL", "--backend", "onnxruntime"),
+        ("estimate", "URL", "--backend", "onnxruntime"),
+        ("estimate", "net.onnx", "--backend", "onnxruntime", "--results", "URL"),
+        ("estimate", "net.onnx", "URL", "--backend", "onnxruntime", "--store", "absent.db"),
+        ("advise", "net.onnx", "--prices", "URL"),
+        ("systems", "list", "--json", "URL"),
+    ],
+    ids=" ".join,
+)
+def test_a_url_in_a_wrong_place_is_repeated_without_its_password(dlbricks, save, command):
+    save("net", "Relu")
+    url = "postgresql+psycopg://tester:s3cret/&@s3cret@127.0.0.1:1/x?password=s3cret"
+    meant = {"URL": url, "SHORT": url.replace("//", "/")}
+    done = dlbricks(*(meant.get(word, word) for word in command))
+    assert done.status != 0
+    clean(done.out + done.err)

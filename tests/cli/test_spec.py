@@ -115,6 +115,17 @@ def test_models_are_looked_for_beside_the_record(dlbricks, recorded, read, tmp_p
     assert (failure["where"], failure["stage"]) == ("net", "read")
 
 
+def test_a_file_that_was_renamed_is_known_by_its_content(dlbricks, recorded, read, tmp_path):
+    shutil.copy(tmp_path / "net.onnx", tmp_path / "ä new name.onnx")
+    (tmp_path / "net.onnx").unlink()
+    (tmp_path / "other.onnx").write_bytes(bytes((tmp_path / "ä new name.onnx").stat().st_size))
+    done = dlbricks("rerun", recorded, "--json", "again.json")
+    assert done.status == 0, done.err
+    again = read("again.json")
+    assert again["differences"] == []
+    assert [each["name"] for each in again["models"]] == ["net", "light_squeezenet"]
+
+
 def test_an_estimate_is_composed_again_from_the_store(dlbricks, recorded, read):
     done = dlbricks("estimate", "net.onnx", *ONE, "--json", "estimate.json")
     assert done.status == 0, done.err

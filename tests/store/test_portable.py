@@ -101,6 +101,17 @@ def test_measurements_travel_unchanged(here, there, tmp_path):
     assert (tmp_path / "b.json").read_bytes() == (tmp_path / "a.json").read_bytes()
 
 
+def test_one_of_two_equal_machines_takes_along_what_backends_make_of_models(here, there, tmp_path):
+    here.add_samples(KEY, Observation("t", 0, (5.0,)), ["Conv"])
+    here.keep_session(Session("t", "other", "here", "0.1.0"))
+    (machine,) = [each for each in here.machines() if each.name == "lab"]
+    assert not machine.alone
+    export_measurements(here, tmp_path / "lab.zst", Selection((machine,)))
+    import_measurements(there, tmp_path / "lab.zst")
+    assert [each.host for each in there.sessions()] == ["host"]
+    assert there.rewrite("abc", SETUP, "here") == b"graph"
+
+
 def test_importing_twice_doubles_nothing_and_keeps_what_was_there(here, there, tmp_path):
     there.add_samples(KEY, Observation("own", 0, (9.0,)), ["Conv"])
     there.remember_system("here", {"cpu": "known"})

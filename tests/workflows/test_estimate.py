@@ -11,7 +11,7 @@ import pytest
 from dlbricks_core.backends import Traits
 from dlbricks_core.bricks import BrickSet, CutModel
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import LATENCY, Observation
+from dlbricks_core.facts import LATENCY, Observation, Session
 from dlbricks_core.figures.figure import RESAMPLES, Placed, Predicted
 from dlbricks_core.ir import packed
 from dlbricks_core.plugins import Plugin
@@ -28,6 +28,7 @@ from dlbricks_core.workflows import (
     oracle,
     rewrites,
 )
+from dlbricks_core.workflows.systems import name_machine
 
 DRAWS = np.linspace(0.9, 1.1, RESAMPLES)
 UNKNOWN = ("Tanh",)
@@ -359,3 +360,21 @@ def test_several_models_that_were_never_measured_are_told_as_several(names, told
 def test_a_model_of_which_only_the_whole_was_measured_is_not_new(whole, told):
     needs = needs_of({"one": whole})
     assert [each.startswith("one was never measured on there") for each in needs] == [True] * told
+
+
+def test_where_equal_machines_measured_the_ones_behind_the_figures_are_named(asked, store, models):
+    def notes(system):
+        found = estimate(models, None, asked, at_system(store, system)[1]).outcome.notes
+        return [each for each in found if "figures are those of" in each]
+
+    here = asked.fingerprint
+    store.remember_system(here, asked.system.to_dict())
+    for host in ("first", "second"):
+        store.keep_session(Session(host, host, here, "0.1.0"))
+    assert notes(None) == notes(here) == []
+    for machine in ("first", "second"):
+        name_machine(store, f"{here}@{machine}", f"lab-{machine}")
+    (alone,), (together,) = notes("lab-second"), notes(here)
+    assert alone.startswith("figures are those of lab-second alone")
+    assert together.startswith("figures are those of lab-first and lab-second together")
+    assert notes(None) == [together]
