@@ -27,6 +27,7 @@ from time import perf_counter
 
 import numpy as np
 from dial_seconds import turned, wholes, without
+from unlike import kin
 
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.predict import Contribution, shipped
@@ -40,7 +41,6 @@ from dlbricks_core.workflows import (
     load_models,
     run,
 )
-from dlbricks_core.workflows.knowledge import family_of
 
 CORPUS = (
     "onnx:",
@@ -219,7 +219,7 @@ def main() -> None:
     request = Request.of(asked.backend, threads=asked.threads, budget_s=asked.budget)
     atlas = shipped(asked.backend)
     if not asked.known:
-        atlas = tuple(without(atlas, {family_of(model) for model in models}))
+        atlas = tuple(without(atlas, {each for model in models for each in kin(model)}))
     once = replace(request, precision=None, budget_s=None, runs=WHOLE_RUNS)
     _, baseline_s = wholes(models, replace(request, precision=BASELINE))
     print(

@@ -7,7 +7,7 @@ in the same run to ±2%.
 
     python benchmarks/dial_seconds.py NAME THREADS [--apart] MODEL…
 
-With --apart, the atlas holds no network of a model's own family.
+With --apart, the atlas holds no network of the models' own families.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from time import perf_counter
 from unittest import mock
 
 import numpy as np
+from unlike import kin
 
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.ir import CanonicalModel
@@ -32,7 +33,6 @@ from dlbricks_core.workflows import knowledge as known
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER
 from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.dial import dial
-from dlbricks_core.workflows.knowledge import family_of
 from dlbricks_core.workflows.measuring import Target, measure, open_worker
 from dlbricks_core.workflows.results import RunResult
 
@@ -105,7 +105,7 @@ def main(backend: str, threads: str, *names: str) -> None:
     request = Request.of(backend, threads=int(threads))
     atlas = shipped(backend)
     if "--apart" in names:
-        atlas = without(atlas, {family_of(model) for model in models})
+        atlas = without(atlas, {each for model in models for each in kin(model)})
     _, seconds = wholes(models, replace(request, precision=_BASELINE))
     truth, _ = wholes(models, replace(request, precision=_TRUTH))
     for precision in PRECISIONS:

@@ -16,6 +16,7 @@ from time import perf_counter
 
 import numpy as np
 from dial_seconds import new_store, wholes, without
+from unlike import kin
 
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.predict import Contribution, shipped
@@ -28,7 +29,6 @@ from dlbricks_core.workflows import (
     estimate,
     load_models,
 )
-from dlbricks_core.workflows.knowledge import family_of
 from dlbricks_core.workflows.probes import RUNS, probe
 
 PROBES = (0, 10, 30)
@@ -76,7 +76,7 @@ def main(backend: str, threads: str, *names: str) -> None:
     request = Request.of(backend, threads=int(threads))
     atlas = [c for c in shipped(backend) if c.system.fingerprint != request.fingerprint]
     if "--apart" in names:
-        atlas = without(atlas, {family_of(model) for model in models})
+        atlas = without(atlas, {each for model in models for each in kin(model)})
     print(f"{backend}, {threads} threads, from {len(atlas)} contributions of other systems")
     truth, _ = wholes(models, replace(request, precision=_TRUTH))
     for probes in PROBES:

@@ -13,10 +13,11 @@ from dlbricks_core.workflows.targets import not_within
 OFFERS = (Offer(0.8, 2.0), Offer(0.1, 7.0))
 
 
-def dialled(*half_widths):
+def dialled(*half_widths, value=1.0):
     probed = Probed(3, 2.0, 0.97, 0.8)
     dial = Dial(half_widths, timed=1, wholes=0, importing_s=0.0, offers=OFFERS, probed=probed)
-    return SimpleNamespace(dial=dial, brickset=SimpleNamespace(bricks=range(4)))
+    models = [SimpleNamespace(estimate=SimpleNamespace(value=value)) for _ in half_widths]
+    return SimpleNamespace(dial=dial, brickset=SimpleNamespace(bricks=range(4)), models=models)
 
 
 def test_the_dial_tells_wide_intervals_by_a_factor():
@@ -28,6 +29,10 @@ def test_the_dial_tells_wide_intervals_by_a_factor():
     assert words.probed(dialled(0.97)).endswith(
         "; within a factor of 8.1 before, within a factor of 3 with them."
     )
+
+
+def test_the_dial_tells_no_width_where_no_brick_has_a_figure():
+    assert words.dial(dialled(0.0, value=None)) == "1 of 4 bricks timed."
 
 
 def test_several_estimates_are_as_good_as_the_widest(monkeypatch):

@@ -122,7 +122,14 @@ def dial(result: RunResult) -> str:
         return ""
     wholes = f" and {count(dialled.wholes, 'whole model')}" if dialled.wholes else ""
     timed = f"{dialled.timed:,} of {count(len(result.brickset.bricks), 'brick')}{wholes} timed"
-    now = widest_text(dialled.half_widths, 1)
+    known = [
+        half
+        for half, model in zip(dialled.half_widths, result.models, strict=True)
+        if model.estimate.value
+    ]
+    if not known:
+        return f"{timed}."
+    now = widest_text(known, 1)
     more = [
         f"{width_text(each.half_width)} after about {_seconds(each)} more"
         for each in dialled.offers

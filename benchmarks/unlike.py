@@ -1,27 +1,27 @@
 r"""Adds networks that are unlike the corpus to the atlas, and judges predictions of them.
 
-    python benchmarks/predictor/unlike.py survey BACKEND THREADS STORE
+    python benchmarks/unlike.py survey BACKEND THREADS STORE
     dlbricks store merge OTHER-STORES --store STORE; dlbricks survey --pack FOLDER --store STORE
-    python benchmarks/predictor/unlike.py judge CONTRIBUTION...
+    python benchmarks/unlike.py judge CONTRIBUTION...
 
 Run it in tests/corpus, with torchvision, timm and transformers installed. Importing the 78 networks
 takes some minutes.
 
 The first command times all their layers, short segments and wholes, eight runs each. The last one
 predicts each whole network, nothing timed, from one contribution without any network of the same
-group of families. The others' pulls are computed in closed form, as in ``intervals.py``.
+group of families. The others' pulls are computed in closed form, as in ``predictor/intervals.py``.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from intervals import without_each
+from predictor.intervals import without_each
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import CanonicalModel
@@ -31,6 +31,7 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import LoadOptions, Observer, Request, load_models
 from dlbricks_core.workflows import survey as surveys
 from dlbricks_core.workflows.candidates import already_timed
+from dlbricks_core.workflows.knowledge import family_of
 from dlbricks_core.workflows.measuring import Target, measure
 
 MODULES = ("torch_packages", "torch_further_packages")
@@ -116,6 +117,13 @@ FAMILIES = {
     for family, names in families.items()
     for name in names.split()
 }
+
+
+def kin(model: CanonicalModel) -> Collection[str]:
+    """Families that are to be left out of an atlas with which a model is predicted."""
+    family = FAMILIES.get(model.source.rpartition(":")[2])
+    alike = [families for families in GROUPS.values() if family in families]
+    return [*alike[0]] if alike else [family_of(model)]
 
 
 def loaded() -> Iterator[tuple[str, CanonicalModel]]:
