@@ -18,6 +18,7 @@ from dlbricks_core.bricks import BrickSet, CutModel, LayerSequence, extract, sig
 from dlbricks_core.bricks.boundary import live_outputs
 from dlbricks_core.bricks.common import original, plain
 from dlbricks_core.ir import CanonicalModel, Layer
+from dlbricks_core.privacy.bulk import Bulk
 from dlbricks_core.privacy.fitting import LONGEST, PAIRS, Fitting, Piece
 from dlbricks_core.privacy.grafting import ends_of, grafted
 from dlbricks_core.privacy.published import Skeleton, skeleton
@@ -87,7 +88,8 @@ def decoy_networks(
     """Networks in which other layer sequences replace those of a model.
 
     Equal sequences of the model are replaced by equal ones. A sequence with too few replacements
-    remains in some of the networks.
+    remains in some of the networks. No replacement has more than twice the weights or operations of
+    the model's largest sequence, because widths inside grow with those at the ends.
 
     Args:
         cut: The model as it is, cut where its sequences are to be replaced.
@@ -97,6 +99,7 @@ def decoy_networks(
     """
     places = {each.signature: each.layers for each in cut.occurrences}
     style = Style.of(cut.graph, places.values())
+    limit = Bulk.limit(extract(cut.graph, place, identity) for identity, place in places.items())
     worn = [replace(each, model=style.worn_by(each.model, random)) for each in donors]
     # The order is the same for all positions, so that sequences of one form recur as in the model.
     ordered, own = list(_mixed(worn, random)), list(_mixed(pieces_of(cut), random))
@@ -107,7 +110,7 @@ def decoy_networks(
         # Positions with the same ends share their decoys, so none may serve two of them.
         taken = set(alike)
         for identity in alike:
-            found = _chosen(cut, identity, own, ordered, forms, style, number, seed, taken)
+            found = _chosen(cut, identity, own, ordered, forms, style, limit, number, seed, taken)
             taken |= set(map(_identity, found))
             chosen[identity] = found
     return [
@@ -123,6 +126,7 @@ def _chosen(
     donors: Sequence[Piece],
     forms: Collection[Skeleton],
     style: Style,
+    limit: Bulk,
     number: int,
     seed: int,
     taken: Collection[str],
@@ -141,7 +145,7 @@ def _chosen(
         return []
     read, written = (cut.graph.tensors[name] for name in ends)
     random = np.random.default_rng(seed)
-    fitting = Fitting(read, written, random, style.steps)
+    fitting = Fitting(read, written, limit, random, style.steps)
     singly = list(fitting.of(donors))
     beside = list(fitting.side_by_side(donors, style.joins, number))
     every = _shuffled([*singly[: len(beside)], *beside], random) + singly[len(beside) :]
@@ -155,14 +159,14 @@ def _chosen(
             if skeleton(each) not in forms and len(each.layers) <= LONGEST * len(place)
         ]
     known = set(taken)
-    proposed = list(_different(chain(alike, every), known))
+    proposed = list(_different(filter(limit.holds, chain(alike, every)), known))
     if len(proposed) < number:
         missing = number - len(proposed)
         further = chain(
             *(fitting.partly(whole, donors, missing) for _ in range(PAIRS)),
             fitting.through(donors, number),
         )
-        proposed += islice(_different(further, known), missing)
+        proposed += islice(_different(filter(limit.holds, further), known), missing)
     proposed += _different(fitting.of(own), known)
     return _joined_alike(proposed, style, number, random)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from dlbricks_core.bricks import LayerSequence
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
+from dlbricks_core.privacy.bulk import Bulk
 from dlbricks_core.privacy.grafting import ends_of, grafted, in_a_row, joined
 from dlbricks_core.privacy.transplant import transplant
 
@@ -43,12 +44,14 @@ class Fitting:
     Attributes:
         read: Tensor that the sequences read.
         written: Tensor that the sequences compute.
+        limit: Maximum bulk of a resized sequence. Several in a row or side by side may exceed it.
         random: Generator that draws widths and combinations.
         steps: Divisors of widths, each equally likely.
     """
 
     read: TensorSpec
     written: TensorSpec
+    limit: Bulk
     random: np.random.Generator
     steps: Sequence[int]
 
@@ -63,7 +66,7 @@ class Fitting:
             step = self.steps[int(self.random.integers(len(self.steps)))]
             ends = read or self.read, written or self.written
             found = transplant(piece.model, *ends, self.random, step)
-            if found is not None:
+            if found is not None and self.limit.holds(found):
                 yield found
 
     def in_a_row(self, donors: Sequence[Piece], number: int) -> Iterator[CanonicalModel]:
@@ -112,7 +115,7 @@ class Fitting:
             read, written = (whole.tensors[name] for name in parts[part])
             for found in self.of([piece], read, written):
                 made = grafted(whole, [(part, found)])
-                if len(made.layers) <= longest:
+                if len(made.layers) <= longest and self.limit.holds(made):
                     return made
         return None
 
