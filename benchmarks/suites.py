@@ -26,7 +26,6 @@ from pathlib import Path
 
 import numpy as np
 
-from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import (
@@ -100,8 +99,8 @@ def journeys(
 def _estimated(model: CanonicalModel, request: Request, results: Path) -> ModelResult:
     """Estimate from results alone: the backend is not asked."""
     with read_results([results]) as store:
-        backend, protocol = request.backend.name, next(iter(PROTOCOLS))
-        place = place_of(store, backend, protocol=protocol)
+        backend = request.backend.name
+        place = place_of(store, backend, protocol=request.protocol)
         asked = Request.of(backend, measured=place.setup).on(place.system)
         asked = replace(asked, runs=request.runs, precision=request.precision)
         return estimate([model], None, asked, store, predictor=PREDICTOR).models[0]
@@ -110,7 +109,7 @@ def _estimated(model: CanonicalModel, request: Request, results: Path) -> ModelR
 def main(backend: str, threads: int, names: list[str], budget_s: float, *, same: bool) -> None:
     """Prints a line for each model, and one for all."""
     how = {"runs": 3} if same else {"budget_s": budget_s}
-    request = Request.of(backend, threads=threads, **how)  # type: ignore[arg-type]
+    request = Request.of(backend, threads=threads, **how)
     loaded = load_models(names, LoadOptions(), Observer())
     for failure in loaded.failures:
         print(f"{failure.subject}: {failure.reason}")
