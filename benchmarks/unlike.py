@@ -3,20 +3,23 @@ r"""Adds networks that are unlike the corpus to the atlas, and judges prediction
     python benchmarks/unlike.py survey BACKEND THREADS STORE
     dlbricks store merge OTHER-STORES --store STORE; dlbricks survey --pack FOLDER --store STORE
     python benchmarks/unlike.py judge CONTRIBUTION...
+    python benchmarks/unlike.py judge --without-all CONTRIBUTION...
 
 Run it in tests/corpus, with torchvision, timm and transformers installed. Importing the 78 networks
 takes some minutes.
 
-The first command times all their layers, short segments and wholes, eight runs each. The last one
-predicts each whole network, nothing timed, from one contribution without any network of the same
-group of families. The others' pulls are computed in closed form, as in ``predictor/intervals.py``.
+The first command times all their layers, short segments and wholes, eight runs each. The last two
+predict each whole network, nothing timed, from one contribution without any network of the same
+group of families, or without any of the 78. The others' pulls are computed in closed form, as in
+``predictor/intervals.py``.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from unittest import mock
 
@@ -152,9 +155,14 @@ def survey(backend: str, threads: str, path: str) -> None:
 def judge(*paths: str) -> None:
     """Prints the error of each prediction, and a line for each contribution."""
     models = dict(loaded())
+    left_out: list[list[str]] = [[*families] for families in GROUPS.values()]
+    if "--without-all" in paths:
+        left_out = [list(chain.from_iterable(left_out))]
     for path in paths:
+        if path == "--without-all":
+            continue
         it = Contribution.read(Path(path))
-        found = dict(_errors(it, models))
+        found = dict(_errors(it, models, left_out))
         for name, (error, inside, half) in found.items():
             print(f"{name} {error:+.1%}, {'covered' if inside else 'not covered'}, ±{half:.0%}")
         errors, inside, halves = map(np.array, zip(*found.values(), strict=True))
@@ -168,11 +176,11 @@ def judge(*paths: str) -> None:
 
 
 def _errors(
-    it: Contribution, models: Mapping[str, CanonicalModel]
+    it: Contribution, models: Mapping[str, CanonicalModel], left_out: Sequence[Sequence[str]]
 ) -> Iterator[tuple[str, tuple[float, bool, float]]]:
     """Error of each prediction, whether its interval covers, and the interval's half-width."""
     place = {signature: i for i, signature in enumerate(it.signatures)}
-    for families, rest in without_each(it, [tuple(each) for each in GROUPS.values()]):
+    for families, rest in without_each(it, left_out):
         for name in _names(families):
             bricks = _cut(models[name])
             (cut,) = bricks.models

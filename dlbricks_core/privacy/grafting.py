@@ -109,12 +109,24 @@ def grafted(
         constants |= {names[name]: value for name, value in piece.constants.items()}
         layers += [_renamed(layer, names) for layer in piece.layers]
     layers += graph.layers[reached:]
-    used = {name for layer in layers for name in (*layer.reads, *layer.outputs)}
+    return only_used(
+        replace(
+            graph,
+            layers=tuple(layers),
+            tensors=tensors,
+            weights=frozenset(weights),
+            constants=constants,
+        )
+    )
+
+
+def only_used(graph: CanonicalModel) -> CanonicalModel:
+    """A graph without the tensors that are neither its own ends nor those of a layer."""
+    used = {name for layer in graph.layers for name in (*layer.reads, *layer.outputs)}
     used |= {*graph.inputs, *graph.outputs}
     return replace(
         graph,
-        layers=tuple(layers),
-        tensors={name: spec for name, spec in tensors.items() if name in used},
-        weights=frozenset(weights & used),
-        constants={name: value for name, value in constants.items() if name in used},
+        tensors={name: spec for name, spec in graph.tensors.items() if name in used},
+        weights=graph.weights & used,
+        constants={name: value for name, value in graph.constants.items() if name in used},
     )

@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 
 from dlbricks_core.ir import Array, CanonicalModel, Layer
+from dlbricks_core.privacy.grafting import only_used
 from dlbricks_core.privacy.transplant import STEP
 
 _ACTIVATIONS = frozenset(
@@ -118,14 +119,14 @@ class Style:
                     inputs=(inputs[0], *names),
                 )
             layers.append(layer)
-        used = {name for layer in layers for name in (*layer.reads, *layer.outputs)}
-        used |= {*piece.inputs, *piece.outputs}
-        return replace(
-            piece,
-            layers=tuple(layers),
-            tensors={name: spec for name, spec in tensors.items() if name in used},
-            weights=frozenset(weights & used),
-            constants={name: value for name, value in constants.items() if name in used},
+        return only_used(
+            replace(
+                piece,
+                layers=tuple(layers),
+                tensors=tensors,
+                weights=frozenset(weights),
+                constants=constants,
+            )
         )
 
 
