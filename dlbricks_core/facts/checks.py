@@ -30,13 +30,13 @@ def checked(value: Any, kind: type[KindT] | tuple[type[KindT], ...], name: str =
 
     Args:
         value: Value to check.
-        kind: Type or types that it may have; ``bool`` does not count as ``int``.
+        kind: Type or types that it may have; a truth value is no ``int``.
         name: Name of the value, for the error.
 
     Raises:
         TypeError: If the value is of another kind.
     """
-    if not isinstance(value, kind) or isinstance(value, bool):
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise TypeError(f"{name} is {value!r:.40}")
     return value
 

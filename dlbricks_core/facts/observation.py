@@ -95,12 +95,14 @@ class Measurement:
         observations: Observations in the order in which they were added; none if the network
             failed at once.
         failure: Why measuring failed; ``None`` if it did not. Observations from before stay.
+        unsupported: Whether it failed because the backend does not support a layer.
     """
 
     question: Question
     layers: tuple[str, ...] = ()
     observations: tuple[Observation, ...] = ()
     failure: str | None = None
+    unsupported: bool = False
 
     @property
     def values(self) -> tuple[float, ...]:

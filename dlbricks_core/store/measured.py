@@ -67,12 +67,27 @@ class Measured(OpenStore):
             connection.execute(insert(observations), rows)
 
     @again_when_lost
-    def record_failure(self, question: Question, reason: str, layers: Sequence[str] = ()) -> None:
-        """Notes why a measurement failed; its observations stay."""
+    def record_failure(
+        self,
+        question: Question,
+        reason: str,
+        layers: Sequence[str] = (),
+        *,
+        unsupported: bool = False,
+    ) -> None:
+        """Notes why a measurement failed; its observations stay.
+
+        Args:
+            question: Identity of the measurement.
+            reason: Why it failed.
+            layers: Operator names, for people; only used for a new measurement.
+            unsupported: Whether the backend does not support a layer.
+        """
         with self._writing() as connection:
             _introduce(connection, self.place, [question])
             found = measurements.c.id == _identify(connection, question, layers)
-            connection.execute(update(measurements).where(found).values(failure=storable(reason)))
+            told = {"failure": storable(reason), "unsupported": unsupported}
+            connection.execute(update(measurements).where(found).values(told))
 
     @again_when_lost
     def get(self, questions: Iterable[Question]) -> dict[Question, Measurement]:

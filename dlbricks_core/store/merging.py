@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, delete, insert, select, tuple_, update
 
@@ -184,32 +184,34 @@ class Merger:
         for each in batch:
             question = each.question
             if question in known:
-                identifier, failure = known[question]
-                told = _failure(failure, each)
-                if told != failure:
+                identifier, before = known[question]
+                told = _later_failure(before, each)
+                if told != before:
                     same = measurements.c.id == identifier
                     change = update(measurements).where(same)
-                    self.connection.execute(change.values(failure=told))
+                    self.connection.execute(change.values(_failure_columns(told)))
                     known[question] = identifier, told
             elif question in rows:
-                rows[question]["failure"] = _failure(rows[question]["failure"], each)
+                before = _failure_of(rows[question]["failure"], rows[question]["unsupported"])
+                rows[question] |= _failure_columns(_later_failure(before, each))
             else:
-                layers = {"layers": list(each.layers), "failure": _failure(each.failure, each)}
-                rows[question] = {**columns_of(question), **layers}
+                failed = _failure_columns(_failure_of(each.failure, each.unsupported))
+                rows[question] = {**columns_of(question), "layers": list(each.layers), **failed}
         self.merged.measurements += self._insert(measurements, rows.values())
         created = self._rows(rows)
         return {question: identifier for question, (identifier, _) in (known | created).items()}
 
-    def _rows(self, questions: Iterable[Question]) -> dict[Question, tuple[int, str | None]]:
+    def _rows(self, questions: Iterable[Question]) -> dict[Question, tuple[int, _Failure | None]]:
         """Id and failure of the measurements that the store holds."""
         by_key = {tuple(columns_of(each).values()): each for each in questions}
         if not by_key:
             return {}
         names = columns_of(next(iter(by_key.values())))
         columns = [measurements.c[name] for name in names]
-        query = select(measurements.c.id, measurements.c.failure, *columns)
+        c = measurements.c
+        query = select(c.id, c.failure, c.unsupported, *columns)
         return {
-            by_key[tuple(row[2:])]: (row.id, row.failure)
+            by_key[tuple(row[3:])]: (row.id, _failure_of(row.failure, row.unsupported))
             for condition in conditions(by_key.values())
             for row in self.connection.execute(query.where(condition))
         }
@@ -308,11 +310,35 @@ def _of_one_kind(records: Iterable[Record]) -> Iterator[tuple[type, list[Any]]]:
         batch = []
 
 
-def _failure(failure: str | None, other: Measurement) -> str | None:
-    """Failure of a measurement that two stores hold: none if one of them has measured it."""
-    if failure is None or other.failure is None:
-        return None
-    return min(storable(failure), storable(other.failure))
+class _Failure(NamedTuple):
+    """Why a measurement failed.
+
+    Attributes:
+        other: Whether it failed for another reason than that the backend lacks a layer.
+        reason: The reason in words.
+    """
+
+    other: bool
+    reason: str
+
+
+def _failure_of(reason: str | None, unsupported: bool) -> _Failure | None:
+    return None if reason is None else _Failure(not unsupported, storable(reason))
+
+
+def _failure_columns(failure: _Failure | None) -> dict[str, Any]:
+    if failure is None:
+        return {"failure": None, "unsupported": False}
+    return {"failure": failure.reason, "unsupported": not failure.other}
+
+
+def _later_failure(known: _Failure | None, found: Measurement) -> _Failure | None:
+    """Failure of a measurement that two stores hold: none if one of them has measured it.
+
+    Of two failures, the one that lasts wins: that the backend does not support a layer.
+    """
+    new = _failure_of(found.failure, found.unsupported)
+    return None if known is None or new is None else min(known, new)
 
 
 def _joined(known: NetworkFeatures, new: NetworkFeatures) -> NetworkFeatures:

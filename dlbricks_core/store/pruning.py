@@ -108,7 +108,7 @@ def _forget_failures(connection: Connection, failed: ColumnElement[bool]) -> Pru
     failures = _ids(connection, measurements.c.id, failed)
     for batch in batches(failures):
         same = measurements.c.id.in_(batch)
-        connection.execute(update(measurements).where(same).values(failure=None))
+        connection.execute(update(measurements).where(same).values(failure=None, unsupported=False))
     gone, signatures = _delete_empty(connection, failures)
     described = _delete_unused(connection, networks.c.signature, _MEASURED, signatures)
     return Pruned(measurements=gone, failures=len(failures), networks=described)

@@ -87,6 +87,7 @@ def measurement_of(data: Mapping[str, Any], quantities: Quantities) -> Measureme
         layers=_texts(data["layers"]),
         observations=taken,
         failure=None if data["failure"] is None else checked(data["failure"], str, "failure"),
+        unsupported=checked(data.get("unsupported", False), bool, "unsupported"),
     )
 
 
@@ -101,6 +102,7 @@ def _measurement(measurement: Measurement) -> dict[str, Any]:
         "key": columns_of(measurement.question),
         "layers": list(measurement.layers),
         "failure": measurement.failure,
+        "unsupported": measurement.unsupported,
         "observations": [each.to_dict() for each in measurement.observations],
     }
 

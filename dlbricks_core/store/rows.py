@@ -54,6 +54,9 @@ from dlbricks_core.store.schema import (
     systems,
 )
 
+_NO_VALUES = {"layers", "failure", "unsupported"}
+"""Columns of measurements that statistics over values do without."""
+
 _NAMED = 3
 """Damaged rows that a warning names; it counts the others."""
 
@@ -137,7 +140,7 @@ class Reader:
             *(Joined(each, observations.c.id).label(name) for name, each in lists.items()),
             func.min(observations.c.taken_at).label("begin"),
             func.max(observations.c.taken_at).label("end"),
-            *(column for column in measurements.c if column.name not in {"layers", "failure"}),
+            *(column for column in measurements.c if column.name not in _NO_VALUES),
         ]
         query = select(*columns).join_from(observations, measurements)
         query = query.where(condition, self._taken)
@@ -321,4 +324,5 @@ def _measurement(
         layers=_texts(row.layers),
         observations=tuple(taken),
         failure=None if row.failure is None else checked(row.failure, str, "failure"),
+        unsupported=row.unsupported,
     )

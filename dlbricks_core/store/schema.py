@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sqlalchemy import (
     JSON,
+    Boolean,
     Column,
     Float,
     ForeignKey,
@@ -17,6 +18,7 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
+    false,
 )
 
 #: Marks a SQLite file as a result store (``PRAGMA application_id``): other files are not touched.
@@ -25,7 +27,7 @@ APPLICATION_ID = int.from_bytes(b"DLBr", "big")
 #: Marks a PostgreSQL schema as a result store (comment on the table ``alembic_version``).
 MARK = "DLBricks result store"
 #: The newest revision under migrations/versions; revisions are numbered in order.
-HEAD = "0006"
+HEAD = "0007"
 
 QUESTION = (
     *("signature", "kind", "quantity"),
@@ -81,6 +83,7 @@ measurements = Table(
     Column("threads", Integer, nullable=False),
     Column("layers", JSON, nullable=False),
     Column("failure", String),
+    Column("unsupported", Boolean, nullable=False, server_default=false()),
     UniqueConstraint(*QUESTION, name="measurement_key"),
 )
 

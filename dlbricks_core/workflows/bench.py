@@ -13,7 +13,7 @@ from dlbricks_core.suites import Suite, SuiteModel, read_suite
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.cutting import Cutting, cut_models
-from dlbricks_core.workflows.measuring import Outcome, Target, measure
+from dlbricks_core.workflows.measuring import Target, measure
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import RunResult
@@ -33,15 +33,7 @@ def bench(folder: Path, request: Request, store: ResultStore, observer: Observer
     observer.stage("Reading the suite")
     suite = read_suite(folder)
     time = _time_models if suite.models else _time_bricks
-    result = time(suite, request, store, observer)
-    keep_unsupported(result.outcome, store)
-    return replace(result, unread=suite.unread)
-
-
-def keep_unsupported(outcome: Outcome, store: ResultStore) -> None:
-    """Stores which bricks the backend does not support, so that no estimate predicts them."""
-    for question, reason in outcome.unsupported.items():
-        store.record_failure(question, reason)
+    return replace(time(suite, request, store, observer), unread=suite.unread)
 
 
 def _time_models(

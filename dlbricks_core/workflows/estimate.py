@@ -293,6 +293,8 @@ def _held_by(store: ResultStore, cutting: Cutting, request: Request, fewest: int
     for key, found in store.get(keys).items():
         if found.failure:
             outcome.failures[key] = found.failure
+            if found.unsupported:
+                outcome.unsupported[key] = found.failure
         elif len(found.values) >= fewest:
             outcome.measurements[key] = found
         else:

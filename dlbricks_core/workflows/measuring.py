@@ -82,6 +82,27 @@ class Outcome:
         """Number of measurements to which this session added samples."""
         return len(self.anew)
 
+    def refuse(self, key: Question, brick: Brick, reason: str, store: ResultStore) -> None:
+        """Adds a network that the backend does not support.
+
+        The store keeps it, so that no estimate predicts how long the network takes.
+
+        Args:
+            key: Key of the network.
+            brick: The network.
+            reason: What the backend does not support.
+            store: The store.
+        """
+        self.failures[key] = self.unsupported[key] = reason
+        store.record_failure(key, reason, brick.operators, unsupported=True)
+
+    def recall(self, failed: Measurement) -> None:
+        """Adds a failure that the store holds."""
+        reason = f"{failed.failure} (earlier; {argument('retry_failed')} tries again)"
+        self.failures[failed.question] = reason
+        if failed.unsupported:
+            self.unsupported[failed.question] = reason
+
 
 def measure(
     targets: Iterable[Target],
@@ -227,8 +248,7 @@ def _plan(share: Share, store: ResultStore) -> _Plan:
         if target.brick.opaque:
             plan.outcome.failures[key] = target.brick.opaque
         elif before is not None and before.failure:
-            again = f"(earlier; {argument('retry_failed')} tries again)"
-            plan.outcome.failures[key] = f"{before.failure} {again}"
+            plan.outcome.recall(before)
         elif before is None and (reason := _does_not_fit(target, share.cutting)):
             plan.outcome.failures[key] = reason
     too_few = plan.too_few()
@@ -272,7 +292,7 @@ def _measure(
         }
         for plan in plans:
             if plan.lacking:
-                _check(plan, benches[plan.request.backend.name], observer)
+                _check(plan, benches[plan.request.backend.name], store, observer)
         cores = Cores.of(plans[0].request.settings.threads)
         turns = zip(*([(plan, each) for each in plan.share.sweeps] for plan in plans), strict=True)
         jobs = [job for turn in turns for plan, targets in turn for job in plan.jobs(targets)]
@@ -371,12 +391,14 @@ def _worker(request: Request, memory_bytes: int) -> BackendWorker:
     return BackendWorker(request.plugin.target, request.backend, settings)
 
 
-def _check(plan: _Plan, bench: BackendWorker, observer: Observer) -> None:
+def _check(plan: _Plan, bench: BackendWorker, store: ResultStore, observer: Observer) -> None:
     """Removes targets that the backend does not support or cannot check."""
     observer.stage(f"Checking {len(plan.lacking)} networks against {plan.request.backend.name}")
     keys = {f"{key.subject.kind}:{key.subject.signature}": key for key in plan.lacking}
     found = bench.check({h: plan.lacking[key].brick.model for h, key in keys.items()})
-    plan.outcome.unsupported = {keys[handle]: why for handle, why in found.unsupported.items()}
-    for handle, reason in (*found.unsupported.items(), *found.failed.items()):
+    for handle, reason in found.unsupported.items():
+        key = keys[handle]
+        plan.outcome.refuse(key, plan.lacking.pop(key).brick, reason, store)
+    for handle, reason in found.failed.items():
         plan.outcome.failures[keys[handle]] = reason
         del plan.lacking[keys[handle]]

@@ -14,7 +14,7 @@ from dlbricks_core.ir import CanonicalModel, unpacked
 from dlbricks_core.measure.costs import Costs
 from dlbricks_core.store import ResultStore
 from dlbricks_core.suites import Suite, read_suite
-from dlbricks_core.workflows.bench import cut_suite, keep_unsupported
+from dlbricks_core.workflows.bench import cut_suite
 from dlbricks_core.workflows.cutting import Cutting
 from dlbricks_core.workflows.measuring import Outcome, Target, measure
 from dlbricks_core.workflows.observer import Observer
@@ -104,9 +104,7 @@ class OpenSuite:
         """
         targets = [each for each in self.targets if each.brick.signature in set(signatures)]
         cutting = self.cutting if self.suite.models else None
-        outcome = measure(targets, request, store, observer, cutting)
-        keep_unsupported(outcome, store)
-        return outcome
+        return measure(targets, request, store, observer, cutting)
 
 
 def _seconds(model: CanonicalModel) -> float:

@@ -58,7 +58,8 @@ def measurements(draw):
         Observation(f"s{s}", r, (1.0 + s, 0.1 + r), taken_at=at(10 * s + r)) for s, r in rounds
     )
     failure = draw(st.sampled_from([None, "ill", "too slow"])) if taken else "timeout"
-    return Measurement(draw(questions), ("Conv",), taken, failure)
+    unsupported = failure is not None and draw(st.booleans())
+    return Measurement(draw(questions), ("Conv",), taken, failure, unsupported)
 
 
 records = st.one_of(

@@ -179,6 +179,15 @@ def test_a_failure_keeps_the_samples_before_it(store):
     assert store.info().failures == 2
 
 
+def test_what_a_backend_does_not_support_is_told_from_other_failures(store):
+    store.record_failure(KEY, "no counterpart for Loop", unsupported=True)
+    store.record_failure(numbered(1), "timeout after 5 s")
+    store.record_failure(numbered(2), "no counterpart for Loop", unsupported=True)
+    store.record_failure(numbered(2), "timeout after 5 s")
+    found = store.get([KEY, numbered(1), numbered(2)])
+    assert {key for key, each in found.items() if each.unsupported} == {KEY}
+
+
 def test_new_samples_take_the_place_of_older_ones_at_once(store):
     for number in range(3):
         store.add_samples(numbered(number), Observation("s", 0, (1.0,)))

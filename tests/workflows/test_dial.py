@@ -19,7 +19,14 @@ from dlbricks_core.predict.belief import Belief
 from dlbricks_core.report.run.words import origins
 from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import WorkerProcess
-from dlbricks_core.workflows import CutOptions, Observer, Request, cut_and_precision, run
+from dlbricks_core.workflows import (
+    CutOptions,
+    Observer,
+    Request,
+    cut_and_precision,
+    estimate,
+    run,
+)
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER
 from dlbricks_core.workflows.dial.beliefs import DRIFT, scatter_within
 from dlbricks_core.workflows.dial.bench import Bench
@@ -311,6 +318,22 @@ def test_what_a_backend_lacks_makes_the_estimate_partial(turned, chain):
     assert bad.estimate.partial
     assert set(bad.unsupported.values()) == {"no cost for Cos"}
     assert found.failures
+
+
+def test_no_later_run_or_estimate_knows_what_a_backend_lacks(turned, chain, tmp_path):
+    """However precise the first run is: the store keeps what it found."""
+    models = [chain(1, ("Relu", "Cos"))]
+    for number, precision in enumerate((0.05, 0.2, 0.01)):
+        turned(models, precision, force=True)
+        again = turned(models, precision).models[0]
+        assert again.estimate.partial
+        (reason,) = set(again.unsupported.values())
+        assert reason.startswith("no cost for Cos (earlier; "), number
+        asked = Request.of("synthetic", threads=1)
+        with ResultStore.open(tmp_path / "results.sqlite") as store:
+            told = estimate(models, None, asked, store, "atlas").models[0]
+        assert set(told.unsupported.values()) == {"no cost for Cos"}
+        assert told.estimate.partial
 
 
 def test_of_an_interrupted_run_nothing_is_lost(turned, chain, tmp_path):

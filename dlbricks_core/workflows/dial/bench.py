@@ -13,7 +13,6 @@ from dlbricks_core.figures.figure import FEWEST_QUIET, Figure, Measured
 from dlbricks_core.measure.costs import START_S, Costs
 from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.store import ResultStore
-from dlbricks_core.wording import argument
 from dlbricks_core.workflows.dial.subjects import Subjects
 from dlbricks_core.workflows.measuring import Outcome, Target, measure, open_worker
 from dlbricks_core.workflows.observer import Observer
@@ -82,12 +81,11 @@ class Bench:
         if request.force:
             return
         found = self.store.get(map(self.subjects.key, self.subjects.every))
-        for key, measurement in found.items():
+        for measurement in found.values():
             if not measurement.failure and len(measurement.values) >= FEWEST_QUIET:
                 self.know(measurement)
             elif measurement.failure and not request.retry_failed:
-                again = f"(earlier; {argument('retry_failed')} tries again)"
-                self.outcome.failures[key] = f"{measurement.failure} {again}"
+                self.outcome.recall(measurement)
         self.outcome.reused = len(self.known)
 
     def time(self, signatures: Iterable[str]) -> None:
@@ -157,10 +155,10 @@ class Bench:
             f"Checking {len(asked)} bricks against {subjects.request.backend.name}"
         )
         found = self._worker.check(asked)
-        unsupported = {subjects.key(s): why for s, why in found.unsupported.items()}
-        failed = {subjects.key(s): why for s, why in found.failed.items()}
-        self.outcome.unsupported |= unsupported
-        self.outcome.failures |= {**failed, **unsupported}
+        for signature, why in found.unsupported.items():
+            key, brick = subjects.key(signature), subjects.bricks[signature]
+            self.outcome.refuse(key, brick, why, self.store)
+        self.outcome.failures |= {subjects.key(s): why for s, why in found.failed.items()}
 
     def know(self, measurement: Measurement) -> None:
         """Adds a measurement to the known figures."""

@@ -1,0 +1,15 @@
+"""Whether a measurement failed because the backend does not support a layer."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0007"
+down_revision = "0006"
+
+
+def upgrade() -> None:
+    """Adds the mark. Nothing tells it of failures from before: they are taken for other ones."""
+    op.add_column(
+        "measurements",
+        sa.Column("unsupported", sa.Boolean(), nullable=False, server_default=sa.false()),
+    )
