@@ -145,10 +145,14 @@ class Measured(OpenStore):
     def setups(self, backend: str) -> list[tuple[Setup, str]]:
         """Setups of a backend under which networks were measured, each with a system's fingerprint.
 
-        Those of which the store holds most come first.
+        Those of which the store holds most come first. Failures alone count, too, unless the store
+        is that of one of several machines: nothing tells which of them a failure is of.
         """
         columns = [measurements.c[each.name] for each in fields(Setup)]
         query = select(*columns, measurements.c.system).where(measurements.c.backend == backend)
+        if self._taken is not None:
+            taken = select(observations.c.measurement_id).join(measurements).where(self._taken)
+            query = query.where(measurements.c.id.in_(taken))
         query = query.group_by(*columns, measurements.c.system).order_by(func.count().desc())
         with self._reading() as connection:
             return [(Setup(*row[:-1]), row[-1]) for row in connection.execute(query)]

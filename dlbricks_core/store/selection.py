@@ -108,8 +108,6 @@ def measured_by(machine: Machine) -> ColumnElement[bool]:
 
 def measured_by_no_other(machine: Machine) -> ColumnElement[bool]:
     """Condition for observations but for those of other machines with the same fingerprint."""
-    if machine.alone:
-        return true()
     return or_(measurements.c.system != machine.system, _on_hosts(machine.hosts))
 
 

@@ -105,7 +105,7 @@ class ResultStore(Measured, Described, Derived):
         It uses the same connections: close the original.
         """
         narrowed = copy(self)
-        narrowed._taken = measured_by_no_other(machine)
+        narrowed._taken = None if machine.alone else measured_by_no_other(machine)
         narrowed.only = machine
         return narrowed
 

@@ -66,9 +66,10 @@ def advise(
     observer.stage("Estimating", len(places))
     results = []
     for place in places:
-        observer.advance(f"{place.setup.backend} on {place.system.fingerprint[:8]}")
+        observer.advance(f"{place.setup.backend} on {place.name}")
         request = Request.for_stored(place.setup, place.system)
-        results.append(estimate(models, None, request, store, predictor=predictor))
+        seen = place.seen_in(store)
+        results.append(estimate(models, None, request, seen, predictor=predictor))
     alternatives = _alternatives(places, results, wanted, collected)
     predicts = predictor is not None
     alternatives = _with_required(alternatives, models, wanted, store, collected, predicts)
@@ -240,9 +241,9 @@ def _with_prices(places: Sequence[Place], wanted: Wanted, collected: _Collected)
     prices = wanted.prices
     if prices is None:
         return list(places)
-    found = [place for place in places if prices.of(place.system) is not None]
-    unpriced = {p.system.fingerprint: p.system for p in places if p not in found}
-    named = ", ".join(f"{each[:8]} ({system.cpu})" for each, system in unpriced.items())
+    found = [place for place in places if prices.of(place) is not None]
+    unpriced = {place.name: place.system.cpu for place in places if place not in found}
+    named = ", ".join(f"{name} ({cpu})" for name, cpu in unpriced.items())
     if not found:
         raise DLBricksError(
             f"{prices.path} holds no price of any of the systems", hint=f"Systems: {named}."
@@ -305,9 +306,7 @@ def _without_latency(place: Place, result: RunResult) -> list[Failure]:
 
 
 def _failure(name: str, reason: str, place: Place) -> Failure:
-    where = f"{place.setup.told_threads} on {place.system.fingerprint[:8]}"
-    backend = place.setup.backend
-    return Failure(name, reason, "compose", f"{backend}, {where}", backend)
+    return Failure(name, reason, "compose", str(place), place.setup.backend)
 
 
 def _alternative(place: Place, result: ModelResult, wanted: Wanted) -> Alternative:
@@ -331,13 +330,13 @@ def _alternative(place: Place, result: ModelResult, wanted: Wanted) -> Alternati
         basis=basis,
         origin=origin,
         batch=wanted.batch,
-        per_hour=prices.of(place.system) if prices else None,
+        per_hour=prices.of(place) if prices else None,
         accuracy=accuracies.of(_names(model)) if accuracies else None,
     )
 
 
 def _composing_errors(result: ModelResult, place: Place) -> FloatArray:
-    """Random factors for the errors of composing, independent for each alternative."""
+    """Random factors for the errors of composing, which only equal machines have in common."""
     setup, whole = place.setup, result.cut.whole.signature
     text = f"{whole} {setup} {place.system.fingerprint}"
     drawn = np.random.default_rng(crc32(text.encode())).standard_normal(RESAMPLES)

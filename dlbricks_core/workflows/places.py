@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import Setup, System
+from dlbricks_core.facts import Machine, Setup, System
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.measure.probe import Probe
 from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
+from dlbricks_core.workflows.systems import reference
 
 _PROTOCOL = next(iter(PROTOCOLS.values()))
 """Protocol whose latencies are compared; other protocols leave the caches in another state."""
@@ -27,17 +28,39 @@ class Place:
     Attributes:
         system: The system.
         setup: How models run.
-        only_shipped: Whether only the atlas of the package has measurements of the system, and the
-            store has none.
+        machine: The machine of the system; ``None`` if only the atlas of the package has
+            measurements of the system, and the store has none.
     """
 
     system: System
     setup: Setup
-    only_shipped: bool = False
+    machine: Machine | None = None
 
     def __str__(self) -> str:
-        threads = f"{self.setup.threads} thread{'' if self.setup.threads == 1 else 's'}"
-        return f"{self.setup.backend}, {threads} on {self.system.fingerprint[:8]}"
+        return f"{self.setup.backend}, {self.setup.told_threads} on {self.name}"
+
+    @property
+    def name(self) -> str:
+        """Short name: that of the machine, or the beginning of the fingerprint."""
+        return reference(self.machine) if self.machine else self.system.fingerprint[:8]
+
+    @property
+    def only_shipped(self) -> bool:
+        """Whether only the atlas of the package has measurements of the system."""
+        return self.machine is None
+
+    def is_called(self, name: str) -> bool:
+        """Whether a text names the machine or its system.
+
+        A system has the name of its processor, and every beginning of its fingerprint.
+        """
+        system = self.system
+        begins = len(name) >= _SHORTEST and system.fingerprint.startswith(name.lower())
+        return begins or name == self.name or name.casefold() == system.cpu.casefold()
+
+    def seen_in(self, store: ResultStore) -> ResultStore:
+        """The store without what other machines of the same fingerprint measured."""
+        return store if self.machine is None else store.within(self.machine)
 
 
 def places(
@@ -53,8 +76,8 @@ def places(
 
     Args:
         store: Store of the measurements.
-        on: Names of systems, or beginnings of their fingerprints; empty for all systems in the
-            store. Systems that only the atlas knows have to be named.
+        on: Names of machines or processors, or beginnings of fingerprints; empty for all systems
+            in the store. Systems that only the atlas knows have to be named.
         backends: Names of backends; empty for all.
         probes: Probes of further quantities. Setups in which the store holds one of these without
             latencies are places, too.
@@ -66,27 +89,21 @@ def places(
     own = _of_store(store, [each.protocol.identity for each in probes])
     held = {place.system.fingerprint for place in own}
     elsewhere = [
-        Place(each.system, replace(each.setup, protocol=_PROTOCOL.identity), only_shipped=True)
+        Place(each.system, replace(each.setup, protocol=_PROTOCOL.identity))
         for each in shipped()
         if each.system.fingerprint not in held
     ]
     every = [*own, *elsewhere]
     for name in on:
-        if not any(is_called(place.system, name) for place in every):
+        if not any(place.is_called(name) for place in every):
             raise DLBricksError(
                 f"no system {name!r} in store or atlas", hint=f"Systems: {_listed(every)}."
             )
-    wanted = [p for p in every if any(is_called(p.system, name) for name in on)] if on else own
+    wanted = [place for place in every if any(map(place.is_called, on))] if on else own
     found = [place for place in wanted if not backends or place.setup.backend in backends]
     if not found:
         raise DLBricksError(_nothing(wanted, backends), hint=_how(every, wanted, store))
     return found
-
-
-def is_called(system: System, name: str) -> bool:
-    """Whether a text names a system: its processor, or the beginning of its fingerprint."""
-    begins = len(name) >= _SHORTEST and system.fingerprint.startswith(name.lower())
-    return begins or name.casefold() == system.cpu.casefold()
 
 
 def _of_store(store: ResultStore, others: Sequence[str]) -> list[Place]:
@@ -97,22 +114,28 @@ def _of_store(store: ResultStore, others: Sequence[str]) -> list[Place]:
         others: Protocols of quantities other than latency whose setups are places, too.
     """
     facts = store.systems()
-    best: dict[tuple[str, str, str, str, int], Place] = {}
+    best: dict[tuple[str, str, str, str, str, int], Place] = {}
     found = list(_setups(store))
     for protocol in (_PROTOCOL.identity, *others):
-        for setup, fingerprint in found:
+        for setup, machine in found:
+            fingerprint = machine.system
             if setup.protocol != protocol or fingerprint not in facts:
                 continue
-            key = (fingerprint, setup.backend, setup.version, setup.options, setup.threads)
+            how = (setup.backend, setup.version, setup.options, setup.threads)
+            key = (fingerprint, machine.name, *how)
             if key not in best:  # the setup with most measurements comes first
                 system = System.from_dict(fingerprint, facts[fingerprint])
-                best[key] = Place(system, replace(setup, protocol=_PROTOCOL.identity))
+                best[key] = Place(system, replace(setup, protocol=_PROTOCOL.identity), machine)
     return [best[key] for key in sorted(best)]
 
 
-def _setups(store: ResultStore) -> Iterator[tuple[Setup, str]]:
-    for backend in store.backends():
-        yield from store.setups(backend)
+def _setups(store: ResultStore) -> Iterator[tuple[Setup, Machine]]:
+    """Setups under which each machine measured, those with most measurements first."""
+    for machine in store.machines():
+        for backend in store.backends():
+            for setup, fingerprint in store.within(machine).setups(backend):
+                if fingerprint == machine.system:
+                    yield setup, machine
 
 
 def _nothing(wanted: Sequence[Place], backends: Collection[str]) -> str:
@@ -131,5 +154,5 @@ def _how(every: Sequence[Place], wanted: Sequence[Place], store: ResultStore) ->
 
 
 def _listed(every: Iterable[Place]) -> str:
-    known: Mapping[str, System] = {place.system.fingerprint: place.system for place in every}
-    return ", ".join(f"{each[:8]} ({system.cpu})" for each, system in known.items()) or "none"
+    known = {place.name: place.system.cpu for place in every}
+    return ", ".join(f"{name} ({cpu})" for name, cpu in known.items()) or "none"

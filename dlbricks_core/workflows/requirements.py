@@ -177,6 +177,7 @@ class Answers:
         if probe is None:
             raise ValueError("latency needs no probe, and no answers of its own")
         asked = replace(place.setup, protocol=probe.protocol.identity)
+        store = place.seen_in(store)
         there = [
             setup
             for setup, system in store.setups(place.setup.backend)

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from dlbricks_core.errors import DLBricksError, reason
-from dlbricks_core.facts import System
-from dlbricks_core.workflows.places import is_called
+from dlbricks_core.workflows.places import Place
 
 _PRICES = 'Write  [per_hour]  and below it lines such as  "8638a1e4" = 0.17  (a system, a price).'
 
@@ -25,7 +24,8 @@ class Prices:
     Attributes:
         path: File of the prices.
         currency: Currency of the prices, for the user.
-        per_hour: Price per hour, by the name of a system or the beginning of its fingerprint.
+        per_hour: Price per hour, by the name of a machine or processor, or the beginning of a
+            fingerprint.
     """
 
     path: Path
@@ -45,17 +45,17 @@ class Prices:
             raise DLBricksError(f"{path}: currency is {currency!r}", hint='Write a word: "EUR".')
         return cls(path, currency, _numbers(path, data, "per_hour", _PRICES))
 
-    def of(self, system: System) -> float | None:
-        """Price of a system per hour; ``None`` if the file has none.
+    def of(self, place: Place) -> float | None:
+        """Price of a place per hour; ``None`` if the file has none.
 
         Raises:
-            DLBricksError: If two lines name the system.
+            DLBricksError: If two lines name its system.
         """
-        found = [name for name in self.per_hour if is_called(system, name)]
+        found = list(filter(place.is_called, self.per_hour))
         if len(found) > 1:
             raise DLBricksError(
                 f"{self.path}: {' and '.join(map(repr, found))} mean one system, "
-                f"{system.fingerprint}",
+                f"{place.system.fingerprint}",
                 hint="Leave one of them out, or name systems by their fingerprints.",
             )
         return self.per_hour[found[0]] if found else None

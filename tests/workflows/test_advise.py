@@ -8,18 +8,20 @@ import pytest
 
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import Observation, Question, Subject
+from dlbricks_core.facts import Observation, Question, Session, Subject
 from dlbricks_core.facts.quantity import LATENCY
 from dlbricks_core.figures.figure import RESAMPLES, Predicted
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.predict import Contribution, Predictor, Provenance
 from dlbricks_core.predict.atlas import LayerTable, counts_matrix
+from dlbricks_core.report import advice_data
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import Observer, knowledge, oracle
 from dlbricks_core.workflows import places as rooms
 from dlbricks_core.workflows.advice import Wanted
 from dlbricks_core.workflows.advise import advise
-from dlbricks_core.workflows.places import places
+from dlbricks_core.workflows.places import Place, places
+from dlbricks_core.workflows.systems import name_machine
 from dlbricks_core.workflows.tariff import Accuracies, Prices
 
 SPREAD = 0.2
@@ -69,16 +71,18 @@ def models(builder):
 def keep(store, asked):
     """Stores samples of a whole model on a system."""
 
-    def kept(model, system, ms, threads=1, plugin="0.1.0", scatter=0.01, kind="model"):
+    def kept(
+        model, system, ms, threads=1, plugin="0.1.0", scatter=0.01, kind="model", session=None
+    ):
         store.remember_system(system.fingerprint, system.to_dict())
         setup = replace(asked.setup, threads=threads, plugin=plugin)
         signature = CutModel(model, (), model).whole.signature
         question = Question(Subject(signature, kind), LATENCY, setup, system.fingerprint)
         random = np.random.default_rng((threads, int(ms * 1e3)))
-        session = f"{system.cpu} {threads}"
         for number in range(12):
             value = ms * (1 + scatter * random.standard_normal())
-            store.add_samples(question, Observation(session, number, (value,)))
+            taken = Observation(session or f"{system.cpu} {threads}", number, (value,))
+            store.add_samples(question, taken)
 
     return kept
 
@@ -266,6 +270,37 @@ def test_systems_of_the_atlas_are_asked_for_by_name(
         places(store, backends=["other"])
 
 
+def named(found):
+    return [(place.name, place.setup.threads) for place in found]
+
+
+def test_equal_machines_are_places_of_their_own(store, systems, models, keep, written):
+    """One measured the model on two threads as well: there, the other has no place."""
+    system = systems["fast"]
+    keep(models[0], system, 10.0)
+    keep(models[0], system, 20.0, session="on another host")
+    keep(models[0], system, 15.0, threads=2)
+    for session, host in (("the fast 1", "a"), ("on another host", "b"), ("the fast 2", "b")):
+        store.keep_session(Session(session, host, system.fingerprint, "0.1.0"))
+    short = system.fingerprint[:8]
+    assert named(places(store)) == [(short, 1), (short, 2)]
+    for host, name in (("a", "lab"), ("b", "attic")):
+        name_machine(store, f"{system.fingerprint}@{host}", name)
+    assert named(places(store)) == [("attic", 1), ("attic", 2), ("lab", 1)]
+    prices = Prices.read(written("p.toml", "[per_hour]\nlab = 1\nattic = 2"))
+    advice = advised(models[:1], store, prices=prices)
+    told = advice_data(advice)
+    assert [each["machine"] for each in told["systems"]] == ["attic", "lab"]
+    rows = told["rankings"][0]["alternatives"]
+    found = {(each["machine"], each["threads"]): each for each in rows}
+    assert {key: round(each["latency_ms"]) for key, each in found.items()} == {
+        ("lab", 1): 10, ("attic", 1): 20, ("attic", 2): 15
+    }  # fmt: skip
+    assert [found["lab", 1]["per_hour"], found["attic", 1]["per_hour"]] == [1, 2]
+    assert named(places(store, ["lab"])) == [("lab", 1)]
+    assert len(places(store, [system.fingerprint])) == 3
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -286,11 +321,11 @@ def test_other_files_are_no_prices(written, text, words):
     assert error.value.hint
 
 
-def test_two_prices_of_one_system_contradict_each_other(written, systems):
+def test_two_prices_of_one_system_contradict_each_other(written, systems, asked):
     system = systems["fast"]
     prices = Prices.read(
         written("p.toml", f'[per_hour]\n"{system.cpu}" = 1\n{system.fingerprint} = 2')
     )
     with pytest.raises(DLBricksError, match="mean one system"):
-        prices.of(system)
-    assert prices.of(systems["slow"]) is None
+        prices.of(Place(system, asked.setup))
+    assert prices.of(Place(systems["slow"], asked.setup)) is None

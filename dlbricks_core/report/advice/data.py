@@ -16,7 +16,7 @@ def advice_data(advice: Advice) -> dict[str, Any]:
 
     Probabilities and shares are fractions; latencies are in milliseconds.
     """
-    places = {place.system.fingerprint: place for place in advice.places}
+    places = {(place.system.fingerprint, place.name): place for place in advice.places}
     return {
         "schema_version": SCHEMA_VERSION,
         "settings": _settings(advice.wanted),
@@ -30,10 +30,17 @@ def advice_data(advice: Advice) -> dict[str, Any]:
 def _system(place: Place) -> dict[str, Any]:
     return {
         "fingerprint": place.system.fingerprint,
+        "machine": _machine(place),
         "cpu": place.system.cpu,
         "description": place.system.describe(),
         "only_in_atlas": place.only_shipped,
     }
+
+
+def _machine(place: Place) -> str | None:
+    """Name of a place's machine, if its owner gave it one or equal machines are told apart."""
+    machine = place.machine
+    return None if machine is None or (machine.alone and not machine.name) else place.name
 
 
 def _settings(wanted: Wanted) -> dict[str, Any]:
@@ -72,6 +79,7 @@ def _alternative(found: Alternative) -> dict[str, Any]:
         "model": found.model.name,
         "source": found.model.source,
         "system": found.place.system.fingerprint,
+        "machine": _machine(found.place),
         "backend": setup.backend,
         "backend_version": setup.version,
         "backend_options": setup.options,

@@ -108,7 +108,7 @@ def _cells(ranked: Ranked) -> list[str | Cell]:
     return [
         it.model.name,
         how(it.place),
-        system(it.place.system),
+        system(it.place),
         BASES[it.basis],
         or_dash(it.ms),
         between(it.interval_ms),

@@ -62,8 +62,8 @@ def print_advice(console: Console, advice: Advice) -> None:
     console.print("Below each figure stands its 90% interval.")
     for line in explained(wanted, per_second=_shows_rate(wanted)):
         console.print(line)
-    for fingerprint, text in systems(advice).items():
-        console.print(styled((f"{fingerprint}: {text}.", "dim")))
+    for name, text in systems(advice).items():
+        console.print(styled((f"{name}: {text}.", "dim")))
     print_notes(console, [Remark(Effect.NOTE, text) for text in notes(advice)])
     print_failures(console, failures)
 
@@ -158,7 +158,7 @@ def _place(ranked: Ranked, *, with_model: bool) -> Text:
     it = ranked.alternative
     setup = it.place.setup
     mark = "*" if ranked.is_on_front else ""
-    where = f" {setup.threads} thr. {it.place.system.fingerprint[:8]}"
+    where = f" {setup.threads} thr. {it.place.name}"
     return lines(
         *([f"{it.model.name}{mark}"] if with_model else []),
         f"{setup.backend} {setup.version}",

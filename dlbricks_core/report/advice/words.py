@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dlbricks_core.facts import LATENCY, System
+from dlbricks_core.facts import LATENCY
 from dlbricks_core.report.heading import count, quantity_name
 from dlbricks_core.report.tables import ms
 from dlbricks_core.workflows.advice import PRICE, Advice, Alternative, Ranked, Ranking, Wanted
@@ -84,7 +84,7 @@ def named(alternative: Alternative, ranking: Ranking) -> str:
 
 def place(where: Place) -> str:
     """A place in words: ``onnxruntime 1.23.0, 2 threads on AMD EPYC (8638a1e4)``."""
-    return f"{how(where)} on {system(where.system)}"
+    return f"{how(where)} on {system(where)}"
 
 
 def how(where: Place) -> str:
@@ -93,9 +93,9 @@ def how(where: Place) -> str:
     return f"{setup.backend} {setup.version}, {count(setup.threads, 'thread')}"
 
 
-def system(where: System) -> str:
+def system(where: Place) -> str:
     """A system in a few words."""
-    return f"{where.cpu or 'an unknown processor'} ({where.fingerprint[:8]})"
+    return f"{where.system.cpu or 'an unknown processor'} ({where.name})"
 
 
 def currency(wanted: Wanted) -> str:
@@ -114,8 +114,8 @@ def share(probability: float) -> str:
 
 
 def systems(advice: Advice) -> dict[str, str]:
-    """The systems in words, by the beginnings of their fingerprints."""
-    return {p.system.fingerprint[:8]: p.system.describe() for p in advice.places}
+    """The systems in words, by their short names."""
+    return {place.name: place.system.describe() for place in advice.places}
 
 
 def explained(wanted: Wanted, *, per_second: bool = True) -> list[str]:
@@ -152,7 +152,7 @@ def notes(advice: Advice) -> list[str]:
         of = f"{len(predicted)} of {len(advice.alternatives)} latencies"
         found.insert(0, f"{of} are predicted: the model was not measured there")
     found[:0] = _predicted_required(advice)
-    only = dict.fromkeys(system(p.system) for p in advice.places if p.only_shipped)
+    only = dict.fromkeys(system(p) for p in advice.places if p.only_shipped)
     if only:
         found.insert(0, f"nothing in the store is from {', '.join(only)}: the atlas alone knows it")
     return found
