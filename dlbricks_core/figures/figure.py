@@ -25,6 +25,12 @@ PERCENTILES = (5.0, 95.0)
 FEWEST_QUIET = 3
 """Undisturbed samples that suffice to leave disturbed ones out."""
 
+_LEAST_RATIO = 1e-3
+"""Least share of its value that a replicate counts as: logarithms need positive numbers."""
+
+_SMALLEST = 1e-6
+"""Least value, in the unit of the quantity, that replicates are compared with."""
+
 Round = tuple[str, int]
 """A round: the identifier of its session, and its number."""
 
@@ -62,6 +68,12 @@ class Figure(ABC):
 
         Replicates of figures that rest on the same rounds vary together.
         """
+
+    @property
+    def log_variance(self) -> float:
+        """Variance of the logarithm of the value due to the scatter of the samples."""
+        least = _LEAST_RATIO * max(self.value, _SMALLEST)
+        return float(np.var(np.log(np.maximum(self.replicates, least))))
 
     @property
     def plausible(self) -> FloatArray:

@@ -93,7 +93,7 @@ class FromAtlas(Predictor):
         networks = counts_matrix(inside.values(), layers)
         timed = counts_matrix((_sum(inside[s], ends[s]) for s in known), layers)
         log_ms = np.log([figure.value for figure in known.values()])
-        noise = np.array([_scatter(figure) for figure in known.values()])
+        noise = np.array([figure.log_variance for figure in known.values()])
         noise += kernel_of(setup.backend).noise
         call_ms = np.array([figure.overhead for figure in known.values()])
         doubted = noise + doubt(belief, timed, log_ms, noise, call_ms)
@@ -328,12 +328,6 @@ def _among(counts: scipy.sparse.csr_array, begin: int, layers: int) -> scipy.spa
 
 def _sum(one: Mapping[int, int], other: Mapping[int, int]) -> Mapping[int, int]:
     return {place: one.get(place, 0) + other.get(place, 0) for place in {**one, **other}}
-
-
-def _scatter(figure: Figure) -> float:
-    """Variance of the logarithm of a figure due to the scatter of its samples."""
-    replicates: FloatArray = figure.replicates
-    return float(np.var(replicates)) / max(figure.value, 1e-6) ** 2
 
 
 @cache

@@ -236,7 +236,7 @@ class _Search:
         figures = list(self.found.values())
         if figures:
             log_ms = np.log([max(each.value, each.overhead, 1e-6) for each in figures])
-            noise = np.array([_scatter(each) for each in figures]) + self.noise
+            noise = np.array([each.log_variance for each in figures]) + self.noise
             counts = self._matrix(self.layers[s] for s in self.found)
             call_ms = np.array([min(each.overhead, each.value) for each in figures])
             extra = doubt(self.prior, counts, log_ms, noise, call_ms)
@@ -340,11 +340,6 @@ def _rows(contribution: Contribution, table: LayerTable) -> list[dict[int, int]]
         {places[i]: int(n) for i, n in zip(counts.indices[a:b], counts.data[a:b], strict=True)}
         for a, b in spans
     ]
-
-
-def _scatter(figure: Measured) -> float:
-    """Variance of the logarithm of a figure due to the scatter of its samples."""
-    return float(np.var(figure.replicates)) / max(figure.value, 1e-6) ** 2
 
 
 def _joined(one: Outcome, other: Outcome) -> Outcome:

@@ -75,3 +75,18 @@ def test_replicates_scatter_as_the_figure_does(count):
 
 def test_replicates_of_a_single_sample_are_that_sample():
     assert set(latency([3.0], [0]).replicates) == {3.0}
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.1])
+def test_the_variance_of_the_logarithm_is_that_of_the_relative_scatter(spread):
+    found = latency(np.exp(spread * RANDOM.standard_normal(40)), range(40))
+    assert found.log_variance == pytest.approx(np.var(found.replicates) / found.value**2, rel=0.3)
+
+
+def test_one_slow_sample_of_few_leaves_a_usable_interval():
+    found = latency([1.0, 1.0, 100.0], range(3))
+    assert np.log(100) / 4 < found.log_variance**0.5 < np.log(100) / 2
+
+
+def test_a_figure_of_zero_has_a_variance():
+    assert latency([0.0, 0.0], range(2)).log_variance == pytest.approx(0.0)
