@@ -13,6 +13,7 @@ from dlbricks_core.analysis import layer_bytes, layer_flops
 from dlbricks_core.analysis.flops import ELEMENTWISE
 from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
+from dlbricks_core.predict.patterns import pattern_of
 
 NAMES = (
     "flops",
@@ -44,6 +45,16 @@ _EXPENSIVE = (
 )  # fmt: skip
 """Element-wise functions that take many instructions per element."""
 
+_KERNELS: Mapping[str, str] = {
+    **dict.fromkeys(("Add", "Sum"), "add"),
+    **dict.fromkeys(("Div", "Mean", "Mul", "Sub"), "mul"),
+    **dict.fromkeys(("Max", "Min"), "max"),
+    **dict.fromkeys(("And", "Or", "Xor"), "and"),
+    **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), "less"),
+    **dict.fromkeys(("Ceil", "Floor", "Round"), "round"),
+}
+"""Common name of element-wise operators whose kernels are alike; others have their own."""
+
 _VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Unsqueeze"})
 
 _CLASSES: Mapping[str, str] = {
@@ -57,7 +68,12 @@ _CLASSES: Mapping[str, str] = {
     "LpPool": "pool:powers",
     **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), "reduce:map"),
     "GlobalLpPool": "reduce:powers",
-    **dict.fromkeys(("ArgMax", "ArgMin", "CumSum"), "reduce:axes"),
+    **dict.fromkeys(("ArgMax", "ArgMin"), "reduce:places"),
+    **dict.fromkeys(("ReduceMax", "ReduceMin"), "reduce:most"),
+    **dict.fromkeys(("ReduceMean", "ReduceSum"), "reduce:sum"),
+    **dict.fromkeys(("ReduceL2", "ReduceSumSquare"), "reduce:squares"),
+    **dict.fromkeys(("ReduceL1", "ReduceLogSum", "ReduceLogSumExp", "ReduceProd"), "reduce:others"),
+    "CumSum": "reduce:cumulated",
     **dict.fromkeys(("Softmax", "LogSoftmax"), "softmax"),
     **dict.fromkeys(
         (
@@ -71,13 +87,18 @@ _CLASSES: Mapping[str, str] = {
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), "normalization:row"),
     "LRN": "normalization:window",
     "BatchNormalization": "scale",
-    **dict.fromkeys(("Transpose", "DepthToSpace", "SpaceToDepth"), "transpose"),
-    **dict.fromkeys(
-        ("Expand", "Pad", "Slice", "Split", "Tile", "Trilu", "Cast", "ReverseSequence"),
-        "copy:part",
-    ),
+    "Transpose": "transpose",
+    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), "transpose:pixels"),
+    "Cast": "copy:cast",
     "Concat": "copy:joined",
-    **dict.fromkeys(("Gather", "GatherElements", "GatherND", "ScatterND", "OneHot"), "gather"),
+    "Expand": "copy:expanded",
+    "Pad": "copy:padded",
+    "ReverseSequence": "copy:reversed",
+    **dict.fromkeys(("Slice", "Split"), "copy:part"),
+    "Tile": "copy:repeated",
+    "Trilu": "copy:triangle",
+    "Gather": "gather",
+    **dict.fromkeys(("GatherElements", "GatherND", "OneHot", "ScatterND"), "gather:elements"),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), "recurrent"),
     "Attention": "attention",
     "GroupQueryAttention": "attention:grouped",
@@ -201,8 +222,6 @@ def _class(model: CanonicalModel, layer: Layer) -> str:
         return "convolution:" + _grouping(model, layer)
     if op == "ConvTranspose":
         return "convolution:transposed"
-    if op.startswith("Reduce"):
-        return "reduce:axes"
     if op == "MatMulNBits":
         return f"product:{_int(layer, 'bits', 4)}-bit"
     found = _CLASSES.get(op)
@@ -212,18 +231,19 @@ def _class(model: CanonicalModel, layer: Layer) -> str:
         return "product:weights" if _weight(model, layer) else "product:activations"
     if found == "function":  # each has a kernel of its own, or none at all
         return f"function:{op.lower()}"
-    return f"elementwise:{_operands(model, layer)}" if found == "elementwise" else found
+    if found == "attention":
+        return f"attention:{'masked' if _is_masked(layer) else 'free'}"
+    pattern = pattern_of(model, layer)
+    if found == "elementwise":
+        sort = _KERNELS.get(op, op.lower())
+        return f"elementwise:{sort}-{pattern.sort}" if pattern else f"elementwise:{sort}"
+    if pattern is None:
+        return found
+    return f"{found}{'-' if ':' in found else ':'}{pattern.sort}"
 
 
-def _operands(model: CanonicalModel, layer: Layer) -> str:
-    """Sort of an element-wise layer's operands: frameworks fuse some sorts and not others."""
-    sizes = [model.tensors[name].elements if model.tensors[name].is_static else 0
-             for name in layer.reads if name not in model.weights]  # fmt: skip
-    if len(sizes) > 1 and min(sizes) == max(sizes):
-        return "maps"
-    if layer.op == "Clip":
-        return "clip"
-    return "one" if len(layer.reads) == 1 else "scales"
+def _is_masked(layer: Layer) -> bool:
+    return _int(layer, "is_causal", 0) != 0 or bool("".join(layer.inputs[3:4]))
 
 
 def _grouping(model: CanonicalModel, layer: Layer) -> str:
@@ -392,6 +412,9 @@ def _matrix(
             return query[-2], key[-2], query[-1], 1, query[0]
     window = _product(layer, "kernel_shape")
     last = result[-1] if result else 1
+    pattern = pattern_of(model, layer)
+    if pattern is not None and pattern.run > 1:
+        last = pattern.run
     return elements / max(last, 1), last, 1, window, 1
 
 

@@ -182,9 +182,9 @@ KINDS = {
     "(float[2,8] x, float[8,4] w1) => (y) { y = MatMul(x, w1) }": ["product:weights"],
     "(float[2,8] a, float[8,4] b) => (y) { y = MatMul(a, b) }": ["product:activations"],
     "(float[2,8] x) => (y) { y = Tanh(x) }": ["function:tanh"],
-    "(float[2,8] x) => (y) { y = Relu(x) }": ["elementwise:one"],
-    "(float[2,8] a, float[2,8] b) => (y) { y = Add(a, b) }": ["elementwise:maps"],
-    "(float[2,8] x, float[8] w1) => (y) { y = Add(x, w1) }": ["elementwise:scales"],
+    "(float[2,8] x) => (y) { y = Relu(x) }": ["elementwise:relu"],
+    "(float[2,8] a, float[2,8] b) => (y) { y = Add(a, b) }": ["elementwise:add-maps"],
+    "(float[2,8] x, float[8] w1) => (y) { y = Add(x, w1) }": ["elementwise:add-vector"],
     "(float[2,8] x) => (y) { y = Softmax(x) }": ["softmax"],
 }
 

@@ -1,0 +1,162 @@
+"""Patterns of memory access, which decide how fast layers run that compute little.
+
+One operator has several kernels: a transposition that keeps rows together copies them, another
+gathers single elements, and a third moves nothing. Latencies differ by up to thirty times where
+numbers of bytes are equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dlbricks_core.ir import CanonicalModel, Layer
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """How a layer walks through memory.
+
+    Attributes:
+        sort: Name of the pattern.
+        run: Number of successive elements that stay together.
+    """
+
+    sort: str
+    run: int = 1
+
+
+def pattern_of(model: CanonicalModel, layer: Layer) -> Pattern | None:
+    """Pattern of a layer; ``None`` for operators that have none, and for unknown sizes."""
+    op = layer.op.removeprefix("Fused")
+    if op in _SPREADING:
+        shapes = [_shape(model, name) for name in layer.reads]
+        results = [_shape(model, name) for name in layer.outputs[:1]]
+        known = [shape for shape in shapes if shape is not None]
+        if len(shapes) < 2 or len(known) < len(shapes) or results[0] is None:
+            return None
+        return _spread_over(known, results[0])
+    find = _PATTERNS.get(op)
+    if find is None or not layer.inputs or not layer.outputs:
+        return None
+    read, written = (_shape(model, name) for name in (layer.inputs[0], layer.outputs[0]))
+    return None if read is None or written is None else find(layer, read, written)
+
+
+def _spread_over(shapes: Sequence[Shape], result: Shape) -> Pattern:
+    """Pattern of an element-wise layer: how its smaller operands are spread over its result.
+
+    The first that holds: ``crossed`` if no operand is as large as the result, ``mixed`` and
+    ``rows`` if one is constant along the last axis, ``vector`` if one varies along the last axes
+    alone, ``scalar``, and ``maps`` for equal sizes.
+    """
+    elements = math.prod(result)
+    if all(math.prod(shape) != elements for shape in shapes):
+        return Pattern("crossed")
+    found = [_spread(shape, result) for shape in shapes if math.prod(shape) != elements]
+    return min(found, key=lambda each: _SPREADS.index(each.sort), default=Pattern("maps"))
+
+
+_SPREADS = ("mixed", "rows", "vector", "scalar")
+
+
+def _spread(shape: Shape, result: Shape) -> Pattern:
+    """How an operand is spread over a larger result."""
+    sizes = (1,) * (len(result) - len(shape)) + shape
+    varying = [axis for axis, size in enumerate(sizes) if size > 1]
+    wide = [axis for axis, size in enumerate(result) if size > 1]
+    if not varying:
+        return Pattern("scalar", math.prod(result))
+    if varying == wide[-len(varying) :]:
+        return Pattern("vector", math.prod(shape))
+    if varying[-1] == wide[-1]:
+        return Pattern("mixed", result[-1])
+    return Pattern("rows", math.prod(result[varying[-1] + 1 :]))
+
+
+def _transposed(layer: Layer, read: Shape, _written: Shape) -> Pattern:
+    """Pattern of a transposition, whose axes of size 1 and joint axes count as one."""
+    order = layer.attributes.get("perm")
+    axes = order if isinstance(order, tuple) else tuple(reversed(range(len(read))))
+    left = [axis for axis in axes if read[axis] > 1]
+    groups: list[list[int]] = []
+    rank = {axis: i for i, axis in enumerate(sorted(left))}
+    for axis in left:
+        if groups and rank[axis] == rank[groups[-1][-1]] + 1:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    if len(groups) < 2:
+        return Pattern("none", math.prod(read))
+    if groups[-1][-1] == max(left):
+        return Pattern("blocks", math.prod(read[axis] for axis in groups[-1]))
+    places = sorted(range(len(groups)), key=lambda i: groups[i][0])
+    swapped = places[:-2] == [*range(len(groups) - 2)]
+    return Pattern("matrix" if swapped else "elements")
+
+
+def _part(_layer: Layer, read: Shape, written: Shape) -> Pattern:
+    """Pattern of a layer that copies a part of its input, or its input into a part of the output.
+
+    Rows of the smaller tensor stay together from the last axis that differs on.
+    """
+    if len(read) != len(written):
+        return Pattern("inner")
+    other = [axis for axis, (a, b) in enumerate(zip(read, written, strict=True)) if a != b]
+    if not other:
+        return Pattern("outer", math.prod(written))
+    smaller = min(read, written, key=math.prod)
+    is_outer = len(other) == 1 and math.prod(smaller[: other[0]]) == 1
+    return Pattern("outer" if is_outer else "inner", math.prod(smaller[other[-1] :]))
+
+
+def _gathered(layer: Layer, read: Shape, _written: Shape) -> Pattern:
+    """Pattern of a layer that picks along an axis: rows, or parts of each row."""
+    axis = layer.attributes.get("axis", 0)
+    axis = axis % len(read) if isinstance(axis, int) and read else 0
+    run = math.prod(read[axis + 1 :])
+    return Pattern("rows" if math.prod(read[:axis]) == 1 else "parts", run)
+
+
+def _reduced(layer: Layer, read: Shape, written: Shape) -> Pattern:
+    """Pattern of a reduction: along the last axes, along others, or along all."""
+    if math.prod(written) == 1:
+        return Pattern("all", math.prod(read))
+    if len(read) != len(written):
+        named = layer.attributes.get("axis", layer.attributes.get("axes"))
+        axes = named if isinstance(named, tuple) else (named,) if isinstance(named, int) else ()
+        other = sorted(axis % len(read) for axis in axes)
+    else:
+        other = [axis for axis, (a, b) in enumerate(zip(read, written, strict=True)) if a != b]
+    if not other:
+        return Pattern("last")
+    run = math.prod(read[other[-1] + 1 :])
+    return Pattern("last" if run == 1 else "inner", run)
+
+
+_Find = Callable[[Layer, Shape, Shape], Pattern]
+
+_PATTERNS: Mapping[str, _Find] = {
+    "Transpose": _transposed,
+    **dict.fromkeys(("Concat", "Pad", "Slice", "Split"), _part),
+    **dict.fromkeys(("Gather",), _gathered),
+    **dict.fromkeys(
+        ("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
+         "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "ArgMax", "ArgMin"), _reduced,
+    ),
+}  # fmt: skip
+"""Function that finds the pattern, by operator."""
+
+_SPREADING = frozenset(
+    {"Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean",
+     "Min", "Mod", "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor"}
+)  # fmt: skip
+"""Element-wise operators with several operands."""
+
+
+def _shape(model: CanonicalModel, name: str) -> Shape | None:
+    spec = model.tensors[name] if name else None
+    return spec.sizes if spec is not None and spec.is_static else None
