@@ -21,6 +21,9 @@ SHARE_S = 60.0
 spend most of their time on importing the framework.
 """
 
+_IMPORT_S = 5.0
+"""Usual seconds in which a share's process imports the framework and begins to time."""
+
 _TRIES = 3
 """Maximum tries of a share whose job or host ends without a result."""
 
@@ -329,9 +332,17 @@ class Campaign:
                 for each in kind.bricks.values()
                 if each.signature not in kind.known | kind.failed
             )
-            slower = kind.seconds / kind.expected_s if kind.expected_s else 1.0
-            left.append(open_s * slower / there.count(name))
+            if kind.expected_s:
+                open_s *= kind.seconds / kind.expected_s
+            else:  # no share has told what beginning takes
+                open_s += _IMPORT_S * self._open_shares(name)
+            left.append(open_s / there.count(name))
         return max(left, default=0.0)
+
+    def _open_shares(self, name: str) -> int:
+        """Number of shares of a kind of host that have not ended."""
+        at_work = sum(host.kind == name for host, _ in self._doing.values())
+        return at_work + len(self._kinds[name].todo)
 
     @property
     def failures(self) -> list[Failure]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -228,8 +229,8 @@ def _of_partial(models: Sequence[ModelResult]) -> Iterator[Remark]:
     operators = {
         operator
         for model in partial
-        for signature in model.unsupported
-        for operator in model.cut.operators(signature)
+        for signature, reason in model.unsupported.items()
+        for operator in _to_blame(model.cut.operators(signature), reason)
     }
     unsupported = f"; unsupported: {', '.join(sorted(operators))}" if operators else ""
     low = sum(model.estimate.value is not None for model in partial)
@@ -239,6 +240,12 @@ def _of_partial(models: Sequence[ModelResult]) -> Iterator[Remark]:
         Effect.INCOMPLETE,
         f"{lack}, for want of bricks: {listed}{more}{unsupported}",
     )
+
+
+def _to_blame(operators: Sequence[str], reason: str) -> Sequence[str]:
+    """Operators of a brick that a reason names; all of them if it names none."""
+    words = set(re.findall(r"\w+", reason))
+    return [each for each in operators if each.rpartition(".")[2] in words] or operators
 
 
 def _count(number: int, noun: str) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
 from dlbricks_core.facts import Measurement, Observation, Quantity, Question, Sampled, Setup
-from dlbricks_core.store.columns import BATCH, all_equal, columns_of, conditions
+from dlbricks_core.store.columns import BATCH, all_equal, batches, columns_of, conditions
 from dlbricks_core.store.database import Database
 from dlbricks_core.store.merging import Merger, storable, unknown_quantities
 from dlbricks_core.store.opened import OpenStore, again_when_lost
@@ -105,6 +105,40 @@ class Measured(OpenStore):
                 for found in reader.measurements(condition)
             }
 
+    @again_when_lost
+    def refused(self, setup: Setup, system: str) -> dict[str, str]:
+        """Reason for each brick and model that the backend does not support, by its signature.
+
+        Neither threads nor what was asked of a network decide whether it is supported, so all of
+        its measurements count. One that succeeded counts more than any refusal.
+
+        Args:
+            setup: Backend with its versions and options.
+            system: Fingerprint of the system.
+        """
+        c = measurements.c
+        same = _same_support(setup, system)
+        able = select(c.signature).where(same, c.failure.is_(None))
+        query = select(c.signature, func.min(c.failure)).group_by(c.signature)
+        query = query.where(same, c.unsupported, c.signature.not_in(able))
+        with self._reading() as connection:
+            return dict(tuple(row) for row in connection.execute(query))
+
+    @again_when_lost
+    def accept(self, setup: Setup, system: str, signatures: Iterable[str]) -> None:
+        """Removes what :meth:`refused` tells of networks.
+
+        Args:
+            setup: Backend with its versions and options.
+            system: Fingerprint of the system.
+            signatures: Signatures of the networks.
+        """
+        refused = _same_support(setup, system) & measurements.c.unsupported
+        with self._writing() as connection:
+            for batch in batches(signatures):
+                named = measurements.c.signature.in_(batch)
+                connection.execute(delete(measurements).where(refused & named))
+
     def measurements(self) -> Iterator[Measurement]:
         """All measurements, oldest first; they are read in batches."""
         last: int | None = 0
@@ -170,6 +204,13 @@ class Measured(OpenStore):
             condition &= measurements.c.backend == backend
         with self._reading() as connection, self._reader(connection) as reader:
             return reader.sampled(condition)
+
+
+def _same_support(setup: Setup, system: str) -> ColumnElement[bool]:
+    """Condition for measurements of what a backend supports if it does in a setup."""
+    names = ("backend", "version", "plugin", "options")
+    columns = {name: getattr(setup, name) for name in names}
+    return all_equal(measurements, columns | {"system": system}) & (measurements.c.kind != "native")
 
 
 def _introduce(connection: Connection, place: Database, questions: Iterable[Question]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Self, get_args
 
 from dlbricks_core.errors import DLBricksError
@@ -209,6 +209,15 @@ class Atlas:
             if e.question.quantity == LATENCY
         ]
         return {(place, subject.signature) for place, subject in found if subject.kind == "model"}
+
+    @property
+    def refused(self) -> set[tuple[Place, str]]:
+        """Places and networks that the backend does not support, with 0 for any threads."""
+        return {
+            (replace(Place.of(e.question), threads=0), e.question.subject.signature)
+            for e in self.failed
+            if e.unsupported
+        }
 
     @property
     def bricks(self) -> int:

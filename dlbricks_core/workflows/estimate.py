@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Self
 
@@ -185,12 +185,43 @@ class _Way:
 
     def result(self) -> RunResult:
         """Estimates from the store alone."""
-        return assemble(self.request, self.cutting, self.outcome)
+        return assemble(self.request, self.cutting, self._with_doubtful())
 
     def is_executed(self, position: int) -> bool:
         """Whether the backend executes the graph that was cut, as far as is known."""
         cut = self.cutting.brickset.models[position]
         return cut.graph is not cut.model or not self.request.backend.traits.rewrites
+
+    def lacks(self, position: int) -> bool:
+        """Whether the backend is known not to support one of a model's bricks."""
+        bricks = self.cutting.brickset.models[position].counts
+        return any(self.request.key(s, "brick") in self.outcome.unsupported for s in bricks)
+
+    def _with_doubtful(self) -> Outcome:
+        """The outcome, without bricks that may hold what the backend is known not to support.
+
+        That is so if it does not support the whole model, and nothing tells which brick is to
+        blame. A brick that was measured, or that another model has, is not.
+        """
+        outcome, models = self.outcome, self.cutting.brickset.models
+        wholes = [self.request.key(cut.whole.signature, "model") for cut in models]
+        doubtful = {
+            position
+            for position, key in enumerate(wholes)
+            if key in outcome.unsupported and not self.lacks(position)
+        }
+        sound = {s for i, cut in enumerate(models) if i not in doubtful for s in cut.counts}
+        found = {
+            self.request.key(signature, "brick"): outcome.unsupported[wholes[position]]
+            for position in doubtful
+            for signature in models[position].counts.keys() - sound
+        }
+        found = {key: why for key, why in found.items() if key not in outcome.measurements}
+        return replace(
+            outcome,
+            failures=outcome.failures | found,
+            unsupported=outcome.unsupported | found,
+        )
 
     def share(self, position: int) -> float:
         """Share of a model's bricks with a measurement or a failure in the store."""
@@ -247,14 +278,19 @@ def _nearest(
 
 
 def _holds_some(request: Request, store: ResultStore) -> bool:
+    """Whether the store knows anything in the setup: figures, or what is not supported."""
     setups = store.setups(request.setup.backend)
-    return any(each == (request.setup, request.fingerprint) for each in setups)
+    held = any(each == (request.setup, request.fingerprint) for each in setups)
+    return held or bool(store.refused(request.setup, request.fingerprint))
 
 
 def _way(position: int, ways: Mapping[str, _Way]) -> str:
     """Name of the composer for one model."""
     if len(ways) == 1:
         return LEARNED_COMPOSER
+    lacking = [name for name, way in ways.items() if way.lacks(position)]
+    if lacking:
+        return LEARNED_COMPOSER if LEARNED_COMPOSER in lacking else lacking[0]
     default, learned, paper = ways.values()
     if default.is_executed(position) and default.share(position) >= _MOST:
         return DEFAULT_COMPOSER
@@ -299,6 +335,13 @@ def _held_by(store: ResultStore, cutting: Cutting, request: Request, fewest: int
             outcome.measurements[key] = found
         else:
             outcome.failures[key] = f"only {len(found.values)} of {request.runs} samples yet"
+    wholes = [request.key(cut.whole.signature, "model") for cut in cutting.brickset.models]
+    asked = [key for key in (*keys, *wholes) if key.subject.kind != "native"]
+    refused = store.refused(request.setup, request.fingerprint)
+    for key in asked:
+        reason = refused.get(key.subject.signature)
+        if reason and key not in outcome.failures:
+            outcome.failures[key] = outcome.unsupported[key] = reason
     outcome.reused = len(outcome.measurements)
     parts = chain.from_iterable(map(request.parts, outcome.measurements))
     outcome.measurements |= store.get(parts)

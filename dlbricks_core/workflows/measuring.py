@@ -96,12 +96,44 @@ class Outcome:
         self.failures[key] = self.unsupported[key] = reason
         store.record_failure(key, reason, brick.operators, unsupported=True)
 
-    def recall(self, failed: Measurement) -> None:
+    def recall(self, key: Question, failure: str, *, unsupported: bool) -> None:
         """Adds a failure that the store holds."""
-        reason = f"{failed.failure} (earlier; {argument('retry_failed')} tries again)"
-        self.failures[failed.question] = reason
-        if failed.unsupported:
-            self.unsupported[failed.question] = reason
+        reason = f"{failure} (earlier; {argument('retry_failed')} tries again)"
+        self.failures[key] = reason
+        if unsupported:
+            self.unsupported[key] = reason
+
+
+def settle_models(
+    cutting: Cutting,
+    refused: Mapping[str, str],
+    able: AbstractSet[str],
+    request: Request,
+    store: ResultStore,
+) -> None:
+    """Stores which whole models hold a brick that the backend does not support.
+
+    Models are cut in several ways, and a brick tells nothing about those of another cut. Parts of
+    what a backend makes of a model say nothing about the model.
+
+    Args:
+        cutting: The models and their bricks.
+        refused: Reason for each brick that the backend does not support, by signature.
+        able: Signatures of bricks that it supports.
+        request: How networks are measured.
+        store: The store.
+    """
+    cuts = [cut for cut in cutting.brickset.models if cut.graph is cut.model]
+    keys = [request.key(cut.whole.signature, "model") for cut in cuts]
+    told = store.refused(request.setup, request.fingerprint)
+    known = store.get(keys)
+    for cut, key in zip(cuts, keys, strict=True):
+        whole = key.subject.signature
+        reasons = [refused[s] for s in cut.counts if s in refused]
+        if reasons and not (key in known and known[key].observations):
+            store.record_failure(key, reasons[0], cut.whole.operators, unsupported=True)
+        elif whole in told and cut.counts.keys() <= able:
+            store.accept(request.setup, request.fingerprint, [whole])
 
 
 def measure(
@@ -243,12 +275,16 @@ def _plan(share: Share, store: ResultStore) -> _Plan:
     _remember(share, wanted.values(), store)
     known = {key: measurement for key, measurement in found.items() if key not in anew}
     plan = _Plan(share, wanted, known, anew)
+    again = request.force or request.retry_failed
+    refused = {} if again else store.refused(request.setup, request.fingerprint)
     for key, target in wanted.items():
         before = known.get(key)
         if target.brick.opaque:
             plan.outcome.failures[key] = target.brick.opaque
         elif before is not None and before.failure:
-            plan.outcome.recall(before)
+            plan.outcome.recall(key, before.failure, unsupported=before.unsupported)
+        elif key.subject.kind != "native" and (why := refused.get(key.subject.signature)):
+            plan.outcome.recall(key, why, unsupported=True)
         elif before is None and (reason := _does_not_fit(target, share.cutting)):
             plan.outcome.failures[key] = reason
     too_few = plan.too_few()
@@ -402,3 +438,7 @@ def _check(plan: _Plan, bench: BackendWorker, store: ResultStore, observer: Obse
     for handle, reason in found.failed.items():
         plan.outcome.failures[keys[handle]] = reason
         del plan.lacking[keys[handle]]
+    if plan.share.cutting is not None:
+        refused = {k.subject.signature: why for k, why in plan.outcome.unsupported.items()}
+        able = {k.subject.signature for k in plan.able() if k.subject.kind == "brick"}
+        settle_models(plan.share.cutting, refused, able, plan.request, store)

@@ -52,10 +52,14 @@ class Place:
     def is_called(self, name: str) -> bool:
         """Whether a text names the machine or its system.
 
-        A system has the name of its processor, and every beginning of its fingerprint.
+        A system has the name of its processor, and every beginning of its fingerprint. With the
+        beginning of a host behind it, ``71bf@09ad``, this names the machine.
         """
         system = self.system
-        begins = len(name) >= _SHORTEST and system.fingerprint.startswith(name.lower())
+        fingerprint, at, host = name.lower().partition("@")
+        begins = len(fingerprint) >= _SHORTEST and system.fingerprint.startswith(fingerprint)
+        if at and self.machine is not None:
+            begins &= any(each.startswith(host) for each in self.machine.hosts)
         return begins or name == self.name or name.casefold() == system.cpu.casefold()
 
     def seen_in(self, store: ResultStore) -> ResultStore:

@@ -38,6 +38,7 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
     figures = {each.brick.signature: each.latency for each in result.bricks if each.latency}
     missing = [s for s in plan.recipes if s not in figures and not bricks[s].opaque]
     failed = _failed({source for s in missing for source in plan.sources(s)}, request, store)
+    failed |= {key.subject.signature for key in result.outcome.unsupported}
     wanted = [s for s in missing if failed.isdisjoint(plan.sources(s))]
     known = {s: figure for s, figure in figures.items() if isinstance(figure, Measured)}
     learned = result.cut_options.composer == LEARNED_COMPOSER

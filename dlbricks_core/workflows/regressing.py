@@ -45,6 +45,7 @@ def with_regression(result: RunResult, store: ResultStore) -> RunResult:
     missing = [each.brick for each in result.bricks if each.latency is None]
     keys = {each.signature: request.key(each.signature, "brick") for each in missing}
     failed = {key for key, found in store.get(keys.values()).items() if found.failure}
+    failed |= result.outcome.unsupported.keys()
     wanted = [each for each in missing if keys[each.signature] not in failed and not each.opaque]
     if not wanted:
         return replace(result, predictor=REGRESSION)

@@ -54,9 +54,8 @@ class Prices:
         found = list(filter(place.is_called, self.per_hour))
         if len(found) > 1:
             raise DLBricksError(
-                f"{self.path}: {' and '.join(map(repr, found))} mean one system, "
-                f"{place.system.fingerprint}",
-                hint="Leave one of them out, or name systems by their fingerprints.",
+                f"{self.path}: {' and '.join(map(repr, found))} mean one system, {place.name}",
+                hint="Leave one of them out. Equal machines are told apart by their names.",
             )
         return self.per_hour[found[0]] if found else None
 

@@ -25,7 +25,8 @@ def with_unmeasured(atlas: Atlas, store: ResultStore, observer: Observer) -> Atl
     """The atlas with predicted latencies of models, and with their breakdown by kind of layer.
 
     A model is predicted at every place where other networks were measured and it was not, if the
-    store holds the features of its layers. Where it failed, it gets no latency.
+    store holds the features of its layers. Where it failed, or is not supported, it gets
+    no latency.
 
     Args:
         atlas: Measured values.
@@ -61,10 +62,12 @@ def _homes(atlas: Atlas) -> dict[str, Place]:
 
 def _asked(atlas: Atlas, homes: Mapping[str, Place]) -> dict[Place, list[str]]:
     """Models to predict, by place."""
-    measured = atlas.known_latencies
+    measured, refused = atlas.known_latencies, atlas.refused
     found: defaultdict[Place, list[str]] = defaultdict(list)
     for place in sorted({each.place for each in atlas.entries if each.quantity == LATENCY}):
         for signature, home in homes.items():
+            if (replace(place, threads=0), signature) in refused:
+                continue
             if home == place or (place, signature) not in measured:
                 found[place].append(signature)
     return found

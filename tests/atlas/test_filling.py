@@ -1,6 +1,7 @@
 """Latencies that nobody measured: composed as ``estimate`` composes them, predicted elsewhere."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -54,6 +55,19 @@ def test_a_model_that_failed_is_not_predicted(stored, whole, question):
     with ResultStore.open(path) as store:
         store.keep_networks([described(whole)])
         store.record_failure(question(own, "model", "pytorch"), "no memory")
+    assert told(filled(path), own) == {"onnxruntime": "measured"}
+
+
+def test_a_model_that_is_not_supported_is_predicted_for_no_number_of_threads(
+    stored, whole, question
+):
+    own = whole.signature
+    path = stored((3.0, own, "model"), (1.0, "b" * 24, "brick", "pytorch"))
+    asked = question(own, "model", "pytorch")
+    asked = replace(asked, setup=replace(asked.setup, threads=asked.setup.threads + 1))
+    with ResultStore.open(path) as store:
+        store.keep_networks([described(whole)])
+        store.record_failure(asked, "no counterpart for Loop", unsupported=True)
     assert told(filled(path), own) == {"onnxruntime": "measured"}
 
 

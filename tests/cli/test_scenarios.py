@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from dlbricks_core.machine.load import MachineLoad
 from dlbricks_core.machine.system import physical_cores_available
 from dlbricks_core.measure.contention import passes
+from dlbricks_core.workflows.scenarios import composed
 
 pytest.importorskip("onnxruntime")
 
@@ -50,6 +53,22 @@ def test_bricks_and_the_whole_model_answer_and_the_best_is_named(under_load, rea
         error = each["composed"]["throughput"] / taken["throughput"] - 1
         assert each["throughput_error"] == pytest.approx(error)
     assert "serves most" in Path("o.html").read_text("utf-8")
+
+
+def test_models_are_told_apart_and_disturbances_of_bricks_are_told_once(
+    under_load, save, read, monkeypatch
+):
+    load = MachineLoad(1.0, 2, others=1.4, steal=0.0, throttled=0.0)
+    monkeypatch.setattr(composed, "LoadSampler", lambda: SimpleNamespace(load=lambda: load))
+    done = under_load("offline", save("b", "Tanh", "Relu"), "--threads", "1", "--instances", "1",
+                      "--json", "o.json", "--html", "o.html")  # fmt: skip
+    assert done.status == 0, done.err
+    assert "\\n" not in done.out
+    assert {"a", "b"} <= set(done.out.splitlines())
+    told = "other processes used 1.4 of 2 CPUs"
+    assert (done.out + done.err).count(told) == 1
+    assert read("o.json")["warnings"] == [told]
+    assert told in Path("o.html").read_text("utf-8")
 
 
 def test_what_was_measured_is_not_measured_again_unless_forced(under_load, read):

@@ -188,6 +188,29 @@ def test_what_a_backend_does_not_support_is_told_from_other_failures(store):
     assert {key for key, each in found.items() if each.unsupported} == {KEY}
 
 
+def test_what_is_not_supported_depends_on_neither_threads_nor_quantity(store):
+    others = [
+        dataclasses.replace(KEY, setup=dataclasses.replace(SETUP, threads=1)),
+        dataclasses.replace(KEY, quantity=LOAD_TIME, subject=Subject("abc", "model")),
+        dataclasses.replace(KEY, setup=dataclasses.replace(SETUP, options='{"a":1}')),
+    ]
+    store.record_failure(KEY, "no counterpart for Loop", unsupported=True)
+    store.record_failure(numbered(1), "timeout after 5 s")
+    for each in others:
+        asked = store.refused(each.setup, each.system)
+        same = each.setup.options == SETUP.options
+        assert asked == ({"abc": "no counterpart for Loop"} if same else {})
+    store.add_samples(others[0], Observation("s", 0, (1.0,)))
+    assert store.refused(SETUP, "sys") == {}, "it was measured"
+
+
+def test_what_is_supported_again_is_no_longer_refused(store):
+    store.record_failure(KEY, "no counterpart for Loop", unsupported=True)
+    store.record_failure(numbered(1), "no counterpart for Loop", unsupported=True)
+    store.accept(SETUP, "sys", ["abc"])
+    assert set(store.refused(SETUP, "sys")) == {"brick1"}
+
+
 def test_new_samples_take_the_place_of_older_ones_at_once(store):
     for number in range(3):
         store.add_samples(numbered(number), Observation("s", 0, (1.0,)))

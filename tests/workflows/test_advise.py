@@ -287,6 +287,7 @@ def test_equal_machines_are_places_of_their_own(store, systems, models, keep, wr
     for host, name in (("a", "lab"), ("b", "attic")):
         name_machine(store, f"{system.fingerprint}@{host}", name)
     assert named(places(store)) == [("attic", 1), ("attic", 2), ("lab", 1)]
+    assert named(places(store, [f"{system.fingerprint[:4]}@a"])) == [("lab", 1)]
     prices = Prices.read(written("p.toml", "[per_hour]\nlab = 1\nattic = 2"))
     advice = advised(models[:1], store, prices=prices)
     told = advice_data(advice)

@@ -336,6 +336,40 @@ def test_no_later_run_or_estimate_knows_what_a_backend_lacks(turned, chain, tmp_
         assert told.estimate.partial
 
 
+@pytest.mark.parametrize("composer", ["segmented", "sequential"])
+def test_what_one_cut_told_of_support_counts_for_others(turned, chain, tmp_path, composer):
+    models, threads = [chain(1, ("Relu", "Cos")), chain(2)], 2
+    with ResultStore.open(tmp_path / "results.sqlite") as store:
+        asked = Request.of("synthetic", threads=threads, runs=3)
+        run(models, CutOptions.chosen(None, None, composer), asked, store, Observer())
+        for other in (1, threads):
+            request = Request.of("synthetic", threads=other)
+            lacking, sound = estimate(models, None, request, store, "atlas").models
+            assert set(lacking.unsupported.values()) == {"no cost for Cos"}
+            assert lacking.estimate.partial
+            assert not sound.missing
+    for more in ({}, {"retry_failed": True}):
+        lacking, sound = turned(models, 0.9, threads=threads, **more).models
+        assert lacking.unsupported
+        assert lacking.estimate.partial
+        assert not sound.missing
+
+
+def test_of_a_model_that_is_not_supported_nothing_is_predicted(turned, chain, tmp_path):
+    """Not even where nothing tells which brick is to blame, until all of them are supported."""
+    models = [chain(1), chain(2)]
+    with ResultStore.open(tmp_path / "results.sqlite") as store:
+        request = Request.of("synthetic", threads=1)
+        whole = request.key(turned(models, 0.9).models[0].cut.whole.signature, "model")
+        store.record_failure(whole, "no cost for Cos", unsupported=True)
+        told, other = estimate(models, None, request, store, "atlas").models
+        assert set(told.unsupported.values()) == {"no cost for Cos"}
+        assert told.estimate.value is None
+        assert not other.missing
+        assert not turned(models, 0.9, retry_failed=True).models[0].missing
+        assert store.refused(request.setup, request.fingerprint) == {}
+
+
 def test_of_an_interrupted_run_nothing_is_lost(turned, chain, tmp_path):
     class Interrupting(Observer):
         def __init__(self):

@@ -59,9 +59,10 @@ def print_advice(console: Console, advice: Advice) -> None:
             console.print()
             console.print(styled((ranking.name, "bold")))
         _print_ranking(console, ranking, wanted)
-    console.print("Below each figure stands its 90% interval.")
-    for line in explained(wanted, per_second=_shows_rate(wanted)):
-        console.print(line)
+    if advice.rankings:
+        console.print("Below each figure stands its 90% interval.")
+        for line in explained(wanted, per_second=_shows_rate(wanted)):
+            console.print(line)
     for name, text in systems(advice).items():
         console.print(styled((f"{name}: {text}.", "dim")))
     print_notes(console, [Remark(Effect.NOTE, text) for text in notes(advice)])

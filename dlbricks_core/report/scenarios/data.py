@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dlbricks_core.report.data import SCHEMA_VERSION, backend_data, failures_data, system_data
+from dlbricks_core.report.scenarios.words import warnings
 from dlbricks_core.scenarios import PATTERNS, ScenarioAnswer
 from dlbricks_core.workflows import LoadOptions
 from dlbricks_core.workflows.scenarios.measured import Loaded
@@ -32,9 +33,11 @@ def scenario_data(result: UnderLoad, load: LoadOptions | None = None) -> dict[st
             "duration_s": asked.seconds,
             "end_to_end": asked.end_to_end,
             "batch": None if load is None else load.batch or 1,
+            "dims": None if load is None else dict(load.dims),
             "seed": request.seed,
         },
         "scenarios": [_model(each) for each in result.models],
+        "warnings": warnings(result),
         **failures_data(result.failures),
     }
 

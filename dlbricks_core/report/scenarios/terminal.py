@@ -24,7 +24,8 @@ def print_scenario(console: Console, result: UnderLoad) -> None:
         console.print(styled(("Warning:", "yellow"), f" {text}"))
     for model in result.models:
         if len(result.models) > 1:
-            console.print(f"\n{model.model.name}")
+            console.print()
+            console.print(model.model.name)
         shown = table(*columns(asked), left=2)
         for line in lines(model, asked.scenario):
             shown.add_row(*line.cells)

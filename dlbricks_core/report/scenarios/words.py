@@ -145,8 +145,7 @@ def _too_few(result: UnderLoad) -> Iterator[str]:
 
 def warnings(result: UnderLoad) -> list[str]:
     """Distinct disturbances of the machine."""
-    taken = (row.measured.warnings for row in _rows(result) if row.measured)
-    return list(dict.fromkeys(text for each in taken for text in each))
+    return list(dict.fromkeys(text for row in _rows(result) for text in row.warnings))
 
 
 def _rows(result: UnderLoad) -> list[Row]:

@@ -14,7 +14,7 @@ from dlbricks_core.measure.costs import START_S, Costs
 from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.dial.subjects import Subjects
-from dlbricks_core.workflows.measuring import Outcome, Target, measure, open_worker
+from dlbricks_core.workflows.measuring import Outcome, Target, measure, open_worker, settle_models
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.timing_order import run_targets
@@ -80,13 +80,35 @@ class Bench:
         request = self.subjects.request
         if request.force:
             return
+        recall = self.outcome.recall
         found = self.store.get(map(self.subjects.key, self.subjects.every))
         for measurement in found.values():
             if not measurement.failure and len(measurement.values) >= FEWEST_QUIET:
                 self.know(measurement)
             elif measurement.failure and not request.retry_failed:
-                self.outcome.recall(measurement)
+                recall(
+                    measurement.question, measurement.failure, unsupported=measurement.unsupported
+                )
+        if not request.retry_failed:
+            refused = self.store.refused(request.setup, request.fingerprint)
+            for signature, reason in refused.items():
+                if signature in self.subjects.every and self.open(signature):
+                    recall(self.subjects.key(signature), reason, unsupported=True)
         self.outcome.reused = len(self.known)
+
+    def check_doubtful(self) -> None:
+        """Checks all bricks if the backend is known to lack something, and no brick tells what."""
+        request = self.subjects.request
+        refused = self.store.refused(request.setup, request.fingerprint).keys()
+        models = self.subjects.cutting.brickset.models
+        if refused and any(
+            not refused.isdisjoint({cut.whole.signature, *cut.counts, *cut.layer_signatures})
+            and not any(map(self.failed, cut.counts.keys() & self.subjects.bricks.keys()))
+            for cut in models
+        ):
+            begin = perf_counter()
+            self._start()
+            self.spent_s += perf_counter() - begin
 
     def time(self, signatures: Iterable[str]) -> None:
         """Times networks. The first call checks all bricks beforehand."""
@@ -159,6 +181,8 @@ class Bench:
             key, brick = subjects.key(signature), subjects.bricks[signature]
             self.outcome.refuse(key, brick, why, self.store)
         self.outcome.failures |= {subjects.key(s): why for s, why in found.failed.items()}
+        able = {s for s in subjects.bricks if not self.failed(s)}
+        settle_models(subjects.cutting, found.unsupported, able, subjects.request, self.store)
 
     def know(self, measurement: Measurement) -> None:
         """Adds a measurement to the known figures."""

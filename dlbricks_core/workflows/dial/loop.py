@@ -65,6 +65,7 @@ def dial(
     with ExitStack() as opened:
         bench = Bench(subjects, store, observer, opened)
         bench.look_up()
+        bench.check_doubtful()
         beliefs = Beliefs(predictor, subjects, bench, atlas)
         probing = Probing(bench)
         end = begin + (request.budget_s or math.inf)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 import numpy as np
@@ -63,6 +63,7 @@ class Composed:
         alone: Latency while no other instance is busy.
         beside: Latency while all other instances are busy; ``None`` for a single instance.
         reason: Why there are no service times; empty if there are.
+        warnings: Disturbances of the machine while bricks were timed.
     """
 
     model: CanonicalModel
@@ -70,6 +71,7 @@ class Composed:
     alone: Estimate | None = None
     beside: Estimate | None = None
     reason: str = ""
+    warnings: Sequence[str] = ()
 
 
 def service_times(
@@ -170,6 +172,7 @@ class _Composing:
         workers: The instances. The first one times bricks.
         store: Store of the measurements.
         observer: Receives the progress.
+        disturbances: Disturbances of the machine while bricks of the present model were timed.
     """
 
     request: Request
@@ -177,9 +180,11 @@ class _Composing:
     workers: Sequence[Instance]
     store: ResultStore
     observer: Observer
+    disturbances: list[str] = field(default_factory=list)
 
     def composed(self, cut: CutModel) -> Composed:
         """Service times of one model."""
+        self.disturbances.clear()
         try:
             alone, single = self._while_busy(cut, 1)
             count = len(self.workers)
@@ -196,7 +201,7 @@ class _Composing:
             for worker in self.workers:
                 worker.restart()  # the state of these workers is unknown
             return Composed(cut.model, reason=reason_of(error))
-        return found
+        return replace(found, warnings=tuple(self.disturbances))
 
     def _while_busy(self, cut: CutModel, count: int) -> tuple[Estimate, FloatArray]:
         """Estimate of a model with some busy instances, and latencies scattered around it."""
@@ -235,8 +240,7 @@ class _Composing:
             self.observer.advance()
         load = sampler.load()
         self.store.keep_session(replace(record, load=load.share))
-        for warning in load.warnings:
-            self.observer.note(warning)
+        self.disturbances.extend(load.warnings)
 
     def _keep(
         self,

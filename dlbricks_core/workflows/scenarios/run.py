@@ -129,6 +129,7 @@ class Row:
         composed_at: Figures composed for the measured load: in the server scenario, at the measured
             rate; otherwise the same as ``composed``.
         failures: Reasons of failures by their source, ``"bricks"`` or ``"end to end"``.
+        disturbances: Disturbances of the machine while bricks were timed.
     """
 
     placement: Placement
@@ -136,6 +137,12 @@ class Row:
     measured: Loaded | None = None
     composed_at: ScenarioAnswer | None = None
     failures: Mapping[str, str] = field(default_factory=dict)
+    disturbances: Sequence[str] = ()
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """Disturbances of the machine, while bricks were timed and under the load."""
+        return (*self.disturbances, *(self.measured.warnings if self.measured else ()))
 
     @property
     def answer(self) -> ScenarioAnswer | None:
@@ -260,7 +267,8 @@ def _row(
         failures["bricks"] = composed.reason
         return Row(placement, measured=loaded, failures=failures)
     found = answer(asked.scenario, composed.service, asked.bound_ms, seed)
-    return Row(placement, found, loaded, _at(composed.service, found, loaded, seed), failures)
+    at = _at(composed.service, found, loaded, seed)
+    return Row(placement, found, loaded, at, failures, composed.warnings)
 
 
 def _at(

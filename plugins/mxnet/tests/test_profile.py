@@ -10,7 +10,7 @@ import os
 
 import pytest
 from dlbricks_mxnet.backend import MxnetBackend
-from dlbricks_mxnet.profile import _one_by_one
+from dlbricks_mxnet.profile import _one_by_one, _times
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.errors import UnsupportedError
@@ -77,3 +77,14 @@ def test_later_executors_fuse_operators_as_before():
     with _one_by_one(BackendSettings(1)):
         assert os.environ["MXNET_EXEC_BULK_EXEC_INFERENCE"] == "0"
     assert dict(os.environ) == before
+
+
+def test_two_disturbed_runs_of_seven_do_not_count():
+    spans_us = [10, 12_000, 11, 10, 9_000, 11, 10]
+    marks = [
+        {"cat": "operator", "name": "relu", "ph": phase, "ts": when}
+        for us in spans_us
+        for phase, when in (("B", 0), ("E", us))
+    ]
+    (taken_ms,) = _times(["relu"], marks, len(spans_us))
+    assert 0.010 <= taken_ms <= 0.011

@@ -31,6 +31,9 @@ from dlbricks_onnxruntime.loading import allocate, bind
 from dlbricks_onnxruntime.origins import named, origins, restored_names
 from dlbricks_onnxruntime.sessions import create_session, session_options
 
+_DROPPED = 0.4
+"""Share of the runs to drop at each end: where few are profiled, other work disturbs several."""
+
 _SUFFIX = "_kernel_time"
 _RUN = "model_run"
 _DETAILS = ("provider", "node_index", "input_type_shape", "output_type_shape", "parameter_size")
@@ -146,7 +149,7 @@ def _layers(
 ) -> list[ProfiledLayer]:
     """Times of the nodes in the trace; nodes that share a name alternate in it.
 
-    The trace has whole microseconds. For a short layer, a mean over the middle runs has a better
+    The trace has whole microseconds. For a short layer, a mean over the middle fifth has a better
     resolution than the median.
     """
     originals = origins(model)
@@ -159,7 +162,7 @@ def _layers(
         turn[node.name] += 1
         if samples:
             operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-            ms = float(trimmed_mean(samples, 0.25))
+            ms = float(trimmed_mean(samples, _DROPPED))
             made = (names.get(name, name) for name in node.output)
             outputs = tuple(dict.fromkeys((*made, *originals.get(node.name, ()))))
             layers.append(ProfiledLayer(node.name, operator, outputs, ms))
