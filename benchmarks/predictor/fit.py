@@ -25,9 +25,9 @@ from dlbricks_core.predict.belief import Belief, shares_of
 from dlbricks_core.predict.features import NAMES, class_of
 from dlbricks_core.predict.kernel import Kernel
 
-VARIANCES = ("common", "of_class", "of_kind", "class_smooth", "smooth", "rough", "noise")
+VARIANCES = ("common", "of_class", "of_kind", "class_smooth", "smooth", "rough", "noise", "own")
 SCALES = ("smooth_scales", "rough_scales")
-START = Kernel(0.3, 0.2, 0.2, 0.2, 0.5, 0.1, (4.0,) * len(NAMES), (1.5,) * len(NAMES), 0.002)
+START = Kernel(0.3, 0.2, 0.2, 0.2, 0.5, 0.1, (4.0,) * len(NAMES), (1.5,) * len(NAMES), 0.002, 0.02)
 MOST = 700
 """Most networks of a contribution: a fit takes the cube of it."""
 
@@ -68,6 +68,7 @@ class Part:
         covariance = covariance + self.same["kind"] * (
             v["of_kind"] + v["smooth"] * smooth + v["rough"] * rough
         )
+        covariance = covariance + v["own"] * torch.eye(len(covariance), dtype=torch.double)
         matrix = self.shares @ covariance @ self.shares.T + torch.diag(self.scatter + v["noise"])
         factor = torch.linalg.cholesky(matrix)
         solved = torch.linalg.solve_triangular(factor, self.left[:, None], upper=False)

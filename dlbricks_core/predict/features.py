@@ -130,9 +130,9 @@ class Features:
     """Features of the layers of a network, a row for each layer.
 
     Attributes:
-        kinds: Kind of each layer: the class of its operator, its sort after ``:``, the short type
-            of its computation after ``~``, and after ``@`` the class of the layer that a framework
-            may fuse it into.
+        kinds: Kind of each layer: the class of its operator, its sort and its pattern of memory
+            access after ``:``, the short type of its computation after ``~``, and after ``@`` the
+            class of the layer that a framework may fuse it into.
         numbers: Array of shape (layers, ``len(NAMES)``).
     """
 

@@ -13,6 +13,9 @@ import numpy as np
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.features import NAMES, Features, class_of
 
+_SAME = 1e-4
+"""Distance below which two layers are one: rounding leaves about a tenth of it."""
+
 _Indices = np.ndarray[Any, np.dtype[np.intp]]
 
 
@@ -20,9 +23,10 @@ _Indices = np.ndarray[Any, np.dtype[np.intp]]
 class Kernel:
     """Covariance of the logarithms of measured over expected latency, between layers.
 
-    It is the sum of a variance that all layers share, one for each class, one for each kind, and
-    two functions of the distance between features: a smooth one, and a rough one (Matérn, of order
-    5/2; Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, chapter 4).
+    It is the sum of a variance that all layers share, one for each class, one for each kind, one
+    for each layer, and two functions of the distance between features: a smooth one, and a rough
+    one (Matérn, of order 5/2; Rasmussen and Williams, Gaussian Processes for Machine Learning,
+    2006, chapter 4).
 
     Attributes:
         common: Variance that all layers share.
@@ -34,6 +38,8 @@ class Kernel:
         smooth_scales: Length scale of the smooth functions in each feature.
         rough_scales: Length scale of the rough function in each feature.
         noise: Variance of a network's logarithm that no layer explains.
+        own: Variance of each layer that its features do not explain. Without it, smooth functions
+            would have to pass through all measured layers, and swing widely between them.
         alone: Standard deviation of each shared error of networks timed alone; see
             :func:`~dlbricks_core.predict.alone.alone_effects`.
     """
@@ -47,6 +53,7 @@ class Kernel:
     smooth_scales: tuple[float, ...]
     rough_scales: tuple[float, ...]
     noise: float
+    own: float = 0.0
     alone: float = 0.0
 
     def __post_init__(self) -> None:
@@ -85,7 +92,8 @@ class Kernel:
             own = _part(rows, first), _part(columns, second)
             distance = np.sqrt(5 * _squares(*own, self.rough_scales))
             rough = (1 + distance + distance**2 / 3) * np.exp(-distance)
-            found[block] += self.of_kind + self.smooth * smooth[block] + self.rough * rough
+            same = self.own * (distance < _SAME)
+            found[block] += self.of_kind + self.smooth * smooth[block] + self.rough * rough + same
         return np.asarray(found)
 
 

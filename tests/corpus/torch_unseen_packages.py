@@ -10,7 +10,7 @@ from torch_packages import _decoder, _encoder, _image, _text_encoder, _timm, _to
 
 tv_densenet169 = partial(_torchvision, "densenet169")
 tv_regnet_y1 = partial(_torchvision, "regnet_y_1_6gf")
-tv_swin_v2 = partial(_torchvision, "swin_v2_t", 256)
+tv_swin_v2 = partial(_torchvision, "swin_v2_t")
 
 tm_convit = partial(_timm, "convit_tiny")
 tm_crossvit = partial(_timm, "crossvit_tiny_240", 240)

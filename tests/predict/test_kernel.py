@@ -92,6 +92,14 @@ def test_the_rough_function_follows_its_formula(kernel):
     assert found == pytest.approx(0.1 + 0.05 + 0.05 + (0.1 + 0.2) * np.exp(-0.5) + 0.1 * rough)
 
 
+def test_a_layer_has_a_variance_that_no_other_shares(kernel):
+    owned = replace(kernel, own=0.5)
+    here, near = one("view"), one("view", rows=10.001)
+    assert between(owned, here, one("view")) == pytest.approx(TOTAL + 0.5)
+    assert between(owned, here, near) == pytest.approx(TOTAL, rel=1e-3)
+    assert between(owned, here, one("elementwise")) == between(kernel, here, one("elementwise"))
+
+
 def test_a_feature_with_a_large_scale_hardly_counts(kernel):
     blunt = replace(
         kernel,
