@@ -4,14 +4,16 @@ r"""Adds networks that are unlike the corpus to the atlas, and judges prediction
     dlbricks store merge OTHER-STORES --store STORE; dlbricks survey --pack FOLDER --store STORE
     python benchmarks/unlike.py judge CONTRIBUTION...
     python benchmarks/unlike.py judge --without-all CONTRIBUTION...
+    python benchmarks/unlike.py unseen CONTRIBUTION...
 
 Run it in tests/corpus, with torchvision, timm and transformers installed. Importing the 78 networks
 takes some minutes.
 
-The first command times all their layers, short segments and wholes, eight runs each. The last two
-predict each whole network, nothing timed, from one contribution without any network of the same
-group of families, or without any of the 78. The others' pulls are computed in closed form, as in
-``predictor/intervals.py``.
+The first command times all their layers, short segments and wholes, eight runs each. The two with
+``judge`` predict each whole network, nothing timed, from one contribution without any network of
+the same group of families, or without any of the 78. The others' pulls are computed in closed form,
+as in ``predictor/intervals.py``. The last command, on the contribution's own system, times networks
+that no contribution holds, eight runs each, and predicts them in the same way.
 """
 
 from __future__ import annotations
@@ -21,12 +23,14 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from unittest import mock
 
 import numpy as np
 from predictor.intervals import without_each
 
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.figures.figure import Measured
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.from_atlas import DISCREPANCY, FromAtlas
@@ -111,6 +115,14 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
 }
 """Names of the networks by group and family. A group is left out together."""
 
+UNSEEN: Mapping[str, str] = {
+    "mobile": "tm_hardcore tm_lcnet tm_mobileone tm_tinynet",
+    "residual": "tv_densenet169 tv_regnet_y1 tm_cspresnet tm_gernet",
+    "vision": ("tm_convit tm_crossvit tm_davit tm_efficientformer tm_mvit tm_nest tm_volo hf_beit"),
+    "text and sound": "hf_codegen hf_data2vec hf_ernie hf_mistral hf_nystrom hf_stablelm",
+}
+"""Names of networks of ``torch_unseen_packages``, by the group that is left out for them."""
+
 _COMPOSING = 0.03
 """Standard deviation of the relative error of composing."""
 
@@ -129,9 +141,9 @@ def kin(model: CanonicalModel) -> Collection[str]:
     return [*alike[0]] if alike else [family_of(model)]
 
 
-def loaded() -> Iterator[tuple[str, CanonicalModel]]:
+def loaded(modules: Sequence[str] = MODULES) -> Iterator[tuple[str, CanonicalModel]]:
     """Name and model of each network."""
-    for module in MODULES:
+    for module in modules:
         text = Path(f"{module}.py").read_text()
         for name in re.findall(r"^(?:def )?((?:tv|tm|hf)_\w+)", text, re.M):
             yield name, load_models([f"torch:{module}:{name}"], LoadOptions(), Observer()).models[0]
@@ -162,40 +174,82 @@ def judge(*paths: str) -> None:
         if path == "--without-all":
             continue
         it = Contribution.read(Path(path))
-        found = dict(_errors(it, models, left_out))
-        for name, (error, inside, half) in found.items():
-            print(f"{name} {error:+.1%}, {'covered' if inside else 'not covered'}, ±{half:.0%}")
-        errors, inside, halves = map(np.array, zip(*found.values(), strict=True))
-        print(
-            f"{it.setup.backend}, {it.setup.threads} threads: {len(found)} networks, mean error "
-            f"{np.abs(errors).mean():.1%}, median {np.median(errors):+.1%}, "
-            f"{np.mean(np.abs(errors) <= 0.2):.0%} within ±20%, {inside.mean():.0%} covered, "
-            f"±{np.median(halves):.0%}",
-            flush=True,
-        )
+        _report(it, dict(_errors(it, models, left_out)))
+
+
+def unseen(*paths: str) -> None:
+    """Times networks that no contribution holds, and prints as :func:`judge` does."""
+    models = dict(loaded(["torch_unseen_packages"]))
+    left_out = [[*GROUPS[group], "densenet"] for group in UNSEEN]
+    for path in paths:
+        it = Contribution.read(Path(path))
+        request = Request.of(it.setup.backend, threads=it.setup.threads, runs=surveys.RUNS)
+        wholes = {name: _cut(model).models[0].whole for name, model in models.items()}
+        targets = [Target(each, "model", "unseen") for each in wholes.values()]
+        with TemporaryDirectory() as folder, ResultStore.open(Path(folder) / "new.sqlite") as store:
+            taken = measure(targets, request, store, Observer()).measurements
+        found = {}
+        for (_, rest), names in zip(without_each(it, left_out), UNSEEN.values(), strict=True):
+            for name in names.split():
+                key = request.key(wholes[name].signature, "model")
+                if key in taken:
+                    figure = Measured.of(taken[key], request.protocol)
+                    found[name] = _error(it, rest, models[name], figure.value, figure.overhead)
+        _report(it, found)
+
+
+_Error = tuple[float, bool, float]
+"""Error of a prediction, whether its interval covers, and the interval's half-width."""
+
+
+def _report(it: Contribution, found: Mapping[str, _Error]) -> None:
+    for name, (error, inside, half) in found.items():
+        print(f"{name} {error:+.1%}, {'covered' if inside else 'not covered'}, ±{half:.0%}")
+    errors, inside, halves = map(np.array, zip(*found.values(), strict=True))
+    print(
+        f"{it.setup.backend}, {it.setup.threads} threads: {len(found)} networks, mean error "
+        f"{np.abs(errors).mean():.1%}, median {np.median(errors):+.1%}, "
+        f"{np.mean(np.abs(errors) <= 0.2):.0%} within ±20%, {inside.mean():.0%} covered, "
+        f"±{np.median(halves):.0%}",
+        flush=True,
+    )
 
 
 def _errors(
     it: Contribution, models: Mapping[str, CanonicalModel], left_out: Sequence[Sequence[str]]
-) -> Iterator[tuple[str, tuple[float, bool, float]]]:
-    """Error of each prediction, whether its interval covers, and the interval's half-width."""
+) -> Iterator[tuple[str, _Error]]:
     place = {signature: i for i, signature in enumerate(it.signatures)}
     for families, rest in without_each(it, left_out):
         for name in _names(families):
-            bricks = _cut(models[name])
-            (cut,) = bricks.models
-            if (whole := place.get(cut.whole.signature)) is not None:
-                asked = {s: bricks.bricks[s] for s in cut.counts}
-                figures = FromAtlas().predict(asked, it.setup, it.system, {}, [rest])
-                draws = sum(n * figures[s].draws for s, n in cut.counts.items())
-                value = sum(n * figures[s].value for s, n in cut.counts.items())
-                random = np.random.default_rng(0)
-                own = np.hypot(DISCREPANCY.predicted, _COMPOSING)
-                draws *= np.maximum(1 + own * random.standard_normal(len(draws)), 0)
-                call_ms, truth = it.call_ms[whole], np.exp(it.log_ms[whole])
-                low, high = np.percentile(draws + call_ms, (5, 95))
-                half = float((high - low) / (high + low))
-                yield name, (float((value + call_ms) / truth - 1), bool(low <= truth <= high), half)
+            whole = place.get(_cut(models[name]).models[0].whole.signature)
+            if whole is not None:
+                truth, call_ms = float(np.exp(it.log_ms[whole])), float(it.call_ms[whole])
+                yield name, _error(it, rest, models[name], truth, call_ms)
+
+
+def _error(
+    it: Contribution, rest: Contribution, model: CanonicalModel, truth: float, call_ms: float
+) -> _Error:
+    """Error of a model's prediction from a part of a contribution.
+
+    Args:
+        it: The contribution.
+        rest: The part.
+        model: The model.
+        truth: Measured latency in milliseconds.
+        call_ms: Cost of a call of the timer in milliseconds, which the latency includes.
+    """
+    bricks = _cut(model)
+    (cut,) = bricks.models
+    asked = {s: bricks.bricks[s] for s in cut.counts}
+    figures = FromAtlas().predict(asked, it.setup, it.system, {}, [rest])
+    draws = sum(n * figures[s].draws for s, n in cut.counts.items())
+    value = sum(n * figures[s].value for s, n in cut.counts.items())
+    own = np.hypot(DISCREPANCY.predicted, _COMPOSING)
+    draws *= np.maximum(1 + own * np.random.default_rng(0).standard_normal(len(draws)), 0)
+    low, high = np.percentile(draws + call_ms, (5, 95))
+    half = float((high - low) / (high + low))
+    return float((value + call_ms) / truth - 1), bool(low <= truth <= high), half
 
 
 def _names(families: Iterable[str]) -> list[str]:
@@ -208,4 +262,4 @@ def _cut(model: CanonicalModel) -> BrickSet:
 
 
 if __name__ == "__main__":
-    {"survey": survey, "judge": judge}[sys.argv[1]](*sys.argv[2:])
+    {"survey": survey, "judge": judge, "unseen": unseen}[sys.argv[1]](*sys.argv[2:])

@@ -151,8 +151,8 @@ _PATTERNS: Mapping[str, _Find] = {
 """Function that finds the pattern, by operator."""
 
 _SPREADING = frozenset(
-    {"Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean",
-     "Min", "Mod", "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor"}
+    {"Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max",
+     "Mean", "Min", "Mod", "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor"}
 )  # fmt: skip
 """Element-wise operators with several operands."""
 

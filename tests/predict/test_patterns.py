@@ -58,8 +58,9 @@ def test_operands_are_spread_over_the_result(left, right, expected):
         ("(float[2,3,8] a, float[2,5,8] b) => (y) { y = Concat<axis=1>(a, b) }", ("inner", 24)),
         ("(float[1,6,8] x) => (a, b) { a, b = Split<axis=1, num_outputs=2>(x) }", ("outer", 24)),
         (
-            "(float[1,6,8] x) => (y) { s = Constant<value_ints=[0]>() e = Constant<value_ints=[5]>()"
-            " a = Constant<value_ints=[2]>() y = Slice(x, s, e, a) }",
+            "(float[1,6,8] x) => (y) { s = Constant<value_ints=[0]>()"
+            " e = Constant<value_ints=[5]>() a = Constant<value_ints=[2]>()"
+            " y = Slice(x, s, e, a) }",
             ("inner", 5),
         ),
         (
