@@ -33,9 +33,9 @@ def test_the_first_networks_stay_what_atlases_hold(drawn):
     assert found == ["5b58f4a4ab88495c", "179bd00651fe4c93"]
 
 
-@pytest.mark.parametrize("backend", ["mxnet", "onnxruntime", "pytorch"])
+@pytest.mark.parametrize("backend", ["mxnet", "onnxruntime"])
 def test_the_package_holds_latencies_of_the_first_networks(drawn, backend):
-    """By them, systems can be compared."""
+    """By them, systems can be compared. Those of PyTorch take longer in a survey than in a model."""
     for each in shipped(backend):
         known = {*each.signatures}
         assert all(one.brick.signature in known for one in drawn[:BASE])
