@@ -35,7 +35,7 @@ def test_the_first_networks_stay_what_atlases_hold(drawn):
 
 @pytest.mark.parametrize("backend", ["mxnet", "onnxruntime"])
 def test_the_package_holds_latencies_of_the_first_networks(drawn, backend):
-    """By them, systems can be compared. Those of PyTorch take longer in a survey than in a model."""
+    """By them, systems can be compared. PyTorch's take longer in a survey than in a model."""
     for each in shipped(backend):
         known = {*each.signatures}
         assert all(one.brick.signature in known for one in drawn[:BASE])
