@@ -49,9 +49,10 @@ def pattern_of(model: CanonicalModel, layer: Layer) -> Pattern | None:
 def _spread_over(shapes: Sequence[Shape], result: Shape) -> Pattern:
     """Pattern of an element-wise layer: how its smaller operands are spread over its result.
 
-    The first that holds: ``crossed`` if no operand is as large as the result, ``mixed`` and
-    ``rows`` if one is constant along the last axis, ``vector`` if one varies along the last axes
-    alone, ``scalar``, and ``maps`` for equal sizes.
+    ``crossed`` means that no operand is as large as the result, and ``maps`` that all are.
+    Otherwise the first of these sorts counts that a smaller operand has: ``mixed`` varies along the
+    last axis and along some before it, ``rows`` is constant along the last axis, ``vector`` varies
+    along the last axes alone, and ``scalar`` does not vary.
     """
     elements = math.prod(result)
     if all(math.prod(shape) != elements for shape in shapes):

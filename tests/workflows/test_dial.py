@@ -11,8 +11,7 @@ from scipy import sparse
 from dlbricks_core.figures.figure import RESAMPLES, Discrepancy, Predicted, relative_half_width
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.machine.system import current_system
-from dlbricks_core.measure.costs import START_S, Costs
-from dlbricks_core.measure.planner import Uncertain
+from dlbricks_core.measure.costs import START_S
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.predict import Predictor, shipped
 from dlbricks_core.predict.belief import Belief
@@ -388,15 +387,6 @@ def test_of_an_interrupted_run_nothing_is_lost(turned, chain, tmp_path):
     assert turned(models, 0.05).dial.widest <= 0.05
 
 
-def test_networks_that_hardly_take_time_cost_little_more_than_loading(builder):
-    b = builder((1, 4))
-    b.relu(b.input)
-    model = b.model()
-    usual = Costs()
-    assert usual.seconds(model, 0.0, 4) < usual.seconds(model, 10.0, 4) < 0.3
-    assert Costs(3.0).seconds(model, 1.0, 4) == pytest.approx(3 * usual.seconds(model, 1.0, 4))
-
-
 def test_on_an_unknown_system_a_few_probes_come_first(turned, chain, tmp_path):
     models = [chain(i) for i in range(6)]
     probed = turned(models, 0.1).dial.probed
@@ -427,13 +417,6 @@ def test_probes_take_no_more_than_their_share_of_the_budget(turned, chain, monke
     shares.clear()
     turned([chain(20)], 0.06, budget_s=1e5, threads=2)
     assert shares[0][1] == 10 / 2
-
-
-def test_a_network_that_takes_longer_than_its_share_is_no_probe(choice):
-    found = choice((0.3, 0.3), (False, False), seconds=(9.0, 1.0, 5.0, 5.0))
-    assert found.first(4, 0.1, 2.0) == ["another brick"]
-    assert found.first(1, 0.1, 100.0) == ["another brick"]
-    assert found.first(4, 0.1, 0.5) == []
 
 
 def test_a_precision_that_is_reached_needs_no_probes(turned, chain):
@@ -512,40 +495,3 @@ def test_who_says_how_to_cut_or_to_run_does_not_get_the_dial(said):
     cut, precision = cut_and_precision(**said)
     assert cut.composer != LEARNED_COMPOSER
     assert precision is None
-
-
-@pytest.fixture
-def choice():
-    """Two models, each of a brick of its own, which could be timed like the two wholes."""
-
-    def made(half_widths, settled, seconds=(1.0, 1.0, 5.0, 5.0)):
-        networks = np.exp(np.random.default_rng(0).normal(0, 0.2, (RESAMPLES, 2)))
-        counts = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1]])
-        every = np.hstack([networks, networks])
-        errors = np.full(4, 0.01)
-        uncertain = Uncertain(
-            networks, every, counts, np.array(seconds), errors, np.zeros(len(counts)), 0 * counts
-        )
-        names = ["a brick", "another brick", "one", "another"]
-        halves, done = np.array(half_widths), np.array(settled)
-        return Choice(names, uncertain, halves, names[2:], done)
-
-    return made
-
-
-@pytest.mark.parametrize(
-    ("half_widths", "settled", "timed"),
-    [((0.3, 0.3), (False, False), {"a brick", "another brick"}),
-     ((0.3, 0.01), (False, False), {"a brick"}),
-     ((0.3, 0.3), (False, True), {"a brick"}),
-     ((0.3, 0.01), (True, False), set())],
-)  # fmt: skip
-def test_only_models_that_lack_precision_and_are_not_settled_count(
-    choice, half_widths, settled, timed
-):
-    assert set(choice(half_widths, settled).batch(0.1, 100.0, 0.0)) == timed
-
-
-def test_a_brick_that_takes_longer_than_the_only_model_it_serves_is_not_timed(choice):
-    found = choice((0.3, 0.3), (False, False), seconds=(9.0, 1.0, 5.0, 5.0))
-    assert set(found.batch(0.1, 100.0, 0.0)) == {"one", "another brick"}
