@@ -59,10 +59,13 @@ _COMMANDS = {
     "doctor": "Check whether this machine is ready to measure.",
 }
 
+#: Commands that predict.
+_PREDICTING = ("advise", "atlas", "calibrate", "estimate", "rerun", "run")
+
 #: Environment variables during the import of a command's module. Predictions use many small
-#: matrices, for which the threads of numpy's BLAS wait longer than they compute. Workers do not
-#: inherit these variables.
-_WHILE_IMPORTED = {name: {"OPENBLAS_NUM_THREADS": "1"} for name in ("advise", "atlas", "estimate")}
+#: matrices, for which the threads of numpy's BLAS wait longer than they compute: tens of times as
+#: long where other programs use the cores. Workers do not inherit these variables.
+_WHILE_IMPORTED = {name: {"OPENBLAS_NUM_THREADS": "1"} for name in _PREDICTING}
 
 #: Commands that continue after an interruption, because the store keeps their measurements.
 _RESUMABLE = frozenset(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import scipy
@@ -24,6 +24,9 @@ _SETTLED = 1e-3
 
 _JITTER = 1e-9
 """Variance added so that a covariance matrix stays positive definite despite rounding."""
+
+
+_Indices = np.ndarray[Any, np.dtype[np.intp]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +74,13 @@ class Belief:
         asked = self if of is None else self.of(of)
         if not counts.shape[0]:
             return asked
-        mean, spread, factor, _ = self._fitted(counts, log_ms, _Noise(noise, shared), call_ms)
-        chosen = slice(None) if of is None else list(of)
-        half = scipy.linalg.solve_triangular(factor, spread[:, chosen], lower=True)
-        return type(self)(mean[chosen], asked.covariance - half.T @ half)
+        timed, counts = _timed(counts)
+        fitted = self.of(timed)._fitted(counts, log_ms, _Noise(noise, shared), call_ms)
+        chosen = list(range(len(self.mean)) if of is None else of)
+        between = self.covariance[np.ix_(timed, chosen)]
+        half = scipy.linalg.solve_triangular(fitted.factor, fitted.shares @ between, lower=True)
+        mean = asked.mean + fitted.pulls @ between
+        return type(self)(mean, asked.covariance - half.T @ half)
 
     def pulls(
         self,
@@ -88,7 +94,10 @@ class Belief:
 
         The arguments are those of :meth:`observed`.
         """
-        return self._fitted(counts, log_ms, _Noise(noise, shared), call_ms)[3]
+        timed, counts = _timed(counts)
+        found = np.zeros(len(self.mean))
+        found[timed] = self.of(timed)._fitted(counts, log_ms, _Noise(noise, shared), call_ms).pulls
+        return found
 
     def _fitted(
         self,
@@ -96,15 +105,15 @@ class Belief:
         log_ms: FloatArray,
         noise: _Noise,
         call_ms: FloatArray | float,
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Most probable mean, covariance of networks with layers, its factor, and the pulls."""
+    ) -> _Fitted:
+        """The most probable latencies of observed layers."""
         pulls = shift = np.zeros(len(self.mean))
         misfit = np.inf
         for _ in range(_STEPS):
             shares, totals = shares_of(counts, self.mean + shift, call_ms)
-            spread = shares @ self.covariance
             left = log_ms - np.log(totals) + shares @ shift
-            factor = scipy.linalg.cholesky(spread @ shares.T + noise.covariance, lower=True)
+            spread = shares @ (shares @ self.covariance).T
+            factor = scipy.linalg.cholesky(spread + noise.covariance, lower=True)
             target = shares.T @ scipy.linalg.cho_solve((factor, True), left)
             moved = self.covariance @ target
             found = []
@@ -116,13 +125,13 @@ class Belief:
             if best > misfit - _SETTLED * len(log_ms):
                 break
             misfit = best
-        return self.mean + shift, spread, factor, pulls
+        return _Fitted(pulls, shares, factor)
 
     def widened(self, covariance: FloatArray) -> Self:
         """The belief with an additional, independent error of each layer."""
         return type(self)(self.mean, self.covariance + covariance)
 
-    def of(self, layers: Sequence[int]) -> Self:
+    def of(self, layers: Sequence[int] | _Indices) -> Self:
         """The belief about some of the layers."""
         chosen = list(layers)
         return type(self)(self.mean[chosen], self.covariance[np.ix_(chosen, chosen)])
@@ -137,6 +146,27 @@ class Belief:
         factor = scipy.linalg.cholesky(self.covariance + _JITTER * np.eye(size), lower=True)
         normal = np.random.default_rng(seed).standard_normal((count, size))
         return np.asarray(self.mean + normal @ factor.T)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    """Most probable latencies of observed layers.
+
+    Attributes:
+        pulls: Pull of each layer.
+        shares: Share of each layer in each network's latency.
+        factor: Cholesky factor of the covariance of the networks' measured logarithms.
+    """
+
+    pulls: FloatArray
+    shares: scipy.sparse.csr_array
+    factor: FloatArray
+
+
+def _timed(counts: scipy.sparse.csr_array) -> tuple[_Indices, scipy.sparse.csr_array]:
+    """Layers that occur in any network, and their counts. Fitting needs no others."""
+    timed = np.unique(counts.indices)
+    return timed, counts[:, timed]
 
 
 class _Noise:

@@ -142,9 +142,18 @@ def _learned(means: FloatArray, among: FloatArray, asked: Features, kernel: Kern
     differences = contrasts(means, among)
     if not len(differences):
         return np.asarray(expected + alone)
-    factor = scipy.linalg.cho_factor(expected + alone, lower=True)
-    gain = scipy.linalg.cho_solve(factor, expected)
+    # With the noise n times the identity, (expected + n)^-1 expected = 1 - n (expected + n)^-1, and
+    # what it leaves of the expected covariance is n times itself.
+    gain = np.eye(len(asked.kinds)) - kernel.noise * _inverse(expected + alone)
     smooth = differences @ gain
-    seen = smooth.T @ smooth + len(differences) * (expected - expected @ gain)
+    seen = smooth.T @ smooth + len(differences) * kernel.noise * gain
     share = _PRIOR_PLACES + len(differences)
     return np.asarray((_PRIOR_PLACES * expected + seen) / share + alone)
+
+
+def _inverse(matrix: FloatArray) -> FloatArray:
+    """Inverse of a positive definite matrix, in a third of the usual operations."""
+    factor = scipy.linalg.cholesky(matrix, lower=True)
+    lower, failed = scipy.linalg.lapack.dpotri(factor, lower=1)
+    assert not failed, failed
+    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)

@@ -40,14 +40,17 @@ is 15% faster or slower from one second to the next, so all probes run once more
 longer.
 """
 
-_DRAWN = 200
+_DRAWN = 100
 """Number of the survey's networks among the candidates."""
 
 BATCH = 5
 """Number of probes that are chosen at a time. Their results determine the next choice."""
 
-_MOST_ASKED = 40
-"""Maximum number of networks that probes characterize, where the user names none."""
+_MOST_ASKED, _MOST_LAYERS = 40, 40
+"""Maximum number of networks that probes characterize, where the user names none, and maximum
+number of different layers in each. The time to choose grows with the square and the cube of the
+number of layers.
+"""
 
 _STRATEGY, _GRANULARITY = "short-segments", 128
 """Split strategy and granularity for candidates: bricks as estimates use them."""
@@ -310,7 +313,7 @@ def _asked(
     """Layers of the networks to predict, by name.
 
     These networks are the models, or else the largest network of each family in the nearest
-    contribution.
+    contribution, among those with few different layers.
     """
     if models:
         return {each.name: table.add(Features.of(each)) for each in models}
@@ -318,8 +321,11 @@ def _asked(
         return {}
     nearest = min(atlas, key=lambda each: distance(each.system, request.target))
     sizes = np.asarray(nearest.counts.sum(axis=1)).ravel()
+    different = np.diff(nearest.counts.indptr)
     largest: dict[str, int] = {}
     for i in np.argsort(-sizes, kind="stable"):
+        if different[i] > _MOST_LAYERS:
+            continue
         # A group that several families share is not a network of its own.
         if not nearest.groups[i].startswith(SURVEYED) and "," not in nearest.groups[i]:
             largest.setdefault(nearest.groups[i], int(i))

@@ -152,9 +152,10 @@ def test_a_command_ends_without_looking_for_garbage_and_collects_it_until_then(d
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="with one CPU, no BLAS has threads")
-def test_commands_that_predict_compute_with_one_thread():
+@pytest.mark.parametrize("command", ["calibrate", "estimate", "run"])
+def test_commands_that_predict_compute_with_one_thread(command):
     code = (
-        "import os; from dlbricks_core.cli.main import cli; cli.get_command(None, 'estimate')\n"
+        f"import os; from dlbricks_core.cli.main import cli; cli.get_command(None, '{command}')\n"
         "import scipy.linalg; print(len(os.listdir('/proc/self/task')))"
     )
     free = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}

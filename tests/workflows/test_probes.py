@@ -112,6 +112,18 @@ def test_a_few_probes_narrow_the_intervals_of_all_others(search):
     assert np.median(ratios) > 1.2
 
 
+def test_choosing_stays_quick_as_no_network_with_many_layers_is_asked(
+    search, elsewhere, monkeypatch
+):
+    different = np.diff(elsewhere.counts.indptr)
+    assert different.max() > 5
+    monkeypatch.setattr(module, "_MOST_LAYERS", 5)
+    asked = module._asked((), [elsewhere], search(1)[0].request, table := LayerTable())
+    assert set(asked) == {"resnet", "bert"}
+    assert all(len(layers) <= 5 for layers in asked.values())
+    assert len(table.kinds) <= 10
+
+
 def test_all_probes_run_longer_side_by_side_in_the_end(search, runs):
     """A machine is not equally fast in the seconds of each batch."""
     _, timed = search(7)
