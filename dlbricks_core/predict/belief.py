@@ -77,7 +77,7 @@ class Belief:
         timed, counts = _timed(counts)
         fitted = self.of(timed)._fitted(counts, log_ms, _Noise(noise, shared), call_ms)
         chosen = list(range(len(self.mean)) if of is None else of)
-        between = self.covariance[np.ix_(timed, chosen)]
+        between = self.covariance[timed][:, chosen]
         half = scipy.linalg.solve_triangular(fitted.factor, fitted.shares @ between, lower=True)
         mean = asked.mean + fitted.pulls @ between
         return type(self)(mean, asked.covariance - half.T @ half)

@@ -11,7 +11,7 @@ from scipy import sparse
 from dlbricks_core.figures.figure import RESAMPLES, Discrepancy, Predicted, relative_half_width
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.machine.system import current_system
-from dlbricks_core.measure.costs import START_S
+from dlbricks_core.measure.costs import START_S, Costs
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.predict import Predictor, shipped
 from dlbricks_core.predict.belief import Belief
@@ -304,10 +304,26 @@ def test_a_budget_that_is_too_short_times_nothing(turned, chain, processes):
     found = turned([chain(0)], 0.05, budget_s=0.001)
     assert processes == []
     (note,) = found.outcome.notes
-    assert "the budget of 0.001 s ended first" in note
+    assert "the budget of 0.001 s ended first, without time to start synthetic" in note
     assert "chain0 ±" in note
     assert found.dial.offers[0].half_width == 0.05
     assert found.dial.offers[0].seconds > 0
+
+
+def test_a_budget_in_which_a_backend_starts_at_best_times_something(turned, chain):
+    found = turned([chain(0)], 0.05, budget_s=START_S - 0.1)
+    assert found.dial.timed + found.dial.wholes > 0
+
+
+def test_a_model_that_takes_longer_than_the_budget_is_not_timed_as_a_whole(
+    turned, chain, processes, monkeypatch
+):
+    monkeypatch.setattr(Costs, "seconds", lambda *_: 100.0)
+    found = turned([chain(0)], 0.05, budget_s=50)
+    assert processes == []
+    (note,) = found.outcome.notes
+    assert "no further timing fits into the budget of 50 s" in note
+    assert turned([chain(0)], 0.05).dial.wholes == 1  # without a budget
 
 
 def test_what_a_backend_lacks_makes_the_estimate_partial(turned, chain):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from time import perf_counter
@@ -11,12 +11,13 @@ from time import perf_counter
 import numpy as np
 
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.costs import QUICK_START_S
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.dial.beliefs import Beliefs, State, scatter_within
-from dlbricks_core.workflows.dial.bench import Bench
+from dlbricks_core.workflows.dial.bench import RUNS, Bench
 from dlbricks_core.workflows.dial.choice import Choice
 from dlbricks_core.workflows.dial.precisions import FINEST
 from dlbricks_core.workflows.dial.probing import Probing, probes_for
@@ -116,22 +117,41 @@ def turn(state: State, bench: Bench, left_s: float, least_s: float = 0.0) -> str
     subjects = bench.subjects
     if state.widest <= subjects.precision:
         return "it is reached"
-    spare_s = left_s - bench.start_s
+    # A start may take longer than at best. The batch is then timed after the end of the budget,
+    # because the user has waited for the start anyway.
+    spare_s = left_s if bench.started else left_s - QUICK_START_S
     if spare_s <= 0:
-        return f"the budget of {subjects.request.budget_s:g} s ended first"
+        ended = f"the budget of {subjects.request.budget_s:g} s ended first"
+        name = subjects.request.setup.backend
+        return ended if bench.started else f"{ended}, without time to start {name}"
     if batch := Choice.of(state, bench).batch(subjects.precision, spare_s, least_s):
         bench.time(batch)
         return ""
+    wholes = _insistent(state, bench)
+    seconds = _seconds_of(wholes, state, bench)
+    if able := {s for s in wholes if seconds[s] <= spare_s}:
+        bench.insist(able, scatter_within(subjects.precision), spare_s)
+        return ""
+    if wholes:
+        return f"no further timing fits into the budget of {subjects.request.budget_s:g} s"
+    return "no further timing narrows it"
+
+
+def _insistent(state: State, bench: Bench) -> set[str]:
+    """Whole models that lack precision, and may be timed until scatter leaves them precise."""
+    subjects = bench.subjects
     models = subjects.cutting.brickset.models
     lacking = np.flatnonzero(state.half_widths > subjects.precision)
     wholes = {models[i].whole.signature for i in lacking}
-    if (
-        wholes := {s for s in wholes if s in subjects.every and not bench.failed(s)}
-        - bench.insisted
-    ):
-        bench.insist(wholes, scatter_within(subjects.precision), spare_s)
-        return ""
-    return "no further timing narrows it"
+    return {s for s in wholes if s in subjects.every and not bench.failed(s)} - bench.insisted
+
+
+def _seconds_of(wholes: Collection[str], state: State, bench: Bench) -> Mapping[str, float]:
+    """Seconds to load each whole model and to run it a few times."""
+    subjects, costs, means = bench.subjects, bench.costs(), state.sums.mean(axis=0)
+    models = subjects.cutting.brickset.models
+    ms = {cut.whole.signature: mean for cut, mean in zip(models, means, strict=True)}
+    return {s: costs.seconds(subjects.every[s].model, float(ms[s]), RUNS) for s in wholes}
 
 
 def _offers(state: State, bench: Bench) -> Iterator[Offer]:
