@@ -34,6 +34,12 @@ MOST_NETWORKS = 800
 layers.
 """
 
+MOST_STORED = 250
+"""Maximum number of a store's own networks behind a prediction. With 250 instead of 800, a
+prediction takes a third to half of the time, is as exact, and has intervals 6% wider (eight
+networks whose families were left out of 3,500 networks of ONNX Runtime).
+"""
+
 MOST_CONTRIBUTIONS = 6
 """Maximum number of contributions behind a prediction: those of the nearest systems."""
 
@@ -191,7 +197,7 @@ def believed(
     kernel = kernel_of(setup.backend)
     near = _near(setup, system, atlas)
     besides = [
-        each.only(nearest(each, asked, kernel, MOST_NETWORKS))
+        each.only(nearest(each, asked, kernel, MOST_STORED))
         for each, far in near
         if not far and not each.pulls.size
     ]

@@ -14,6 +14,7 @@ from dlbricks_core.passes.convert import convert
 from dlbricks_core.predict import Contribution, Provenance
 from dlbricks_core.predict.atlas import LayerTable, counts_matrix
 from dlbricks_core.predict.baseline import Processor, expected_ms
+from dlbricks_core.predict.belief import Belief
 from dlbricks_core.predict.features import Features, joined
 from dlbricks_core.predict.from_atlas import (
     DISCREPANCY,
@@ -248,6 +249,26 @@ def test_of_many_networks_the_most_alike_are_chosen(bricks, system, setup, contr
     assert bricks[contribution.signatures[7]].operators in operators
     assert 7 in chosen
     assert list(nearest(contribution, asked, kernel, 10**6)) == list(range(len(contribution)))
+
+
+def test_of_a_store_with_many_networks_those_most_alike_count(
+    bricks, system, setup, contributed, monkeypatch
+):
+    """Otherwise an estimate beside a large survey would take many seconds."""
+    stored = contributed(system(), setup(), 2.0)
+    asked = Features.of(bricks[stored.signatures[7]].model)
+    monkeypatch.setattr("dlbricks_core.predict.from_atlas.MOST_STORED", 10)
+    numbers, observed = [], Belief.observed
+
+    def observing(self, counts, *given, **options):
+        numbers.append(counts.shape[0])
+        return observed(self, counts, *given, **options)
+
+    monkeypatch.setattr(Belief, "observed", observing)
+    found = believed(asked, setup(), system(), [stored])
+    assert numbers == [10]
+    truth = true_ms(bricks[stored.signatures[7]], system(), 1, 2.0, ends=False)
+    assert np.exp(found.mean).sum() == pytest.approx(truth, rel=0.1)
 
 
 def test_the_mean_rests_on_all_networks_if_the_contribution_has_pulls(
