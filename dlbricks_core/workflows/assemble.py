@@ -172,12 +172,14 @@ def _origins(
 
     Where the whole model was measured instead of its bricks, its figure is the whole sum.
     """
+    known = {signature: latencies[signature] for signature in cut.counts if signature in latencies}
+    # Where no brick takes longer than a call of the timer, each counts alike.
+    alike = not any(figure.own for figure in known.values())
     sums: dict[Origin, float] = {}
-    for signature, count in cut.counts.items():
-        if signature in latencies:
-            figure = latencies[signature]
-            origin = _origin(figure, request.key(signature, "brick"), outcome)
-            sums[origin] = sums.get(origin, 0.0) + count * figure.own
+    for signature, figure in known.items():
+        origin = _origin(figure, request.key(signature, "brick"), outcome)
+        part = cut.counts[signature] * (1.0 if alike else figure.own)
+        sums[origin] = sums.get(origin, 0.0) + part
     if whole := _whole(cut, latencies):
         key = request.key(cut.whole.signature, "model")
         sums = {_origin(whole, key, outcome): 1.0}

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dlbricks_core.figures.figure import RESAMPLES, Discrepancy, Predicted, relative_half_width
+from dlbricks_core.figures.figure import (
+    RESAMPLES,
+    Discrepancy,
+    Figure,
+    Predicted,
+    relative_half_width,
+)
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.measure.costs import START_S, Costs
@@ -275,6 +281,13 @@ def test_a_model_that_is_a_single_brick_is_timed_until_it_is_precise(
     assert found.dial.widest <= 0.05
     assert found.outcome.notes == ()
     assert found.models[0].estimate.value == pytest.approx(plugins.truth_ms(model), rel=0.05)
+
+
+def test_a_model_that_takes_no_longer_than_a_call_has_an_origin(turned, builder, monkeypatch):
+    monkeypatch.setattr(Figure, "own", 0.0)
+    b = builder((2, 600))
+    b.relu(b.input)
+    assert turned([b.model(name="tiny")], 0.05).models[0].origin == {"measured": 1.0}
 
 
 def test_what_is_compared_is_not_what_the_estimate_rests_on(turned, chain):
