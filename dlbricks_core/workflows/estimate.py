@@ -28,7 +28,7 @@ from dlbricks_core.workflows.regressing import REGRESSION, with_regression
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import RunResult
 from dlbricks_core.workflows.rewrites import kept_rewrites
-from dlbricks_core.workflows.systems import reference
+from dlbricks_core.workflows.systems import reference, told_apart
 from dlbricks_core.workflows.targets import shortfalls
 from dlbricks_core.workflows.timing_order import run_targets
 
@@ -40,8 +40,8 @@ _ABSENT = "{} is not installed: version and options are those of what was measur
 _OTHER = "figures are those of {}, which was measured on that system; {} is installed here"
 
 _NEW = (
-    "{} never measured on {}{}. To change that, time models there ('dlbricks run'), or "
-    "their bricks ('dlbricks generate' here, 'dlbricks bench' there), and bring the store"
+    "the {} of {} was never measured on {}. To change that, time models there ('dlbricks run'), or "
+    "their bricks ('dlbricks generate' here, 'dlbricks bench' there){}, and bring the store"
 )
 
 _ALONE = "figures are those of {} alone: other machines share its fingerprint {}"
@@ -86,6 +86,8 @@ def estimate(
         DLBricksError: If the predictor is not for the quantity.
         PluginError: If there is no such predictor, or it fails.
     """
+    if store.only is not None:
+        request = replace(request, machine=told_apart(store.only))
     if predictor is not None and request.probe and predictor != REGRESSION:
         raise DLBricksError(
             f"the predictor {predictor} gives latencies, not {request.quantity.name}",
@@ -147,10 +149,11 @@ def _needs(result: RunResult) -> Iterator[str]:
         if each.measured is None and known.isdisjoint(each.cut.counts)
     ]
     if new and (request.elsewhere or request.plugin.problem):
-        models = f"{listed(new, _NAMED)} {'was' if len(new) == 1 else 'were'}"
         quantity = request.quantity.name
-        asked = f" with {argument('quantity')} {quantity}" if request.probe else ""
-        yield _NEW.format(models, request.fingerprint, asked)
+        where = request.machine or request.fingerprint
+        asked = f", with {argument('quantity')} {quantity}" if request.probe else ""
+        what = quantity.replace("-", " ")
+        yield _NEW.format(what, listed(new, _NAMED), where, asked)
 
 
 @dataclass(frozen=True)
