@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Self
 
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.figures.figure import FEWEST_QUIET
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument, listed
@@ -148,7 +149,7 @@ def _needs(result: RunResult) -> Iterator[str]:
         for each in result.models
         if each.measured is None and known.isdisjoint(each.cut.counts)
     ]
-    if new and (request.elsewhere or request.plugin.problem):
+    if new and (request.elsewhere or request.machine or request.plugin.problem):
         quantity = request.quantity.name
         where = request.machine or request.fingerprint
         asked = f", with {argument('quantity')} {quantity}" if request.probe else ""
@@ -182,9 +183,7 @@ class _Way:
         calibration = store.calibration(options.calibration_key(request))
         rewrites = kept_rewrites(models, request, store) if options.cuts_rewritten else None
         cutting = cut_models(models, options, request, Observer(), calibration, rewrites)
-        # A predictor learns from few samples, too.
-        fewest = 1 if options.composer == LEARNED_COMPOSER else request.runs
-        return cls(request, cutting, _held_by(store, cutting, request, fewest))
+        return cls(request, cutting, _held_by(store, cutting, request))
 
     def result(self) -> RunResult:
         """Estimates from the store alone."""
@@ -315,15 +314,26 @@ def default_predictor(request: Request) -> str:
     return REGRESSION if request.probe else PREDICTOR
 
 
-def _held_by(store: ResultStore, cutting: Cutting, request: Request, fewest: int) -> Outcome:
+def _fewest(cutting: Cutting, request: Request) -> int:
+    """Minimum number of samples in a complete measurement.
+
+    A predictor learns from few samples, too. Where the number of runs is open, as many suffice as
+    show their scatter: nothing can be added to them here.
+    """
+    if cutting.options.composer == LEARNED_COMPOSER:
+        return 1
+    return request.runs if request.precision is None else min(request.runs, FEWEST_QUIET)
+
+
+def _held_by(store: ResultStore, cutting: Cutting, request: Request) -> Outcome:
     """Stored measurements and failures for models.
 
     Args:
         store: The store.
         cutting: The models, cut.
         request: The measurements to use.
-        fewest: Minimum number of samples in a complete measurement.
     """
+    fewest = _fewest(cutting, request)
     keys = [
         request.key(target.brick.signature, target.kind)
         for target in run_targets(cutting, end_to_end=True, backend=request.runs_natives)
@@ -337,7 +347,7 @@ def _held_by(store: ResultStore, cutting: Cutting, request: Request, fewest: int
         elif len(found.values) >= fewest:
             outcome.measurements[key] = found
         else:
-            outcome.failures[key] = f"only {len(found.values)} of {request.runs} samples yet"
+            outcome.failures[key] = f"only {len(found.values)} of {fewest} samples yet"
     wholes = [request.key(cut.whole.signature, "model") for cut in cutting.brickset.models]
     asked = [key for key in (*keys, *wholes) if key.subject.kind != "native"]
     refused = store.refused(request.setup, request.fingerprint)
@@ -348,7 +358,7 @@ def _held_by(store: ResultStore, cutting: Cutting, request: Request, fewest: int
     outcome.reused = len(outcome.measurements)
     parts = chain.from_iterable(map(request.parts, outcome.measurements))
     outcome.measurements |= store.get(parts)
-    if fewest == request.runs:
+    if cutting.options.composer != LEARNED_COMPOSER:
         outcome.notes = shortfalls(
             request, cutting, outcome.measurements.values(), "as far as the store goes"
         )

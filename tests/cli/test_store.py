@@ -150,6 +150,18 @@ def _cut_off_in_an_earlier_version(rewrite):
     del rewrite["digest"]
 
 
+def test_the_few_samples_that_are_known_are_the_estimate_rather_than_a_guess(dlbricks, save, read):
+    save("a", "Relu", "Tanh")
+    given = (*QUICK[:-1], "5", "--store", "here.db")
+    assert dlbricks("run", "a.onnx", *given, "--end-to-end").status == 0
+    open_runs = (*QUICK[:4], "--store", "here.db", "--json", "e.json")
+    done = dlbricks("estimate", "a.onnx", *open_runs)
+    assert done.status == 0, done.err
+    (model,) = read("e.json")["models"]
+    assert model["origin"] == {"stored": 1.0}
+    assert model["measured_ms"] is not None
+
+
 @pytest.mark.parametrize(
     "change",
     [
