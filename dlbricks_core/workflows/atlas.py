@@ -314,14 +314,16 @@ def _sampled(
 ) -> Iterator[tuple[Sampled, Machine]]:
     """Values of quantities, with the machine that took them; without those of queries."""
     machines = store.machines()
-    views = [(store, {each.system: each for each in machines if each.alone})]
-    views += [(store.within(each), {each.system: each}) for each in machines if not each.alone]
+    alone = {each.system: each for each in machines if each.alone}
+    equal = [each for each in machines if not each.alone]
     for quantity in quantities:
         if quantity.composition is not Composition.LOAD:
-            for seen, of in views:
-                for each in seen.sampled(quantity) if of else ():
-                    if each.question.system in of:
-                        yield each, of[each.question.system]
+            for each in store.sampled(quantity) if alone else ():
+                if each.question.system in alone:
+                    yield each, alone[each.question.system]
+            for machine in equal:
+                own = store.within(machine).sampled(quantity, system=machine.system)
+                yield from ((each, machine) for each in own)
 
 
 def _failed(
