@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from dlbricks_core.api.arguments import checked
 from dlbricks_core.api.inputs import Store, opened_store
 from dlbricks_core.api.travelling_results import Systems
 from dlbricks_core.report.files import write_bytes
+from dlbricks_core.store import Record, ResultStore
 from dlbricks_core.workflows import travelling
 
 
@@ -73,8 +74,7 @@ def import_store(
     """
     several = [paths] if isinstance(paths, str | os.PathLike) else paths
     records = travelling.records_of_files([Path(each) for each in several])
-    with opened_store(store) as opened:
-        return asdict(opened.merge(records))
+    return _merged(records, store)
 
 
 def merge_stores(
@@ -94,5 +94,13 @@ def merge_stores(
     """
     several = [others] if isinstance(others, str | os.PathLike) else others
     locations = [os.fspath(each) for each in several]
-    with travelling.records_of_stores(locations) as records, opened_store(store) as opened:
-        return asdict(opened.merge(records))
+    with travelling.records_of_stores(locations) as records:
+        return _merged(records, store)
+
+
+def _merged(records: Iterable[Record], store: Store) -> dict[str, int]:
+    """Numbers of what was new. A store that is not there is made only for sound records."""
+    location = checked(store=store).get("store")
+    if isinstance(location, ResultStore):
+        return asdict(location.merge(records))
+    return asdict(travelling.merged_into(location, records))

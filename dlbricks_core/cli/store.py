@@ -27,6 +27,7 @@ from dlbricks_core.store import Pruned, ResultStore
 from dlbricks_core.workflows.travelling import (
     Part,
     export,
+    merged_into,
     prune,
     records_of_files,
     records_of_stores,
@@ -108,8 +109,7 @@ def import_command(imported: tuple[Path, ...], store: str | None, **values: Any)
     """
     output = Output(values)
     records = records_of_files([_file(path) for path in imported])
-    with ResultStore.open(store) as opened:
-        merged = opened.merge(records)
+    merged = merged_into(store, records)
     print_merged(output.console, merged)
     output.write_json(merged_data(merged))
     return 0
@@ -127,8 +127,8 @@ def merge_command(others: tuple[str, ...], store: str | None, **values: Any) -> 
     again.
     """
     output = Output(values)
-    with records_of_stores(others) as records, ResultStore.open(store) as opened:
-        merged = opened.merge(records)
+    with records_of_stores(others) as records:
+        merged = merged_into(store, records)
     print_merged(output.console, merged)
     output.write_json(merged_data(merged))
     return 0

@@ -64,7 +64,11 @@ def failures_data(failures: Iterable[Failure]) -> dict[str, Any]:
 
 def system_data(request: Request) -> dict[str, Any]:
     """The system behind the figures: that of this process, or another requested one."""
-    return {**request.target.to_dict(), "measured_on": request.fingerprint}
+    return {
+        **request.target.to_dict(),
+        "measured_on": request.fingerprint,
+        "machine": request.machine or None,
+    }
 
 
 def backend_data(request: Request) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,13 @@ from dlbricks_core.facts import Failure
 from dlbricks_core.report.console import Console
 from dlbricks_core.report.data import SCHEMA_VERSION, failures_data
 from dlbricks_core.report.heading import count
-from dlbricks_core.report.remarks import print_failures
+from dlbricks_core.report.remarks import Effect, Remark, print_failures, print_warnings
 from dlbricks_core.suites import Suite
+from dlbricks_core.wording import argument, listed
 from dlbricks_core.workflows.private import Hidden
+
+_NAMED = 3
+"""Maximum number of models that a warning names."""
 
 
 def print_generated(
@@ -39,6 +43,7 @@ def print_generated(
     if hidden is not None:
         decoys = count(_numbers(suite, hidden)["decoys"], "decoy")
         console.print(f"{decoys} among them. Keep the key: {key}", soft_wrap=True)
+        print_warnings(console, [Remark(Effect.WARNING, each) for each in _exposed(hidden)])
     print_failures(console, failures)
 
 
@@ -66,6 +71,23 @@ def generated_data(
 
 
 def _numbers(suite: Suite, hidden: Hidden) -> dict[str, int]:
-    """Numbers of true bricks and of decoys that were written."""
+    """Numbers of true bricks and of decoys that were written, and of what decoys do not hide."""
     decoys = sum(each.brick.signature in hidden.decoys for each in suite.bricks)
-    return {"true": len(suite.bricks) - decoys, "decoys": decoys}
+    return {
+        "true": len(suite.bricks) - decoys,
+        "decoys": decoys,
+        "without_decoys": hidden.bare,
+        "whole_models": len(hidden.whole),
+    }
+
+
+def _exposed(hidden: Hidden) -> Iterator[str]:
+    """Sentences on what decoys do not hide."""
+    if hidden.whole:
+        yield (
+            f"the suite shows {listed(hidden.whole, _NAMED)} whole, as one brick each: shorter "
+            f"bricks ({argument('granularity')}) hide more"
+        )
+    if hidden.decoys and hidden.bare:
+        of = f"{hidden.bare} of {count(len(hidden.brickset.bricks), 'true brick')}"
+        yield f"no decoy fits {of}: an attacker may know them ('dlbricks privacy' names them)"

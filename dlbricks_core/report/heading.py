@@ -59,7 +59,8 @@ def protocol(request: Request) -> str:
 def system(request: Request) -> str:
     """System behind the figures."""
     other = " (another machine than this one)" if request.elsewhere else ""
-    return f"{request.target.describe()}{other}"
+    name = f"{request.machine}: " if request.machine else ""
+    return f"{name}{request.target.describe()}{other}"
 
 
 def calibrated_with(calibration: Calibration) -> str:

@@ -192,14 +192,19 @@ class Measured(OpenStore):
             return [(Setup(*row[:-1]), row[-1]) for row in connection.execute(query)]
 
     @again_when_lost
-    def sampled(self, quantity: Quantity, backend: str | None = None) -> list[Sampled]:
+    def sampled(
+        self, quantity: Quantity, backend: str | None = None, system: str | None = None
+    ) -> list[Sampled]:
         """Values of a quantity, of all networks that have some, oldest first.
 
         Args:
             quantity: What was measured.
             backend: Name of the backend; ``None`` for every one.
+            system: Fingerprint of the system; ``None`` for every one.
         """
         condition = measurements.c.quantity == quantity.name
+        if system is not None:
+            condition &= measurements.c.system == system
         if backend is not None:
             condition &= measurements.c.backend == backend
         with self._reading() as connection, self._reader(connection) as reader:

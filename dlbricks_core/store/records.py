@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -133,7 +134,22 @@ def _calibration_of(data: Mapping[str, Any], quantities: Quantities) -> Calibrat
 
 def _rewrite_of(data: Mapping[str, Any], _quantities: Quantities) -> Rewrite:
     found = _names_and_threads({each.name: data[each.name] for each in fields(Rewrite)})
-    return Rewrite(**{**found, "graph": _decoded(data["graph"])})
+    rewrite = Rewrite(**{**found, "graph": _decoded(data["graph"])})
+    # Files of earlier versions have no digest.
+    if data.get("digest", _digest(rewrite)) != _digest(rewrite):
+        raise ValueError(f"the graph of {rewrite.signature:.24} is another one")
+    return rewrite
+
+
+def _rewrite(rewrite: Rewrite) -> dict[str, Any]:
+    data = {**asdict(rewrite), "graph": _encoded(rewrite.graph)}
+    return {**data, "digest": _digest(rewrite)}
+
+
+def _digest(rewrite: Rewrite) -> str:
+    """Hash of a graph with all that it belongs to. A graph alone tells no model that it is of."""
+    about = {**asdict(rewrite), "graph": hashlib.sha256(rewrite.graph).hexdigest()}
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 
 
 def _names_and_threads(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -179,7 +195,7 @@ _WRITERS: dict[type, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     Measurement: ("measurement", _measurement),
     NetworkFeatures: ("network", _network),
     Calibration: ("calibration", lambda it: {"key": it.key.text, "found": it.to_dict()}),
-    Rewrite: ("rewrite", lambda it: {**asdict(it), "graph": _encoded(it.graph)}),
+    Rewrite: ("rewrite", _rewrite),
 }
 """Name of a kind and function that makes plain data of it, by type."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self, get_args
 
@@ -11,11 +11,12 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import (
     LATENCY,
     Composition,
+    Machine,
     Measurement,
     NetworkFeatures,
     Quantity,
-    Question,
     Sampled,
+    Setup,
     Subject,
     System,
 )
@@ -25,6 +26,7 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows.knowledge import FEATURES, quiet_values
 from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.systems import told_apart
 
 Basis = Literal["measured", "composed", "predicted"]
 """Basis of a value."""
@@ -33,13 +35,18 @@ BASES: tuple[Basis, ...] = get_args(Basis)
 
 DEFAULT_PROTOCOL = next(iter(PROTOCOLS.values()))
 
+Home = tuple[str, str]
+"""A machine: the fingerprint of its system, and its name where equal machines are told apart."""
+
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """A system and a setup under which networks ran.
+    """A machine and a setup under which networks ran.
 
     Attributes:
-        system: Fingerprint of the system.
+        system: Fingerprint of the machine's system.
+        machine: Name of the machine as :func:`~dlbricks_core.workflows.systems.told_apart` gives
+            it.
         backend: Name of the backend.
         version: Version of its framework.
         options: The backend's options as canonical JSON.
@@ -47,16 +54,22 @@ class Place:
     """
 
     system: str
+    machine: str
     backend: str
     version: str
     options: str
     threads: int
 
     @classmethod
-    def of(cls, question: Question) -> Self:
-        """The place of a question, whatever its protocol and its version of the plugin."""
-        setup = question.setup
-        return cls(question.system, setup.backend, setup.version, setup.options, setup.threads)
+    def of(cls, setup: Setup, machine: Machine) -> Self:
+        """The place of a setup, whatever its protocol and its version of the plugin."""
+        how = (setup.backend, setup.version, setup.options, setup.threads)
+        return cls(machine.system, told_apart(machine), *how)
+
+    @property
+    def home(self) -> Home:
+        """The machine."""
+        return self.system, self.machine
 
 
 @dataclass(frozen=True)
@@ -100,6 +113,24 @@ class Entry:
     interval: tuple[float, float]
     origin: Basis
     evidence: Evidence | None = None
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A failed measurement.
+
+    Attributes:
+        place: The place.
+        measurement: The measurement, with the reason.
+    """
+
+    place: Place
+    measurement: Measurement
+
+    @property
+    def subject(self) -> Subject:
+        """The network."""
+        return self.measurement.question.subject
 
 
 @dataclass(frozen=True)
@@ -170,6 +201,7 @@ class Atlas:
     Attributes:
         source: Location of the store.
         systems: Systems by fingerprint. A system without recorded facts has only its fingerprint.
+        machines: Machines of these systems. Equal ones are told apart where they have names.
         networks: Facts about each network, by signature.
         entries: Values: measured, then composed, then predicted ones.
         failed: Failed measurements.
@@ -179,9 +211,10 @@ class Atlas:
 
     source: str
     systems: Mapping[str, System]
+    machines: Mapping[Home, Machine]
     networks: Mapping[str, Known]
     entries: Sequence[Entry]
-    failed: Sequence[Measurement] = ()
+    failed: Sequence[Failed] = ()
     parts: Mapping[str, Parts] = field(default_factory=dict)
     bricks_of: Mapping[str, Bricks] = field(default_factory=dict)
 
@@ -189,13 +222,13 @@ class Atlas:
     def places(self) -> list[Place]:
         """All places in order."""
         found = {each.place for each in self.entries}
-        return sorted(found | {Place.of(each.question) for each in self.failed})
+        return sorted(found | {each.place for each in self.failed})
 
     @property
     def models(self) -> list[str]:
         """Signatures of whole models; models with names come first."""
         subjects = [each.subject for each in self.entries]
-        subjects += [each.question.subject for each in self.failed]
+        subjects += [each.subject for each in self.failed]
         found = {each.signature for each in subjects if each.kind != "brick"}
         return sorted(found, key=self._order)
 
@@ -204,9 +237,7 @@ class Atlas:
         """Places and models whose latency is known or whose measurement failed."""
         found = [(e.place, e.subject) for e in self.entries if e.quantity == LATENCY]
         found += [
-            (Place.of(e.question), e.question.subject)
-            for e in self.failed
-            if e.question.quantity == LATENCY
+            (e.place, e.subject) for e in self.failed if e.measurement.question.quantity == LATENCY
         ]
         return {(place, subject.signature) for place, subject in found if subject.kind == "model"}
 
@@ -214,9 +245,9 @@ class Atlas:
     def refused(self) -> set[tuple[Place, str]]:
         """Places and networks that the backend does not support, with 0 for any threads."""
         return {
-            (replace(Place.of(e.question), threads=0), e.question.subject.signature)
+            (replace(e.place, threads=0), e.subject.signature)
             for e in self.failed
-            if e.unsupported
+            if e.measurement.unsupported
         }
 
     @property
@@ -253,34 +284,77 @@ def read_atlas(store: ResultStore, observer: Observer) -> Atlas:
         raise DLBricksError(
             f"{store.place} holds no measurements", hint=f"Name another one as {argument('store')}."
         )
-    sampled = [
-        each
-        for quantity in sorted({each.question.quantity for each in outlines})
-        if quantity.composition is not Composition.LOAD
-        for each in store.sampled(quantity)
-    ]
+    quantities = sorted({each.question.quantity for each in outlines})
+    sampled = list(_sampled(store, quantities))
     observer.stage("Finding intervals", len(sampled))
     entries = []
-    for each in sampled:
-        entries.append(_entry(each))
+    for each, machine in sampled:
+        entries.append(_entry(each, machine))
         observer.advance()
+    failed = _failed(store, outlines, {each.place for each in entries})
+    systems = _systems(store, outlines)
+    inhabited = {each.place.home for each in entries} | {each.place.home for each in failed}
+    machines = {(each.system, told_apart(each)): each for each in store.machines()}
     return Atlas(
         source=store.place.name,
-        systems=_systems(store, outlines),
+        systems=systems,
+        machines={
+            home: each
+            for home, each in machines.items()
+            if each.system in systems and (each.alone or home in inhabited)
+        },
         networks=_networks(store, outlines),
         entries=entries,
-        failed=[each for each in outlines if each.failure],
+        failed=failed,
     )
 
 
-def _entry(sampled: Sampled) -> Entry:
+def _sampled(
+    store: ResultStore, quantities: Iterable[Quantity]
+) -> Iterator[tuple[Sampled, Machine]]:
+    """Values of quantities, with the machine that took them; without those of queries."""
+    machines = store.machines()
+    alone = {each.system: each for each in machines if each.alone}
+    equal = [each for each in machines if not each.alone]
+    for quantity in quantities:
+        if quantity.composition is not Composition.LOAD:
+            for each in store.sampled(quantity) if alone else ():
+                if each.question.system in alone:
+                    yield each, alone[each.question.system]
+            for machine in equal:
+                own = store.within(machine).sampled(quantity, system=machine.system)
+                yield from ((each, machine) for each in own)
+
+
+def _failed(
+    store: ResultStore, outlines: Iterable[Measurement], measured: Collection[Place]
+) -> list[Failed]:
+    """Failed measurements.
+
+    Nothing tells which of several equal machines one is of: it counts for all that measured
+    something in its setup.
+    """
+    machines: defaultdict[str, list[Machine]] = defaultdict(list)
+    for machine in store.machines():
+        machines[machine.system].append(machine)
+    found = []
+    for each in outlines:
+        if each.failure:
+            setup = each.question.setup
+            places = [Place.of(setup, machine) for machine in machines[each.question.system]]
+            likely = [place for place in places if place in measured]
+            found += [Failed(place, each) for place in likely or places]
+    return found
+
+
+def _entry(sampled: Sampled, machine: Machine) -> Entry:
     question = sampled.question
     values, _ = quiet_values(sampled)
     figure = Measured(tuple(values), _protocol(question.setup.protocol))
     return Entry(
         question.subject,
         question.quantity,
-        Place.of(question),
+        Place.of(question.setup, machine),
         figure.value,
         interval(figure.replicates),
         "measured",

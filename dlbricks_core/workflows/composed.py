@@ -8,7 +8,15 @@ from dataclasses import dataclass, replace
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Composer
 from dlbricks_core.errors import ModelError
-from dlbricks_core.facts import LATENCY, Calibration, CalibrationKey, Question, Setup, Subject
+from dlbricks_core.facts import (
+    LATENCY,
+    Calibration,
+    CalibrationKey,
+    Machine,
+    Question,
+    Setup,
+    Subject,
+)
 from dlbricks_core.figures.figure import Figure, Measured
 from dlbricks_core.ir import CanonicalModel, unpacked
 from dlbricks_core.store import ResultStore
@@ -72,6 +80,7 @@ def _composed(atlas: Atlas, store: ResultStore, observer: Observer) -> list[_Com
     kept = [each for each in store.rewritten() if each[2] in atlas.systems]
     observer.stage("Composing models from their bricks", len(kept))
     composing = _Composing(atlas, store, find_composer(DEFAULT_COMPOSER))
+    machines = [*atlas.machines.values()]
     found = []
     for signature, setup, system in kept:
         data = store.rewrite(signature, setup, system)
@@ -82,7 +91,11 @@ def _composed(atlas: Atlas, store: ResultStore, observer: Observer) -> list[_Com
             graph = None
         if graph is not None:
             timed = replace(setup, protocol=DEFAULT_PROTOCOL.identity)
-            found.append(composing.composed(signature, graph, timed, system))
+            found += [
+                composing.composed(signature, graph, timed, machine)
+                for machine in machines
+                if machine.system == system
+            ]
         observer.advance(signature)
     return [each for each in found if each is not None]
 
@@ -102,9 +115,10 @@ class _Composing:
     composer: Composer
 
     def composed(
-        self, signature: str, graph: CanonicalModel, setup: Setup, system: str
+        self, signature: str, graph: CanonicalModel, setup: Setup, machine: Machine
     ) -> _Composed | None:
         """A model, composed from a graph of the backend; ``None`` if bricks are missing."""
+        system = machine.system
         composer, calibration = self.composer, self._calibration(setup, system)
         fitted = composer.calibrated(calibration.values) if calibration else composer
         # A model's own measurement must not influence its estimate by way of a calibration.
@@ -118,7 +132,7 @@ class _Composing:
         )
         (cut,) = brickset.models
         plan = fitted.plan(brickset.bricks, setup, self.atlas.systems[system])
-        latencies = plan.figures(self._figures(plan.timed, setup, system))
+        latencies = plan.figures(self._figures(plan.timed, setup, machine))
         estimate = (composer if own else fitted).compose(cut, latencies)
         if estimate.partial or estimate.value is None or estimate.interval is None:
             return None
@@ -126,7 +140,7 @@ class _Composing:
             BrickShare(s, brickset.bricks[s].operators, times, times * latencies[s].own)
             for s, times in cut.counts.items()
         ]
-        place = Place(system, setup.backend, setup.version, setup.options, setup.threads)
+        place = Place.of(setup, machine)
         subject = Subject(signature, "model")
         return _Composed(
             Entry(subject, LATENCY, place, estimate.value, estimate.interval, "composed"),
@@ -142,12 +156,12 @@ class _Composing:
         )
 
     def _figures(
-        self, signatures: Iterable[str], setup: Setup, system: str
+        self, signatures: Iterable[str], setup: Setup, machine: Machine
     ) -> Mapping[str, Figure]:
-        """Stored figures of bricks, by signature."""
-        keys = [Question(Subject(s, "brick"), LATENCY, setup, system) for s in signatures]
+        """Figures of bricks that a machine measured, by signature."""
+        keys = [Question(Subject(s, "brick"), LATENCY, setup, machine.system) for s in signatures]
         return {
             key.subject.signature: Measured.of(found, DEFAULT_PROTOCOL)
-            for key, found in self.store.get(keys).items()
+            for key, found in self.store.within(machine).get(keys).items()
             if found.values and not found.failure
         }

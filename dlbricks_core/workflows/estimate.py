@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Self
 
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.figures.figure import FEWEST_QUIET
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument, listed
@@ -28,7 +29,7 @@ from dlbricks_core.workflows.regressing import REGRESSION, with_regression
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import RunResult
 from dlbricks_core.workflows.rewrites import kept_rewrites
-from dlbricks_core.workflows.systems import reference
+from dlbricks_core.workflows.systems import reference, told_apart
 from dlbricks_core.workflows.targets import shortfalls
 from dlbricks_core.workflows.timing_order import run_targets
 
@@ -40,8 +41,8 @@ _ABSENT = "{} is not installed: version and options are those of what was measur
 _OTHER = "figures are those of {}, which was measured on that system; {} is installed here"
 
 _NEW = (
-    "{} never measured on {}{}. To change that, time models there ('dlbricks run'), or "
-    "their bricks ('dlbricks generate' here, 'dlbricks bench' there), and bring the store"
+    "the {} of {} was never measured on {}. To change that, time models there ('dlbricks run'), or "
+    "their bricks ('dlbricks generate' here, 'dlbricks bench' there){}, and bring the store"
 )
 
 _ALONE = "figures are those of {} alone: other machines share its fingerprint {}"
@@ -86,6 +87,8 @@ def estimate(
         DLBricksError: If the predictor is not for the quantity.
         PluginError: If there is no such predictor, or it fails.
     """
+    if store.only is not None:
+        request = replace(request, machine=told_apart(store.only))
     if predictor is not None and request.probe and predictor != REGRESSION:
         raise DLBricksError(
             f"the predictor {predictor} gives latencies, not {request.quantity.name}",
@@ -146,11 +149,12 @@ def _needs(result: RunResult) -> Iterator[str]:
         for each in result.models
         if each.measured is None and known.isdisjoint(each.cut.counts)
     ]
-    if new and (request.elsewhere or request.plugin.problem):
-        models = f"{listed(new, _NAMED)} {'was' if len(new) == 1 else 'were'}"
+    if new and (request.elsewhere or request.machine or request.plugin.problem):
         quantity = request.quantity.name
-        asked = f" with {argument('quantity')} {quantity}" if request.probe else ""
-        yield _NEW.format(models, request.fingerprint, asked)
+        where = request.machine or request.fingerprint
+        asked = f", with {argument('quantity')} {quantity}" if request.probe else ""
+        what = quantity.replace("-", " ")
+        yield _NEW.format(what, listed(new, _NAMED), where, asked)
 
 
 @dataclass(frozen=True)
@@ -179,9 +183,7 @@ class _Way:
         calibration = store.calibration(options.calibration_key(request))
         rewrites = kept_rewrites(models, request, store) if options.cuts_rewritten else None
         cutting = cut_models(models, options, request, Observer(), calibration, rewrites)
-        # A predictor learns from few samples, too.
-        fewest = 1 if options.composer == LEARNED_COMPOSER else request.runs
-        return cls(request, cutting, _held_by(store, cutting, request, fewest))
+        return cls(request, cutting, _held_by(store, cutting, request))
 
     def result(self) -> RunResult:
         """Estimates from the store alone."""
@@ -312,15 +314,26 @@ def default_predictor(request: Request) -> str:
     return REGRESSION if request.probe else PREDICTOR
 
 
-def _held_by(store: ResultStore, cutting: Cutting, request: Request, fewest: int) -> Outcome:
+def _fewest(cutting: Cutting, request: Request) -> int:
+    """Minimum number of samples in a complete measurement.
+
+    A predictor learns from few samples, too. Where the number of runs is open, as many suffice as
+    show their scatter: nothing can be added to them here.
+    """
+    if cutting.options.composer == LEARNED_COMPOSER:
+        return 1
+    return request.runs if request.precision is None else min(request.runs, FEWEST_QUIET)
+
+
+def _held_by(store: ResultStore, cutting: Cutting, request: Request) -> Outcome:
     """Stored measurements and failures for models.
 
     Args:
         store: The store.
         cutting: The models, cut.
         request: The measurements to use.
-        fewest: Minimum number of samples in a complete measurement.
     """
+    fewest = _fewest(cutting, request)
     keys = [
         request.key(target.brick.signature, target.kind)
         for target in run_targets(cutting, end_to_end=True, backend=request.runs_natives)
@@ -334,7 +347,7 @@ def _held_by(store: ResultStore, cutting: Cutting, request: Request, fewest: int
         elif len(found.values) >= fewest:
             outcome.measurements[key] = found
         else:
-            outcome.failures[key] = f"only {len(found.values)} of {request.runs} samples yet"
+            outcome.failures[key] = f"only {len(found.values)} of {fewest} samples yet"
     wholes = [request.key(cut.whole.signature, "model") for cut in cutting.brickset.models]
     asked = [key for key in (*keys, *wholes) if key.subject.kind != "native"]
     refused = store.refused(request.setup, request.fingerprint)
@@ -345,7 +358,7 @@ def _held_by(store: ResultStore, cutting: Cutting, request: Request, fewest: int
     outcome.reused = len(outcome.measurements)
     parts = chain.from_iterable(map(request.parts, outcome.measurements))
     outcome.measurements |= store.get(parts)
-    if fewest == request.runs:
+    if cutting.options.composer != LEARNED_COMPOSER:
         outcome.notes = shortfalls(
             request, cutting, outcome.measurements.values(), "as far as the store goes"
         )

@@ -63,6 +63,18 @@ class Hidden:
         together = {**self.brickset.bricks, **self.decoys}
         return {signature: together[signature] for signature in sorted(together)}
 
+    @property
+    def whole(self) -> list[str]:
+        """Names of the models that are one brick, which hides nothing."""
+        models = self.brickset.models
+        return [cut.model.name for cut in models if len(cut.occurrences) == 1]
+
+    @property
+    def bare(self) -> int:
+        """Number of true bricks that no decoy shares the ends of."""
+        found = {all_ends(brick) for brick in self.decoys.values()}
+        return sum(all_ends(brick) not in found for brick in self.brickset.bricks.values())
+
 
 def private_options(strategy: str | None = None, most: int | None = None) -> CutOptions:
     """How models are cut for a private suite.

@@ -177,6 +177,8 @@ class Record:
         reading: How the models were read.
         backends: The backends; one unless the command compares several.
         system: System behind the figures.
+        machine: Name of the machine that an estimate is for, as
+            :func:`~dlbricks_core.workflows.systems.told_apart` gives it; empty if none was chosen.
         protocol: How networks were timed.
         cut: How models were cut and composed.
         calibration: Fitted parameters of the composer and their basis, in JSON form; ``None`` for
@@ -194,6 +196,7 @@ class Record:
     reading: LoadOptions
     backends: Sequence[RecordedBackend]
     system: System
+    machine: str
     protocol: RecordedProtocol
     cut: RecordedCut
     calibration: Mapping[str, Any] | None
@@ -220,7 +223,11 @@ class Record:
                 "backends": [asdict(each) for each in self.backends],
                 **{name: getattr(self.system, name) for name in ("os", "kernel", "python")},
             },
-            "hardware": {**described(self.system), "facts": self.system.to_dict()},
+            "hardware": {
+                **described(self.system),
+                "machine": self.machine or None,
+                "facts": self.system.to_dict(),
+            },
             "protocol": asdict(self.protocol),
             "composing": {**asdict(self.cut), "calibration": self.calibration},
             "results": [asdict(each) for each in self.figures],
@@ -247,6 +254,7 @@ class Record:
             reading=_reading(task["reading"]),
             backends=[_read(RecordedBackend, each) for each in software["backends"]],
             system=_system(data["hardware"]["facts"]),
+            machine=_machine(data["hardware"]),
             protocol=_read(RecordedProtocol, data["protocol"]),
             cut=_read(RecordedCut, data["composing"]),
             calibration=data["composing"]["calibration"],
@@ -279,6 +287,7 @@ class Record:
             reading=_reading(settings),
             backends=[_read(RecordedBackend, each) for each in backends],
             system=_system(data["system"]),
+            machine=_machine(data["system"]),
             protocol=_read(RecordedProtocol, {**settings, **names}),
             cut=_read(RecordedCut, {**settings, "chosen": asked["cut_chosen_by"]}),
             calibration=data.get("calibration"),
@@ -359,6 +368,11 @@ def _read(record: type[RecordT], data: Mapping[str, Any]) -> RecordT:
 def _system(data: Mapping[str, Any]) -> System:
     fingerprint = checked(data["fingerprint"], str, "fingerprint")
     return System.from_dict(fingerprint, data)
+
+
+def _machine(data: Mapping[str, Any]) -> str:
+    """Name of a machine. Files of earlier DLBricks versions have none."""
+    return checked(data.get("machine"), (str, _NONE), "machine") or ""
 
 
 def _reading(data: Mapping[str, Any]) -> LoadOptions:

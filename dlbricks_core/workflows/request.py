@@ -63,6 +63,8 @@ class Request:
         force: Whether to repeat stored measurements.
         retry_failed: Whether to repeat failed measurements.
         probe: Probe of the requested quantity; ``None`` for latency.
+        machine: Name of the machine that an estimate is for, as
+            :func:`~dlbricks_core.workflows.systems.told_apart` gives it; empty if none was chosen.
     """
 
     plugin: Plugin
@@ -82,6 +84,7 @@ class Request:
     force: bool = False
     retry_failed: bool = False
     probe: Probe | None = None
+    machine: str = ""
 
     @classmethod
     def of(

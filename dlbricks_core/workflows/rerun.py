@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.facts import LATENCY, Calibration, Failure, System
+from dlbricks_core.facts import LATENCY, Calibration, Failure, Machine, System
 from dlbricks_core.figures.figure import interval
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.ir import CanonicalModel
@@ -35,6 +35,7 @@ from dlbricks_core.workflows.record import (
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import RunResult
 from dlbricks_core.workflows.run import run
+from dlbricks_core.workflows.systems import find_machine, told_apart
 
 ESTIMATE = "estimate"
 """Command that measures nothing: its repetition rests on the user's store."""
@@ -190,9 +191,11 @@ class Repetition:
         """
         requests = [_request(record, each, store) for each in record.backends]
         models, unread = _loaded(record, folder, observer, settings)
+        machine = _machine(record, store)
         found = [
             *_of_software(record, requests),
             *_of_system(record.system, requests[0].target),
+            *_if_other("machine", record.machine, told_apart(machine) if machine else ""),
             *(each for old in record.models if old.name in models
               for each in _of_model(old, models[old.name])),
         ]  # fmt: skip
@@ -240,6 +243,8 @@ def _run(again: Repetition, store: ResultStore, observer: Observer) -> _Results:
 def _estimate(again: Repetition, store: ResultStore, _observer: Observer) -> _Results:
     (request,), cut = again.requests, again.record.cut
     options = None if cut.chosen == "store" else again.cut_options
+    machine = _machine(again.record, store)
+    store = store.within(machine) if machine else store
     found = estimate(again.models, options, request, store, cut.predictor)
     return {request.backend.name: found}
 
@@ -298,6 +303,17 @@ def _request(record: Record, backend: RecordedBackend, store: ResultStore) -> Re
         return request
     asked = replace(request.setup, version=backend.version, plugin=backend.plugin)
     return replace(request, setup=nearest_setup(asked, there), installed=None)
+
+
+def _machine(record: Record, store: ResultStore) -> Machine | None:
+    """The machine that an estimate was for, if it has a name and the store knows it."""
+    if not record.machine:
+        return None
+    try:
+        machine = find_machine(store, record.machine)
+    except DLBricksError:
+        return None
+    return machine if machine.system == record.system.fingerprint else None
 
 
 def _loaded(

@@ -26,6 +26,11 @@ def reference(machine: Machine) -> str:
     return _HOST.join((machine.system[:_SHORT], min(machine.hosts)[:_SHORT]))
 
 
+def told_apart(machine: Machine) -> str:
+    """Short text that names a machine with a name or with equals; empty for any other."""
+    return reference(machine) if machine.name or not machine.alone else ""
+
+
 def find_machine(store: ResultStore, text: str) -> Machine:
     """The one machine of a store that a text names.
 

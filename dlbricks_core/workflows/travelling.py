@@ -11,20 +11,29 @@ from itertools import chain
 from pathlib import Path
 from typing import IO
 
-from dlbricks_core.errors import DLBricksError
+from dlbricks_core.errors import DLBricksError, ModelError, StoreError
+from dlbricks_core.facts import Rewrite
+from dlbricks_core.ir import unpacked
 from dlbricks_core.store import (
     AbsentStoreError,
     Exported,
+    Merged,
     Pruned,
     Record,
     ResultStore,
     Selection,
     exported,
     is_exported,
+    locate,
     read_records,
     read_stream,
 )
 from dlbricks_core.workflows.systems import find_machine
+
+_STREAM = "standard input"
+
+_LOGS = ("-wal", "-shm")
+"""Ends of the names of the files that SQLite keeps beside a database."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +106,7 @@ def records_of_files(files: Sequence[Path | IO[bytes]]) -> Iterator[Record]:
     sources = [file if isinstance(file, Path) else tuple(_of_stream(file)) for file in files]
     for source in sources:
         if isinstance(source, Path):
-            deque(read_records(source), maxlen=0)
+            deque(_sound(read_records(source), str(source)), maxlen=0)
     return chain.from_iterable(
         read_records(source) if isinstance(source, Path) else source for source in sources
     )
@@ -116,6 +125,37 @@ def records_of_stores(locations: Iterable[str | Path]) -> Iterator[Iterator[Reco
     with ExitStack() as opened:
         every = [opened.enter_context(_store(each)) for each in locations]
         yield chain.from_iterable(each.records() for each in every)
+
+
+def merged_into(location: str | Path | None, records: Iterable[Record]) -> Merged:
+    """Adds records to a store: all of them, or none. Then a store that was not there is not made.
+
+    Args:
+        location: Location of the store; ``None`` for the user's own file.
+        records: What files or other stores hold.
+
+    Raises:
+        DLBricksError: If the store cannot be opened, or holds a quantity in another unit.
+    """
+    file = locate(location).file
+    is_new = file is not None and not file.exists()
+    try:
+        with ResultStore.open(location) as opened:
+            return opened.merge(records)
+    except BaseException:
+        if is_new and file is not None:
+            _remove_empty(file)
+        raise
+
+
+def _remove_empty(file: Path) -> None:
+    """Removes the file of a store in which nothing is, not even from another process."""
+    if file.exists():
+        with ResultStore.open(file, writes=False) as opened:
+            found = opened.info()
+        if not (found.systems or found.measurements):
+            for each in (file, *(file.with_name(f"{file.name}{end}") for end in _LOGS)):
+                each.unlink(missing_ok=True)
 
 
 def prune(store: ResultStore, part: Part, *, rehearse: bool = False) -> Pruned:
@@ -150,4 +190,15 @@ def _store(location: str | Path) -> ResultStore:
 
 
 def _of_stream(file: IO[bytes]) -> Iterator[Record]:
-    return read_stream(file, "standard input")
+    return _sound(read_stream(file, _STREAM), _STREAM)
+
+
+def _sound(records: Iterable[Record], name: str) -> Iterator[Record]:
+    """The records of a file, whose graphs of models are read as well."""
+    for each in records:
+        if isinstance(each, Rewrite):
+            try:
+                unpacked(each.graph, name=each.signature)
+            except ModelError as error:
+                raise StoreError(f"{name}: {error.message}", "export it again") from error
+        yield each

@@ -13,7 +13,7 @@ from dlbricks_core.figures.figure import interval
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.from_atlas import Told, told
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows.atlas import DEFAULT_PROTOCOL, Atlas, Entry, Parts, Place
+from dlbricks_core.workflows.atlas import DEFAULT_PROTOCOL, Atlas, Entry, Home, Parts, Place
 from dlbricks_core.workflows.knowledge import features_of, knowledge
 from dlbricks_core.workflows.observer import Observer
 
@@ -39,9 +39,13 @@ def with_unmeasured(atlas: Atlas, store: ResultStore, observer: Observer) -> Atl
     predicted: list[Entry] = []
     parts: dict[str, Parts] = {}
     measured = atlas.known_latencies
-    known = {name: knowledge(store, name) for name in {place.backend for place in asked}}
+    known: dict[tuple[Home | None, str], list[Contribution]] = {}
     for place, signatures in asked.items():
-        for signature, each in _told(atlas, place, signatures, known[place.backend]):
+        machine = atlas.machines[place.home]
+        key = (None if machine.alone else place.home, place.backend)
+        if key not in known:
+            known[key] = knowledge(store.within(machine), place.backend)
+        for signature, each in _told(atlas, place, signatures, known[key]):
             if (place, signature) not in measured:
                 predicted.append(_entry(place, signature, each))
             if homes[signature] == place:

@@ -8,16 +8,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import SCENARIO_LATENCY, Observation
+from dlbricks_core.facts import SCENARIO_LATENCY, Observation, Session
 from dlbricks_core.figures import Measured
 from dlbricks_core.figures.figure import interval
 from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.machine.system import current_system
 from dlbricks_core.report.atlas import words
 from dlbricks_core.report.atlas.axis import Axis, Mark
 from dlbricks_core.report.atlas.pages import site
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.atlas import read_atlas
 from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.systems import name_machine
+
+SYSTEM = current_system()
 
 
 def read(path):
@@ -50,6 +54,33 @@ def test_a_system_without_facts_is_named_by_its_fingerprint(stored):
     page = dict(site(atlas))[f"systems/{'f' * 16}.html"]
     assert "unknown processor · ffffffff" in page
     assert "the store holds none" in page
+
+
+def test_equal_machines_are_told_apart_by_their_names(stored, question):
+    path = stored((1.0, "a" * 24, "model"))
+    with ResultStore.open(path) as store:
+        other = Observation("t", 0, (8.0, 8.1, 8.2))
+        store.add_all([(question("a" * 24, "model"), other, ["Conv"])])
+        store.record_failure(question("b" * 24, "model"), "too large", ["Conv"])
+        for session, host in ("s", "h1"), ("t", "h2"):
+            store.keep_session(Session(session, host, SYSTEM.fingerprint, "0.1.0"))
+    assert len(read(path).entries) == 1
+    with ResultStore.open(path) as store:
+        name_machine(store, f"{SYSTEM.fingerprint}@h1", "lab-1")
+        name_machine(store, f"{SYSTEM.fingerprint}@h2", "Büro")
+    atlas = read(path)
+    found = {each.place.machine: each.value for each in atlas.entries}
+    assert found == {"lab-1": pytest.approx(1, 0.1), "Büro": pytest.approx(8, 0.1)}
+    assert {each.place.machine for each in atlas.failed} == {"lab-1", "Büro"}
+    pages = dict(site(atlas))
+    assert sum(path.startswith("systems/") for path in pages) == 2
+    own = pages[f"systems/{SYSTEM.fingerprint}-lab-1.html"]
+    assert f"{SYSTEM.cpu} · lab-1" in own
+    assert "Büro" not in own
+    assert "on 2 systems" in pages["index.html"]
+    model = pages[f"models/{'a' * 24}.html"]
+    assert f"{SYSTEM.cpu} · lab-1" in model
+    assert f"{SYSTEM.cpu} · Büro" in model
 
 
 def test_names_of_the_store_are_text_everywhere(stored):

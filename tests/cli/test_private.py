@@ -107,9 +107,25 @@ def test_the_owner_is_told_how_many_decoys_there_are_and_not_which(dlbricks, sec
     written = json.loads((tmp_path / "written.json").read_text())
     true = set(json.loads((tmp_path / "suite.key.json").read_text())["models"][0]["bricks"])
     decoys = {each["signature"] for each in written["bricks"]} - true
-    assert written["private"] == {"true": len(true), "decoys": len(decoys)}
+    assert written["private"] == {
+        "true": len(true), "decoys": len(decoys), "without_decoys": 0, "whole_models": 0,
+    }  # fmt: skip
     assert {tuple(each) for each in written["bricks"]} == {("signature", "layers")}
     assert SECRET not in json.dumps(written)
+
+
+def test_the_owner_is_warned_of_what_decoys_do_not_hide(dlbricks, secret, tmp_path):
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 7]) for name in "abc"]
+    nodes = [helper.make_node("Mul", ["a", "b"], ["x"]), helper.make_node("Sub", ["x", "b"], ["c"])]
+    graph = helper.make_graph(nodes, "tiny", ends[:2], ends[2:])
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets), tmp_path / "tiny net.onnx")
+    done = generate(dlbricks, secret, "suite", 2, "tiny net.onnx", "--json", "written.json")
+    said = " ".join(done.out.split())
+    assert "Warning: the suite shows tiny net whole, as one brick" in said
+    assert "Warning: no decoy fits 1 of" in said
+    written = json.loads((tmp_path / "written.json").read_text())["private"]
+    assert (written["without_decoys"], written["whole_models"]) == (1, 1)
 
 
 def test_two_suites_of_one_model_share_its_bricks_alone(dlbricks, secret, tmp_path):

@@ -2,12 +2,15 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
 import pytest
 
 from dlbricks_core.cli import main
+from dlbricks_core.facts import Measurement, Session
+from dlbricks_core.store import ResultStore
 
 pytest.importorskip("onnxruntime")
 
@@ -134,6 +137,54 @@ def test_an_estimate_is_composed_again_from_the_store(dlbricks, recorded, read):
     (model,) = read("again.json")["models"]
     assert model["then"] == model["now"]
     assert read("again.json")["agree"]
+
+
+def test_an_estimate_for_one_of_two_equal_machines_is_done_again_for_it(
+    dlbricks, recorded, read, tmp_path
+):
+    for name, factor in ("a.db", 1), ("b.db", 9):
+        with ResultStore.open("s.sqlite") as old, ResultStore.open(tmp_path / name) as new:
+            new.merge(_slower(old.records(), factor, name))
+    assert dlbricks("store", "merge", "a.db", "b.db", "--store", "all.db").status == 0
+    system = read("run.json")["system"]["fingerprint"]
+    named = [f"{system}@host of {name}" for name in ("a.db", "b.db")]
+    for host, name in zip(named, ("lab-1", "lab-2"), strict=True):
+        assert dlbricks("systems", "name", host, name, "--store", "all.db").status == 0
+    asked = ("estimate", "net.onnx", *ONE[:-1], "all.db", "--json", "e.json")
+    done = dlbricks(*asked, "--system", "lab-2")
+    assert done.status == 0, done.err
+    assert "lab-2: " in done.out
+    assert read("e.json")["system"]["machine"] == "lab-2"
+    assert dlbricks("spec", "e.json", "--json", "spec.json").status == 0
+    assert read("spec.json")["hardware"]["machine"] == "lab-2"
+    again = ("rerun", "spec.json", "--json", "again.json", "--store")
+    assert dlbricks(*again, "all.db").status == 0
+    (model,) = read("again.json")["models"]
+    assert model["then"] == model["now"]
+    assert dlbricks("systems", "name", "lab-2", "office", "--store", "all.db").status == 0
+    assert dlbricks(*again, "all.db").status == 0
+    assert {"what": "machine", "then": "lab-2", "now": ""} in read("again.json")["differences"]
+    assert dlbricks(*asked).status == 0
+    assert read("e.json")["system"]["machine"] is None
+
+
+def _slower(records, factor, name):
+    """Records as of another machine of the same fingerprint, which is slower."""
+    for each in records:
+        if isinstance(each, Session):
+            yield replace(each, id=f"{each.id} {name}", host=f"host of {name}")
+        elif isinstance(each, Measurement):
+            taken = [
+                replace(
+                    one,
+                    session=f"{one.session} {name}",
+                    values=tuple(factor * value for value in one.values),
+                )
+                for one in each.observations
+            ]
+            yield replace(each, observations=tuple(taken))
+        else:
+            yield each
 
 
 def test_a_comparison_is_done_again_on_each_framework(dlbricks, recorded, read, twin):

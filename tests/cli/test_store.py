@@ -1,11 +1,14 @@
 """Measurements travel between stores, and systems have names."""
 
+import base64
 import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
+import zstandard
 
 from dlbricks_core.facts import LATENCY, Observation, Question, Session, Setup, Subject
 from dlbricks_core.store import ResultStore
@@ -111,6 +114,83 @@ def test_a_failed_import_makes_no_store(dlbricks, measured, monkeypatch, tmp_pat
     good = "-" if piped else "a.jsonl.zst"
     assert dlbricks("store", "import", good, "--store", "new/b.db").status == 0
     assert (tmp_path / "new" / "b.db").exists()
+
+
+@pytest.mark.parametrize("command", ["import", "merge"])
+def test_what_is_in_another_unit_makes_no_store(dlbricks, tmp_path, command):
+    there = replace(KEY, quantity=replace(LATENCY, name="memory", unit="MB"))
+    here = replace(KEY, quantity=replace(LATENCY, name="memory", unit="MiB"))
+    for name, key in ("a.db", here), ("b.db", there):
+        with ResultStore.open(tmp_path / name) as store:
+            store.add_samples(key, Observation("s", 0, (1.0,)))
+        dlbricks("store", "export", f"{name}.zst", "--store", name)
+    end = "" if command == "merge" else ".zst"
+    given = ("a.db" + end, "b.db" + end)
+    done = dlbricks("store", command, *given, "--store", "new.db")
+    assert done.status == 2
+    assert "memory in MiB, and not in MB" in done.err
+    assert not list(tmp_path.glob("new.db*"))
+
+
+def _graphs(path, change):
+    """Rewrites an exported file, with the records of graphs that a function has changed."""
+    lines = zstandard.ZstdDecompressor().stream_reader(path.read_bytes()).read().splitlines()
+    records = [json.loads(line) for line in lines]
+    change([each["rewrite"] for each in records if "rewrite" in each])
+    content = b"".join(json.dumps(each).encode() + b"\n" for each in records)
+    path.write_bytes(zstandard.ZstdCompressor().compress(content))
+
+
+def _cut_off(rewrite):
+    rewrite["graph"] = base64.b64encode(base64.b64decode(rewrite["graph"])[:200]).decode()
+
+
+def _cut_off_in_an_earlier_version(rewrite):
+    _cut_off(rewrite)
+    del rewrite["digest"]
+
+
+def test_the_few_samples_that_are_known_are_the_estimate_rather_than_a_guess(dlbricks, save, read):
+    save("a", "Relu", "Tanh")
+    given = (*QUICK[:-1], "5", "--store", "here.db")
+    assert dlbricks("run", "a.onnx", *given, "--end-to-end").status == 0
+    open_runs = (*QUICK[:4], "--store", "here.db", "--json", "e.json")
+    done = dlbricks("estimate", "a.onnx", *open_runs)
+    assert done.status == 0, done.err
+    (brick,) = read("e.json")["bricks"]
+    assert (brick["origin"], len(brick["samples_ms"])) == ("stored", 5)
+    assert len(read("e.json")["models"][0]["measured_samples_ms"]) == 5
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda graphs: _cut_off(graphs[0]),
+        lambda graphs: _cut_off_in_an_earlier_version(graphs[0]),
+        lambda graphs: graphs[0].update(signature="0" * 24),
+        lambda graphs: graphs[0].update(graph=graphs[1]["graph"]),
+        lambda graphs: graphs[0].update(backend="pytorch"),
+    ],
+    ids=["cut off", "cut off, no digest", "signature", "another model", "another backend"],
+)
+def test_an_export_with_a_graph_that_is_not_as_it_was_changes_nothing(
+    dlbricks, save, tmp_path, monkeypatch, change
+):
+    for name, operator in ("a", "Relu"), ("b", "Tanh"):
+        save(name, operator)
+    dlbricks("run", "a.onnx", "b.onnx", *QUICK, "--store", "here.db")
+    dlbricks("store", "export", "all.zst", "--store", "here.db")
+    good = (tmp_path / "all.zst").read_bytes()
+    _graphs(tmp_path / "all.zst", change)
+    done = dlbricks("store", "import", "all.zst", "--store", "there.db")
+    assert done.status == 2
+    assert done.err.startswith("Error: all.zst: ")
+    assert done.err.count("\n") == 2
+    assert not (tmp_path / "there.db").exists()
+    answers(monkeypatch, (tmp_path / "all.zst").read_bytes())
+    assert dlbricks("store", "import", "-", "--store", "there.db").status == 2
+    (tmp_path / "all.zst").write_bytes(good)
+    assert dlbricks("store", "import", "all.zst", "--store", "there.db").status == 0
 
 
 def test_a_missing_store_that_is_to_be_merged_is_told_and_makes_none(dlbricks, tmp_path):

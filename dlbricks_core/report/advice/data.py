@@ -9,6 +9,7 @@ from dlbricks_core.report.data import SCHEMA_VERSION, failures_data, quantity_da
 from dlbricks_core.workflows.advice import Advice, Alternative, Ranked, Ranking, Wanted
 from dlbricks_core.workflows.places import Place
 from dlbricks_core.workflows.requirements import Known
+from dlbricks_core.workflows.systems import told_apart
 
 
 def advice_data(advice: Advice) -> dict[str, Any]:
@@ -39,8 +40,7 @@ def _system(place: Place) -> dict[str, Any]:
 
 def _machine(place: Place) -> str | None:
     """Name of a place's machine, if its owner gave it one or equal machines are told apart."""
-    machine = place.machine
-    return None if machine is None or (machine.alone and not machine.name) else place.name
+    return (told_apart(place.machine) if place.machine else "") or None
 
 
 def _settings(wanted: Wanted) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from dlbricks_core.report.heading import count
 from dlbricks_core.report.html.tables import Cell
 from dlbricks_core.report.html.templating import page, render
 from dlbricks_core.report.remarks import alike
-from dlbricks_core.workflows.atlas import BASES, Atlas, Entry, Place
+from dlbricks_core.workflows.atlas import BASES, Atlas, Entry, Home, Place
 
 ROWS = 100
 """Maximum rows that a table shows at a time."""
@@ -41,8 +41,8 @@ def site(atlas: Atlas) -> Iterator[File]:
     yield "index.html", _overview(shown)
     yield "models.html", _models(shown)
     yield "backends.html", _backends(shown)
-    for fingerprint in atlas.systems:
-        yield f"systems/{words.page_name(fingerprint)}", _system(shown, fingerprint)
+    for home, machine in atlas.machines.items():
+        yield f"systems/{words.page_of(machine)}", _system(shown, home)
     for signature in atlas.models:
         yield f"models/{words.page_name(signature)}", _model(shown, signature)
 
@@ -115,10 +115,9 @@ def _model(shown: View, signature: str) -> str:
         parts=tables.parts(parts.by_kind) if parts else None,
         parts_where=shown.where(parts.place) if parts else "",
         failures=[
-            (shown.where(Place.of(each.question)), each.failure or "")
+            (shown.where(each.place), each.measurement.failure or "")
             for each in atlas.failed
-            if each.question.subject.signature == signature
-            and each.question.subject.kind != "brick"
+            if each.subject.signature == signature and each.subject.kind != "brick"
         ],
     )
 
@@ -139,8 +138,8 @@ def _lowest(shown: View, latencies: Sequence[Entry]) -> list[str]:
     ]
 
 
-def _system(shown: View, fingerprint: str) -> str:
-    places = [each for each in shown.atlas.places if each.system == fingerprint]
+def _system(shown: View, home: Home) -> str:
+    places = [each for each in shown.atlas.places if each.home == home]
     entries = [each for place in places for each in shown.by_place[place]]
     models = [each for each in entries if each.subject.kind != "brick"]
     names = {each.subject.signature for each in models}
@@ -149,9 +148,9 @@ def _system(shown: View, fingerprint: str) -> str:
         shown,
         "system.html",
         "../",
-        title=shown.systems[fingerprint],
+        title=shown.systems[home],
         answer=[f"{count(len(names), 'model')} on {count(len(backends), 'backend')}."],
-        about=facts_of(shown.atlas.systems[fingerprint]),
+        about=facts_of(shown.atlas.systems[home[0]]),
         places=tables.places(shown, places, "../"),
         plot=_plot(_fastest(shown, models)),
         values=tables.values(shown, models, tables.OF_A_SYSTEM, "../"),
@@ -175,7 +174,9 @@ def _fastest(shown: View, entries: Sequence[Entry]) -> list[Mark]:
 def _failures(shown: View, places: Sequence[Place]) -> list[tuple[str, str]]:
     """Failures at some places with their reasons, grouped by reason."""
     failed = (
-        Failure(shown.how(place), each.failure or "", "measure", shown.name(each.question.subject))
+        Failure(
+            shown.how(place), each.measurement.failure or "", "measure", shown.name(each.subject)
+        )
         for place in places
         for each in shown.failures[place]
     )

@@ -31,7 +31,7 @@ _TEXTS: dict[str, _Value] = {
     ),
     "Quantity": lambda _, each, __: Cell(words.quantity(each), "whole"),
     "From": lambda _, each, __: Cell(each.origin, f"origin {each.origin}"),
-    "System": lambda shown, each, root: shown.system(each.place.system, root),
+    "System": lambda shown, each, root: shown.system(each.place.home, root),
     "Backend": lambda shown, each, _: Cell(shown.backends[each.place], "whole"),
     "Setup": lambda _, each, __: Cell(words.setup(each), "whole"),
     "Last": lambda _, each, __: view.day(each.evidence.end if each.evidence else ""),
@@ -80,20 +80,20 @@ def rows_of(
 def systems(shown: View) -> Table:
     """All systems."""
     entries = shown.atlas.entries
-    numbers = Counter(each.place.system for each in entries)
-    models = {(e.place.system, e.subject.signature) for e in entries if e.subject.kind != "brick"}
-    modelled = Counter(system for system, _ in models)
+    numbers = Counter(each.place.home for each in entries)
+    models = {(e.place.home, e.subject.signature) for e in entries if e.subject.kind != "brick"}
+    modelled = Counter(home for home, _ in models)
     return table(
         ["System", "Cores", Column("Hardware", is_text=True), "Models", "Values"],
         [
             [
-                shown.system(fingerprint, ""),
-                str(system.physical_cores or "–"),
-                words.hardware(system),
-                str(modelled[fingerprint]),
-                str(numbers[fingerprint]),
+                shown.system(home, ""),
+                str(shown.atlas.systems[home[0]].physical_cores or "–"),
+                words.hardware(shown.atlas.systems[home[0]]),
+                str(modelled[home]),
+                str(numbers[home]),
             ]
-            for fingerprint, system in shown.atlas.systems.items()
+            for home in shown.atlas.machines
         ],
         "Models: those with a value. Values: of models and bricks.",
         names_wrap=True,
@@ -107,7 +107,7 @@ def places(shown: View, found: Sequence[Place], root: str) -> Table:
          Column("First", is_text=True), Column("Last", is_text=True)],
         [
             [
-                shown.system(place.system, root),
+                shown.system(place.home, root),
                 Cell(shown.backends[place], "whole"),
                 str(place.threads),
                 *_numbers(shown.by_place[place]),
@@ -172,7 +172,7 @@ def _backend(
         *version[:2],
         words.options(own[0]),
         ", ".join(map(str, sorted({place.threads for place in own}))),
-        str(len({place.system for place in own})),
+        str(len({place.home for place in own})),
         *_numbers([each for place in own for each in shown.by_place[place]]),
         str(sum(len(shown.failures[place]) for place in own)),
         str(sum(wins[place] for place in own)),
@@ -183,8 +183,8 @@ def _wins(shown: View) -> Counter[Place]:
     """Number of models whose lowest latency on a system is at each place."""
     found: Counter[Place] = Counter()
     for own in shown.by_model.values():
-        for system in {each.place.system for each in own}:
-            best = shown.fastest([each for each in own if each.place.system == system])
+        for home in {each.place.home for each in own}:
+            best = shown.fastest([each for each in own if each.place.home == home])
             if best is not None:
                 found[best.place] += 1
     return found

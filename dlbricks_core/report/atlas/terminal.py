@@ -27,6 +27,10 @@ def atlas_data(atlas: Atlas, folder: Path, files: Sequence[str]) -> dict[str, An
         "folder": str(folder),
         "pages": _pages(files),
         "systems": list(atlas.systems),
+        "machines": [
+            {"fingerprint": fingerprint, "machine": name or None}
+            for fingerprint, name in atlas.machines
+        ],
         "backends": sorted({place.backend for place in atlas.places}),
         "models": len(atlas.models),
         "bricks": atlas.bricks,

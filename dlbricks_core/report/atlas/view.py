@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dlbricks_core.facts import LATENCY, Measurement, Subject
+from dlbricks_core.facts import LATENCY, Subject
 from dlbricks_core.report.atlas import words
 from dlbricks_core.report.atlas.axis import Mark
 from dlbricks_core.report.heading import count
 from dlbricks_core.report.html.tables import Cell
 from dlbricks_core.report.html.templating import between
-from dlbricks_core.workflows.atlas import Atlas, Entry, Place
+from dlbricks_core.workflows.atlas import Atlas, Entry, Failed, Home, Place
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,10 @@ class View:
         return {place: words.backend_name(place, places) for place in places}
 
     @cached_property
-    def systems(self) -> dict[str, str]:
-        """Name of each system, by fingerprint."""
-        return {each: words.system_name(s) for each, s in self.atlas.systems.items()}
+    def systems(self) -> dict[Home, str]:
+        """Name of each machine's system."""
+        systems = self.atlas.systems
+        return {home: words.system_name(systems[home[0]], home[1]) for home in self.atlas.machines}
 
     @cached_property
     def models(self) -> dict[str, str]:
@@ -61,11 +62,11 @@ class View:
         return found
 
     @cached_property
-    def failures(self) -> dict[Place, list[Measurement]]:
+    def failures(self) -> dict[Place, list[Failed]]:
         """Measurements that failed, by place."""
-        found: defaultdict[Place, list[Measurement]] = defaultdict(list)
+        found: defaultdict[Place, list[Failed]] = defaultdict(list)
         for each in self.atlas.failed:
-            found[Place.of(each.question)].append(each)
+            found[each.place].append(each)
         return found
 
     def fastest(self, entries: Iterable[Entry]) -> Entry | None:
@@ -75,7 +76,7 @@ class View:
 
     def where(self, place: Place) -> str:
         """A place in words: system, backend and threads."""
-        return f"{self.systems[place.system]} · {self.how(place)}"
+        return f"{self.systems[place.home]} · {self.how(place)}"
 
     def how(self, place: Place) -> str:
         """Backend and threads of a place in words."""
@@ -101,10 +102,10 @@ class View:
         """A model with a link to its page."""
         return Cell(self.models[signature], link=f"{root}models/{words.page_name(signature)}")
 
-    def system(self, fingerprint: str, root: str) -> Cell:
-        """A system with a link to its page."""
-        link = f"{root}systems/{words.page_name(fingerprint)}"
-        return Cell(self.systems[fingerprint], "whole", link=link)
+    def system(self, home: Home, root: str) -> Cell:
+        """A machine's system with a link to its page."""
+        link = f"{root}systems/{words.page_of(self.atlas.machines[home])}"
+        return Cell(self.systems[home], "whole", link=link)
 
 
 def value(entry: Entry) -> Cell:

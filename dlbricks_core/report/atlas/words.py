@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterable
 
 from dlbricks_core.bricks.naming import fold, operator_name
-from dlbricks_core.facts import System
+from dlbricks_core.facts import Machine, System
 from dlbricks_core.report.heading import count, quantity_name
 from dlbricks_core.report.tables import ms
 from dlbricks_core.workflows.atlas import BASES, Atlas, Entry, Known, Place
+from dlbricks_core.workflows.systems import told_apart
 
 _SHORT = 8
 """Number of displayed characters of a signature or fingerprint."""
@@ -56,9 +57,15 @@ def network_name(signature: str, known: Known, kind: str) -> str:
     return f"{fold([operator_name(each) for each in known.layers], 48)} · {short(signature)}"
 
 
-def system_name(system: System) -> str:
-    """Processor and short fingerprint: two systems may have one processor."""
-    return f"{system.cpu or 'unknown processor'} · {short(system.fingerprint)}"
+def page_of(machine: Machine) -> str:
+    """Name of the page about a machine: of its system, unless it has equals."""
+    equal = "" if machine.alone else f"-{told_apart(machine)}"
+    return page_name(f"{machine.system}{equal}")
+
+
+def system_name(system: System, machine: str = "") -> str:
+    """Processor and name or short fingerprint: two systems may have one processor."""
+    return f"{system.cpu or 'unknown processor'} · {machine or short(system.fingerprint)}"
 
 
 def backend_name(place: Place, places: Iterable[Place]) -> str:
@@ -131,7 +138,7 @@ def holdings(atlas: Atlas) -> str:
     """A sentence on the content of the store."""
     backends = {each.backend for each in atlas.places}
     held = f"{count(len(atlas.models), 'model')} and {count(atlas.bricks, 'brick')}"
-    where = f"{count(len(atlas.systems), 'system')} and {count(len(backends), 'backend')}"
+    where = f"{count(len(atlas.machines), 'system')} and {count(len(backends), 'backend')}"
     return f"{held} on {where}."
 
 
