@@ -62,6 +62,9 @@ class BackendError(DLBricksError):
 INVALID_MODEL = "The file is damaged or not a valid ONNX model; try onnx.checker on it."
 """Hint for a model that violates the standard."""
 
+WRONG_SIZES = "Check the sizes given for dynamic dimensions."
+"""Hint for a layer that does not fit its inputs, in a model that leaves sizes open."""
+
 _NAME_LETTERS = 80
 _REASON_LETTERS = 200
 

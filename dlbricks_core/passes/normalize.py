@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from dlbricks_core.errors import Border
+from dlbricks_core.errors import INVALID_MODEL, WRONG_SIZES, Border, ModelError
 from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.passes.bind_sizes import BIND_SIZES
 from dlbricks_core.passes.bind_values import BIND_VALUES
@@ -66,12 +66,22 @@ def normalize(
         ...                   batch=1, dims={"sequence": 128})
     """
     options = NormalizeOptions(batch, dims, shapes, values, fold_batchnorm)
+    sized = all(model.tensors[name].is_static for name in model.inputs)
     for binding in BINDING:
         model = binding.run(model, options)
-    with Border(model.source or model.name):
-        for preparing in PREPARING:
-            model = preparing.run(model, options)
-        canonical = LOWER_LAYERS.run(model, options)
-        for finishing in FINISHING:
-            canonical = finishing.run(canonical, options)
-        return canonical
+    try:
+        with Border(model.source or model.name):
+            return _canonical(model, options)
+    except ModelError as error:
+        if sized and error.hint == WRONG_SIZES:
+            raise ModelError(error.message, hint=INVALID_MODEL) from error
+        raise
+
+
+def _canonical(model: RawModel, options: NormalizeOptions) -> CanonicalModel:
+    for preparing in PREPARING:
+        model = preparing.run(model, options)
+    canonical = LOWER_LAYERS.run(model, options)
+    for finishing in FINISHING:
+        canonical = finishing.run(canonical, options)
+    return canonical

@@ -8,7 +8,7 @@ import numpy as np
 import onnx.checker
 from onnx import TypeProto, helper, shape_inference
 
-from dlbricks_core.errors import DLBricksError, ModelError
+from dlbricks_core.errors import WRONG_SIZES, DLBricksError, ModelError
 from dlbricks_core.ir import Array, Layer, TensorSpec, dtype_name, numpy_dtype
 from dlbricks_core.ir.attributes import tensor_proto, tensor_value
 from dlbricks_core.ir.limits import MAX_RUN_ELEMENTS, check_shape
@@ -87,7 +87,7 @@ def _found(
             return run
         raise ModelError(
             f"{layer.op} does not fit its inputs: {_last_line(error)}",
-            hint="Check the sizes given for dynamic dimensions.",
+            hint=WRONG_SIZES,
         ) from error
     found = {name: _spec(types[name]) if name in types else UNKNOWN for name in outputs}
     if layer.op == "Attention" and not layer.domain:
@@ -126,7 +126,7 @@ def _contrib(
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise ModelError(
             f"{layer.op} does not fit its inputs: {error}",
-            hint="Check the sizes given for dynamic dimensions.",
+            hint=WRONG_SIZES,
         ) from error
     return {name: spec for name, spec in zip(layer.outputs, found, strict=False) if name}
 

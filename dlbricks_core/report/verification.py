@@ -66,6 +66,7 @@ def verification_data(verdicts: Sequence[Verdict], options: VerifyOptions) -> di
                 "reference": verdict.reference or None,
                 "agrees": verdict.agrees,
                 "error": _finite(verdict.error),
+                "allowance": verdict.allowance,
                 "finite": verdict.error is None or math.isfinite(verdict.error),
                 "varied": verdict.varied if verdict.error is not None else None,
                 "unsupported": [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import ml_dtypes
 import numpy as np
@@ -12,6 +13,11 @@ from dlbricks_core.ir import dtype_name
 
 Results = Mapping[str, Array]
 """Outputs of a model by name."""
+
+Precisions = Mapping[str, float]
+"""Precision of an output by its name, where it is lower than that of the output's type."""
+
+_AS_TYPED: Precisions = MappingProxyType({})
 
 _UNITS, _MOST_ROUNDED = 12, 0.25
 """Tolerance of results in floats below 32 bits, in units of their precision, and maximum relative
@@ -27,26 +33,38 @@ difference.
 """
 
 
-def difference(actual: Results, expected: Results) -> float:
+def allowance(precision: float) -> float:
+    """Relative error that counts as none in results of a precision."""
+    return min(_UNITS * precision, _MOST_ROUNDED)
+
+
+def difference(actual: Results, expected: Results, precisions: Precisions = _AS_TYPED) -> float:
     """Maximum relative error over all expected outputs."""
-    return max((relative_error(actual[n], value) for n, value in expected.items()), default=0.0)
+    return max(
+        (relative_error(actual[n], value, precisions.get(n, 0.0)) for n, value in expected.items()),
+        default=0.0,
+    )
 
 
-def majority(results: Sequence[Results], tolerance: float) -> tuple[int, ...]:
+def majority(
+    results: Sequence[Results], tolerance: float, precisions: Precisions = _AS_TYPED
+) -> tuple[int, ...]:
     """Indices of results that agree with one among them, if they are a majority of two or more."""
     most: tuple[int, ...] = ()
     for centre in results:
-        near = tuple(i for i, each in enumerate(results) if difference(each, centre) <= tolerance)
+        near = tuple(
+            i for i, each in enumerate(results) if difference(each, centre, precisions) <= tolerance
+        )
         most = max(most, near, key=len)
     return most if len(most) > max(1, len(results) / 2) else ()
 
 
-def relative_error(actual: Array, expected: Array) -> float:
+def relative_error(actual: Array, expected: Array, precision: float = 0.0) -> float:
     """Maximum error of an element, relative to the deviation of the elements from their mean.
 
     The measure is stricter than an error relative to the elements themselves, whose large common
     part may hide a difference. It is infinite where shapes, texts, NaNs or infinities differ. A few
-    units of a short float's precision count as no error.
+    units of a short float's precision, or of a lower one that is given, count as no error.
     """
     if actual.shape != expected.shape or _is_text(actual) != _is_text(expected):
         return np.inf
@@ -63,8 +81,8 @@ def relative_error(actual: Array, expected: Array) -> float:
         scale = np.abs(want - want.mean()) + want.std()
     else:
         scale = np.maximum(np.abs(want), np.finfo(np.float32).tiny)
-    precision = max(_precision(actual.dtype), _precision(expected.dtype))
-    rounding = min(_UNITS * precision, _MOST_ROUNDED) * np.maximum(np.abs(want), scale)
+    precision = max(precision, _precision(actual.dtype), _precision(expected.dtype))
+    rounding = allowance(precision) * np.maximum(np.abs(want), scale)
     error = np.maximum(np.abs(got - want) - rounding, 0) / scale
     return float(error.max()) if np.isfinite(error).all() else np.inf
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from dlbricks_core.analysis.rounding import precisions, rounding_layers
 from dlbricks_core.backends.defects import known_defects
 from dlbricks_core.bricks import BrickSet, CutModel
 from dlbricks_core.errors import DLBricksError, UnsupportedError
@@ -15,8 +16,10 @@ from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.worker import WorkerError, WorkerProcess, WorkerTimeout
 from dlbricks_core.workflows.agreement import (
+    Precisions,
     Results,
     all_vary,
+    allowance,
     difference,
     majority,
 )
@@ -59,6 +62,8 @@ class Verdict:
         reference: Name of the reference; empty if there was none.
         error: Maximum relative error over all outputs; ``None`` without a comparison.
         tolerance: Maximum relative error that counts as agreement.
+        allowance: Relative error of outputs that counts as none, because layers before them round
+            what they read to fewer bits than its type has; 0 without such layers.
         varied: Whether all outputs vary, so that the comparison is meaningful.
         unsupported: Layers that the backend does not support.
         failure: Reason of any other failure.
@@ -74,6 +79,7 @@ class Verdict:
     reference: str = ""
     error: float | None = None
     tolerance: float = 1e-3
+    allowance: float = 0.0
     varied: bool = False
     unsupported: tuple[Failure, ...] = ()
     failure: str = ""
@@ -127,8 +133,10 @@ def verify(
             attempts.append(_attempts(bricks, request.backend.name, bench, observer))
     return [
         verdict
-        for model, reference in enumerate(references)
-        for verdict in _compared([each[model] for each in attempts], reference, options)
+        for model, (cut, reference) in enumerate(zip(bricks.models, references, strict=True))
+        for verdict in _compared(
+            [each[model] for each in attempts], reference, _Measure.of(cut.whole.model, options)
+        )
     ]
 
 
@@ -260,6 +268,46 @@ def _run(cut: CutModel, verdict: Verdict, bench: BackendWorker) -> _Attempt:
 
 
 @dataclass(frozen=True)
+class _Measure:
+    """How the results of a model are compared.
+
+    Attributes:
+        tolerance: Maximum relative error that counts as agreement.
+        precisions: Precision of outputs that is lower than that of their types.
+        remarks: Remarks on these precisions.
+    """
+
+    tolerance: float
+    precisions: Precisions
+    remarks: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, model: CanonicalModel, options: VerifyOptions) -> Self:
+        found = precisions(model)
+        remarks = tuple(
+            f"{op}{f' (x{count})' if count > 1 else ''} may round what it reads to few bits "
+            f"(accuracy_level): outputs behind it may differ by "
+            f"{allowance(max(found.values())):.1%} more"
+            for op, count in rounding_layers(model).items()
+            if found
+        )
+        return cls(options.tolerance, found, remarks)
+
+    @property
+    def allowance(self) -> float:
+        """Relative error that counts as none, of the output where it is greatest."""
+        return allowance(max(self.precisions.values(), default=0.0))
+
+    def error(self, actual: Results, expected: Results) -> float:
+        """Maximum relative error over all outputs."""
+        return difference(actual, expected, self.precisions)
+
+    def alike(self, results: Sequence[Results]) -> tuple[int, ...]:
+        """Indices of a majority of results that agree with one another."""
+        return majority(results, self.tolerance, self.precisions)
+
+
+@dataclass(frozen=True)
 class _Standard:
     """Reference for the results of a model.
 
@@ -277,15 +325,15 @@ class _Standard:
 
 
 def _compared(
-    attempts: Sequence[_Attempt], reference: _Reference, options: VerifyOptions
+    attempts: Sequence[_Attempt], reference: _Reference, measure: _Measure
 ) -> list[Verdict]:
     """Verdicts on one model."""
     ran = [(a.verdict.backend, a.results) for a in attempts if a.results is not None]
-    standard = _standard(ran, reference, options.tolerance)
+    standard = _standard(ran, reference, measure)
     return [
         replace(
-            _judged(attempt, standard, options.tolerance),
-            remarks=standard.remarks,
+            _judged(attempt, standard, measure),
+            remarks=(*measure.remarks, *standard.remarks),
             reference_failure=reference.failure,
             disputed=standard.disputed,
         )
@@ -293,8 +341,8 @@ def _compared(
     ]
 
 
-def _judged(attempt: _Attempt, standard: _Standard, tolerance: float) -> Verdict:
-    verdict = replace(attempt.verdict, tolerance=tolerance)
+def _judged(attempt: _Attempt, standard: _Standard, measure: _Measure) -> Verdict:
+    verdict = replace(attempt.verdict, tolerance=measure.tolerance, allowance=measure.allowance)
     if attempt.results is None:
         return verdict
     if not standard.name:
@@ -302,13 +350,13 @@ def _judged(attempt: _Attempt, standard: _Standard, tolerance: float) -> Verdict
     return replace(
         verdict,
         reference=standard.name,
-        error=difference(attempt.results, standard.results),
+        error=measure.error(attempt.results, standard.results),
         varied=all_vary(standard.results),
     )
 
 
 def _standard(
-    ran: Sequence[tuple[str, Results]], reference: _Reference, tolerance: float
+    ran: Sequence[tuple[str, Results]], reference: _Reference, measure: _Measure
 ) -> _Standard:
     """The ONNX reference, unless the backends agree with each other but not with it.
 
@@ -317,11 +365,12 @@ def _standard(
     followers = {
         i
         for i, (_, results) in enumerate(ran)
-        if reference.results is not None and difference(results, reference.results) <= tolerance
+        if reference.results is not None
+        and measure.error(results, reference.results) <= measure.tolerance
     }
     alike: Sequence[int] = ()
     if len(followers) < len(ran):
-        alike = majority([results for _, results in ran], tolerance)
+        alike = measure.alike([results for _, results in ran])
     trusted = followers & {*alike} if alike and reference.defects else followers
     if reference.results is not None and (trusted or not (alike or reference.defects)):
         return _Standard(REFERENCE, reference.results)

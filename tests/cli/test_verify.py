@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from io import StringIO
@@ -32,6 +33,27 @@ def test_verify_shows_that_a_backend_agrees(dlbricks, save, read, tmp_path):
         ("a", "onnxruntime", REFERENCE), ("b", "onnxruntime", REFERENCE),
     ]  # fmt: skip
     assert all(v["agrees"] and 0 <= v["error"] < 1e-5 for v in verdicts)
+
+
+def test_verify_allows_for_activations_that_operators_round(dlbricks, save, read, tmp_path):
+    pytest.importorskip("onnxruntime")
+    config = tmp_path / "four bits.json"
+    config.write_text(json.dumps({
+        "model_type": "llama", "hidden_size": 64, "intermediate_size": 192,
+        "num_hidden_layers": 2, "num_attention_heads": 8, "vocab_size": 256,
+    }), encoding="utf-8")  # fmt: skip
+    sizes = ("--batch", 1, "--dim", "sequence=4", "--dim", "past=8")
+    wanted = (f"llm:{config}", "--backends", "onnxruntime", *sizes, "--json", tmp_path / "v.json")
+    ended = dlbricks("verify", *wanted, "--dtype", "int4")
+    assert ended.status == 0, ended.out
+    assert "may round what it reads to few bits (accuracy_level)" in " ".join(ended.out.split())
+    (verdict,) = read(tmp_path / "v.json")["verdicts"]
+    assert verdict["agrees"]
+    assert verdict["allowance"] == pytest.approx(12 / 128)
+    assert "differ by 9.4% more" in verdict["remarks"][0]
+    assert dlbricks("verify", *wanted).status == 0
+    (verdict,) = read(tmp_path / "v.json")["verdicts"]
+    assert (verdict["allowance"], verdict["remarks"]) == (0, [])
 
 
 def test_verify_needs_something_to_compare_with(dlbricks, save, read, tmp_path):

@@ -199,3 +199,21 @@ def test_an_expression_below_zero_is_refused() -> None:
     with pytest.raises(ModelError, match="'past - seq' cannot have size -3") as caught:
         normalize(cached("past - seq"), batch=1, dims={"past": 1, "seq": 4})
     assert "past=1, seq=4" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("rows", "sizes", "hint"),
+    [
+        ("2", {}, "not a valid ONNX model"),
+        ("N", {"batch": 2}, "sizes given for dynamic dimensions"),
+    ],
+)
+def test_sizes_are_hinted_at_only_where_the_model_leaves_some_open(rows, sizes, hint) -> None:
+    text = f"""
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[{rows},8] x, float[9,4] w) => (float[{rows},4] y) {{ y = MatMul(x, w) }}
+    """
+    with pytest.raises(ModelError) as caught:
+        normalize(read_model(onnx.parser.parse_model(text), name="net"), **sizes)
+    assert "MatMul does not fit its inputs" in caught.value.message
+    assert hint in caught.value.hint

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from dlbricks_core.workflows.agreement import all_vary, majority, relative_error
+from dlbricks_core.workflows.agreement import all_vary, difference, majority, relative_error
 
 VALUES = np.array([0.5, 1.0, 2.0, 4.0])
 
@@ -42,6 +42,19 @@ def test_the_rounding_of_short_floats_is_not_counted_as_an_error(dtype):
     for units, error in ((1, False), (40, True)):
         off = (rounded + units * precision).astype(dtype)
         assert (relative_error(off, rounded.astype(dtype)) > 1e-3) == error
+
+
+def test_a_lower_precision_counts_for_the_output_that_has_it():
+    exact = {"rounded": VALUES, "strict": VALUES}
+    for name, error in (("rounded", False), ("strict", True)):
+        off = {**exact, name: VALUES * 1.02}
+        assert (difference(off, exact, {"rounded": 2**-7}) > 1e-3) == error
+        assert difference(off, exact) > 1e-3
+    assert difference({**exact, "rounded": VALUES * 1.2}, exact, {"rounded": 2**-7}) > 0.05
+    assert majority([exact, {**exact, "rounded": VALUES * 1.02}], 1e-3, {"rounded": 2**-7}) == (
+        0,
+        1,
+    )
 
 
 def test_texts_agree_only_if_they_are_equal():

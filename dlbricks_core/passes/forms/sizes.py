@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from dlbricks_core.errors import INVALID_MODEL, ModelError
+from dlbricks_core.errors import INVALID_MODEL, WRONG_SIZES, ModelError
 from dlbricks_core.ir import numpy_dtype
 from dlbricks_core.passes.forms.draft import Draft
 from dlbricks_core.passes.forms.numbers import scalar
@@ -28,7 +28,7 @@ def reshape(draft: Draft) -> None:
     if math.prod(target) != math.prod(sizes):
         raise ModelError(
             f"Reshape does not fit its inputs: {sizes} cannot become {tuple(target)}",
-            hint="Check the sizes given for dynamic dimensions.",
+            hint=WRONG_SIZES,
         )
     if 0 in target:
         draft.attributes["allowzero"] = 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dlbricks_core.errors import ModelError
+from dlbricks_core.errors import WRONG_SIZES, ModelError
 from dlbricks_core.ir import Array, Layer, TensorSpec
 
 _MOST_PARTS = 4096
@@ -104,7 +104,7 @@ class Sequences:
                 raise ModelError(
                     f"{layer.op} does not fit its inputs: parts of {total} that are "
                     f"{sum(sizes)} together",
-                    hint="Check the sizes given for dynamic dimensions.",
+                    hint=WRONG_SIZES,
                 )
             return sizes
         size = int(given)

@@ -241,6 +241,26 @@ def test_tensors_begin_on_a_cache_line():
     assert from_numpy(between).data_ptr() % 64 == 0
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_weight_is_copied_once_while_it_is_loaded(transposed):
+    layer = Layer("Gemm", ("x", "w"), ("y",), {"transB": 0 if transposed else 1, "transA": 0,
+                                               "alpha": 1.0, "beta": 1.0})  # fmt: skip
+    tensors = {"x": spec(1, 512), "w": spec(512, 512), "y": spec(1, 512)}
+    model = CanonicalModel("m", (layer,), ("x",), ("y",), tensors, frozenset({"w"}))
+    weight = np.random.default_rng(0).random((512, 512), np.float32)
+    inputs = {"x": np.ones((1, 512), np.float32)}
+    timer = PytorchBackend().timer(BackendSettings(1, {}))
+    with torch.profiler.profile(profile_memory=True) as taken:
+        loaded = timer.load(Network(model, {"w": weight}, inputs))
+    allocated = sum(max(each.self_cpu_memory_usage, 0) for each in taken.key_averages())
+    assert weight.nbytes <= allocated < 1.5 * weight.nbytes
+    expected = inputs["x"] @ (weight if transposed else weight.T)
+    weight[:] = 0
+    timer.run(loaded)
+    np.testing.assert_allclose(timer.outputs(loaded)["y"], expected, rtol=1e-5)
+    timer.close()
+
+
 def test_layers_without_elements_run() -> None:
     layers = (
         Layer("Relu", ("x",), ("r",)),

@@ -49,6 +49,16 @@ def kinds(model):
         ),
         ("llama", {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "is missing"),
         ("llama", {"rope_theta": 0}, "rope_theta"),
+        (
+            "mixtral",
+            {"num_local_experts": 2, "num_experts_per_tok": 4},
+            "num_experts_per_tok is 4, not an integer from 1 to 2",
+        ),
+        (
+            "olmoe",
+            {"num_experts": 2, "num_experts_per_tok": 4},
+            "num_experts_per_tok is 4, not an integer from 1 to 2",
+        ),
         ("llama", {"hidden_size": [list(range(99))] * 99}, "hidden_size is "),
         ("llama", {"hidden_act": "x" * 999}, "hidden_act 'xxx"),
         ("llama", {"x" * 999: 1}, "unknown field xxx"),

@@ -98,7 +98,7 @@ def _mistral(
 
 def _mixtral(fields: Fields) -> Decoder:
     count = fields.integer("num_local_experts", "num_experts", default=8, most=MOST_EXPERTS)
-    experts = Experts(count, fields.integer("num_experts_per_tok", default=2))
+    experts = Experts(count, fields.integer("num_experts_per_tok", default=2, most=count))
     return _mistral(fields, experts, epsilon=1e-5, theta=1e6, usual_window=None)
 
 

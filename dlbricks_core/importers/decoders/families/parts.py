@@ -161,9 +161,10 @@ def attention_of(sizes: Sizes, **more: Any) -> Attention:
 
 def experts_of(fields: Fields, count: int) -> Experts:
     """Experts of a mixture, with a default number."""
+    count = fields.integer("num_experts", "num_local_experts", default=count, most=MOST_EXPERTS)
     return Experts(
-        fields.integer("num_experts", "num_local_experts", default=count, most=MOST_EXPERTS),
-        fields.integer("num_experts_per_tok", default=8),
+        count,
+        fields.integer("num_experts_per_tok", default=8, most=count),
         fields.flag("norm_topk_prob", default=False),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 
@@ -44,10 +46,19 @@ def from_numpy(array: Array) -> torch.Tensor:
     It lies in torch's memory, which begins on a cache line; numpy's begins where it may, and
     every long vector that is read from there lies on two lines.
     """
+    return _converted(array, torch.tensor)
+
+
+def borrowed(array: Array) -> torch.Tensor:
+    """Tensor on the array's own memory where torch allows it, only to be read."""
+    return _converted(array, torch.from_numpy if array.flags.writeable else torch.tensor)
+
+
+def _converted(array: Array, convert: Callable[[Array], torch.Tensor]) -> torch.Tensor:
     dtype = torch_dtype(dtype_name(array.dtype))
     # numpy knows bfloat16 and the 8-bit floats only through an extension: pass the bits.
     plain = array if array.dtype.isbuiltin == 1 else array.view(f"u{array.itemsize}")
-    tensor = torch.tensor(np.asarray(plain, order="C"))
+    tensor = convert(np.asarray(plain, order="C"))
     return tensor if tensor.dtype == dtype else tensor.view(dtype)
 
 

@@ -12,7 +12,7 @@ from torch import fx
 
 from dlbricks_core.backends import Array, LayerView
 from dlbricks_core.ir import CanonicalModel, Layer
-from dlbricks_pytorch.tensors import from_numpy, torch_dtype
+from dlbricks_pytorch.tensors import borrowed, torch_dtype
 
 Weights = Mapping[str, Array]
 
@@ -76,8 +76,7 @@ class GraphBuilder:
             if self.weights is None:
                 value = torch.empty(0)
             else:
-                values = [self.value(name) for name in names]
-                value = (transform(*values) if transform else values[0]).contiguous()
+                value = self._placed_weight(names, transform)
             self._buffers[identity] = self._register(value)
         return self._buffers[identity]
 
@@ -86,9 +85,19 @@ class GraphBuilder:
         return self._register(value)
 
     def value(self, name: str) -> torch.Tensor:
-        """Value of a weight, in its shape in the model."""
+        """Value of a weight, in its shape in the model; to be read alone."""
         assert self.weights is not None
-        return from_numpy(self.weights[name]).reshape(self.model.tensors[name].sizes)
+        return borrowed(self.weights[name]).reshape(self.model.tensors[name].sizes)
+
+    def _placed_weight(
+        self, names: tuple[str, ...], transform: Callable[..., torch.Tensor] | None
+    ) -> torch.Tensor:
+        """A buffer in torch's own memory, after one copy: a weight may have gigabytes."""
+        values = [self.value(name) for name in names]
+        made = (transform(*values) if transform else values[0]).contiguous()
+        shared = made.untyped_storage().data_ptr()
+        is_borrowed = any(value.untyped_storage().data_ptr() == shared for value in values)
+        return made.clone() if is_borrowed else made
 
     def _register(self, value: torch.Tensor) -> fx.Node:
         name = f"w{self._placed}"
