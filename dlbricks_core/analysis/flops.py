@@ -147,6 +147,39 @@ def _recurrent(gates: int, states: int) -> FlopsRule:
     return rule
 
 
+def _top(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """Comparisons that find each element's place among the best so far, by bisection."""
+    best: int = _sizes(outputs, 0)[_number(layer, "axis")]
+    return _size(inputs) * best.bit_length()
+
+
+def _sampled(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """One multiply-add for each input element that an output element depends on; 0 for nearest."""
+    mode = _number(layer, "mode")
+    if mode == "nearest":
+        return 0
+    taps: int = {"linear": 2, "cubic": 4}[mode] ** (len(_sizes(inputs, 0)) - 2)
+    return 2 * taps * _size(outputs)
+
+
+def _regions(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """Each output element joins samples, each of which four elements are interpolated for.
+
+    Without a fixed ratio the number of samples follows from the sizes of regions, which are values.
+    """
+    samples: int = _number(layer, "sampling_ratio") ** 2
+    if not samples:
+        raise ValueError("the number of samples depends on values")
+    return _size(outputs) * samples * (2 * 4 + 1)
+
+
+def _short_transforms(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """Each frame is multiplied by the window and transformed, in 5 n log2(n) operations."""
+    *_, bins, _ = _sizes(outputs, 0)
+    length = 2 * (bins - 1) if _number(layer, "onesided") else bins
+    return round(_size(outputs) // (2 * bins) * length * (1 + 5 * math.log2(length)))
+
+
 ELEMENTWISE = (
     "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift",
     "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Ceil", "Celu", "Cos", "Cosh", "Div",
@@ -204,7 +237,11 @@ FLOPS: Mapping[str, FlopsRule] = {
     # Least and greatest element, and each element scaled and shifted.
     "DynamicQuantizeLinear": _each_output(4),
     "QuantizeLinear": _each_output(2),
+    "GridSample": _sampled,
     "Resize": _resize,
+    "RoiAlign": _regions,
+    "STFT": _short_transforms,
+    "TopK": _top,
     # Cell, output: c = f c + i g (3), h = o tanh(c) (2).
     "LSTM": _recurrent(4, 5),
     # h = (1 - z) n + z h (4), and the reset of the state or of its product.

@@ -34,6 +34,11 @@ _EFFICIENCY: Mapping[str, float] = {
     "softmax": 0.02,
     "normalization": 0.05,
     "other": 0.02,
+    # One number after another, at a place or a branch that depends on values: ten cycles each.
+    "other:scatterelements": 0.003,
+    "other:topk": 0.003,
+    "other:dequantizelinear": 0.1,
+    "other:quantizelinear": 0.1,
 }
 """Share of the peak that layers of a class reach; ``_ELSE`` for others."""
 

@@ -233,6 +233,8 @@ def _class(model: CanonicalModel, layer: Layer) -> str:
         return f"function:{op.lower()}"
     if found == "attention":
         return f"attention:{'masked' if _is_masked(layer) else 'free'}"
+    if found == "pool:max" and any(layer.outputs[1:]):
+        return "pool:places"
     pattern = pattern_of(model, layer)
     if found == "elementwise":
         sort = _KERNELS.get(op, op.lower())
@@ -334,7 +336,12 @@ def flops_of(model: CanonicalModel, layer: Layer) -> int:
     if layer.op == "Attention":
         return _attention_flops(model, layer)
     outputs = [model.tensors[name] for name in layer.outputs if name]
-    return sum(spec.elements for spec in outputs if spec.is_static)
+    written = sum(spec.elements for spec in outputs if spec.is_static)
+    if plain.op in _CLASSES:
+        return written
+    # Of what is unknown, each element is handled once, in the largest of its tensors.
+    read = [model.tensors[name] for name in layer.reads]
+    return max(written, *(spec.elements for spec in read if spec.is_static), 0)
 
 
 def _inside(model: CanonicalModel, layer: Layer) -> float:

@@ -60,6 +60,19 @@ IMAGE = (1, 8, 10, 10)
         # 5 steps, batch 2, 4 gates of 6 from 3 inputs and 6 states
         (10 * (24 * (2 * 9 + 1) + 30), ("LSTM", [(5, 2, 3), (1, 24, 3), (1, 24, 6)],
                                        [(5, 1, 2, 6)]), {}),
+        # 30 elements, each of which has its place among the 5 best after 3 comparisons
+        (30 * 3, ("TopK", [(3, 10), (1,)], [(3, 5), (3, 5)]), {"axis": -1}),
+        (30, ("TopK", [(3, 10), (1,)], [(3, 1), (3, 1)]), {"axis": 1}),
+        (800 * 8, ("GridSample", [IMAGE, (1, 10, 10, 2)], [IMAGE]), {"mode": "linear"}),
+        (800 * 32, ("GridSample", [IMAGE, (1, 10, 10, 2)], [IMAGE]), {"mode": "cubic"}),
+        (0, ("GridSample", [IMAGE, (1, 10, 10, 2)], [IMAGE]), {"mode": "nearest"}),
+        # 3 regions of 8 x 7 x 7, each the mean of 2 x 2 samples of 4 weighted elements
+        (3 * 392 * 4 * 9, ("RoiAlign", [IMAGE, (3, 4), (3,)], [(3, 8, 7, 7)]),
+         {"sampling_ratio": 2}),
+        (None, ("RoiAlign", [IMAGE, (3, 4), (3,)], [(3, 8, 7, 7)]), {"sampling_ratio": 0}),
+        # 6 frames of 16 samples: a window, and 4 stages of 5 operations for each
+        (6 * 16 * 21, ("STFT", [(2, 32, 1), (), (16,), ()], [(2, 3, 9, 2)]), {"onesided": 1}),
+        (6 * 16 * 21, ("STFT", [(2, 32, 1), (), (16,), ()], [(2, 3, 16, 2)]), {"onesided": 0}),
     ],
 )  # fmt: skip
 def test_operations_equal_those_counted_by_hand(expected, arguments, attributes):

@@ -140,6 +140,22 @@ def test_a_pool_has_a_window_and_a_stride():
     )  # fmt: skip
 
 
+def test_a_pool_that_says_where_its_maxima_are_is_of_another_kind():
+    pool = "MaxPool<kernel_shape=[2,2], strides=[2,2]>(x)"
+    plain = features(f"(float[1,3,8,8] x) => (y) {{ y = {pool} }}")
+    both = features(f"(float[1,3,8,8] x) => (y, i) {{ y, i = {pool} }}")
+    assert (*plain.kinds, *both.kinds) == ("pool:max", "pool:places")
+
+
+def test_what_an_unknown_operator_reads_is_to_be_handled_too():
+    """Scattering costs as much as there are updates, however small the result."""
+    text = (
+        "(float[4,8] x, int64[90,8] i, float[90,8] u) => (y)"
+        ' { y = ScatterElements<axis=0, reduction="add">(x, i, u) }'
+    )
+    holds(text, flops=90 * 8)
+
+
 def test_a_view_moves_nothing():
     holds(
         "(float[2,3,4] x) => (y) { s = Constant<value_ints=[4,6]>() y = Reshape(x, s) }",
