@@ -13,6 +13,7 @@ from dlbricks_core.survey import Drawn, weights
 from dlbricks_core.workflows.knowledge import SURVEYED, drawn_family, remember
 from dlbricks_core.workflows.measuring import Target
 from dlbricks_core.workflows.request import Request
+from dlbricks_core.workflows.timing_order import alike_together
 
 BASE = 400
 """Networks that are drawn regardless of prediction errors. All but the rarest families get about
@@ -47,6 +48,7 @@ class Candidates:
     ) -> None:
         known = timed(pieces)
         self._pieces = [each for each in pieces if each.brick.signature not in known]
+        self._place = {each.brick.signature: i for i, each in enumerate(self._pieces)}
         # Shuffled, so that the first bricks are a fair sample of all models.
         order = np.random.default_rng(0).permutation(len(self._pieces))
         self._pieces = [self._pieces[i] for i in order]
@@ -69,6 +71,8 @@ class Candidates:
     def next(self, size: int, errors: Mapping[str, float]) -> list[Target]:
         """Takes networks from the candidates: half of them bricks of models, while there are any.
 
+        Bricks of a model come in its order, and drawn networks of a family after each other.
+
         Args:
             size: Number of networks.
             errors: Relative error of each family's predictions; empty if unknown.
@@ -81,7 +85,8 @@ class Candidates:
         chosen = list(islice(self._pool, base))[:wanted]
         chosen += self._by_error(wanted - len(chosen), errors, set(chosen))
         self.drawn += len(chosen)
-        return [*found, *map(self._pool.pop, chosen)]
+        found.sort(key=lambda each: self._place[each.brick.signature])
+        return [*found, *alike_together(map(self._pool.pop, chosen))]
 
     def _by_error(
         self, wanted: int, errors: Mapping[str, float], without: Collection[str]

@@ -27,6 +27,7 @@ from dlbricks_core.workflows.knowledge import SURVEYED, family_of, knowledge
 from dlbricks_core.workflows.measuring import Outcome, Target, measure, open_worker
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
+from dlbricks_core.workflows.timing_order import alike_together
 
 RUNS = 8
 """Default number of runs of each probe before the next ones are chosen. The scatter of so many is
@@ -129,12 +130,10 @@ def probe(
             chosen = search.choose(min(left, BATCH))
             if not chosen:
                 break
-            outcome = measure(
-                [search.candidates[s] for s in chosen], request, store, observer, worker=worker
-            )
+            outcome = measure(search.targets(chosen), request, store, observer, worker=worker)
             search.learn(chosen, outcome)
         longer = replace(request, runs=max(request.runs, _TOGETHER), enough_s=_ENOUGH_S)
-        found = [search.candidates[s] for s in search.found]
+        found = search.targets(search.found)
         search.learn((), measure(found, longer, store, observer, worker=worker))
     return Probing(
         request,
@@ -227,6 +226,11 @@ class _Search:
             most,
         )
         return [able[i] for i in found]
+
+    def targets(self, chosen: Iterable[str]) -> list[Target]:
+        """Chosen candidates in the order in which they run."""
+        wanted = {*chosen}
+        return alike_together(each for s, each in self.candidates.items() if s in wanted)
 
     def learn(self, chosen: Sequence[str], outcome: Outcome) -> None:
         """Updates the beliefs with the measurements of chosen candidates."""

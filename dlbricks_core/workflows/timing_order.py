@@ -59,6 +59,15 @@ def sweeps_side_by_side(cuttings: Sequence[Cutting]) -> list[list[list[Target]]]
     ]
 
 
+def alike_together(targets: Iterable[Target]) -> list[Target]:
+    """Targets in an order in which those of one family follow each other.
+
+    Networks of a family share operators, so that each finds the code of its operators in the
+    caches, as a layer does in the middle of a model.
+    """
+    return sorted(targets, key=lambda each: each.group)
+
+
 def _sweeps(
     cuttings: Sequence[Cutting], models: Iterable[tuple[CutModel, ...]], end_to_end: bool
 ) -> list[list[Target]]:

@@ -33,6 +33,7 @@ from dlbricks_core.workflows import (
     run,
 )
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER
+from dlbricks_core.workflows.dial import bench
 from dlbricks_core.workflows.dial.beliefs import DRIFT, scatter_within
 from dlbricks_core.workflows.dial.bench import Bench
 from dlbricks_core.workflows.dial.choice import Choice
@@ -165,6 +166,24 @@ def test_the_dial_times_until_the_estimates_are_precise(turned, chain, plugins, 
     assert found.outcome.notes == ()
     assert found.effort.runs["model"] == 0
     assert found.effort.runs["brick"] >= 3 * timed
+
+
+def test_what_is_timed_together_runs_in_the_order_of_its_models(turned, chain, monkeypatch):
+    """Other operators drive a layer's code out of the caches."""
+    batches = []
+    measure = bench.measure
+
+    def noted(targets, *rest):
+        targets = list(targets)
+        batches.append([each.brick.signature for each in targets])
+        return measure(targets, *rest)
+
+    monkeypatch.setattr(bench, "measure", noted)
+    models = [chain(1), chain(2)]
+    cuts = turned(models, 0.05).cutting.brickset.models
+    order = [s for cut in cuts for s in (cut.whole.signature, *cut.counts)]
+    assert max(map(len, batches)) > 2
+    assert all(batch == sorted(batch, key=order.index) for batch in batches)
 
 
 def test_a_finer_precision_times_more(turned, chain):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Self
 
@@ -13,6 +14,7 @@ from dlbricks_core.workflows.cutting import Cutting
 from dlbricks_core.workflows.dial.precisions import FINEST
 from dlbricks_core.workflows.measuring import Target
 from dlbricks_core.workflows.request import Request
+from dlbricks_core.workflows.timing_order import alike_together
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,15 @@ class Subjects:
         """Half-width of all models' intervals to reach, relative to their latencies."""
         return self.request.precision or FINEST
 
-    @property
+    @cached_property
     def every(self) -> Mapping[str, Brick]:
-        """Bricks, whole models and probes."""
-        return {**self.bricks, **self.wholes, **{s: t.brick for s, t in self.probes.items()}}
+        """Each model followed by its bricks in the order in which it runs them, then the probes."""
+        able = {**self.bricks, **self.wholes}
+        found: dict[str, Brick] = {}
+        for cut in self.cutting.brickset.models:
+            found |= {s: able[s] for s in (cut.whole.signature, *cut.counts) if s in able}
+        probes = alike_together(self.probes.values())
+        return {**found, **able, **{each.brick.signature: each.brick for each in probes}}
 
     def target(self, signature: str) -> Target:
         """A network with the role in which it is timed."""
