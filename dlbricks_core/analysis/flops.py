@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dlbricks_core.analysis.contrib import CONTRIB_FLOPS
+from dlbricks_core.analysis.einsum import products_of
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 Specs = Sequence[TensorSpec | None]
@@ -80,6 +81,13 @@ def _gemm(layer: Layer, inputs: Specs, outputs: Specs) -> int:
     per_element += int(_number(layer, "alpha") != 1)
     per_element += int(added) * (1 + int(_number(layer, "beta") != 1))
     return _size(outputs) * per_element
+
+
+def _einsum(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """Products of one operand after the other; of a single operand, an addition an element."""
+    shapes = [_sizes(inputs, i) for i in range(len(inputs))]
+    products = products_of(_number(layer, "equation"), shapes)
+    return sum(each.flops for each in products) if products else _size(inputs)
 
 
 def _window(operations: int) -> FlopsRule:
@@ -208,6 +216,7 @@ FLOPS: Mapping[str, FlopsRule] = {
     "Conv": _conv,
     "ConvInteger": lambda layer, inputs, outputs: _conv(layer, inputs[:2], outputs),
     "ConvTranspose": _conv_transpose,
+    "Einsum": _einsum,
     "Gemm": _gemm,
     "MatMul": _matmul,
     "MatMulInteger": _matmul,

@@ -28,6 +28,8 @@ _EFFICIENCY: Mapping[str, float] = {
     "convolution:transposed": 0.3,
     "product:weights": 0.5,
     "product:activations": 0.4,
+    # Operands are transposed first.
+    "product:einsum": 0.2,
     "attention": 0.3,
     "recurrent": 0.3,
     "function": 0.01,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dlbricks_core.analysis import layer_bytes, layer_flops
+from dlbricks_core.analysis.einsum import products_of
 from dlbricks_core.analysis.flops import ELEMENTWISE
 from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
@@ -62,7 +63,7 @@ _CLASSES: Mapping[str, str] = {
     **dict.fromkeys(("Clip", "Max", "Mean", "Min", "Sum", "Where"), "elementwise"),
     **dict.fromkeys(_EXPENSIVE, "function"),
     **dict.fromkeys(_VIEWS, "view"),
-    **dict.fromkeys(("Gemm", "MatMul", "Einsum", "MatMulInteger"), "product"),
+    **dict.fromkeys(("Gemm", "MatMul", "MatMulInteger"), "product"),
     "MaxPool": "pool:max",
     "AveragePool": "pool:mean",
     "LpPool": "pool:powers",
@@ -106,6 +107,7 @@ _CLASSES: Mapping[str, str] = {
     **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QGemm"), "product:8-bit"),
     "DynamicQuantizeLSTM": "recurrent:8-bit",
     **dict.fromkeys(("MoE", "QMoE"), "product:experts"),
+    "Einsum": "product:einsum",
     "Resize": "resize",
 }
 """Class of each operator. Operators of one class are computed alike."""
@@ -407,6 +409,8 @@ def _matrix(
         return elements / max(result[-1], 1), result[-1], _depth(model, layer), 1, 1
     if op == "GroupQueryAttention":
         return _grouped_matrix(model, layer)
+    if op == "Einsum":
+        return _einsum_matrix(model, layer)
     if op in ("LSTM", "GRU", "RNN"):
         shapes = _shapes(model, layer.inputs[:3])
         if [len(shape) for shape in shapes] == [3, 3, 3]:
@@ -440,6 +444,19 @@ def _grouped_matrix(
     heads = max(_int(layer, "num_heads", 1), 1)
     keys = shapes[1][2] if len(shapes) > 1 and len(shapes[1]) == 4 else steps
     return steps, keys, width // heads, 1, batch * heads
+
+
+def _einsum_matrix(model: CanonicalModel, layer: Layer) -> tuple[float, float, float, float, float]:
+    """The largest matrix product of an Einstein sum."""
+    shapes = _shapes(model, layer.inputs)
+    try:
+        products = products_of(str(layer.attributes["equation"]), shapes)
+    except ValueError:  # sizes are unknown, or no runtime would run it
+        products = []
+    if not products:
+        return 1, 1, 1, 1, 1
+    largest = max(products, key=lambda each: each.flops)
+    return largest.rows, largest.columns, largest.depth, 1, largest.batch
 
 
 def _depth(model: CanonicalModel, layer: Layer) -> int:

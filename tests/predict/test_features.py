@@ -98,6 +98,14 @@ def test_a_product_of_activations_counts_each_of_its_heads():
     )  # fmt: skip
 
 
+def test_an_einstein_sum_is_a_product_whatever_the_places_of_its_axes():
+    holds(
+        "(float[1,20,30,12] a, float[1,25,30,12] b) => (y)"
+        '{ y = Einsum<equation="bikc,bjkc->bijc">(a, b) }',
+        flops=2 * 12 * 20 * 25 * 30, rows=20, columns=25, depth=30, groups=12,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(("shape", "transposed"), [("2,6", 0), ("6,2", 1)])
 def test_a_fully_connected_layer_may_read_its_input_transposed(shape, transposed):
     holds(
@@ -197,6 +205,9 @@ KINDS = {
     ],
     "(float[2,8] x, float[8,4] w1) => (y) { y = MatMul(x, w1) }": ["product:weights"],
     "(float[2,8] a, float[8,4] b) => (y) { y = MatMul(a, b) }": ["product:activations"],
+    '(float[2,8] a, float[8,4] b) => (y) { y = Einsum<equation="ij,jk->ik">(a, b) }': [
+        "product:einsum"
+    ],
     "(float[2,8] x) => (y) { y = Tanh(x) }": ["function:tanh"],
     "(float[2,8] x) => (y) { y = Relu(x) }": ["elementwise:relu"],
     "(float[2,8] a, float[2,8] b) => (y) { y = Add(a, b) }": ["elementwise:add-maps"],
