@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, cycle
 
 from dlbricks_core.facts import Failure, System
 from dlbricks_core.fleet.records import Asked, Done, Host, JobResult, KindResult, Order
@@ -69,13 +69,18 @@ class _Share:
 
     Attributes:
         bricks: Bricks of the share.
+        owner: Key of the host that takes it before others.
         tries: Number of tries so far.
         on: Last host that tried.
+        blamed: Key of the host on which the last try failed, perhaps because of the share; empty
+            if none did.
     """
 
     bricks: tuple[Priced, ...]
+    owner: str = ""
     tries: int = 0
     on: Host | None = None
+    blamed: str = ""
 
     @property
     def seconds(self) -> float:
@@ -166,8 +171,7 @@ class Campaign:
             share, kind.cut = kind.cut, None
         else:
             # A host that failed at a share leaves it to others, if another share is left for it.
-            kind.todo.sort(key=lambda each: each.on is not None and each.on.kind == host.kind
-                           and each.on.key == host.key)  # fmt: skip
+            kind.todo.sort(key=lambda each: (each.blamed == host.key, each.owner != host.key))
             share = kind.todo.pop(0) if kind.todo else None
         if share is None:
             return None
@@ -207,7 +211,10 @@ class Campaign:
             kind.failures += done.unread
             kind.bricks = {each.signature: each for each in done.bricks}
             kind.budget_s = done.budget_s
-            kind.todo = [_Share(each) for each in shares_of(done.bricks, len(kind.hosts))]
+            # A later run that goes on gives hosts the shares of which they hold samples.
+            owners = cycle(sorted(kind.hosts))
+            shares = shares_of(done.bricks, len(kind.hosts))
+            kind.todo = [_Share(*each) for each in zip(shares, owners, strict=False)]
             return
         kind.measured += done.measured
         kind.expected_s += share.seconds
@@ -242,8 +249,11 @@ class Campaign:
         """
         host, share = self._doing.pop(key)
         kind = self._kinds[host.kind]
-        if not blames:
+        if blames:
+            share.blamed = host.key
+        else:  # the host holds the samples that it took
             share.tries -= 1
+            share.owner, share.blamed = host.key, ""
         if share.tries < _TRIES:
             if share.bricks:
                 kind.todo.append(share)

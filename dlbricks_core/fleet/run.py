@@ -35,6 +35,7 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.store.portable import exported, read_stream
 from dlbricks_core.store.selection import Selection
 from dlbricks_core.suites import read_suite
+from dlbricks_core.suites.manifest import MANIFEST, read_manifest
 from dlbricks_core.version import __version__
 from dlbricks_core.wording import settings
 from dlbricks_core.workflows.observer import Observer
@@ -408,9 +409,15 @@ def _said(error: Exception) -> str:
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    """Content of all files of a suite."""
-    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+    """Content of a suite's files, and of no others: hosts need not see what else a folder holds."""
+    manifest = read_manifest(folder)
+    named = [entry.file for entry in (*manifest.bricks, *manifest.models) if entry.file]
+    paths = [folder / name for name in (MANIFEST, *sorted(named))]
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in paths
+        if path.is_file() and folder.resolve() in path.resolve().parents
+    }
 
 
 def _hash(files: Mapping[str, bytes]) -> str:

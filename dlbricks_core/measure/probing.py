@@ -89,9 +89,14 @@ class ProbingSession:
     ) -> None:
         """Observes the jobs of one backend once, and adds those that fail to the failures."""
         worker = self._worker(jobs[0])
+        begin = perf_counter()
         if self._probe.in_sequence:
             worker.restart()
         overheads = self._overheads(worker)
+        # Bricks come to nothing without the overhead, and may share the process that it starts.
+        kinds = {job.key.subject.kind for job in jobs}
+        payer = "brick" if "brick" in kinds else jobs[0].key.subject.kind
+        self.effort.seconds[payer] += perf_counter() - begin
         for job in self._in_order(jobs):
             try:
                 self._observe(job, number, overheads)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import re
+from dataclasses import asdict, replace
 from typing import Any
 
 from dlbricks_core.fleet import Fleet, FleetResult, Host, RunState
@@ -14,6 +15,11 @@ from dlbricks_core.report.tables import table
 
 _GONE_SHOWN = 5
 _MINUTE_S, _HOUR_S = 60, 3600
+
+_BETWEEN = re.compile(r"; (?![^(]*\))")
+"""What stands between the parts of a reason; hints in parentheses are no parts."""
+
+_HINT = re.compile(r" \([^()]*\)$")
 
 
 def duration(seconds: float) -> str:
@@ -91,7 +97,16 @@ def print_fleet_run(console: Console, result: FleetResult) -> None:
     for kind in result.kinds:
         for warning in kind.warnings:
             console.print(styled(("Warning:", "yellow"), f" {warning}"))
-    print_failures(console, result.failures)
+    print_failures(console, [replace(each, reason=_short(each.reason)) for each in result.failures])
+
+
+def _short(reason: str) -> str:
+    """The first part of a reason, and the number of the others: each layer may have one."""
+    first, *others = _BETWEEN.split(reason)
+    if not others:
+        return reason
+    hint = _HINT.search(others[-1])
+    return f"{first} and {len(others)} more{hint[0] if hint else ''}"
 
 
 def run_data(result: FleetResult) -> dict[str, Any]:

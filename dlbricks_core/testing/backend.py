@@ -24,8 +24,8 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 #: Bytes of weights of a network that is loaded again and again.
 _WEIGHT_BYTES = 16 * 2**20
-SAVED = ("conv", "batch_normalization", "matmul", "relu")
-"""Networks that are also loaded from files, with and without weights."""
+SAVED = ("conv", "batch_normalization", "matmul", "relu", "cast_to_integers")
+"""Networks that are also loaded from files: with and without weights, of functions and methods."""
 
 _WARM_LOADS, _MORE_LOADS = 6, 14
 

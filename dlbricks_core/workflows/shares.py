@@ -30,6 +30,9 @@ generous time limit after which a share counts as hung.
 _RUNS = 15
 """Number of runs of a network that a usual precision needs."""
 
+_NAME = 30
+"""Most characters of a network's name, beside which a reason stands."""
+
 
 @dataclass(frozen=True)
 class Priced:
@@ -87,8 +90,8 @@ class OpenSuite:
     def priced(self) -> list[Priced]:
         """Networks to time for the suite, with the expected seconds."""
         return [
-            Priced(each.brick.signature, fold(each.brick.operators), _seconds(each.brick.model))
-            for each in self.targets
+            Priced(each.signature, fold(each.operators, _NAME), _seconds(each.model))
+            for each in (target.brick for target in self.targets)
         ]
 
     def time(

@@ -67,7 +67,7 @@ def test_models_are_told_apart_and_disturbances_of_bricks_are_told_once(
     assert {"a", "b"} <= set(done.out.splitlines())
     told = "other processes used 1.4 of 2 CPUs"
     assert (done.out + done.err).count(told) == 1
-    assert read("o.json")["warnings"] == [told]
+    assert told in read("o.json")["warnings"]
     assert told in Path("o.html").read_text("utf-8")
 
 

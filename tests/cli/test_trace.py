@@ -50,6 +50,14 @@ def trace(dlbricks, read, traced):
     return run
 
 
+@pytest.mark.parametrize("command", [("trace", "-o", "t.json"), ("explain",)], ids=lambda c: c[0])
+def test_a_model_of_which_nothing_is_known_has_no_estimate(dlbricks, strange, command):
+    name, *more = command
+    done = dlbricks(name, strange, "--backend", "onnxruntime", *QUICK, *more)
+    assert done.status == 3
+    assert "no estimate, not measured" in " ".join(done.out.split())
+
+
 def track(events, name):
     """Complete events of the track whose name begins so."""
     (thread,) = (e["tid"] for e in events

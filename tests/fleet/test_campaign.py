@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import cycle
 
 import pytest
@@ -88,6 +89,31 @@ def test_a_share_that_is_lost_goes_to_another_host_with_another_key():
     second, third = found.next_for(alike[1], "k"), found.next_for(alike[1], "k")
     assert first.share in (second.share, third.share)
     assert first.key not in (second.key, third.key)
+
+
+@pytest.mark.parametrize("comes", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_a_run_that_is_started_again_gives_each_host_the_share_that_it_had(comes):
+    # Otherwise what a host has measured of its share is measured again on another host.
+    alike = [replace(HOSTS[0], address=f"tcp://h{i}:1", identity=f"id{i}") for i in range(3)]
+    first = campaign([3.0, 2.0, 1.0], alike)
+    had = {host.key: first.next_for(host, "k").share for host in alike}
+    assert len(set(had.values())) == 3
+    again = Campaign(Asked("suite", {}), 120.0)
+    moved = [replace(alike[i], address=f"tcp://h{i}:2") for i in comes]
+    for host in moved:
+        again.meet(host)
+    again.done(again.next_for(moved[0], "k").key, Done(b"", tuple(priced([3.0, 2.0, 1.0]))))
+    assert {host.key: again.next_for(host, "k").share for host in moved} == had
+
+
+def test_a_lost_scheduler_leaves_each_host_its_share():
+    alike = [HOSTS[0], HOSTS[2]]
+    found = campaign([1.0] * 2, alike)
+    orders = {host.key: found.next_for(host, "k") for host in alike}
+    for order in orders.values():
+        found.lost(order.key, "the scheduler was lost", blames=False)
+    for host in reversed(alike):
+        assert found.next_for(host, "k").share == orders[host.key].share
 
 
 def test_a_share_that_ends_every_host_is_given_up_and_named():

@@ -53,6 +53,17 @@ def test_each_brick_is_measured_once_and_equal_hosts_share_them(start, hosts, me
     assert {len(each) for each in taken.values()} == {3}
 
 
+def test_hosts_see_nothing_but_the_suite(start, scheduler, hosts, generated):
+    suite = generated("watched", (8, 24))
+    (suite / "notes").mkdir()
+    for name in (".env", "notes/key.json"):
+        (suite / name).write_text("secret", "utf-8")
+    assert run(start, scheduler, "watched", suite=suite)[0] == 0
+    kept = {each.name for each in start.folder.rglob("*") if suite not in each.parents}
+    assert {"manifest.json"} <= kept
+    assert not kept & {".env", "key.json"}
+
+
 def test_what_is_written_is_what_the_schema_says(start, scheduler, measured, closed):
     *_, data = measured
     jsonschema.validate(data, {**closed(SCHEMA), "$ref": "#/$defs/fleet_run"})

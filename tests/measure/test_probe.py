@@ -5,6 +5,7 @@ import os
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from time import sleep
 from types import SimpleNamespace
 
 import numpy as np
@@ -364,6 +365,19 @@ def test_observations_are_kept_with_what_any_network_costs(worker, store):
     assert len(done) == session.steps(jobs) == 4
     assert session.effort.runs["brick"] == 4
     assert session.effort.seconds["brick"] > 0
+
+
+def test_what_the_overhead_costs_is_told_as_cost_of_the_bricks(worker, store, monkeypatch):
+    plain = ProbingSession._overheads
+
+    def slow(session, worker):
+        sleep(0.5)
+        return plain(session, worker)
+
+    monkeypatch.setattr(ProbingSession, "_overheads", slow)
+    session = ProbingSession(worker, store, Sums())
+    session.run([job(Sums(), "Relu", 2), job(Sums(), "Tanh", 2)])
+    assert session.effort.seconds["brick"] > 2 * 0.5
 
 
 def test_backends_take_turns_in_every_round_each_in_its_own_process(worker, other, store):

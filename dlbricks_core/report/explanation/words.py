@@ -22,7 +22,9 @@ _NAMED = 3
 def total_lines(explanation: Explanation) -> list[str]:
     """Sentences on the estimated, measured and profiled totals, and on their relations."""
     estimate = explanation.model.estimate
-    estimated = f"estimated {'more than ' if estimate.partial else ''}{or_dash(estimate.value)} ms"
+    least = "more than " if estimate.partial else ""
+    known = estimate.value is not None
+    estimated = f"estimated {least}{or_dash(estimate.value)} ms" if known else "no estimate"
     if estimate.interval is not None:
         estimated += f" ({ms(estimate.interval[0])}-{ms(estimate.interval[1])})"
     lines = [f"{subject(explanation.result)}: {estimated}, {_measured(explanation)}"]

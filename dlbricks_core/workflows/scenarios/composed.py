@@ -52,6 +52,9 @@ from dlbricks_core.workflows.request import Request
 _LOADED_SHARE = 0.7
 """Maximum share of an instance's memory that the bricks may take by our count."""
 
+_MOST_CALLS = 0.4
+"""Share of the bricks' time that calls may take without a warning."""
+
 
 @dataclass(frozen=True)
 class Composed:
@@ -172,7 +175,7 @@ class _Composing:
         workers: The instances. The first one times bricks.
         store: Store of the measurements.
         observer: Receives the progress.
-        disturbances: Disturbances of the machine while bricks of the present model were timed.
+        disturbances: Whatever makes figures of the present model doubtful.
     """
 
     request: Request
@@ -214,6 +217,13 @@ class _Composing:
             for signature, key in asked.bricks.items()
         }
         estimate = _composer(self.cutting).compose(cut, known)
+        if _are_mostly_calls(cut, known):
+            # First, because only the first few warnings are printed.
+            self.disturbances.insert(
+                0,
+                f"the bricks of {cut.model.name} take hardly longer than a call of the timer: "
+                "what is composed of them may be several times off",
+            )
         return estimate, _spread(estimate, np.array(found[asked.passes].values))
 
     def _known(self, asked: _Questions) -> Mapping[Question, Measurement]:
@@ -299,6 +309,13 @@ class _Composing:
         for worker in self.workers:
             for signature in cut.counts:
                 worker.unload(signature)
+
+
+def _are_mostly_calls(cut: CutModel, known: Mapping[str, Measured]) -> bool:
+    """Whether calls of the timer are a large share of the time of a model's bricks."""
+    total_ms = sum(cut.counts[signature] * each.value for signature, each in known.items())
+    calls_ms = sum(cut.counts[signature] * each.overhead for signature, each in known.items())
+    return calls_ms > _MOST_CALLS * total_ms
 
 
 def _composer(cutting: Cutting) -> Composer:

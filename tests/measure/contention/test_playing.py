@@ -90,6 +90,14 @@ def test_slices_hold_samples_of_the_first_instance_and_passes_of_all(instances, 
         assert all(kept & set(instance.passes_ms.tolist()) for instance in bare)
 
 
+def test_a_call_costs_no_more_than_the_cheapest_brick(instances, monkeypatch):
+    # After many bricks, the networks that show the cost find less in the caches than bricks.
+    monkeypatch.setattr(passes, "_SHORTEST_S", 0.8)
+    monkeypatch.setattr(passes, "start_of_a_line", lambda calls_ms: 1e3)
+    (found,) = take_slices(instances[:1], ["relu", "tanh"], 1)
+    assert found.call_ms == pytest.approx(passes.faster_half(found.bricks_ms["relu"]), rel=0.5)
+
+
 def test_instances_that_end_no_pass_are_an_error(instances, monkeypatch):
     for name in ("_SHORTEST_S", "_LONGEST_S", "_AT_LEAST"):
         monkeypatch.setattr(passes, name, 0)

@@ -39,6 +39,16 @@ def samples(store, quantity):
     return {each.question: each.values for each in store.sampled(quantity)}
 
 
+@pytest.mark.parametrize(("call_ms", "number"), [(1e3, 1), (0.0, 0)])
+def test_bricks_that_take_hardly_longer_than_a_call_are_told(
+    store, residual, monkeypatch, call_ms, number
+):
+    monkeypatch.setattr(passes, "start_of_a_line", lambda calls_ms: call_ms)
+    for _ in range(2):  # what is stored is as doubtful
+        (found,) = service_times([residual()], asked(), 1, 1, store, Observer())
+        assert sum("hardly longer than a call" in each for each in found.warnings) == number
+
+
 def test_what_was_measured_for_two_instances_is_kept(store, residual, monkeypatch):
     model = residual()
     run([model], CutOptions.chosen(None, None, None), asked(), store, Observer())

@@ -110,4 +110,6 @@ def _import(name: str, value: Any) -> str:
         return _CONSTANTS[name]
     if inspect.ismodule(value):
         return f"import {value.__name__} as {name}"
+    if inspect.ismethoddescriptor(value):  # a method of tensors, which belongs to no module
+        return f"{name} = torch.Tensor.{value.__name__}"
     return f"from {value.__module__} import {value.__qualname__} as {name}"
