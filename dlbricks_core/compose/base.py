@@ -76,7 +76,7 @@ class Estimate:
         )
         shares = zip(values, (each.composing_error for _, each in parts), strict=True)
         error = sum(share * each for share, each in shares) / value if value else 0.0
-        return cls(value, interval(spread), missing, None, draws, error)
+        return cls(value, interval(spread, value), missing, None, draws, error)
 
 
 class Composer(ABC):
@@ -194,11 +194,12 @@ class Composer(ABC):
             call + np.broadcast_to(self._total(cut, {**costs, **absent}), RESAMPLES)
             for costs in (points, spread, plausible)
         )
+        value = float(ms[0])
         return Estimate(
-            float(ms[0]),
-            interval(replicates * _composing(error)),
+            value,
+            interval(replicates * _composing(error), value),
             missing,
-            interval(scatter),
+            interval(scatter, value),
             replicates,
             error,
         )

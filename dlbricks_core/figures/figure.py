@@ -476,10 +476,18 @@ def _weights(session: str, number: int) -> FloatArray:
     return drawn.exponential(size=RESAMPLES)
 
 
-def interval(replicates: Sequence[float] | FloatArray) -> tuple[float, float]:
-    """90% interval: the 5th and the 95th percentile of replicates."""
-    low, high = np.percentile(np.asarray(replicates), PERCENTILES)
-    return float(low), float(high)
+def interval(
+    replicates: Sequence[float] | FloatArray, value: float | None = None
+) -> tuple[float, float]:
+    """90% interval: the 5th and the 95th percentile of replicates.
+
+    Args:
+        replicates: The replicates.
+        value: Value that the interval must hold. All replicates of a minimum of few samples may
+            lie above it.
+    """
+    low, high = map(float, np.percentile(np.asarray(replicates), PERCENTILES))
+    return (low, high) if value is None else (min(low, value), max(high, value))
 
 
 def relative_half_width(ends: tuple[float, float] | None) -> float:

@@ -43,7 +43,7 @@ class Cost:
     @property
     def interval_ms(self) -> tuple[float, float]:
         """90% interval of the latency, in milliseconds."""
-        return interval(self.replicates)
+        return interval(self.replicates, self.ms)
 
     @classmethod
     def brick(cls, latency: Figure) -> Cost:
@@ -73,7 +73,7 @@ class Ratio:
         # This method picks replicates, and so never computes with infinities.
         low, high = np.percentile(replicates, PERCENTILES, method="inverted_cdf")
         value = _divided(np.array([slower.ms]), np.array([faster.ms]))[0]
-        return cls(_finite(value), _finite(low), _finite(high))
+        return cls(_finite(value), _finite(min(low, value)), _finite(max(high, value)))
 
     def exceeds(self, factor: float) -> bool:
         """Whether the whole interval is above a factor, and the faster one's cost is known."""

@@ -198,9 +198,9 @@ def _estimate(
         return overhead + np.broadcast_to(total(own), RESAMPLES)
 
     draws = composed(lambda figure: figure.plausible)
-    scatter = interval(composed(lambda figure: figure.replicates))
-    value = composed(lambda figure: np.array([figure.value]))
-    return Estimate(float(value[0]), interval(draws), missing, scatter, draws)
+    value = float(composed(lambda figure: np.array([figure.value]))[0])
+    scatter = interval(composed(lambda figure: figure.replicates), value)
+    return Estimate(value, interval(draws, value), missing, scatter, draws)
 
 
 def added_up(cut: CutModel, values: Values) -> FloatArray:

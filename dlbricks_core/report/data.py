@@ -202,7 +202,9 @@ def model_result(model: ModelResult) -> dict[str, Any]:
         "parallel_estimate_ms": model.parallel.value,
         "parallel_interval_ms": model.parallel.interval,
         "measured_ms": model.measured.value if model.measured else None,
-        "measured_interval_ms": interval(model.measured.replicates) if model.measured else None,
+        "measured_interval_ms": (
+            interval(model.measured.replicates, model.measured.value) if model.measured else None
+        ),
         "measured_samples_ms": list(model.measured.samples) if model.measured else [],
         "normalized": model.normalized,
         "native_ms": model.native.value if model.native else None,

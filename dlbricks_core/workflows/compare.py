@@ -351,7 +351,8 @@ def _ideal(parts: Sequence[PartComparison], call_ms: float) -> Estimate:
     total = Cost.total((1, least) for least in minima if least is not None)
     if len(missing) == len(parts):
         return Estimate(None, None, missing)
-    return Estimate(call_ms + total.ms, interval(call_ms + total.replicates), missing)
+    value = call_ms + total.ms
+    return Estimate(value, interval(call_ms + total.replicates, value), missing)
 
 
 def _notes(compared: ModelComparison) -> Iterable[str]:

@@ -18,6 +18,14 @@ def drifting(rounds=40, seed=0):
     return np.where(np.arange(rounds) % 2, 2.0, 1.0) * rng.normal(1, 0.01, rounds)
 
 
+def test_intervals_hold_what_they_are_of():
+    # A minimum of two runs: most replicates lie above it.
+    slow, fast = Cost(7.0, np.linspace(7.5, 8.0, 1000)), Cost(2.0, np.full(1000, 2.0))
+    ratio = Ratio.of(slow, fast)
+    assert (ratio.low, ratio.value) == (3.5, 3.5)
+    assert slow.interval_ms[0] == 7.0
+
+
 def test_drift_that_both_share_leaves_their_ratio_unchanged():
     speed = drifting()
     noise = np.random.default_rng(1).normal(1, 0.01, speed.size)

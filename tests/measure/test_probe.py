@@ -143,6 +143,15 @@ def test_a_peak_is_the_sum_that_all_keep_and_the_largest_need_beyond(values):
     assert found.value == pytest.approx(wanted, rel=1e-6, abs=1e-6)
 
 
+@given(st.lists(sizes, min_size=2, max_size=5), st.lists(sizes, min_size=2, max_size=5))
+def test_an_interval_holds_the_estimate(first, second):
+    probe = Sums()
+    known = {s: Measured(tuple(v), probe.protocol) for s, v in (("a", first), ("b", second))}
+    found = probe.estimate(cut_into("a", "b"), [known, known])
+    for low, high in (found.interval, found.scatter):
+        assert low <= found.value <= high
+
+
 def test_a_brick_without_values_makes_an_estimate_partial():
     probe = Peaks()
     some = figures(probe, {"a": 3.0, "b": 4.0})

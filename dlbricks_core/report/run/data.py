@@ -83,7 +83,9 @@ def _model(model: ModelResult, quantity: Quantity, invocation: Invocation | None
         "estimate": model.estimate.value,
         "interval": model.estimate.interval,
         "measured": model.measured.value if model.measured else None,
-        "measured_interval": interval(model.measured.replicates) if model.measured else None,
+        "measured_interval": (
+            interval(model.measured.replicates, model.measured.value) if model.measured else None
+        ),
         "parts": [_part(each) for each in model.parts],
     }
 
