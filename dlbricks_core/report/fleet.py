@@ -17,7 +17,7 @@ _GONE_SHOWN = 5
 _MINUTE_S, _HOUR_S = 60, 3600
 
 _BETWEEN = re.compile(r"; (?![^(]*\))")
-"""What stands between the parts of a reason; hints in parentheses are no parts."""
+"""Separator of the parts of a reason. Hints in parentheses are no parts."""
 
 _HINT = re.compile(r" \([^()]*\)$")
 

@@ -86,7 +86,7 @@ def test_what_was_measured_is_not_measured_again_unless_forced(under_load, read)
 def test_a_server_finds_a_rate_that_keeps_the_bound(under_load, read):
     done = under_load("server", "--latency-bound", "1s", "--threads", "1", "--instances", "1",
                       "--end-to-end", "--json", "o.json")  # fmt: skip
-    assert done.status == 0, done.err
+    assert done.status == 0, done.out + done.err
     (row,) = read("o.json")["scenarios"][0]["placements"]
     taken = row["measured"]
     assert taken["holds"]
