@@ -43,7 +43,7 @@ def products_of(equation: str, shapes: Sequence[tuple[int, ...]]) -> list[Produc
     Raises:
         ValueError: If the equation does not fit the shapes.
     """
-    terms, result = _spelled(equation, [len(shape) for shape in shapes])
+    terms, result = spelled_out(equation, [len(shape) for shape in shapes])
     sizes: dict[str, int] = {}
     for term, shape in zip(terms, shapes, strict=True):
         for label, length in zip(term, shape, strict=True):
@@ -71,8 +71,16 @@ def products_of(equation: str, shapes: Sequence[tuple[int, ...]]) -> list[Produc
     return found
 
 
-def _spelled(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
-    """Labels of each operand and of the result, with labels in place of each ellipsis."""
+def spelled_out(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
+    """Labels of each operand and of the result, with labels in place of each ellipsis.
+
+    Args:
+        equation: Equation of the operator ``Einsum``, without spaces.
+        ranks: Number of axes of each operand.
+
+    Raises:
+        ValueError: If the numbers of operands differ.
+    """
     given, arrow, result = equation.partition("->")
     terms = given.split(",")
     hidden = [rank - len(term) + 3 for term, rank in zip(terms, ranks, strict=True) if "." in term]

@@ -1,19 +1,16 @@
 """Probes: how values compose, and sessions that observe in real workers."""
 
-import itertools
 import os
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from time import sleep
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlbricks_core.backends import BackendSettings, Traits
+from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.bricks.brickset import Occurrence
 from dlbricks_core.errors import BackendError, UnknownPluginError
@@ -21,7 +18,6 @@ from dlbricks_core.facts import Composition, Quantity, Question, Setup, Subject
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.measure.probe import Probe, find_probe
-from dlbricks_core.measure.probes import peak_memory
 from dlbricks_core.measure.probes.cold_start import ColdStart
 from dlbricks_core.measure.probes.load_time import LoadTime
 from dlbricks_core.measure.probes.peak_memory import PeakMemory
@@ -159,120 +155,6 @@ def test_a_brick_without_values_makes_an_estimate_partial():
     assert found.missing == ("b", "c")
     assert found.value == 3
     assert probe.estimate(cut_into("c"), [some, some]).value is None
-
-
-MEBIBYTE = TensorSpec("float32", (2**18,))
-SMALL = st.floats(0, 1e3)
-
-
-def relus(number):
-    """A chain of layers on feature maps of one MiB, with a brick ``a`` for each."""
-    names = ["x", *(f"t{i}" for i in range(number))]
-    layers = tuple(Layer("Relu", (r,), (m,)) for r, m in itertools.pairwise(names))
-    model = CanonicalModel("m", layers, ("x",), (names[-1],), dict.fromkeys(names, MEBIBYTE))
-    return CutModel(model, tuple(Occurrence("a", (i,)) for i in range(number)), model)
-
-
-def peaks_of(cut, **parts):
-    """Peak memory of a model, from parts by brick; those that are not given are 0."""
-    names = [part.name.replace("-", "_") for part in PeakMemory.parts]
-    assert parts.keys() <= set(names)
-    values = [{}, *(parts.get(name, {}) for name in names)]
-    arrays = [{s: np.array([each.get(s, 0.0)]) for s in cut.counts} for each in values]
-    (found,) = np.unique(PeakMemory().total(cut, arrays))
-    return found
-
-
-def peak(cut, **parts):
-    """Peak memory of a model of one kind of brick."""
-    return peaks_of(cut, **{name: {"a": value} for name, value in parts.items()})
-
-
-@given(SMALL, SMALL, SMALL, SMALL, SMALL, st.floats(2, 1e3))
-def test_peak_memory_of_a_model_of_one_brick_is_its_own(kept, loading, loaded, left, code, run):
-    found = peak(relus(1), kept_memory=kept, loading_memory=loading, loaded_memory=loaded,
-                 run_memory=run, left_memory=left, code_memory=code)  # fmt: skip
-    # Its input is a MiB. A run holds that and the result already, in what it takes.
-    assert found == pytest.approx(code + max(loading + 1, left + max(loaded + 1, kept + run)))
-
-
-@given(SMALL, st.floats(2, 1e3), st.integers(3, 6))
-def test_peak_memory_while_running_adds_up_what_is_kept_and_one_run(kept, run, number):
-    # In the middle of the model there is also the model's input.
-    assert peak(relus(number), kept_memory=kept, run_memory=run) == pytest.approx(
-        number * kept + run + 1
-    )
-
-
-def test_a_brick_runs_beside_the_feature_maps_of_its_own_moment():
-    cut = relus(3)
-    large = replace(cut, occurrences=tuple(Occurrence(s, (i,)) for i, s in enumerate("abb")))
-    # The first brick holds its two feature maps. Beside the second there is the model's input.
-    assert peaks_of(large, run_memory={"a": 12.0, "b": 2.0}) == pytest.approx(12)
-    assert peaks_of(large, run_memory={"a": 12.0, "b": 11.5}) == pytest.approx(12.5)
-
-
-def test_what_first_runs_leave_counts_once_for_each_brick_of_a_kind():
-    two = replace(relus(4), occurrences=tuple(Occurrence(s, (i,)) for i, s in enumerate("abab")))
-    values = {"left_memory": {"a": 3.0, "b": 4.0}}
-    assert peaks_of(two, **values) == pytest.approx(peaks_of(two) + 7)
-    part = next(each for each in PeakMemory.parts if each.name == "left-memory")
-    arrays = [{s: np.full(1, v) for s, v in values["left_memory"].items()}] * 9
-    assert PeakMemory().part_total(part, two, arrays) == 7
-
-
-def sharing_a_weight():
-    """A chain of three layers that all read one weight of a MiB; and one without."""
-    cut = relus(3)
-    layers = tuple(replace(each, inputs=(*each.inputs, "w")) for each in cut.graph.layers)
-    tensors = {**cut.graph.tensors, "w": MEBIBYTE}
-    graph = replace(cut.graph, layers=layers, tensors=tensors, weights=frozenset("w"))
-    return CutModel(graph, cut.occurrences, graph), cut
-
-
-@pytest.mark.parametrize(("held", "own"), [(1, 0.0), (3, 2.0), (30, 8.0)])
-def test_weights_that_a_framework_packs_are_a_bricks_own(monkeypatch, held, own):
-    graph = sharing_a_weight()[0].graph
-    more = peak_memory._copies(graph) - 1
-    several = peak_memory._Peaks(0, 0, held=7.0 * more, running=10.0 * more, left=1.0 * more,
-                                 code=0)  # fmt: skip
-    alone = peak_memory._Peaks(0, 0, 0, 0, 0, 0)
-    monkeypatch.setattr(peak_memory._Peaks, "of", lambda *_, **__: several)
-    other = SimpleNamespace(save=lambda *_: None, apply=lambda *_: (alone, alone))
-
-    def elsewhere(**_):
-        return nullcontext(other)
-
-    values = PeakMemory().observe(
-        SimpleNamespace(traits=Traits(weights_held=held), elsewhere=elsewhere), graph, 0
-    )
-    # A run of a copy takes 10 MiB, of which its result is 1; 7 and then 8 stay, its weights are 1.
-    assert (values[1], values[2]) == (8.0, own)
-
-
-def test_weights_that_bricks_share_are_there_once():
-    shared, apart = sharing_a_weight()
-    assert peak(shared, kept_memory=5.0) == pytest.approx(peak(apart, kept_memory=5.0) - 2)
-
-
-def test_weights_that_each_brick_has_packed_for_itself_are_there_as_often_as_read():
-    shared, apart = sharing_a_weight()
-    packed = {"kept_memory": 5.0, "own_memory": 5.0}
-    assert peak(shared, **packed) == pytest.approx(peak(apart, **packed))
-    # While it loads, the file has them once.
-    assert peak(shared, loading_memory=50.0, **packed) == pytest.approx(148 + 1)
-
-
-@given(st.floats(20, 1e3))
-def test_blocks_too_large_for_freed_memory_come_on_top_one_brick_at_a_time(passing):
-    assert peak(relus(3), loading_memory=20.0, passing_memory=passing) == 61 + passing
-
-
-@given(SMALL, st.integers(1, 6))
-def test_peak_memory_while_loading_adds_up(loading, number):
-    assert peak(relus(number), loading_memory=loading) == pytest.approx(
-        max(number * loading + 1, peak(relus(number)))
-    )
 
 
 PARTS = len(ColdStart.parts)

@@ -16,10 +16,9 @@ from dlbricks_core.figures.figure import (
     relative_half_width,
 )
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
-from dlbricks_core.machine.system import current_system
 from dlbricks_core.measure.costs import START_S, Costs
 from dlbricks_core.plugins import Plugin
-from dlbricks_core.predict import Predictor, shipped
+from dlbricks_core.predict import Predictor
 from dlbricks_core.predict.belief import Belief
 from dlbricks_core.report.run.words import origins
 from dlbricks_core.store import ResultStore
@@ -28,7 +27,6 @@ from dlbricks_core.workflows import (
     CutOptions,
     Observer,
     Request,
-    cut_and_precision,
     estimate,
     run,
 )
@@ -37,8 +35,6 @@ from dlbricks_core.workflows.dial import bench
 from dlbricks_core.workflows.dial.beliefs import DRIFT, scatter_within
 from dlbricks_core.workflows.dial.bench import Bench
 from dlbricks_core.workflows.dial.choice import Choice
-from dlbricks_core.workflows.knowledge import contributions
-from dlbricks_core.workflows.probes import surveyed
 
 OPERATORS = ("Relu", "Tanh", "Abs", "Neg")
 
@@ -469,77 +465,3 @@ def test_probes_take_no_more_than_their_share_of_the_budget(turned, chain, monke
 
 def test_a_precision_that_is_reached_needs_no_probes(turned, chain):
     assert turned([chain(0)], 0.95).dial.probed is None
-
-
-@pytest.fixture
-def elsewhere(monkeypatch):
-    """ONNX Runtime on a system that the atlas lacks, and a part of the atlas."""
-    pytest.importorskip("onnxruntime")
-    monkeypatch.undo()
-    other = replace(current_system(), cpu="Other 9000")
-    few = [each.only(range(200)) for each in shipped("onnxruntime")]
-
-    def knowledge(store, backend):
-        return [*contributions(store, backend), *few]
-
-    monkeypatch.setattr("dlbricks_core.workflows.request.current_system", lambda: other)
-    monkeypatch.setattr("dlbricks_core.workflows.dial.loop.knowledge", knowledge)
-
-
-@pytest.mark.parametrize("surveyed_only", [False, True])
-def test_probes_tell_about_the_system_on_a_real_backend(
-    elsewhere, monkeypatch, tmp_path, builder, surveyed_only
-):
-    def convolutions(side):
-        b = builder((1, 64, side, side))
-        x = b.conv(b.input)
-        for kernel in (1, 3, 5) * 3:
-            x = b.conv(b.relu(x), kernel)
-        return b.model()
-
-    if surveyed_only:
-        drawn = surveyed(60)
-
-        def first(self, most, precision, left_s):
-            return [s for s in self.signatures if s in drawn][:most]
-
-        monkeypatch.setattr(Choice, "first", first)
-    cut = CutOptions.chosen(None, None, LEARNED_COMPOSER)
-    asked = Request.of("onnxruntime", threads=1, precision=0.1)
-    with ResultStore.open(tmp_path / "r.sqlite") as store:
-        found = run([convolutions(28)], cut, asked, store, Observer(), end_to_end=False)
-        (own,) = contributions(store, "onnxruntime")
-        again = run([convolutions(14)], cut, asked, store, Observer(), end_to_end=False)
-    probed = found.dial.probed
-    assert found.failures == []
-    assert probed.networks > 0
-    # On a busy machine what they tell may widen the interval: they contradict each other.
-    assert surveyed_only or probed.after != probed.before
-    drawn = [group for group in own.groups if group.startswith("survey:")]
-    assert len(drawn) >= (probed.networks if surveyed_only else 0)
-    assert len(own) >= probed.networks
-    # What was stored makes the system known.
-    assert again.dial.probed is None
-
-
-@pytest.mark.parametrize(
-    ("precision", "budget_s", "compares", "found"),
-    [(None, None, False, 0.1), (None, 10, False, 0.05), (None, None, True, None),
-     (0.2, None, True, 0.2), (0.01, 10, False, None), (0.05, None, False, None)],
-)  # fmt: skip
-def test_where_the_dial_begins(precision, budget_s, compares, found):
-    cut, asked = cut_and_precision(precision=precision, budget_s=budget_s, compares=compares)
-    assert (cut.composer == LEARNED_COMPOSER) == (found is not None)
-    assert asked == (precision if found is None else found)
-
-
-@pytest.mark.parametrize(
-    "said",
-    [{"runs": 2}, {"granularity": 1}, {"strategy": "chain"}, {"composer": "segmented"},
-     {"protocol": "paper"}, {"quantity": "load_time"}],
-    ids=str,
-)  # fmt: skip
-def test_who_says_how_to_cut_or_to_run_does_not_get_the_dial(said):
-    cut, precision = cut_and_precision(**said)
-    assert cut.composer != LEARNED_COMPOSER
-    assert precision is None

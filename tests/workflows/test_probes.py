@@ -128,6 +128,8 @@ def test_all_probes_run_longer_side_by_side_in_the_end(search, runs):
     """A machine is not equally fast in the seconds of each batch."""
     _, timed = search(7)
     assert {*timed[-1]} == {signature for batch in timed[:-1] for signature in batch}
+    families = [module.surveyed(module._DRAWN)[signature].group for signature in timed[-1]]
+    assert families == sorted(families)
     assert runs == [runs[0], runs[0], 64]
     assert runs[0] < 64
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dlbricks_core.analysis.einsum import spelled_out
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_mxnet.lowering.context import LayerContext
 from dlbricks_mxnet.lowering.limits import REAL
@@ -11,7 +12,10 @@ from dlbricks_mxnet.lowering.table import lowers
 
 @lowers("Einsum", types=REAL)
 def _einsum(ctx: LayerContext) -> Symbol:
-    terms, result = _parse(ctx)
+    ranks = [ctx.rank(i) for i in range(len(ctx.layer.inputs))]
+    terms, result = spelled_out(str(ctx.attribute("equation")), ranks)
+    if any(len(set(term)) < len(term) for term in terms):
+        raise UnsupportedError("MXNet has none along a diagonal")
     sizes: dict[str, int] = {}
     for i, term in enumerate(terms):
         for label, size in zip(term, ctx.shape(i), strict=True):
@@ -26,29 +30,6 @@ def _einsum(ctx: LayerContext) -> Symbol:
         left, labels = _contracted((left, labels), (right, others), needed, sizes)
     left = transpose(left, [labels.index(label) for label in result]) if result else left
     return reshape(left, ctx.out_shape())
-
-
-def _parse(ctx: LayerContext) -> tuple[list[str], str]:
-    """Labels of each operand and of the result, with the ellipsis spelled out."""
-    equation = str(ctx.attribute("equation")).replace(" ", "")
-    inputs, arrow, result = equation.partition("->")
-    terms = inputs.split(",")
-    free = [c for c in "ZYXWVUTSRQPONMLKJIHGFEDCBA" if c not in equation]
-    hidden = max((ctx.rank(i) - len(t.replace("...", "")) for i, t in enumerate(terms)
-                  if "..." in t), default=0)  # fmt: skip
-    spelled = "".join(free[:hidden])
-    for i, term in enumerate(terms):
-        if "..." in term:
-            count = ctx.rank(i) - len(term.replace("...", ""))
-            terms[i] = term.replace("...", spelled[hidden - count :])
-    if not arrow:
-        letters = "".join(terms)
-        once = sorted(c for c in set(letters) if letters.count(c) == 1 and c not in spelled)
-        result = "..." + "".join(once)
-    result = result.replace("...", spelled)
-    if any(len(set(term)) < len(term) for term in terms):
-        raise UnsupportedError("MXNet has none along a diagonal")
-    return terms, result
 
 
 def _summed(x: Symbol, term: str, needed: str) -> tuple[Symbol, str]:
