@@ -24,14 +24,12 @@ def rotary(scaling: Fields, theta: float, dimensions: int, longest: int) -> Rota
     Args:
         scaling: Fields about scaling; empty for none.
         theta: Base of the frequencies.
-        dimensions: Rotated dimensions of a head.
+        dimensions: Rotated dimensions of a head, an even number.
         longest: Longest sequence that the model was made for.
 
     Raises:
         ModelError: If the kind of scaling is unknown, or one of its fields is missing.
     """
-    if dimensions < 2 or dimensions % 2:
-        raise scaling.refusal("rotated dimensions", dimensions, "They have to be pairs.")
     kind: _Scaling = scaling.choice("rope_type", SCALINGS, "type", default="default")
     plain = theta ** -(np.arange(0, dimensions, 2, dtype=np.float64) / dimensions)
     return kind(scaling, plain, theta, longest)

@@ -68,7 +68,12 @@ def kinds(model):
         ("llama", {"num_key_value_heads": 3}, "num_key_value_heads 3"),
         ("llama", {"num_attention_heads": 3, "num_key_value_heads": 3}, "num_attention_heads 3"),
         ("llama", {"num_hidden_layers": 10**7}, "num_hidden_layers"),
-        ("llama", {"head_dim": 5}, "rotated dimensions 5"),
+        (
+            "llama",
+            {"head_dim": 5, "rope_scaling": {"type": "linear", "factor": 2.0}},
+            "config.json: rotated dimensions 5",
+        ),
+        ("llama", {"rms_norm_eps": -1e-6}, "rms_norm_eps is -1e-06, not a positive number"),
         ("llama", {"quantization_config": {"bits": 4}}, "quantized"),
         ("llama", {"is_encoder_decoder": True}, "is_encoder_decoder true"),
         ("gemma2", {"layer_types": ["chunked_attention"] * 6}, "chunked_attention"),

@@ -84,12 +84,12 @@ def activation_of(fields: Fields, *names: str, default: str = "silu") -> Activat
 
 def rms_norm(fields: Fields, name: str = "rms_norm_eps", default: float = 1e-6) -> Norm:
     """A norm by the root mean square; the name and the default are those of its epsilon."""
-    return Norm(fields.number(name, default=default))
+    return Norm(fields.positive(name, default=default))
 
 
 def layer_norm(fields: Fields, *names: str, bias: bool = True) -> Norm:
     """A norm by mean and variance; names are those of its epsilon."""
-    epsilon = fields.number(*(names or ("layer_norm_eps",)), default=1e-5)
+    epsilon = fields.positive(*(names or ("layer_norm_eps",)), default=1e-5)
     return Norm(epsilon, centered=True, bias=bias)
 
 
@@ -116,7 +116,7 @@ def rotary_of(
     before = fields.integer("original_max_position_embeddings", default=None)
     if before is not None:
         scaling = scaling.with_default("original_max_position_embeddings", before)
-    found = rotary(scaling, theta, int(sizes.head_dim * share), sizes.longest)
+    found = rotary(scaling, theta, in_pairs(fields, int(sizes.head_dim * share)), sizes.longest)
     scaling.check_all_read()
     return found
 
@@ -126,7 +126,14 @@ def local_rotary(fields: Fields, sizes: Sizes, theta: float) -> Rotary:
     if SLIDING in fields.part("rope_parameters"):
         return rotary_of(fields, sizes, theta, kind=SLIDING)
     base = fields.positive("rope_local_base_freq", default=theta)
-    return rotary(Fields({}, ""), base, sizes.head_dim, sizes.longest)
+    return rotary(Fields({}, ""), base, in_pairs(fields, sizes.head_dim), sizes.longest)
+
+
+def in_pairs(fields: Fields, dimensions: int) -> int:
+    """Number of rotated dimensions of a head, which a rotation takes in pairs."""
+    if dimensions < 2 or dimensions % 2:
+        raise fields.refusal("rotated dimensions", dimensions, "They have to be pairs.")
+    return dimensions
 
 
 def kinds_of(fields: Fields, layers: int, usual: Sequence[str]) -> list[str]:
