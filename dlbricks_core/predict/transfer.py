@@ -49,7 +49,7 @@ DIFFERENCE = Kernel(
 )
 """Covariance of the difference in the logarithms of latencies between two places of unlikeness 1.
 The noise is that of each layer alone. Fitted to layers on six cloud systems
-(benchmarks/systems/transfer.py)."""
+(benchmarks/systems/held_out.py)."""
 
 Place = tuple[System, Setup]
 """System and setup under which layers run."""
