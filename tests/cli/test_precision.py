@@ -1,7 +1,5 @@
 """Running until it suffices: --precision and --budget."""
 
-import re
-
 import pytest
 
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, MOST
@@ -59,13 +57,10 @@ def test_a_second_model_is_measured_where_it_is_new(dlbricks, save, read):
     assert read("out.json")["notes"] == []
 
 
-def test_of_many_figures_that_fall_short_the_widest_are_named(dlbricks, save, read):
+def test_not_all_of_many_figures_that_fall_short_are_named(dlbricks, save, read):
     models = [save(f"m{i}", "Relu", "Sigmoid", size=16 + i) for i in range(4)]
     dlbricks("run", "--end-to-end", *models, *HOPELESS[:-1], "0.001s")
     (note,) = read("out.json")["notes"]
-    halves = [float(half) for half in re.findall(r"±([0-9.]+)%", note.split("): ")[1])]
-    assert len(halves) == 6
-    assert halves == sorted(halves, reverse=True)
     assert note.endswith("and 2 more figures")
 
 

@@ -48,6 +48,14 @@ def test_figures_that_lack_precision_are_told_by_a_factor():
     assert note == "not within ±10% (it ended): a within a factor of 8.1, b ±20.0%"
 
 
+def test_of_many_figures_that_lack_precision_the_six_widest_are_named():
+    reached = [(0.001 * number, f"m{number}") for number in (3, 8, 1, 6, 5, 2, 7, 4)]
+    (note,) = not_within(0.0001, "it ended", reached)
+    assert note.endswith(
+        ": m8 ±0.8%, m7 ±0.7%, m6 ±0.6%, m5 ±0.5%, m4 ±0.4%, m3 ±0.3%, and 2 more figures"
+    )
+
+
 def test_probes_and_surveys_tell_wide_intervals_by_a_factor():
     probing = SimpleNamespace(
         before=np.array([4 / 3]), after=np.array([0.2]), asked=("a",), probes=(), seconds=1.0
