@@ -9,6 +9,8 @@ import onnx
 import pytest
 from dlbricks_onnxruntime.backend import OnnxruntimeBackend
 from dlbricks_onnxruntime.buffers import places
+from dlbricks_onnxruntime.rewrite import _open, _part
+from dlbricks_onnxruntime.sessions import session_options
 from dlbricks_onnxruntime.timer import OnnxruntimeTimer
 
 from dlbricks_core.backends import BackendSettings
@@ -94,6 +96,32 @@ def test_shapes_that_are_inferred_are_those_of_a_run(model, rewritten, monkeypat
     unknown = TensorSpec("undefined", None)
     monkeypatch.setattr("dlbricks_onnxruntime.rewrite._inferred", lambda output: unknown)
     assert OnnxruntimeBackend().rewrite(model, SETTINGS, 0).tensors == rewritten.tensors
+
+
+SIZES = """<ir_version: 8, opset_import: ["" : 17]>
+    sizes (float[2, 64] x, bool most) => (float[2, 64] y, int64[1] n)
+    <float[64, 64] w>
+    { p = Mul(x, x)  positions = NonZero(p)  rows = Shape(positions)
+      n = If(most) <then_branch = t () => (int64[1] a) { a = Slice(rows, one, two) },
+                    else_branch = e () => (int64[1] b) { b = Slice(rows, zero, one) }>
+      y = MatMul(p, w) }
+"""
+
+
+def test_sizes_are_computed_without_what_they_do_not_depend_on(tmp_path):
+    proto = onnx.parser.parse_model(SIZES)
+    weights = {name: np.array([i], np.int64) for i, name in enumerate(("zero", "one", "two"))}
+    weights["w"] = np.zeros((64, 64), np.float32)
+    for name, value in weights.items():
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+    part = _part(proto, ["n"])
+    assert [node.op_type for node in part.graph.node] == ["Mul", "NonZero", "Shape", "If"]
+    assert {each.name for each in part.graph.initializer} == {"zero", "one", "two"}
+    x = np.ones((2, 64), np.float32)
+    path = tmp_path / "part.onnx"
+    session = _open(part, path, session_options(SETTINGS))
+    (n,) = session.run(None, {"x": x, "most": np.array(True)})
+    assert n.tolist() == [128]
 
 
 def test_nothing_is_rewritten_where_that_is_switched_off(model):
@@ -226,6 +254,8 @@ from dlbricks_core.backends import BackendSettings
 from dlbricks_core.worker.resident import MIB, resident_mib
 from dlbricks_core.testing.cases import build
 from dlbricks_core.values import materialize
+from dlbricks_onnxruntime.rewrite import _open, _part
+from dlbricks_onnxruntime.sessions import session_options
 from dlbricks_onnxruntime.timer import OnnxruntimeTimer
 text = "(int64[4] x, float[%s,32] w) => (y) { y = Gather<axis = 0>(w, x) }" % sys.argv[1]
 model = build(text).model

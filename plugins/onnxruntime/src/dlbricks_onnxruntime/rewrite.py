@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import onnx
 import onnxruntime as ort
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import native
 from dlbricks_core.ir import Array, CanonicalModel, TensorSpec, dtype_name, read_model
+from dlbricks_core.ir.functions import subgraphs
 from dlbricks_core.ir.parameters import MOST_SIZES
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
 from dlbricks_core.values import materialize
@@ -81,6 +82,7 @@ def _optimized(
     """
     options = unpacked(session_options(settings))
     options.optimized_model_filepath = str(path)
+    _share_zeros(proto, path.parent)
     _open(proto, path.with_name("model.onnx"), options)
     found = onnx.load(path, load_external_data=False)
     kept = graph_parameters(found.graph).difference(unknown)
@@ -89,6 +91,7 @@ def _optimized(
         if large and tensor.name not in kept:
             tensor.ClearField("raw_data")
             tensor.data_location = TensorProto.EXTERNAL
+    _share_zeros(found, path.parent)
     return found
 
 
@@ -97,15 +100,17 @@ _FLOATS = {DTYPE_NUMBERS[name] for name in ("bfloat16", "float16", "float32", "f
 
 
 def _open(proto: ModelProto, path: Path, options: ort.SessionOptions) -> ort.InferenceSession:
-    """A session for a model whose external weights all share the same zeros."""
-    largest = 0
-    for tensor in proto.graph.initializer:
-        if tensor.data_location == TensorProto.EXTERNAL:
-            largest = max(largest, _zeros(tensor))
-    with path.with_name(_ZEROS).open("wb") as file:
-        file.truncate(largest)  # takes no space on the disk
+    """A session for a model that is saved first, because its external weights are files."""
     onnx.save(proto, path)
     return open_session(str(path), options)
+
+
+def _share_zeros(proto: ModelProto, folder: Path) -> None:
+    """Points all external weights of a model to one file of zeros, which takes no space on disk."""
+    external = [t for t in proto.graph.initializer if t.data_location == TensorProto.EXTERNAL]
+    largest = max(map(_zeros, external), default=0)
+    with (folder / _ZEROS).open("wb") as file:
+        file.truncate(largest)
 
 
 _ZEROS = "zeros"
@@ -126,28 +131,59 @@ def _complete(
     """Writes type and shape of every tensor into the graph.
 
     Returns:
-        Results of every layer, if it took a run to know them: ONNX Runtime infers most
+        Results that may be sizes, or whose shapes it took a run to know: ONNX Runtime infers most
         shapes, and all of them in models that compute no sizes.
     """
     graph = proto.graph
     names = list(dict.fromkeys(name for node in graph.node for name in node.output if name))
-    outputs = list(graph.output)
-    del graph.output[:]
-    graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
-    session = _open(proto, path, unpacked(session_options(without_optimizations(settings))))
-    specs = [_inferred(output) for output in session.get_outputs()]
+    unoptimized = without_optimizations(settings)
+    session = _open(_with_outputs(proto, names), path, unpacked(session_options(unoptimized)))
+    specs = {output.name: _inferred(output) for output in session.get_outputs()}
+    asked = [n for n, spec in specs.items() if not spec.is_static or _may_be_size(spec)]
     values = {}
-    if any(not spec.is_static or _may_be_size(spec) for spec in specs):
-        values = dict(zip(names, session.run(names, dict(inputs)), strict=True))
-        specs = [_spec_of(value) for value in values.values()]
-    del graph.output[:]
-    graph.output.extend(outputs)
+    if asked:
+        session = _open(_part(proto, asked), path, unpacked(session_options(unoptimized)))
+        values = dict(zip(asked, session.run(asked, dict(inputs)), strict=True))
+        specs |= {name: _spec_of(value) for name, value in values.items()}
     del graph.value_info[:]
     graph.value_info.extend(
         helper.make_tensor_value_info(name, DTYPE_NUMBERS[spec.dtype], spec.sizes)
-        for name, spec in zip(names, specs, strict=True)
+        for name, spec in specs.items()
     )
     return values
+
+
+def _with_outputs(proto: ModelProto, names: Iterable[str]) -> ModelProto:
+    """A copy of a model with other outputs."""
+    copy = ModelProto()
+    copy.CopyFrom(proto)
+    del copy.graph.output[:]
+    copy.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
+    return copy
+
+
+def _part(proto: ModelProto, names: Collection[str]) -> ModelProto:
+    """The layers that some results depend on. The weights of others are neither read nor mapped."""
+    part = _with_outputs(proto, names)
+    needed = set(names)
+    kept = []
+    for node in reversed(proto.graph.node):
+        if not needed.isdisjoint(node.output):
+            needed.update(_reads(node))
+            kept.append(node)
+    del part.graph.node[:], part.graph.initializer[:]
+    part.graph.node.extend(reversed(kept))
+    part.graph.initializer.extend(w for w in proto.graph.initializer if w.name in needed)
+    return part
+
+
+def _reads(node: NodeProto) -> Iterator[str]:
+    """Tensors that a node reads, and all that layers of its subgraphs read."""
+    yield from node.input
+    for graph in subgraphs(node):
+        yield from (value.name for value in graph.output)
+        for inner in graph.node:
+            yield from _reads(inner)
 
 
 def _inferred(output: ort.NodeArg) -> TensorSpec:
