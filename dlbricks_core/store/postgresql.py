@@ -65,7 +65,13 @@ SELECT relname, attname FROM pg_attribute JOIN pg_class ON attrelid = pg_class.o
 WHERE {_SCHEMA} AND attnum > 0 AND NOT attisdropped
 """
 
-_SOON = ("starting up", "shutting down", "not yet accepting", "recovery mode")
+_SOON = (
+    "starting up",
+    "shutting down",
+    "not yet accepting",
+    "recovery mode",
+    "closed the connection unexpectedly",
+)
 """Words of a server that will be there in a moment."""
 
 _MISSING = re.compile('database ".*" does not exist')

@@ -25,6 +25,7 @@ from dlbricks_core.facts import (
 )
 from dlbricks_core.store import ResultStore, Selection
 from dlbricks_core.store.database import ServerLostError
+from dlbricks_core.store.postgresql import _SOON
 from dlbricks_core.store.schema import APPLICATION_ID
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
@@ -243,7 +244,7 @@ def test_what_travels_arrives_once_through_a_cut_connection(postgres, emptied, a
 def test_a_server_that_starts_up_is_waited_for_when_a_store_is_opened(
     postgres, emptied, monkeypatch
 ):
-    monkeypatch.setattr("dlbricks_core.store.postgresql._SOON", ("refused",))
+    monkeypatch.setattr("dlbricks_core.store.postgresql._SOON", ("refused", *_SOON))
     url = emptied()
     postgres.stop()
     back = threading.Timer(0.2, postgres.start)
@@ -251,6 +252,23 @@ def test_a_server_that_starts_up_is_waited_for_when_a_store_is_opened(
     with pytest.warns(UserWarning, match="trying again"), ResultStore.open(url) as store:
         assert store.info().measurements == 0
     back.join()
+
+
+class Falling(Wire):
+    """Closes the first connection, like a server that ends while a client connects."""
+
+    def _accept(self):
+        client, _ = self._socket.accept()
+        client.close()
+        super()._accept()
+
+
+def test_a_server_that_falls_while_a_store_is_opened_is_waited_for(postgres, emptied):
+    url, wire = emptied(), Falling(postgres, after=True)
+    through = url.replace(f":{postgres.port}/", f":{wire.port}/")
+    with pytest.warns(UserWarning, match="trying again"), ResultStore.open(through) as store:
+        assert store.info().measurements == 0
+    wire.close()
 
 
 def test_a_lock_that_is_not_released_is_an_error(emptied, monkeypatch):
