@@ -194,6 +194,22 @@ def test_opening_files_takes_one_weight_more_than_all_of_them(timer, tmp_path):
     assert 4 * 36 < taken < 7.5 * 36, f"{taken:.0f} MiB for 4 weights of 36 MiB"
 
 
+def test_a_transposed_weight_is_copied_once(timer):
+    tensors = {"x": spec("float32", 1, 4096), "w": spec("float32", 4096, 8192)}
+    tensors |= {"y": spec("float32", 1, 8192)}
+    drawn = network([Layer("MatMul", ("x", "w"), ("y",))], ["x"], ["y"], tensors, ["w"])
+    give_back()
+    forget_peak()
+    before = resident_mib()
+    loaded = timer.load(drawn)
+    taken = peak_mib() - before
+    timer.run(loaded)
+    expected = drawn.inputs["x"] @ drawn.weights["w"]
+    np.testing.assert_allclose(timer.outputs(loaded)["y"], expected, rtol=1e-3, atol=1e-2)
+    timer.unload(loaded)
+    assert 128 <= taken < 1.75 * 128, f"{taken:.0f} MiB for a weight of 128 MiB"
+
+
 def test_forgotten_results_are_freed(timer):
     loaded = timer.load(convolution())
     timer.run(loaded)

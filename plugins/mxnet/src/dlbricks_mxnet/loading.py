@@ -19,6 +19,9 @@ from dlbricks_mxnet.lowering import Lowered
 
 mx = import_mxnet()
 
+_PART_BYTES = 2**26
+"""Bytes of a weight that are put in order at once."""
+
 
 @dataclass
 class Loaded:
@@ -110,8 +113,18 @@ def _laid_out(array: NDArray, layout: str) -> NDArray:
 
 
 def place(value: Array) -> NDArray:
-    """MXNet array with given values."""
-    return mx.nd.array(value, ctx=mx.cpu(), dtype=value.dtype)
+    """MXNet array with given values.
+
+    A transposed weight is copied in parts: MXNet would put all of it in order first, which takes
+    the memory of the weight once more.
+    """
+    if value.flags.c_contiguous:
+        return mx.nd.array(value, ctx=mx.cpu(), dtype=value.dtype)
+    array = mx.nd.empty(value.shape, ctx=mx.cpu(), dtype=value.dtype)
+    rows = max(1, _PART_BYTES * len(value) // value.nbytes)
+    for begin in range(0, len(value), rows):
+        array[begin : begin + rows] = value[begin : begin + rows]
+    return array
 
 
 class _Unloaded:

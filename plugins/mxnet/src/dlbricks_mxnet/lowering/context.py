@@ -147,7 +147,7 @@ class LayerContext(LayerView):
 
         def value(weights: Values) -> Array:
             built = build(*(weights(name) for name in names))
-            return np.ascontiguousarray(built, dtype=np.dtype(dtype)).reshape(shape)
+            return np.asarray(built, dtype=np.dtype(dtype)).reshape(shape)
 
         name = self._unique(":".join((*names, role)))
         return self._variables.parameter(name, Parameter(shape, dtype, value, auxiliary))
