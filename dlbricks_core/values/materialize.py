@@ -62,6 +62,7 @@ _INSIDE_UNIT = _Range(0.1, 0.9)
 _ABOVE_ONE = _Range(1.1, 1.9)
 _SCALE = _Range(0.01, 0.02)
 
+_FLOAT32 = np.dtype(np.float32)
 _DRAWN = 1_048_573
 """Maximum numbers drawn for one tensor; then they repeat. As it is a prime, no two rows of a matrix
 are alike."""
@@ -236,7 +237,7 @@ class _Drawer:
             return self._within(self._ranges[name], name, rng)
         interval = self._interval(name, spec)
         if name in model.weights:
-            return _stored(_floats(interval, spec.sizes, rng), dtype)
+            return _floats(interval, spec.sizes, rng, dtype)
         values = _activations(interval, spec.sizes, self._channels(name), rng)
         if self._readers(name) & _RECTIFIED:
             np.maximum(values, 0, out=values)
@@ -374,7 +375,7 @@ def _whole_numbers(valid: Range, shape: tuple[int, ...], rng: np.random.Generato
 
 
 def _repeated(drawn: Array, shape: tuple[int, ...]) -> Array:
-    """A tensor that begins with these numbers and repeats them: codes of a large matrix."""
+    """A tensor that begins with these numbers and repeats them."""
     values = aligned_empty(shape, drawn.dtype)
     flat = values.reshape(-1)
     for start in range(0, flat.size, drawn.size):
@@ -419,17 +420,17 @@ def _activations(
     return values
 
 
-def _floats(interval: _Range, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+def _floats(
+    interval: _Range,
+    shape: tuple[int, ...],
+    rng: np.random.Generator,
+    dtype: np.dtype[Any] = _FLOAT32,
+) -> Array:
     """Floats that repeat in large tensors: drawing all of these takes longer than a run."""
-    values = aligned_empty(shape, np.dtype(np.float32))
-    flat = values.reshape(-1)
-    drawn = flat[:_DRAWN]
-    rng.random(dtype=np.float32, out=drawn)
+    drawn = rng.random(max(1, min(math.prod(shape), _DRAWN)), dtype=np.float32)
     if interval.uniform:
         interval.place(drawn)
-    for start in range(_DRAWN, flat.size, _DRAWN):
-        rest = flat[start : start + _DRAWN]
-        rest[:] = drawn[: rest.size]
-    if not interval.uniform:
-        interval.place(values)
-    return values
+        return _repeated(_stored(drawn, dtype), shape)
+    values = _repeated(drawn, shape)
+    interval.place(values)
+    return _stored(values, dtype)

@@ -13,6 +13,7 @@ from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, read_model, to_o
 from dlbricks_core.ir.tensors import is_aligned
 from dlbricks_core.passes import normalize
 from dlbricks_core.values import materialize
+from dlbricks_core.worker.resident import MIB, forget_peak, peak_mib, resident_mib
 
 TINY = np.finfo(np.float32).tiny
 
@@ -310,3 +311,23 @@ def test_float32_values_do_not_depend_on_what_float16_needs():
 
     full, half = (materialize(of(dtype)).weights["w"] for dtype in ("float32", "float16"))
     assert np.abs(full - half.astype(np.float32)).max() < 1e-3
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_large_weights_of_short_floats_take_their_own_size(dtype):
+    weight = TensorSpec(dtype, (8192, 8192))
+    model = CanonicalModel(
+        name="short",
+        layers=(Layer("MatMul", ("x", "w"), ("y",)),),
+        inputs=("x",),
+        outputs=("y",),
+        tensors={"x": TensorSpec(dtype, (1, 8192)), "w": weight, "y": TensorSpec(dtype, (1, 8192))},
+        weights=frozenset({"w"}),
+    )
+    forget_peak()
+    before = resident_mib()
+    drawn = materialize(model).weights["w"]
+    taken = peak_mib() - before
+    assert is_aligned(drawn)
+    assert drawn.nbytes == 128 * MIB
+    assert taken < 1.5 * 128, f"{taken:.0f} MiB for a weight of 128 MiB"

@@ -9,10 +9,11 @@ from dlbricks_pytorch.timer import PytorchTimer
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.backends.reference import ReferenceHost
-from dlbricks_core.ir import numpy_dtype
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, numpy_dtype
 from dlbricks_core.passes.convert import convert
 from dlbricks_core.testing import cases
 from dlbricks_core.values import materialize
+from dlbricks_core.worker.resident import forget_peak, give_back, peak_mib, resident_mib
 from dlbricks_core.workflows.agreement import all_vary, difference
 
 SETTINGS = BackendSettings(1, {"memory_format": "contiguous", "compile": "off"})
@@ -43,6 +44,26 @@ def test_results_are_those_of_float32_but_for_rounding(name, dtype, timer):
     expected = {output: exact[output] for output in floats}
     assert all_vary(expected)
     assert difference(found, expected) < 1e-3
+
+
+def test_a_transposed_weight_is_copied_once(timer):
+    specs = {"x": (1, 8192), "w": (8192, 8192), "y": (1, 8192)}
+    model = CanonicalModel(
+        name="short",
+        layers=(Layer("MatMul", ("x", "w"), ("y",)),),
+        inputs=("x",),
+        outputs=("y",),
+        tensors={name: TensorSpec("bfloat16", sizes) for name, sizes in specs.items()},
+        weights=frozenset({"w"}),
+    )
+    drawn = materialize(model, 0)
+    give_back()
+    forget_peak()
+    before = resident_mib()
+    loaded = timer.load(drawn)
+    taken = peak_mib() - before
+    timer.unload(loaded)
+    assert taken < 1.75 * 128, f"{taken:.0f} MiB for a weight of 128 MiB"
 
 
 def test_an_operator_without_a_kernel_for_a_type_is_named():

@@ -34,9 +34,9 @@ def lower(network: Network) -> fx.GraphModule:
     trial = TypeTrial(model)
     for layer, origin in zip(model.layers, whole.origins, strict=True):
         builder.origin = network.model.layers[origin]
-        lower_layer(builder, layer)
         refusal = trial.refusal(layer)
         if refusal:
             raise UnsupportedError(refusal)
+        lower_layer(builder, layer)
     builder.graph.output(tuple(builder.node(name) for name in model.outputs))
     return fx.GraphModule(builder.root, builder.graph, class_name="Network")

@@ -91,6 +91,9 @@ def _error(model: CanonicalModel, layer: Layer) -> Exception | None:
         module = fx.GraphModule(builder.root, builder.graph)
         with torch.inference_mode():
             module.forward(*(from_numpy(_zeros(model, name)) for name in model.activations(layer)))
+        # Module and graph refer to each other, and weights of gigabytes would stay with them.
+        for name, _ in list(module.named_buffers()):
+            setattr(module, name, None)
     except Exception as error:  # noqa: BLE001 - whoever called decides what it means
         return error
     return None
