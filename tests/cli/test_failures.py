@@ -229,6 +229,17 @@ def test_an_unsupported_operator_is_named_and_the_rest_is_measured(dlbricks, tmp
     assert any("Frobnicate" in f["where"] and f["reason"] for f in failures)
 
 
+def test_what_has_no_definition_is_named_and_not_predicted(dlbricks, tmp_path, read):
+    onnx.save(two_branches("Frobnicate", domain="com.example"), tmp_path / "odd.onnx")
+    done = dlbricks("estimate", *ORT, "--store", "none.db", "odd.onnx", "--json", "out.json")
+    assert done.status == 3
+    (odd,) = read("out.json")["models"]
+    assert odd["partial"] is True
+    (missing,) = odd["missing"]
+    assert "com.example.Frobnicate" in missing["layers"]
+    assert missing["reason"].startswith("com.example.Frobnicate has no definition, and was not me")
+
+
 def test_estimate_runs_nothing_and_names_what_is_missing(dlbricks, save, read, known):
     a, b = save("a", "Relu", "Relu"), save("b", "Relu", "Tanh")
     stored = ("estimate", *QUICK, "--predictor", "none")
