@@ -33,6 +33,7 @@ def command(model: str, trace_path: Path, store: str | None, **values: Any) -> i
     Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing) open the file; every level is a track
     that begins at 0. Each level comes from runs without the profiler of a deeper level, and shows
     its own overhead. Exit status 3: something could not be timed or profiled; it is named.
+    Nothing is written where nothing could be timed.
     """
     output = Output(values)
     load = given.load_options_of(values)
@@ -45,9 +46,9 @@ def command(model: str, trace_path: Path, store: str | None, **values: Any) -> i
             opened,
             progress,
         )
-    write_text(
-        json.dumps(trace_events(traced), ensure_ascii=False, allow_nan=False) + "\n", trace_path
-    )
+    if not traced.empty:
+        events = json.dumps(trace_events(traced), ensure_ascii=False, allow_nan=False)
+        write_text(events + "\n", trace_path)
     print_trace(output.console, traced, trace_path)
     output.write_json(trace_data(traced, load))
     return 0 if traced.complete else EXIT_PARTIAL

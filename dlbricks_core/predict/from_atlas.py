@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -225,7 +225,13 @@ def _from_bases(
     here = np.log(expected_ms(asked, Processor.of(system, setup.threads)))
     if not bases:
         return Belief(here, kernel.covariance(asked, asked))
-    found = [belief_from(each, asked, kernel) for each, _ in bases]
+    wanted = _Wanted(asked)
+    found = [
+        _belief_of_atlas(each, wanted, kernel)
+        if each.pulls.size
+        else belief_from(each, asked, kernel)
+        for each, _ in bases
+    ]
     if not bases[0][1]:
         return found[0].widened(_HERE * kernel.covariance(asked, asked))
     expected = [np.log(expected_ms(asked, processor_of(each))) for each, _ in bases]
@@ -256,6 +262,29 @@ def _distance(contribution: Contribution, setup: Setup, system: System) -> float
 def processor_of(contribution: Contribution) -> Processor:
     """The baseline's model of a contribution's system."""
     return Processor.of(contribution.system, contribution.setup.threads)
+
+
+class _Wanted:
+    """Features of wanted layers, equal if the layers are."""
+
+    def __init__(self, features: Features) -> None:
+        self.features = features
+        self._key = features.kinds, features.numbers.tobytes()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Wanted) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+@lru_cache(maxsize=MOST_CONTRIBUTIONS)
+def _belief_of_atlas(contribution: Contribution, wanted: _Wanted, kernel: Kernel) -> Belief:
+    """As :func:`belief_from`, once for all systems that a prediction is asked for in turn.
+
+    It is for contributions with pulls, which stay in memory. A store's own are read anew each time.
+    """
+    return belief_from(contribution, wanted.features, kernel)
 
 
 def belief_from(contribution: Contribution, asked: Features, kernel: Kernel) -> Belief:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -90,7 +90,7 @@ class ResultStore(Measured, Described, Derived):
             merger.add(records)
             return merger.merged
 
-    def records(self, selection: Selection = EVERYTHING) -> Iterator[Record]:
+    def records(self, selection: Selection = EVERYTHING) -> Generator[Record, None, None]:
         """All that the store holds, or a part of it, with what belongs to that.
 
         Args:

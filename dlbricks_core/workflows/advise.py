@@ -64,12 +64,14 @@ def advise(
     models = _with_accuracies(models, wanted, collected)
     places = _with_prices(places, wanted, collected)
     observer.stage("Estimating", len(places))
-    results = []
-    for place in places:
+    found: dict[Place, RunResult] = {}
+    # The predictor remembers what it knows of one backend's layers from one system to the next.
+    for place in sorted(places, key=lambda each: each.setup.backend):
         observer.advance(f"{place.setup.backend} on {place.name}")
         request = Request.for_stored(place.setup, place.system)
         seen = place.seen_in(store)
-        results.append(estimate(models, None, request, seen, predictor=predictor))
+        found[place] = estimate(models, None, request, seen, predictor=predictor)
+    results = [found[place] for place in places]
     alternatives = _alternatives(places, results, wanted, collected)
     predicts = predictor is not None
     alternatives = _with_required(alternatives, models, wanted, store, collected, predicts)

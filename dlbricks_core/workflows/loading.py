@@ -95,7 +95,7 @@ class ModelLoader:
                 models that an importer returned.
 
         Raises:
-            ModelError: If a model cannot be read or lowered.
+            ModelError: If a model cannot be read or lowered, or has no layers.
             PluginError: If no plugin reads it, or the plugin that does is broken.
         """
         models = [
@@ -116,7 +116,7 @@ class ModelLoader:
             options: Options for this model, where they are not those of the loader.
 
         Raises:
-            ModelError: If it cannot be read or lowered.
+            ModelError: If it cannot be read or lowered, or has no layers.
             PluginError: If no plugin reads it, or the plugin that does is broken.
         """
         own = options or self._options
@@ -124,6 +124,12 @@ class ModelLoader:
             self._ask("load", source, own) if isinstance(source, str) else canonical(source, own)
         )
         self._unused -= found.names
+        if not found.model.layers:
+            raise ModelError(
+                f"{source if isinstance(source, str) else source.name}: it has no layers, as each "
+                "output is an input or follows from constants",
+                hint="Name a model that computes its outputs from inputs without given values.",
+            )
         return found.model
 
     def dimensions(self, source: str | RawModel) -> tuple[OpenDimension, ...]:

@@ -17,7 +17,7 @@ from dlbricks_core.analysis.shortening import (
 )
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.ir import CanonicalModel, packed, unpacked
+from dlbricks_core.ir import CanonicalModel, Dim, packed, unpacked
 from dlbricks_core.machine.system import physical_cores_available
 from dlbricks_core.measure.worker import START_BYTES, BackendWorker, WorkerSettings
 from dlbricks_core.store import ResultStore
@@ -125,10 +125,23 @@ def kept_rewrites(
                 rewrites.refused[position] = "the store does not hold it"
             continue
         try:
-            rewrites.graphs[position] = unpacked(data, name=model.name, source=model.source)
+            graph = unpacked(data, name=model.name, source=model.source)
         except ModelError as error:
             rewrites.refused[position] = error.message
+        else:
+            if _ends(graph) == _ends(model):
+                rewrites.graphs[position] = graph
+            else:
+                rewrites.refused[position] = f"what was kept of {model.name} is of another model"
     return rewrites
+
+
+def _ends(model: CanonicalModel) -> list[list[tuple[str, tuple[Dim, ...] | None]]]:
+    """Types and shapes of inputs and outputs, which a backend leaves as they are."""
+    return [
+        [(spec.dtype, spec.shape) for spec in map(model.tensors.__getitem__, names)]
+        for names in (model.inputs, model.outputs)
+    ]
 
 
 def _is_opaque(model: CanonicalModel) -> bool:

@@ -94,6 +94,11 @@ class Trace:
         return levels
 
     @property
+    def empty(self) -> bool:
+        """Whether nothing was measured, at any level."""
+        return all(level.ms is None for level in self.levels)
+
+    @property
     def complete(self) -> bool:
         """Whether nothing failed."""
         return self.explanation.complete and not self.failed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -31,6 +31,8 @@ from dlbricks_core.store import (
 from dlbricks_core.workflows.systems import find_machine
 
 _STREAM = "standard input"
+
+_AGAIN = "run that model again with that store, which then holds a new graph of it"
 
 _LOGS = ("-wal", "-shm")
 """Ends of the names of the files that SQLite keeps beside a database."""
@@ -120,11 +122,17 @@ def records_of_stores(locations: Iterable[str | Path]) -> Iterator[Iterator[Reco
         locations: Locations of the stores.
 
     Raises:
-        DLBricksError: If one of the stores is missing or cannot be opened.
+        DLBricksError: If one of the stores is missing or cannot be opened; while it is read, also
+            if a graph in it cannot be read.
     """
     with ExitStack() as opened:
         every = [opened.enter_context(_store(each)) for each in locations]
-        yield chain.from_iterable(each.records() for each in every)
+        # What is read in part is closed before its store is.
+        records = [opened.enter_context(closing(each.records())) for each in every]
+        yield chain.from_iterable(
+            _sound(each, str(store.place), _AGAIN)
+            for each, store in zip(records, every, strict=True)
+        )
 
 
 def merged_into(location: str | Path | None, records: Iterable[Record]) -> Merged:
@@ -193,12 +201,12 @@ def _of_stream(file: IO[bytes]) -> Iterator[Record]:
     return _sound(read_stream(file, _STREAM), _STREAM)
 
 
-def _sound(records: Iterable[Record], name: str) -> Iterator[Record]:
-    """The records of a file, whose graphs of models are read as well."""
+def _sound(records: Iterable[Record], name: str, hint: str = "export it again") -> Iterator[Record]:
+    """The records of a file or a store, whose graphs of models are read as well."""
     for each in records:
         if isinstance(each, Rewrite):
             try:
                 unpacked(each.graph, name=each.signature)
             except ModelError as error:
-                raise StoreError(f"{name}: {error.message}", "export it again") from error
+                raise StoreError(f"{name}: {error.message}", hint) from error
         yield each

@@ -76,6 +76,26 @@ def test_one_bad_model_among_good_ones_is_named_and_the_others_are_done(dlbricks
     assert "bad.onnx is left out" in done.err
 
 
+EMPTY = {
+    "input": "g (float[4] x) => (float[4] x) {}",
+    "weight": "g () => (float[4] w) <float[4] w = {1, 2, 3, 4}> {}",
+    "folded": "g () => (float[4] y) <float[4] w = {1, 2, 3, 4}> { y = Relu(w) }",
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_a_model_without_layers_is_refused_and_does_not_end_the_others(dlbricks, save, read, name):
+    text = f'<ir_version: 8, opset_import: ["" : 17]> {EMPTY[name]}'
+    onnx.save(onnx.parser.parse_model(text), f"{name}.onnx")
+    for command in ("run", "estimate"):
+        check_refused(dlbricks(command, *QUICK, f"{name}.onnx"), f"{name}.onnx: it has no layers")
+    done = dlbricks(*QUICK, save("good", "Relu"), f"{name}.onnx", "--json", "o.json")
+    assert done.status == 3
+    (failure,) = read("o.json")["failures"]
+    assert failure["where"] == f"{name}.onnx"
+    assert "no layers" in failure["reason"]
+
+
 ORT = ("--backend", "onnxruntime", "--threads", "1")
 ATLAS = shipped()[0].system.fingerprint
 COMMANDS = {
@@ -207,6 +227,17 @@ def test_an_unsupported_operator_is_named_and_the_rest_is_measured(dlbricks, tmp
     assert squeezenet["normalized"] is not None
     failures = read("out.json")["failures"]
     assert any("Frobnicate" in f["where"] and f["reason"] for f in failures)
+
+
+def test_what_has_no_definition_is_named_and_not_predicted(dlbricks, tmp_path, read):
+    onnx.save(two_branches("Frobnicate", domain="com.example"), tmp_path / "odd.onnx")
+    done = dlbricks("estimate", *ORT, "--store", "none.db", "odd.onnx", "--json", "out.json")
+    assert done.status == 3
+    (odd,) = read("out.json")["models"]
+    assert odd["partial"] is True
+    (missing,) = odd["missing"]
+    assert "com.example.Frobnicate" in missing["layers"]
+    assert missing["reason"].startswith("com.example.Frobnicate has no definition, and was not me")
 
 
 def test_estimate_runs_nothing_and_names_what_is_missing(dlbricks, save, read, known):

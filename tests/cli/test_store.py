@@ -3,8 +3,10 @@
 import base64
 import io
 import json
+import sqlite3
 import subprocess
 import sys
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -191,6 +193,22 @@ def test_an_export_with_a_graph_that_is_not_as_it_was_changes_nothing(
     assert dlbricks("store", "import", "-", "--store", "there.db").status == 2
     (tmp_path / "all.zst").write_bytes(good)
     assert dlbricks("store", "import", "all.zst", "--store", "there.db").status == 0
+
+
+def test_a_merged_store_with_a_graph_that_is_cut_off_changes_nothing(dlbricks, save, tmp_path):
+    save("a", "Relu")
+    dlbricks("run", "a.onnx", *QUICK, "--store", "here.db")
+    with sqlite3.connect(tmp_path / "here.db") as connection:
+        ((graph,),) = connection.execute("SELECT graph FROM rewrites")
+        cut_off = zlib.compress(zlib.decompress(graph)[:200])
+        connection.execute("UPDATE rewrites SET graph = ?", (cut_off,))
+    done = dlbricks("store", "merge", "here.db", "--store", "there.db")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith(f"Error: {tmp_path / 'here.db'}: what was kept of ")
+    assert done.err.splitlines()[1].startswith("Hint: run that model again with that store")
+    assert not (tmp_path / "there.db").exists()
+    dlbricks("run", "a.onnx", *QUICK, "--store", "here.db")
+    assert dlbricks("store", "merge", "here.db", "--store", "there.db").status == 0
 
 
 def test_a_missing_store_that_is_to_be_merged_is_told_and_makes_none(dlbricks, tmp_path):

@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
+from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
@@ -56,6 +57,15 @@ def test_a_model_of_which_nothing_is_known_has_no_estimate(dlbricks, strange, co
     done = dlbricks(name, strange, "--backend", "onnxruntime", *QUICK, *more)
     assert done.status == 3
     assert "no estimate, not measured" in " ".join(done.out.split())
+
+
+def test_no_file_is_written_where_nothing_was_measured(dlbricks, strange, read):
+    done = dlbricks("trace", strange, "--backend", "onnxruntime", *QUICK, "-o", "t.json",
+                    "--json", "told.json")  # fmt: skip
+    assert done.status == 3
+    assert not Path("t.json").exists()
+    assert "t.json is not written: nothing was measured." in done.out
+    assert any("nowhere.Strange" in each["where"] for each in read("told.json")["failures"])
 
 
 def track(events, name):

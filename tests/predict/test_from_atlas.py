@@ -11,7 +11,7 @@ from dlbricks_core.bricks import Brick, BrickSet, extract, signature
 from dlbricks_core.figures import RESAMPLES, Predicted
 from dlbricks_core.figures.figure import Discrepancy, interval, relative_half_width
 from dlbricks_core.passes.convert import convert
-from dlbricks_core.predict import Contribution, Provenance
+from dlbricks_core.predict import Contribution, Provenance, from_atlas
 from dlbricks_core.predict.atlas import LayerTable, counts_matrix
 from dlbricks_core.predict.baseline import Processor, expected_ms
 from dlbricks_core.predict.belief import Belief
@@ -117,6 +117,26 @@ def test_without_anything_known_the_baseline_is_believed_and_not_much(
     assert [found[s].value for s in bricks] == pytest.approx(truth)
     ratios = [np.median(found[s].draws) / found[s].value for s in bricks]
     assert np.mean(ratios) == pytest.approx(1, abs=0.05)
+
+
+def test_systems_that_nobody_measured_share_what_the_atlas_believes(
+    bricks, system, setup, contributed, monkeypatch
+):
+    calls = []
+
+    def counted(*given):
+        calls.append(given)
+        return belief_from(*given)
+
+    monkeypatch.setattr(from_atlas, "belief_from", counted)
+    atlas = [with_pulls(contributed(system(cpu="known"), setup(threads=n), 2.0),
+                        kernel_of(setup().backend)) for n in (1, 2)]  # fmt: skip
+    for cpu in ("one", "two", "three"):
+        FromAtlas().predict(bricks, setup(), system(cpu=cpu), {}, atlas)
+    assert len(calls) == len(atlas)
+    some = dict(list(bricks.items())[:3])
+    FromAtlas().predict(some, setup(), system(cpu="one"), {}, atlas)
+    assert len(calls) == 2 * len(atlas)
 
 
 def test_what_the_same_system_measured_is_what_is_predicted(

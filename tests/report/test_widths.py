@@ -1,5 +1,6 @@
 """Sentences on wide intervals: none says that a latency may be 97% less."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -29,6 +30,13 @@ def test_the_dial_tells_wide_intervals_by_a_factor():
     assert words.probed(dialled(0.97)).endswith(
         "; within a factor of 8.1 before, within a factor of 3 with them."
     )
+
+
+def test_the_dial_says_where_more_time_buys_nothing():
+    for half, told in (0.2, "±20.0% now; more time is not known to narrow it"), (0.05, "±5.0% now"):
+        found = dialled(half)
+        found.dial = replace(found.dial, offers=())
+        assert words.dial(found) == f"1 of 4 bricks timed: {told}."
 
 
 def test_the_dial_tells_no_width_where_no_brick_has_a_figure():

@@ -3,19 +3,23 @@
 from dataclasses import replace
 from itertools import count, pairwise, product
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import sparse
 
+from dlbricks_core.bricks import BrickSet
 from dlbricks_core.figures.figure import (
     RESAMPLES,
     Discrepancy,
     Figure,
+    Measured,
     Predicted,
     relative_half_width,
 )
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
+from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.measure.costs import START_S, Costs
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.predict import Predictor
@@ -31,10 +35,11 @@ from dlbricks_core.workflows import (
     run,
 )
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER
-from dlbricks_core.workflows.dial import bench
+from dlbricks_core.workflows.dial import bench, loop
 from dlbricks_core.workflows.dial.beliefs import DRIFT, scatter_within
 from dlbricks_core.workflows.dial.bench import Bench
 from dlbricks_core.workflows.dial.choice import Choice
+from dlbricks_core.workflows.dial.precisions import FINEST
 
 OPERATORS = ("Relu", "Tanh", "Abs", "Neg")
 
@@ -254,6 +259,30 @@ def test_a_whole_model_may_take_another_time_at_another_time(turned, chain):
     (result,) = found.models
     assert relative_half_width(result.estimate.interval) == pytest.approx(found.dial.widest)
     assert found.outcome.notes == ()
+
+
+def test_further_runs_of_a_whole_model_that_scatters_are_offered(chain):
+    cut = BrickSet.of([chain(0)], 128).models[0]
+    whole, half = cut.whole.signature, 0.08
+    figure = Measured((10.0, 11.0, 10.0, 12.0), PROTOCOLS["interleaved"])
+    subjects = SimpleNamespace(cutting=SimpleNamespace(brickset=SimpleNamespace(models=[cut])),
+                               every={whole: cut.whole}, precision=0.1)  # fmt: skip
+    stop = SimpleNamespace(subjects=subjects, known={whole: figure}, costs=lambda: Costs(1.0),
+                           start_s=2.0)  # fmt: skip
+    state = SimpleNamespace(half_widths=np.array([half]), widest=half, measured=lambda _: True)
+    settled = Choice((), None, state.half_widths, [whole], np.array([True]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Choice, "of", lambda *_: settled)
+        coarse, fine = loop._offers(state, stop)
+        assert [coarse.half_width, fine.half_width] == [0.07, FINEST]
+        # Scatter falls with the root of the number of runs, and drift stays.
+        drift = NORMAL_HALF_WIDTH * DRIFT
+        more = np.ceil(4 * (half**2 - drift**2) / (FINEST**2 - drift**2)) - 4
+        seconds = Costs(1.0).seconds(cut.whole.model, figure.value, int(more))
+        assert 2.0 < coarse.seconds < fine.seconds == 2.0 + seconds
+        # A network has 200 runs at most.
+        stop.known[whole] = replace(figure, samples=(10.0,) * 190)
+        assert not list(loop._offers(state, stop))
 
 
 def test_a_whole_model_is_planned_and_timed_with_room_for_its_drift(turned, chain, monkeypatch):

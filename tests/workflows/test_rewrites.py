@@ -65,6 +65,7 @@ def test_a_graph_that_was_packed_is_cut_into_the_same_bricks(rewritten):
 
 def test_the_store_keeps_what_a_backend_makes_of_a_model(store, asked, residual, rewritten):
     model = residual()
+    model = replace(model, outputs=(model.layers[0].outputs[0], *model.outputs))
     cut = CutModel(model, (), model)
     keep_rewrites(Rewrites({0: rewritten}), [cut], asked, store)
     renamed = replace(model, name="renamed")
@@ -84,3 +85,15 @@ def test_a_kept_graph_that_cannot_be_read_is_named(store, asked, residual, data)
     found = kept_rewrites([model], asked, store)
     assert not found.graphs
     assert found.refused == {0: "what was kept of residual cannot be read"}
+
+
+def test_a_kept_graph_of_another_model_is_named_and_not_used(store, asked, residual, builder):
+    """It may have entered with another store, where only its signature says what it is of."""
+    model = residual()
+    wider = builder(shape=(1, 8, 6, 6))
+    wider.relu(wider.input)
+    signature = CutModel(model, (), model).whole.signature
+    store.keep_rewrite(signature, asked.setup, asked.fingerprint, packed(wider.model()))
+    found = kept_rewrites([model], asked, store)
+    assert not found.graphs
+    assert found.refused == {0: "what was kept of residual is of another model"}

@@ -41,6 +41,11 @@ _PREPARED = 2.5
 _AT_LEAST = 2.0
 """Number of passes that a slice has time for, so that at least one of them ends in time."""
 
+_STRETCHES = (1, 4, 16)
+"""Factors on the duration of a slice, tried until passes end in it: beside other programs, an
+instance may be without a processor for as long as a short slice lasts.
+"""
+
 
 @dataclass(frozen=True)
 class Slice:
@@ -81,14 +86,20 @@ def take_slices(instances: Sequence[Instance], keys: Sequence[str], count: int) 
     for _ in range(count):
         begin = perf_counter()
         prepared_s = _seconds(_PREPARED * pass_s, _TIMED)
-        first, *_ = play_together(
-            instances, [timed, *[keys] * others], prepared_s, [True, *[False] * others]
-        )
         bare_s = _seconds(pass_s, _PASSES / len(instances))
-        bare = play_together(instances, [keys] * len(instances), bare_s)
-        passes_ms = _thinned(np.concatenate([each.passes_ms for each in bare])).tolist()
-        if not len(first.ms) or not passes_ms:
-            raise BackendError(f"no pass over the bricks ended within {prepared_s:.1f} s")
+        for stretch in _STRETCHES:
+            first, *_ = play_together(
+                instances,
+                [timed, *[keys] * others],
+                stretch * prepared_s,
+                [True, *[False] * others],
+            )
+            bare = play_together(instances, [keys] * len(instances), stretch * bare_s)
+            passes_ms = _thinned(np.concatenate([each.passes_ms for each in bare])).tolist()
+            if len(first.ms) and passes_ms:
+                break
+        else:
+            raise BackendError(f"no pass over the bricks ended within {stretch * bare_s:.2g} s")
         by_key: defaultdict[str, list[float]] = defaultdict(list)
         for key, ms in zip(timed, _thinned(first.ms).T, strict=True):
             by_key[key].extend(ms.tolist())

@@ -11,6 +11,7 @@ from dlbricks_core.report.sizes.words import sizes_answer
 from dlbricks_core.report.tables import interval_text, ms
 from dlbricks_core.report.weights import weight
 from dlbricks_core.workflows import ModelResult, Offer, RunResult
+from dlbricks_core.workflows.dial.precisions import FINEST
 from dlbricks_core.workflows.footprint import gigabytes
 
 
@@ -134,6 +135,8 @@ def dial(result: RunResult) -> str:
         f"{width_text(each.half_width)} after about {_seconds(each)} more"
         for each in dialled.offers
     ]
+    if not more and max(known) > FINEST:
+        more = ["more time is not known to narrow it"]
     return "; ".join([f"{timed}: {now} now", *more]) + "."
 
 

@@ -52,7 +52,11 @@ def print_trace(console: Console, trace: Trace, path: Path) -> None:
             console.print(f"No {level.name}: {level.reason}.")
     if number := left_out(trace):
         console.print(f"The {number} shortest operators are not in the file.")
-    console.print(f"{path}: open it at https://ui.perfetto.dev, or in Chrome at chrome://tracing.")
+    console.print(
+        f"{path} is not written: nothing was measured."
+        if trace.empty
+        else f"{path}: open it at https://ui.perfetto.dev, or in Chrome at chrome://tracing."
+    )
     print_notes(console, remarks)
     print_failures(console, about.result.failures)
     print_setting(console, about.result)

@@ -174,9 +174,15 @@ class Choice:
         return [*found]
 
     def offer(self, precision: float) -> Offer | None:
-        """Seconds until the precision is reached; ``None`` if no timing is known to reach it."""
-        seconds = self._instead(np.flatnonzero(self.half_widths > precision)).seconds
-        for step in islice(steps(self.uncertain, precision), _MOST_STEPS):
+        """Seconds until the precision is reached; ``None`` if no timing is known to reach it.
+
+        Settled models do not count: only further runs of their own narrow them.
+        """
+        lacking = np.flatnonzero((self.half_widths > precision) & ~self.settled)
+        if not len(lacking):
+            return Offer(precision, 0.0)
+        seconds = self._instead(lacking).seconds
+        for step in islice(steps(self.uncertain.about(lacking), precision), _MOST_STEPS):
             if step.seconds > seconds:
                 break
             if step.half_widths.max() <= precision:

@@ -10,13 +10,14 @@ from time import perf_counter
 
 import numpy as np
 
+from dlbricks_core.figures.precision import MOST, NORMAL_HALF_WIDTH
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.costs import QUICK_START_S
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.workflows.cutting import cut_models
-from dlbricks_core.workflows.dial.beliefs import Beliefs, State, scatter_within
+from dlbricks_core.workflows.dial.beliefs import DRIFT, Beliefs, State, scatter_within
 from dlbricks_core.workflows.dial.bench import RUNS, Bench
 from dlbricks_core.workflows.dial.choice import Choice
 from dlbricks_core.workflows.dial.precisions import FINEST
@@ -163,5 +164,27 @@ def _offers(state: State, bench: Bench) -> Iterator[Offer]:
     choice = Choice.of(state, bench)
     for level in levels[:_MOST_OFFERS]:
         found = choice.offer(level)
-        if found is not None:
-            yield replace(found, seconds=found.seconds + bench.start_s)
+        again_s = _seconds_of_runs(level, state, bench)
+        if found is not None and math.isfinite(again_s):
+            yield replace(found, seconds=found.seconds + again_s + bench.start_s)
+
+
+def _seconds_of_runs(level: float, state: State, bench: Bench) -> float:
+    """Seconds of further runs until timed whole models scatter little enough for a precision.
+
+    Scatter falls with the root of the number of runs. The sum is infinite if a model would take
+    more runs than a network may have.
+    """
+    subjects, costs, seconds = bench.subjects, bench.costs(), 0.0
+    wanted, drift = scatter_within(level), NORMAL_HALF_WIDTH * DRIFT
+    for half, cut in zip(state.half_widths, subjects.cutting.brickset.models, strict=True):
+        signature = cut.whole.signature
+        if half <= level or not state.measured(signature):
+            continue
+        figure = bench.known[signature]
+        runs = len(figure.samples)
+        more = math.ceil(runs * (half**2 - drift**2) / wanted**2) - runs
+        if more <= 0 or runs + more > MOST:
+            return math.inf
+        seconds += costs.seconds(subjects.every[signature].model, figure.value, more)
+    return seconds

@@ -1,6 +1,7 @@
 """Instances that run networks at the same time, with a real framework."""
 
 from contextlib import ExitStack
+from dataclasses import replace
 
 import numpy as np
 import psutil
@@ -103,6 +104,23 @@ def test_instances_that_end_no_pass_are_an_error(instances, monkeypatch):
         monkeypatch.setattr(passes, name, 0)
     with pytest.raises(BackendError, match="no pass over the bricks ended"):
         list(take_slices(instances[:1], ["tanh"], 1))
+
+
+def test_a_slice_without_a_processor_is_taken_again_for_longer(instances, monkeypatch):
+    asked = []
+
+    def at_first_without(*arguments):
+        asked.append(arguments[2])
+        found = play_together(*arguments)
+        if len(asked) > 2:
+            return found
+        return [replace(each, ms=each.ms[:0], begins_s=each.begins_s[:0]) for each in found]
+
+    monkeypatch.setattr(passes, "_SHORTEST_S", 0.8)
+    monkeypatch.setattr(passes, "play_together", at_first_without)
+    (found,) = take_slices(instances[:1], ["relu"], 1)
+    assert found.passes_ms
+    assert asked == [0.1, 0.1, 0.4, 0.4]
 
 
 def test_an_instance_that_breaks_beside_others_ends_the_slice(faulty):

@@ -45,8 +45,7 @@ def _gemm(ctx: LayerContext) -> Node:
 
 @lowers("Einsum")
 def _einsum(ctx: LayerContext) -> Node:
-    equation = ctx.attribute("equation").replace(" ", "")
-    return ctx.call(torch.einsum, equation, *ctx.inputs())
+    return ctx.call(torch.einsum, ctx.attribute("equation"), *ctx.inputs())
 
 
 @lowers("Det")
