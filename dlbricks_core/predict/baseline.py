@@ -23,20 +23,32 @@ _MULTIPLY_ADDS = 4
 
 _EFFICIENCY: Mapping[str, float] = {
     "convolution:dense": 0.6,
+    "convolution:dense-volume": 0.4,
     "convolution:grouped": 0.2,
     "convolution:depthwise": 0.1,
+    "convolution:depthwise-volume": 0.05,
     "convolution:transposed": 0.3,
+    "convolution:transposed-volume": 0.2,
     "product:weights": 0.5,
     "product:activations": 0.4,
-    # Operands are transposed first.
-    "product:einsum": 0.2,
+    "product:einsum": 0.4,
+    # Operands are transposed first, an element at a time.
+    "product:einsum-apart": 0.06,
     "attention": 0.3,
     "recurrent": 0.3,
     "function": 0.01,
     "softmax": 0.02,
+    "softmax:inner": 0.01,
     "normalization": 0.05,
     "other": 0.02,
-    # One number after another, at a place or a branch that depends on values: ten cycles each.
+    "pool:max-volume": 0.02,
+    "pool:mean-volume": 0.02,
+    "resize": 0.03,
+    "resize:nearest": 0.01,
+    "resize:nearest-volume": 0.003,
+    # One number or row after another, at a place that depends on values: five cycles each.
+    "gather": 0.006,
+    # At a place or a branch that depends on values: ten cycles each.
     "other:scatterelements": 0.003,
     "other:topk": 0.003,
     "other:dequantizelinear": 0.1,
@@ -45,6 +57,9 @@ _EFFICIENCY: Mapping[str, float] = {
 """Share of the peak that layers of a class reach; ``_ELSE`` for others."""
 
 _ELSE = 0.1
+
+_PADDED = frozenset({"convolution:dense", "convolution:dense-volume"})
+"""Kinds whose columns lie in vectors: what a vector leaves empty takes as long as what it holds."""
 
 _BANDWIDTHS = ((1, 150e9), (2, 80e9), (3, 25e9))
 """Bytes per second that one core reads and writes in each level of cache."""
@@ -66,10 +81,12 @@ _ENDS = ("enter:", "leave:")
 _END_S = 1e-12
 """Seconds of handing over a tensor without elements, because zero has no logarithm."""
 
-_FLOPS, _READ, _WEIGHTS, _WRITTEN, _COLD = (
+_FLOPS, _READ, _WEIGHTS, _WRITTEN, _COLD, _EMPTY = (
     NAMES.index(name)
-    for name in ("flops", "read_bytes", "weight_bytes", "written_bytes", "cold_bytes")
-)
+    for name in (
+        "flops", "read_bytes", "weight_bytes", "written_bytes", "cold_bytes", "column_waste",
+    )
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -122,7 +139,8 @@ def expected_ms(features: Features, processor: Processor) -> FloatArray:
     """
     numbers = features.numbers
     efficiency = np.array([_efficiency(kind) for kind in features.kinds])
-    flops = np.exp2(numbers[:, _FLOPS]) - 1
+    padded = np.array([sort_of(kind) in _PADDED for kind in features.kinds], dtype=bool)
+    flops = (np.exp2(numbers[:, _FLOPS]) - 1) * np.exp2(padded * numbers[:, _EMPTY])
     moved = sum(np.exp2(numbers[:, column]) - 1 for column in (_READ, _WEIGHTS, _WRITTEN))
     cold = np.exp2(numbers[:, _COLD]) - 1
     seconds = flops / (efficiency * _peaks(features, processor)) + cold / processor.memory

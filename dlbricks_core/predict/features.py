@@ -14,7 +14,7 @@ from dlbricks_core.analysis.einsum import products_of
 from dlbricks_core.analysis.flops import ELEMENTWISE
 from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
-from dlbricks_core.predict.patterns import pattern_of
+from dlbricks_core.predict.patterns import Pattern, pattern_of
 
 NAMES = (
     "flops",
@@ -99,7 +99,8 @@ _CLASSES: Mapping[str, str] = {
     "Tile": "copy:repeated",
     "Trilu": "copy:triangle",
     "Gather": "gather",
-    **dict.fromkeys(("GatherElements", "GatherND", "OneHot", "ScatterND"), "gather:elements"),
+    "GatherElements": "gather:elements",
+    **dict.fromkeys(("GatherND", "OneHot", "ScatterND"), "gather:blocks"),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), "recurrent"),
     "Attention": "attention",
     "GroupQueryAttention": "attention:grouped",
@@ -119,6 +120,12 @@ _COUNTED = frozenset(
 """ONNX Runtime's own operators whose operations are counted exactly. All others are counted as for
 the shipped contributions.
 """
+
+_NAMED = frozenset({"function", "recurrent"})
+"""Classes whose operators each have a kernel of their own, or none at all."""
+
+_PICKING = frozenset({"Gather", "GatherElements", "Resize"})
+"""Operators that take rows or elements from places all over their input, without computing."""
 
 _HEADS = frozenset({"convolution", "product"})
 """Classes that other layers are fused into."""
@@ -221,9 +228,9 @@ def _end(spec: TensorSpec, *, read: bool) -> list[float]:
 def _class(model: CanonicalModel, layer: Layer) -> str:
     op = layer.op.removeprefix("Fused")
     if op in ("Conv", "ConvInteger", "QLinearConv"):
-        return "convolution:" + _grouping(model, layer)
+        return f"convolution:{_grouping(model, layer)}{_volume(model, layer)}"
     if op == "ConvTranspose":
-        return "convolution:transposed"
+        return f"convolution:transposed{_volume(model, layer)}"
     if op == "MatMulNBits":
         return f"product:{_int(layer, 'bits', 4)}-bit"
     found = _CLASSES.get(op)
@@ -231,12 +238,17 @@ def _class(model: CanonicalModel, layer: Layer) -> str:
         return f"other:{op.lower()}"
     if found == "product":
         return "product:weights" if _weight(model, layer) else "product:activations"
-    if found == "function":  # each has a kernel of its own, or none at all
-        return f"function:{op.lower()}"
+    if found in _NAMED:
+        return f"{found}:{op.lower()}"
+    if op == "Einsum":
+        return f"{found}{'-apart' if _is_apart(layer) else ''}"
+    if found == "resize":
+        return f"resize:{_text(layer, 'mode', 'nearest')}{_volume(model, layer)}"
     if found == "attention":
         return f"attention:{'masked' if _is_masked(layer) else 'free'}"
-    if found == "pool:max" and any(layer.outputs[1:]):
-        return "pool:places"
+    if class_of(found) == "pool":
+        sort = "pool:places" if any(layer.outputs[1:]) else found
+        return f"{sort}{_volume(model, layer)}"
     pattern = pattern_of(model, layer)
     if found == "elementwise":
         sort = _KERNELS.get(op, op.lower())
@@ -244,6 +256,17 @@ def _class(model: CanonicalModel, layer: Layer) -> str:
     if pattern is None:
         return found
     return f"{found}{'-' if ':' in found else ':'}{pattern.sort}"
+
+
+def _is_apart(layer: Layer) -> bool:
+    """Whether the rows of an Einstein sum's products do not lie together in some operand.
+
+    The last axis of that operand numbers the products, so single elements are moved before.
+    """
+    operands, _, result = _text(layer, "equation", "").partition("->")
+    terms = operands.split(",")
+    common = set(result).intersection(*terms)
+    return len(terms) > 1 and any(term[-1:] in common for term in terms if term)
 
 
 def _is_masked(layer: Layer) -> bool:
@@ -256,6 +279,12 @@ def _grouping(model: CanonicalModel, layer: Layer) -> str:
         return "dense"
     weight = _weight(model, layer)
     return "depthwise" if weight is not None and weight.sizes[1] == 1 else "grouped"
+
+
+def _volume(model: CanonicalModel, layer: Layer) -> str:
+    """Mark of a layer that works on three spatial axes, for which frameworks have other kernels."""
+    shapes = _shapes(model, layer.inputs[:1])
+    return "-volume" if shapes and len(shapes[0]) > 4 else ""
 
 
 def _fused_into(model: CanonicalModel, layer: Layer, own: str, heads: Mapping[str, str]) -> str:
@@ -279,6 +308,11 @@ def _weight(model: CanonicalModel, layer: Layer) -> TensorSpec | None:
 def _int(layer: Layer, name: str, default: int) -> int:
     value = layer.attributes.get(name, default)
     return value if isinstance(value, int) else default
+
+
+def _text(layer: Layer, name: str, default: str) -> str:
+    value = layer.attributes.get(name, default)
+    return value if isinstance(value, str) else default
 
 
 def _numbers_of(layer: Layer, name: str) -> tuple[int, ...]:
@@ -333,6 +367,8 @@ def flops_of(model: CanonicalModel, layer: Layer) -> int:
         return layer_flops(model, layer) or 0
     plain = replace(layer, op=layer.op.removeprefix("Fused"), domain="")
     found = layer_flops(model, plain)
+    if found == 0 and plain.op in _PICKING:
+        return _picks(model, layer)
     if found is not None:
         return round(found * _inside(model, layer))
     if layer.op == "Attention":
@@ -344,6 +380,13 @@ def flops_of(model: CanonicalModel, layer: Layer) -> int:
     # Of what is unknown, each element is handled once, in the largest of its tensors.
     read = [model.tensors[name] for name in layer.reads]
     return max(written, *(spec.elements for spec in read if spec.is_static), 0)
+
+
+def _picks(model: CanonicalModel, layer: Layer) -> int:
+    """Number of places that a layer looks up, each with as many elements as lie together there."""
+    pattern = pattern_of(model, layer)
+    written = sum(math.prod(shape) for shape in _shapes(model, layer.outputs))
+    return written // max(pattern.run if pattern else 1, 1)
 
 
 def _inside(model: CanonicalModel, layer: Layer) -> float:
@@ -423,10 +466,9 @@ def _matrix(
             return query[-2], key[-2], query[-1], 1, query[0]
     window = _product(layer, "kernel_shape")
     last = result[-1] if result else 1
-    pattern = pattern_of(model, layer)
-    if pattern is not None and pattern.run > 1:
-        last = pattern.run
-    return elements / max(last, 1), last, 1, window, 1
+    pattern = pattern_of(model, layer) or Pattern("")
+    last = pattern.run or last
+    return elements / max(last, 1), last, pattern.depth, window, 1
 
 
 _PRODUCTS = frozenset({"DynamicQuantizeMatMul", "MatMulIntegerToFloat", "MatMulNBits", "QGemm"})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dlbricks_core.ir import CanonicalModel, Layer
 
@@ -22,11 +22,13 @@ class Pattern:
 
     Attributes:
         sort: Name of the pattern.
-        run: Number of successive elements that stay together.
+        run: Number of successive elements that stay together; 0 where it has no meaning.
+        depth: Number of elements that one result is made of.
     """
 
     sort: str
-    run: int = 1
+    run: int = 0
+    depth: int = 1
 
 
 def pattern_of(model: CanonicalModel, layer: Layer) -> Pattern | None:
@@ -114,6 +116,13 @@ def _part(_layer: Layer, read: Shape, written: Shape) -> Pattern:
     return Pattern("outer" if is_outer else "inner", math.prod(smaller[other[-1] :]))
 
 
+def _joined(layer: Layer, read: Shape, written: Shape) -> Pattern:
+    """Pattern of a concatenation. Along the last axis, some frameworks copy single elements."""
+    found, axis = _part(layer, read, written), layer.attributes.get("axis", 0)
+    is_last = found.sort == "inner" and axis in (-1, len(read) - 1)
+    return replace(found, sort="last") if is_last else found
+
+
 def _gathered(layer: Layer, read: Shape, _written: Shape) -> Pattern:
     """Pattern of a layer that picks along an axis: rows, or parts of each row."""
     axis = layer.attributes.get("axis", 0)
@@ -125,7 +134,7 @@ def _gathered(layer: Layer, read: Shape, _written: Shape) -> Pattern:
 def _reduced(layer: Layer, read: Shape, written: Shape) -> Pattern:
     """Pattern of a reduction: along the last axes, along others, or along all."""
     if math.prod(written) == 1:
-        return Pattern("all", math.prod(read))
+        return Pattern("all", math.prod(read), math.prod(read))
     if len(read) != len(written):
         named = layer.attributes.get("axis", layer.attributes.get("axes"))
         axes = named if isinstance(named, tuple) else (named,) if isinstance(named, int) else ()
@@ -133,17 +142,30 @@ def _reduced(layer: Layer, read: Shape, written: Shape) -> Pattern:
     else:
         other = [axis for axis, (a, b) in enumerate(zip(read, written, strict=True)) if a != b]
     if not other:
-        return Pattern("last")
+        return Pattern("last", 1)
     run = math.prod(read[other[-1] + 1 :])
-    return Pattern("last" if run == 1 else "inner", run)
+    depth = math.prod(read) // max(math.prod(written), 1)
+    return Pattern("last" if run == 1 else "inner", run, depth)
+
+
+def _along(layer: Layer, read: Shape, _written: Shape) -> Pattern:
+    """Pattern of a softmax: along the last axis, or along one whose elements lie apart."""
+    axis = layer.attributes.get("axis", -1)
+    axis = axis % len(read) if isinstance(axis, int) and read else 0
+    run = math.prod(read[axis + 1 :])
+    if run == 1:
+        return Pattern("last", math.prod(read[axis:]))
+    return Pattern("inner", run, read[axis])
 
 
 _Find = Callable[[Layer, Shape, Shape], Pattern]
 
 _PATTERNS: Mapping[str, _Find] = {
     "Transpose": _transposed,
-    **dict.fromkeys(("Concat", "Pad", "Slice", "Split"), _part),
-    **dict.fromkeys(("Gather",), _gathered),
+    "Concat": _joined,
+    **dict.fromkeys(("Pad", "Slice", "Split"), _part),
+    "Gather": _gathered,
+    **dict.fromkeys(("LogSoftmax", "Softmax"), _along),
     **dict.fromkeys(
         ("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
          "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "ArgMax", "ArgMin"), _reduced,

@@ -11,15 +11,21 @@ from dlbricks_core.analysis import Volume
 from dlbricks_core.bricks import Brick, extract, signature
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.survey.activated import ACTIVATED
+from dlbricks_core.survey.domains import DOMAINS
 from dlbricks_core.survey.draft import Draft
 from dlbricks_core.survey.families import FAMILIES, Family
 from dlbricks_core.survey.further import FURTHER
 
-FIRST, SECOND = 1500, 2100
-"""Networks that are drawn before further families join, and before the last ones do: what atlases
-hold of them stays valid."""
+FIRST, SECOND, THIRD = 1500, 2100, 2700
+"""Networks that are drawn before further families join, each time: what atlases hold of them stays
+valid."""
 
-_JOINING: Mapping[int, Mapping[Family, int]] = {0: FAMILIES, FIRST: FURTHER, SECOND: ACTIVATED}
+_JOINING: Mapping[int, Mapping[Family, int]] = {
+    0: FAMILIES,
+    FIRST: FURTHER,
+    SECOND: ACTIVATED,
+    THIRD: DOMAINS,
+}
 """Families that join once so many networks are drawn."""
 
 _MOST_FLOPS = 3_000_000_000

@@ -85,6 +85,17 @@ def test_operations_take_their_share_of_the_peak(processor):
     assert found == pytest.approx(2**36 / (0.6 * processor.peak) * 1e3, rel=1e-3)
 
 
+@pytest.mark.parametrize(("columns", "times"), [(1, 16), (3, 16 / 3), (16, 1), (24, 4 / 3)])
+def test_what_a_vector_leaves_empty_takes_as_long(processor, columns, times):
+    """Measured: the last convolution of a restoration network takes three to six times as long."""
+    empty = 2 ** np.log2(times) - 1
+    narrow, wide = (
+        takes(layer("convolution:dense", flops=1e9, column_waste=each), processor) - START_MS
+        for each in (empty, 0)
+    )
+    assert narrow / wide == pytest.approx(times, rel=1e-6)
+
+
 def test_what_no_cache_holds_comes_from_memory(processor):
     found = takes(layer("other", weight_bytes=2**34 - 1), processor)
     assert found == pytest.approx(2**34 / processor.memory * 1e3, rel=0.01)

@@ -185,6 +185,27 @@ def test_rows_that_are_gathered_are_not_the_whole_table():
     assert found["weight_bytes"] + found["read_bytes"] <= 4 * 7 * 64 + 8 * 7 + 1
 
 
+@pytest.mark.parametrize(
+    ("text", "picks", "columns"),
+    [
+        ("(float[2,30,64] x, int64[7] i) => (y) { y = Gather<axis=1>(x, i) }", 2 * 7, 64),
+        ("(float[2,30] x, int64[7] i) => (y) { y = Gather<axis=1>(x, i) }", 2 * 7, 1),
+        ("(float[2,8,3] x, int64[2,5,3] i) => (y) { y = GatherElements<axis=1>(x, i) }", 30, 3),
+        ("(float[1,2,4,4] x) => (y) { s = Constant<value_ints=[1,2,8,8]>()"
+         ' y = Resize<mode="nearest">(x, , , s) }', 128, 8),
+    ],
+)  # fmt: skip
+def test_each_place_that_is_looked_up_is_an_operation(text, picks, columns):
+    """However many elements lie together there."""
+    holds(text, flops=picks, columns=columns)
+
+
+def test_a_reduction_is_as_deep_as_its_rows_are_long():
+    reduced = "(float[1,64,512] x) => (y) { a = Constant<value_ints=[2]>() y = ReduceMax(x, a) }"
+    holds(reduced, rows=64, columns=1, depth=512)
+    holds("(float[1,5,8,9] x) => (y) { y = Softmax<axis=1>(x) }", rows=5, columns=72, depth=5)
+
+
 def test_twice_as_large_is_one_more():
     small, large = (
         features(f"(float[1,{c},8,8] x, float[{c},{c},3,3] w1) => (y) {{ y = Conv(x, w1) }}")
@@ -212,7 +233,25 @@ KINDS = {
     "(float[2,8] x) => (y) { y = Relu(x) }": ["elementwise:relu"],
     "(float[2,8] a, float[2,8] b) => (y) { y = Add(a, b) }": ["elementwise:add-maps"],
     "(float[2,8] x, float[8] w1) => (y) { y = Add(x, w1) }": ["elementwise:add-vector"],
-    "(float[2,8] x) => (y) { y = Softmax(x) }": ["softmax"],
+    "(float[2,8] x) => (y) { y = Softmax(x) }": ["softmax:last"],
+    "(float[2,8,3] x) => (y) { y = Softmax<axis=1>(x) }": ["softmax:inner"],
+    "(float[1,8,4,5,5] x, float[6,8,1,1,1] w1) => (y) { y = Conv(x, w1) }": [
+        "convolution:dense-volume"
+    ],
+    "(float[1,8,4,5,5] x, float[8,6,2,2,2] w1) => (y) { y = ConvTranspose(x, w1) }": [
+        "convolution:transposed-volume"
+    ],
+    "(float[1,8,4,4,4] x) => (y) { y = MaxPool<kernel_shape=[2,2,2]>(x) }": ["pool:max-volume"],
+    '(float[1,2,4,4] x) => (y) { s = Constant<value_ints=[1,2,8,8]>() y = Resize<mode="cubic">'
+    "(x, , , s) }": ["resize:cubic"],
+    "(float[8,1,32] x, float[1,192,32] w1, float[1,192,64] w2) => (y)"
+    "{ y = GRU<hidden_size=64>(x, w1, w2) }": ["recurrent:gru"],
+    "(float[2,8,3] x, int64[2,5,3] i) => (y) { y = GatherElements<axis=1>(x, i) }": [
+        "gather:elements"
+    ],
+    '(float[2,8,3] a, float[2,6,3] b) => (y) { y = Einsum<equation="ikc,ijc->kjc">(a, b) }': [
+        "product:einsum-apart"
+    ],
 }
 
 

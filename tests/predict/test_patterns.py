@@ -73,11 +73,16 @@ def test_operands_are_spread_over_the_result(left, right, expected):
             ("parts", 5),
         ),
         ("(float[2,3,4] x) => (y) { a = Constant<value_ints=[2]>() y = ReduceMean(x, a) }",
-         ("last", 1)),
+         ("last", 1, 4)),
         ("(float[2,3,4] x) => (y) { a = Constant<value_ints=[1]>() y = ReduceMax(x, a) }",
-         ("inner", 4)),
-        ("(float[2,3,4] x) => (y) { y = ReduceSum(x) }", ("all", 24)),
-        ("(float[2,3,4] x) => (y) { y = ArgMax<axis=1, keepdims=0>(x) }", ("inner", 4)),
+         ("inner", 4, 3)),
+        ("(float[2,3,4] x) => (y) { y = ReduceSum(x) }", ("all", 24, 24)),
+        ("(float[2,3,4] x) => (y) { y = ArgMax<axis=1, keepdims=0>(x) }", ("inner", 4, 3)),
+        ("(float[1,5,4] a, float[1,5,2] b) => (y) { y = Concat<axis=2>(a, b) }", ("last", 4)),
+        ("(float[1,4] a, float[1,2] b) => (y) { y = Concat<axis=-1>(a, b) }", ("outer", 4)),
+        ("(float[2,3,4] x) => (y) { y = Softmax(x) }", ("last", 4)),
+        ("(float[2,3,4] x) => (y) { y = Softmax<axis=1>(x) }", ("inner", 4, 3)),
+        ("(float[2,3,1] x) => (y) { y = LogSoftmax<axis=1>(x) }", ("last", 3)),
     ],
 )  # fmt: skip
 def test_rows_stay_together_in_copies_and_reductions(text, expected):
@@ -86,7 +91,6 @@ def test_rows_stay_together_in_copies_and_reductions(text, expected):
 
 def test_other_layers_have_no_pattern():
     assert pattern("(float[2,3] x) => (y) { y = Relu(x) }") is None
-    assert pattern("(float[2,3] x) => (y) { y = Softmax(x) }") is None
 
 
 def test_patterns_are_part_of_the_kind_and_their_runs_are_columns():

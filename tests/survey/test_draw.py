@@ -12,8 +12,9 @@ from dlbricks_core.predict import shipped
 from dlbricks_core.predict.features import Features
 from dlbricks_core.survey import draw, is_quick, weights
 from dlbricks_core.survey.activated import ACTIVATED
+from dlbricks_core.survey.domains import DOMAINS
 from dlbricks_core.survey.draft import Draft
-from dlbricks_core.survey.draw import FIRST, SECOND
+from dlbricks_core.survey.draw import FIRST, SECOND, THIRD
 from dlbricks_core.survey.families import FAMILIES
 from dlbricks_core.survey.further import FURTHER
 from dlbricks_core.workflows.candidates import BASE
@@ -21,7 +22,7 @@ from dlbricks_core.workflows.candidates import BASE
 
 @pytest.fixture(scope="module")
 def drawn():
-    return list(islice(draw(), SECOND + 300))
+    return list(islice(draw(), THIRD + 400))
 
 
 def test_the_first_networks_stay_what_atlases_hold(drawn):
@@ -41,7 +42,9 @@ def test_the_package_holds_latencies_of_the_first_networks(drawn, backend):
         assert all(one.brick.signature in known for one in drawn[:BASE])
 
 
-@pytest.mark.parametrize(("families", "begin"), [(FURTHER, FIRST), (ACTIVATED, SECOND)])
+@pytest.mark.parametrize(
+    ("families", "begin"), [(FURTHER, FIRST), (ACTIVATED, SECOND), (DOMAINS, THIRD)]
+)
 def test_further_families_join_after_the_first_networks(drawn, families, begin):
     further = {family.__name__ for family in families}
     assert not any(each.family in further for each in drawn[:begin])
@@ -59,6 +62,23 @@ def test_functions_and_clipping_after_convolutions_are_drawn(drawn):
     for kind in ("elementwise:clip", "function:swish", "function:hardswish"):
         assert kinds[f"{kind}@convolution"] >= 5
     assert kinds["convolution:depthwise"] >= 20
+
+
+def test_what_further_domains_need_is_drawn(drawn):
+    """Kinds of which an atlas would otherwise have few or no samples."""
+    kinds = {
+        kind
+        for each in drawn[THIRD:]
+        if each.family in {family.__name__ for family in DOMAINS}
+        for kind in Features.of(each.brick.model).kinds
+    }
+    assert kinds >= {
+        "convolution:dense", "convolution:dense-volume", "convolution:transposed-volume",
+        "softmax:inner", "pool:max-volume", "resize:nearest", "resize:linear", "resize:cubic",
+        "recurrent:gru", "recurrent:lstm", "elementwise:prelu-scalar", "copy:joined-last",
+        "reduce:most-last", "gather:parts", "gather:elements", "product:einsum",
+        "product:einsum-apart",
+    }  # fmt: skip
 
 
 def test_each_network_comes_once_and_is_quick(drawn):
@@ -85,13 +105,13 @@ def test_a_seed_decides_what_is_drawn():
 
 
 def test_each_family_has_a_weight_and_a_name_of_its_own():
-    families = [*FAMILIES, *FURTHER, *ACTIVATED]
+    families = [*FAMILIES, *FURTHER, *ACTIVATED, *DOMAINS]
     assert len(weights()) == len(families)
     assert min(weights().values()) > 0
 
 
 @pytest.mark.parametrize(
-    "family", [*FAMILIES, *FURTHER, *ACTIVATED], ids=lambda family: family.__name__
+    "family", [*FAMILIES, *FURTHER, *ACTIVATED, *DOMAINS], ids=lambda family: family.__name__
 )
 def test_networks_of_each_family_are_whole(family):
     """What nothing reads is an output, shapes are static, and layers have features."""
