@@ -32,6 +32,13 @@ def definition(op: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
 
 
 @cache
+def domains() -> frozenset[str]:
+    """Domains of which any operator has a definition: those of ONNX, and ONNX Runtime's."""
+    standard = {schema.domain for schema in onnx.defs.get_all_schemas()}
+    return frozenset(standard | {domain for domain, _ in OPERATORS})
+
+
+@cache
 def _versions(op: str, domain: str) -> list[int]:
     return sorted(
         schema.since_version

@@ -8,8 +8,7 @@ from dataclasses import replace
 from dlbricks_core.bricks import Brick
 from dlbricks_core.bricks.annotations import native_to
 from dlbricks_core.figures.figure import Measured, Placed
-from dlbricks_core.ir import CANONICAL_OPSET
-from dlbricks_core.passes.schemas import definition
+from dlbricks_core.passes.schemas import domains
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER
@@ -28,7 +27,7 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
 
     A brick stays missing if the predictor gives no figure for it. So does a brick that failed, and
     a brick whose figure depends on a failed one: a network that cannot run has no latency. So does
-    a brick with an operator that has no definition: what it computes may take any time.
+    a brick with an operator of a domain that nothing is known of: it may take any time.
 
     Args:
         result: Result from the store alone.
@@ -44,16 +43,16 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
     missing = [s for s in plan.recipes if s not in figures and not bricks[s].opaque]
     failed = _failed({source for s in missing for source in plan.sources(s)}, request, store)
     failed |= {key.subject.signature for key in result.outcome.unsupported}
-    undefined = {s: op for s in missing if (op := _undefined(bricks[s])) and s not in failed}
-    for signature, op in undefined.items():
-        why = f"{op} has no definition, and was not measured: nothing tells how long it takes"
+    foreign = {s: op for s in missing if (op := _foreign(bricks[s])) and s not in failed}
+    for signature, op in foreign.items():
+        why = f"{op} was not measured, and nothing is known of its domain that would tell its time"
         result.outcome.failures[request.key(signature, "brick")] = why
-    failed |= undefined.keys()
+    failed |= foreign.keys()
     wanted = [s for s in missing if failed.isdisjoint(plan.sources(s))]
     known = {s: figure for s, figure in figures.items() if isinstance(figure, Measured)}
     learned = result.cut_options.composer == LEARNED_COMPOSER
     if not wanted and not learned:
-        found_none = assemble(request, result.cutting, result.outcome) if undefined else result
+        found_none = assemble(request, result.cutting, result.outcome) if foreign else result
         return replace(found_none, predictor=predictor)
     asked = {s: bricks[s] for s in (*known, *wanted)}
     atlas = knowledge(store, request.setup.backend)
@@ -85,13 +84,11 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
     return replace(predicted, predictor=predictor, outcome=outcome)
 
 
-def _undefined(brick: Brick) -> str:
-    """First operator of a brick without a definition; empty for graphs of a backend's own."""
+def _foreign(brick: Brick) -> str:
+    """First operator of a brick whose domain defines none; empty for graphs of a backend's own."""
     if native_to(brick.model):
         return ""
-    layers = brick.model.layers
-    unknown = (e.qualified_op for e in layers if not definition(e.op, e.domain, CANONICAL_OPSET))
-    return next(unknown, "")
+    return next((e.qualified_op for e in brick.model.layers if e.domain not in domains()), "")
 
 
 def _failed(signatures: Collection[str], request: Request, store: ResultStore) -> frozenset[str]:

@@ -229,7 +229,7 @@ def test_an_unsupported_operator_is_named_and_the_rest_is_measured(dlbricks, tmp
     assert any("Frobnicate" in f["where"] and f["reason"] for f in failures)
 
 
-def test_what_has_no_definition_is_named_and_not_predicted(dlbricks, tmp_path, read):
+def test_an_operator_of_a_custom_domain_is_named_and_not_predicted(dlbricks, tmp_path, read):
     onnx.save(two_branches("Frobnicate", domain="com.example"), tmp_path / "odd.onnx")
     done = dlbricks("estimate", *ORT, "--store", "none.db", "odd.onnx", "--json", "out.json")
     assert done.status == 3
@@ -237,7 +237,16 @@ def test_what_has_no_definition_is_named_and_not_predicted(dlbricks, tmp_path, r
     assert odd["partial"] is True
     (missing,) = odd["missing"]
     assert "com.example.Frobnicate" in missing["layers"]
-    assert missing["reason"].startswith("com.example.Frobnicate has no definition, and was not me")
+    assert missing["reason"].startswith("com.example.Frobnicate was not measured, and nothing is")
+
+
+def test_an_unknown_operator_of_a_framework_is_predicted_from_its_size(dlbricks, tmp_path, read):
+    onnx.save(two_branches("SparseAttention", domain="com.microsoft"), tmp_path / "odd.onnx")
+    done = dlbricks("estimate", *ORT, "--store", "none.db", "odd.onnx", "--json", "out.json")
+    assert done.status == 0
+    (odd,) = read("out.json")["models"]
+    assert odd["partial"] is False
+    assert "SparseAttention" in done.out
 
 
 def test_estimate_runs_nothing_and_names_what_is_missing(dlbricks, save, read, known):
