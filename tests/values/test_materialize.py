@@ -1,3 +1,4 @@
+import tracemalloc
 import zlib
 from dataclasses import replace
 
@@ -13,7 +14,6 @@ from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, read_model, to_o
 from dlbricks_core.ir.tensors import is_aligned
 from dlbricks_core.passes import normalize
 from dlbricks_core.values import materialize
-from dlbricks_core.worker.resident import MIB, forget_peak, peak_mib, resident_mib
 
 TINY = np.finfo(np.float32).tiny
 
@@ -324,10 +324,9 @@ def test_large_weights_of_short_floats_take_their_own_size(dtype):
         tensors={"x": TensorSpec(dtype, (1, 8192)), "w": weight, "y": TensorSpec(dtype, (1, 8192))},
         weights=frozenset({"w"}),
     )
-    forget_peak()
-    before = resident_mib()
+    tracemalloc.start()
     drawn = materialize(model).weights["w"]
-    taken = peak_mib() - before
+    _, taken = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
     assert is_aligned(drawn)
-    assert drawn.nbytes == 128 * MIB
-    assert taken < 1.5 * 128, f"{taken:.0f} MiB for a weight of 128 MiB"
+    assert drawn.nbytes <= taken < 1.25 * drawn.nbytes
