@@ -10,7 +10,7 @@ Fill the store first:
         --composer learned --runs 8
     python benchmarks/dial.py FILE NAME 1 onnx: mxnet:
 
-For `similar` and `tiled` at equal cost, see `dial_against.py`.
+For `similar` at equal cost, see `dial_against.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""Compares `similar` and `tiled` with the dial: seconds and errors of each, in one run.
+r"""Compares `similar` with the dial: seconds and errors of each, in one run.
 
     python benchmarks/dial_against.py BACKEND THREADS [--json FILE] [--budget SECONDS] [MODEL…]
 
@@ -79,7 +79,7 @@ class Way:
 WAYS = (
     *(Way("dial", precision) for precision in (0.2, 0.1, 0.07)),
     *(Way("segmented", precision) for precision in (0.05, 0.02)),
-    *(Way(name, precision) for name in ("similar", "tiled") for precision in (0.1, 0.05)),
+    *(Way("similar", precision) for precision in (0.1, 0.05)),
 )
 
 

@@ -15,9 +15,6 @@ OTHERS = re.compile(
     r"|--cpuset-cpus=|--cpus\b|var\(--|--series-"
 )
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-TILES = re.compile(r"(?<![a-z])til(e|es|ed|ing)(?![a-z])", re.IGNORECASE)
-#: ONNX has an operator of that name.
-OPERATOR = re.compile(r'"Tile"|"tile": "|_tile\b|np\.tile|= Tile\(')
 
 
 def modules(*without: str) -> list[Path]:
@@ -40,13 +37,3 @@ def test_no_command_line_option_is_named_outside_of_cli(path):
     """Users of Python read messages too: ``wording.argument`` names arguments to both."""
     named = [word for text in texts(path) for word in OPTION.findall(OTHERS.sub("", text))]
     assert named == []
-
-
-def test_tiles_are_a_word_of_two_modules():
-    """Other rooms know recipes; what they stand for is the composer's own matter."""
-    named = {
-        str(path.relative_to(CORE))
-        for path in modules()
-        if TILES.search(OPERATOR.sub("", path.read_text(encoding="utf-8")))
-    }
-    assert named == {"analysis/tiles.py", "compose/tiled.py"}

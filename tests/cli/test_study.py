@@ -13,7 +13,7 @@ pytest.importorskip("onnxruntime")
 
 QUICK = ("--backend", "onnxruntime", "--threads", "1", "--store", "results.sqlite", "-G", "1,2",
          "--runs", "2")  # fmt: skip
-WAYS = [("sequential", 1), ("sequential", 2), ("tiled", 1), ("segmented", 128), ("similar", 128)]
+WAYS = [("sequential", 1), ("sequential", 2), ("segmented", 128), ("similar", 128)]
 
 
 def rows(name, folder="study"):
@@ -160,12 +160,10 @@ def test_an_interrupted_study_can_be_continued(dlbricks, save, read, monkeypatch
     assert again.status == 0
     assert "Timing" not in again.err
     evaluations = read("again/deep/study.json")["evaluations"]
-    assert [each["composer"] for each in evaluations[2:]] == [
-        "tiled", "segmented", "similar"
-    ]  # fmt: skip
-    assert evaluations[:3] == data["evaluations"][:3]
+    assert [each["composer"] for each in evaluations[2:]] == ["segmented", "similar"]
+    assert evaluations[:2] == data["evaluations"][:2]
     # Rewriting is part of every run, and its time varies.
-    for before, after in zip(data["evaluations"][3:], evaluations[3:], strict=True):
+    for before, after in zip(data["evaluations"][2:], evaluations[2:], strict=True):
         assert before["models"] == after["models"]
 
 
@@ -174,7 +172,7 @@ def test_models_that_fail_are_named_and_left_out(dlbricks, save, read, strange, 
     done = dlbricks("study", strange, good, *QUICK)
     assert done.status == 3
     said = " ".join(done.out.split())
-    assert "Left out of the figures: strange (G=1, G=2, tiled, segmented, similar)" in said
+    assert "Left out of the figures: strange (G=1, G=2, segmented, similar)" in said
     data = read("study/study.json")
     assert [each["name"] for each in data["left_out"]] == ["strange"]
     assert any("nowhere" in each["reason"] for each in data["failures"])

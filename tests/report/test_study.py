@@ -47,7 +47,7 @@ def test_the_page_names_models_and_composers(studied, read_page):
     assert NAME in page.text
     assert page.drawings
     said = " ".join(page.text.split())
-    assert "composer tiled with split chain, composer segmented (the default) with" in said
+    assert "composer segmented (the default) with" in said
     assert "composer similar with split short-segments" in said
 
 

@@ -21,11 +21,10 @@ from dlbricks_core.workflows import (
     CutOptions,
     Evaluation,
     ModelResult,
-    Observer,
     RunResult,
 )
 from dlbricks_core.workflows.assemble import assemble
-from dlbricks_core.workflows.cutting import Cutting, cut_models
+from dlbricks_core.workflows.cutting import Cutting
 from dlbricks_core.workflows.measuring import Outcome
 
 PROTOCOL = PROTOCOLS["interleaved"]
@@ -229,18 +228,6 @@ def test_rounds_whose_samples_were_left_out_are_not_the_same_rounds(made, chain,
     made.samples(next(iter(cut.counts)), "brick", [100.0] * 10, far=far)
     (model,) = Evaluation.of(made.run()).models
     assert model.same_rounds is same
-
-
-def test_tiles_that_contradict_each_other_are_named_as_the_reason(made, asked, chain_of):
-    model = chain_of(512, 512, 80, pad=0, after=["Relu"])
-    cutting = cut_models([model], CutOptions.chosen(None, None, "tiled"), asked, Observer())
-    for signature in cutting.plan.besides:
-        made.samples(signature, "brick", [5.0] * 10)
-    (model,) = assemble(asked, cutting, made.outcome).models
-    assert model.estimate.value is None
-    reasons = {model.cut.operators(s): reason for s, reason in model.missing.items()}
-    assert reasons["Relu",] == "not measured"
-    assert "contradicts itself" in reasons["Conv",]
 
 
 @pytest.mark.parametrize(("far", "warned"), [(range(7), False), (range(8), True)])

@@ -56,13 +56,6 @@ def test_the_fastest_composer_times_fewer_bricks_than_it_has(found):
     assert 0 < len(fastest.cutting.plan.timed) < len(fastest.brickset.bricks)
 
 
-def test_cuts_that_share_bricks_share_their_latencies(found):
-    one, other = found.by_granularity[1].result, found.by_composer["tiled"].result
-    assert not other.cutting.plan.besides  # no layer of these networks is large
-    latencies = {each.brick.signature: each.latency.value for each in one.bricks}
-    assert latencies == {each.brick.signature: each.latency.value for each in other.bricks}
-
-
 def test_a_study_lets_the_backend_rewrite_once(models, store):
     asked = []
 

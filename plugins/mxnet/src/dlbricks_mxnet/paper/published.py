@@ -55,12 +55,6 @@ def _speedup(way: _Way) -> float | None:
     return found["speedup"] if found else None
 
 
-def _tiled_speedup(study: _Study) -> float | None:
-    """Speedup layer by layer, where large layers are timed on a few of their rows."""
-    way = next((each for each in study["evaluations"] if each["composer"] == "tiled"), None)
-    return None if way is None else _speedup(way)
-
-
 def _lowest(way: _Way) -> float | None:
     return min((model["normalized"] for model in way["models"]), default=None)
 
@@ -96,7 +90,5 @@ PUBLISHED = Publication(
                         0.05, "at most 5%", _farthest, ".1%"),
         PublishedFigure(12, "benchmarking speedup by the paper's definition", "c5.xlarge, G=1",
                         4.4, "up to 4.4", _at_one(_speedup), ".2f"),
-        PublishedFigure(12, "the same, with large layers timed on tiles", "c5.xlarge, G=1", 4.4,
-                        "up to 4.4", _tiled_speedup, ".2f"),
     ),
 )  # fmt: skip
