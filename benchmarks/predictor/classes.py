@@ -21,8 +21,8 @@ from sklearn.preprocessing import StandardScaler
 
 from dlbricks_core.predict.atlas import Contribution
 from dlbricks_core.predict.baseline import expected_ms
-from dlbricks_core.predict.features import class_of
 from dlbricks_core.predict.from_atlas import processor_of
+from dlbricks_core.predict.kinds import class_of
 
 WHOLE = 11
 """Least number of different layers of a network that counts as a whole one."""

@@ -22,8 +22,9 @@ import torch
 from dlbricks_core.predict.atlas import Contribution
 from dlbricks_core.predict.baseline import Processor, expected_ms
 from dlbricks_core.predict.belief import Belief, shares_of
-from dlbricks_core.predict.features import NAMES, class_of
+from dlbricks_core.predict.features import NAMES
 from dlbricks_core.predict.kernel import Kernel
+from dlbricks_core.predict.kinds import class_of
 
 VARIANCES = ("common", "of_class", "of_kind", "class_smooth", "smooth", "rough", "noise", "own")
 SCALES = ("smooth_scales", "rough_scales")

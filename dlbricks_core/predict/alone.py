@@ -7,7 +7,8 @@ import scipy
 
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.baseline import is_hidden
-from dlbricks_core.predict.features import Features, class_of
+from dlbricks_core.predict.features import Features
+from dlbricks_core.predict.kinds import class_of
 
 
 def alone_effects(

@@ -13,7 +13,8 @@ from dlbricks_core.facts import System
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.machine.arithmetic import MULTIPLYING, lanes, multiplying
-from dlbricks_core.predict.features import NAMES, Features, class_of, sort_of, type_of
+from dlbricks_core.predict.features import NAMES, Features
+from dlbricks_core.predict.kinds import class_of, sort_of, type_of
 
 _GHZ = 3.0
 """Clock rate in GHz of a core whose clock rate is unknown."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,9 +11,10 @@ import numpy as np
 
 from dlbricks_core.analysis import layer_bytes, layer_flops
 from dlbricks_core.analysis.einsum import products_of
-from dlbricks_core.analysis.flops import ELEMENTWISE
 from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
+from dlbricks_core.predict.kinds import CLASSES, computing, kinds_of
+from dlbricks_core.predict.layers import integer, integers, product, shapes_of, weight_of
 from dlbricks_core.predict.patterns import Pattern, pattern_of
 
 NAMES = (
@@ -40,79 +41,6 @@ and of the padding of vectors.
 LANES = 16
 """Elements of the widest vectors: 512 bits of float32."""
 
-_EXPENSIVE = (
-    "Celu", "Cos", "Elu", "Erf", "Exp", "Gelu", "HardSwish", "Log", "Mish", "Pow", "Selu",
-    "Sigmoid", "Sin", "Softplus", "Swish", "Tanh",
-)  # fmt: skip
-"""Element-wise functions that take many instructions per element."""
-
-_KERNELS: Mapping[str, str] = {
-    **dict.fromkeys(("Add", "Sum"), "add"),
-    **dict.fromkeys(("Div", "Mean", "Mul", "Sub"), "mul"),
-    **dict.fromkeys(("Max", "Min"), "max"),
-    **dict.fromkeys(("And", "Or", "Xor"), "and"),
-    **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), "less"),
-    **dict.fromkeys(("Ceil", "Floor", "Round"), "round"),
-}
-"""Common name of element-wise operators whose kernels are alike; others have their own."""
-
-_VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Unsqueeze"})
-
-_CLASSES: Mapping[str, str] = {
-    **dict.fromkeys(ELEMENTWISE, "elementwise"),
-    **dict.fromkeys(("Clip", "Max", "Mean", "Min", "Sum", "Where"), "elementwise"),
-    **dict.fromkeys(_EXPENSIVE, "function"),
-    **dict.fromkeys(_VIEWS, "view"),
-    **dict.fromkeys(("Gemm", "MatMul", "MatMulInteger"), "product"),
-    "MaxPool": "pool:max",
-    "AveragePool": "pool:mean",
-    "LpPool": "pool:powers",
-    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), "reduce:map"),
-    "GlobalLpPool": "reduce:powers",
-    **dict.fromkeys(("ArgMax", "ArgMin"), "reduce:places"),
-    **dict.fromkeys(("ReduceMax", "ReduceMin"), "reduce:most"),
-    **dict.fromkeys(("ReduceMean", "ReduceSum"), "reduce:sum"),
-    **dict.fromkeys(("ReduceL2", "ReduceSumSquare"), "reduce:squares"),
-    **dict.fromkeys(("ReduceL1", "ReduceLogSum", "ReduceLogSumExp", "ReduceProd"), "reduce:others"),
-    "CumSum": "reduce:cumulated",
-    **dict.fromkeys(("Softmax", "LogSoftmax"), "softmax"),
-    **dict.fromkeys(
-        (
-            "GroupNormalization",
-            "InstanceNormalization",
-            "LpNormalization",
-            "MeanVarianceNormalization",
-        ),
-        "normalization:map",
-    ),
-    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), "normalization:row"),
-    "LRN": "normalization:window",
-    "BatchNormalization": "scale",
-    "Transpose": "transpose",
-    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), "transpose:pixels"),
-    "Cast": "copy:cast",
-    "Concat": "copy:joined",
-    "Expand": "copy:expanded",
-    "Pad": "copy:padded",
-    "ReverseSequence": "copy:reversed",
-    **dict.fromkeys(("Slice", "Split"), "copy:part"),
-    "Tile": "copy:repeated",
-    "Trilu": "copy:triangle",
-    "Gather": "gather",
-    "GatherElements": "gather:elements",
-    **dict.fromkeys(("GatherND", "OneHot", "ScatterND"), "gather:blocks"),
-    **dict.fromkeys(("GRU", "LSTM", "RNN"), "recurrent"),
-    "Attention": "attention",
-    "GroupQueryAttention": "attention:grouped",
-    "QAttention": "attention:8-bit",
-    **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QGemm"), "product:8-bit"),
-    "DynamicQuantizeLSTM": "recurrent:8-bit",
-    **dict.fromkeys(("MoE", "QMoE"), "product:experts"),
-    "Einsum": "product:einsum",
-    "Resize": "resize",
-}
-"""Class of each operator. Operators of one class are computed alike."""
-
 _COUNTED = frozenset(
     {"DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "GroupQueryAttention", "MatMulIntegerToFloat",
      "MatMulNBits", "MoE", "QAttention", "QGemm", "QMoE"}
@@ -121,17 +49,8 @@ _COUNTED = frozenset(
 the shipped contributions.
 """
 
-_NAMED = frozenset({"function", "recurrent"})
-"""Classes whose operators each have a kernel of their own, or none at all."""
-
 _PICKING = frozenset({"Gather", "GatherElements", "Resize"})
 """Operators that take rows or elements from places all over their input, without computing."""
-
-_HEADS = frozenset({"convolution", "product"})
-"""Classes that other layers are fused into."""
-
-_FUSABLE = frozenset({"elementwise", "function", "scale"})
-"""Classes that a framework may fuse into the previous layer."""
 
 
 @dataclass(frozen=True)
@@ -151,18 +70,8 @@ class Features:
     @classmethod
     def of(cls, model: CanonicalModel) -> Features:
         """Features of a brick or of a model."""
-        kinds: list[str] = []
-        heads: dict[str, str] = {}
-        for layer in model.layers:
-            own = _class(model, layer)
-            head = _fused_into(model, layer, own, heads)
-            sort = f"{own}{_short_type(model, layer)}"
-            kinds.append(f"{sort}@{head}" if head else sort)
-            into = head or (class_of(own) if class_of(own) in _HEADS else "")
-            if into:
-                heads |= dict.fromkeys(layer.outputs, into)
         rows = [_numbers(model, layer) for layer in model.layers]
-        return cls(tuple(kinds), np.array(rows).reshape(len(rows), len(NAMES)))
+        return cls(kinds_of(model), np.array(rows).reshape(len(rows), len(NAMES)))
 
     @classmethod
     def of_ends(cls, model: CanonicalModel) -> Features:
@@ -174,47 +83,13 @@ class Features:
         kinds, rows = [], []
         for name in model.inputs:
             readers = [model.layers[i] for i in model.consumers.get(name, ())]
-            kinds.append("enter:" + _computing(model, readers))
+            kinds.append("enter:" + computing(model, readers))
             rows.append(_end(model.tensors[name], read=True))
         for name in dict.fromkeys(model.outputs):
             made = [model.layers[model.producers[name]]] if name in model.producers else []
-            kinds.append("leave:" + _computing(model, made))
+            kinds.append("leave:" + computing(model, made))
             rows.append(_end(model.tensors[name], read=False))
         return cls(tuple(kinds), np.array(rows).reshape(len(rows), len(NAMES)))
-
-
-def class_of(kind: str) -> str:
-    """Class of a kind. Layers of one class are computed in similar ways."""
-    return sort_of(kind).partition(":")[0]
-
-
-def sort_of(kind: str) -> str:
-    """Class and sort of a kind, without its type and the layer that it follows."""
-    return kind.partition("@")[0].partition("~")[0]
-
-
-def type_of(kind: str) -> str:
-    """Short element type that layers of a kind compute with; empty for usual types."""
-    return kind.partition("@")[0].partition("~")[2]
-
-
-_SHORT = (
-    "bfloat16", "float16", "float8", "float4", "int8", "uint8", "int4", "uint4", "int2", "uint2",
-)  # fmt: skip
-"""Prefixes of types for which frameworks have special kernels or none at all. Their speed does not
-follow from that of float32, so layers of these types are of other kinds.
-"""
-
-
-def _short_type(model: CanonicalModel, layer: Layer) -> str:
-    """Mark of the short type that a layer computes with; empty for usual types."""
-    types = (model.tensors[name].dtype for name in (*layer.outputs, *layer.reads) if name)
-    return next((f"~{each}" for each in types if each.startswith(_SHORT)), "")
-
-
-def _computing(model: CanonicalModel, layers: Sequence[Layer]) -> str:
-    """Class of the first of several layers: the part before a colon."""
-    return class_of(_class(model, layers[0])) if layers else "nothing"
 
 
 def _end(spec: TensorSpec, *, read: bool) -> list[float]:
@@ -223,105 +98,6 @@ def _end(spec: TensorSpec, *, read: bool) -> list[float]:
     found = dict.fromkeys(NAMES, 0.0)
     found["read_bytes" if read else "written_bytes"] = size
     return list(found.values())
-
-
-def _class(model: CanonicalModel, layer: Layer) -> str:
-    op = layer.op.removeprefix("Fused")
-    if op in ("Conv", "ConvInteger", "QLinearConv"):
-        return f"convolution:{_grouping(model, layer)}{_volume(model, layer)}"
-    if op == "ConvTranspose":
-        return f"convolution:transposed{_volume(model, layer)}"
-    if op == "MatMulNBits":
-        return f"product:{_int(layer, 'bits', 4)}-bit"
-    found = _CLASSES.get(op)
-    if found is None:  # nothing measured of one such operator tells about another
-        return f"other:{op.lower()}"
-    if found == "product":
-        return "product:weights" if _weight(model, layer) else "product:activations"
-    if found in _NAMED:
-        return f"{found}:{op.lower()}"
-    if op == "Einsum":
-        return f"{found}{'-apart' if _is_apart(layer) else ''}"
-    if found == "resize":
-        return f"resize:{_text(layer, 'mode', 'nearest')}{_volume(model, layer)}"
-    if found == "attention":
-        return f"attention:{'masked' if _is_masked(layer) else 'free'}"
-    if class_of(found) == "pool":
-        sort = "pool:places" if any(layer.outputs[1:]) else found
-        return f"{sort}{_volume(model, layer)}"
-    pattern = pattern_of(model, layer)
-    if found == "elementwise":
-        sort = _KERNELS.get(op, op.lower())
-        return f"elementwise:{sort}-{pattern.sort}" if pattern else f"elementwise:{sort}"
-    if pattern is None:
-        return found
-    return f"{found}{'-' if ':' in found else ':'}{pattern.sort}"
-
-
-def _is_apart(layer: Layer) -> bool:
-    """Whether the rows of an Einstein sum's products do not lie together in some operand.
-
-    The last axis of that operand numbers the products, so single elements are moved before.
-    """
-    operands, _, result = _text(layer, "equation", "").partition("->")
-    terms = operands.split(",")
-    common = set(result).intersection(*terms)
-    return len(terms) > 1 and any(term[-1:] in common for term in terms if term)
-
-
-def _is_masked(layer: Layer) -> bool:
-    return _int(layer, "is_causal", 0) != 0 or bool("".join(layer.inputs[3:4]))
-
-
-def _grouping(model: CanonicalModel, layer: Layer) -> str:
-    groups = _int(layer, "group", 1)
-    if groups == 1:
-        return "dense"
-    weight = _weight(model, layer)
-    return "depthwise" if weight is not None and weight.sizes[1] == 1 else "grouped"
-
-
-def _volume(model: CanonicalModel, layer: Layer) -> str:
-    """Mark of a layer that works on three spatial axes, for which frameworks have other kernels."""
-    shapes = _shapes(model, layer.inputs[:1])
-    return "-volume" if shapes and len(shapes[0]) > 4 else ""
-
-
-def _fused_into(model: CanonicalModel, layer: Layer, own: str, heads: Mapping[str, str]) -> str:
-    """Class of the layer that a framework may fuse a layer into; empty for none."""
-    if class_of(own) not in _FUSABLE:
-        return ""
-    for name in layer.inputs:
-        alone = len(model.consumers.get(name, ())) == 1 and name not in model.output_names
-        if name in heads and alone:
-            return heads[name]
-    return ""
-
-
-def _weight(model: CanonicalModel, layer: Layer) -> TensorSpec | None:
-    """The largest weight of a layer with more than one axis; ``None`` if it has none."""
-    found = [model.tensors[name] for name in layer.reads if name in model.weights]
-    found = [spec for spec in found if spec.is_static and len(spec.sizes) > 1]
-    return max(found, key=lambda spec: spec.elements, default=None)
-
-
-def _int(layer: Layer, name: str, default: int) -> int:
-    value = layer.attributes.get(name, default)
-    return value if isinstance(value, int) else default
-
-
-def _text(layer: Layer, name: str, default: str) -> str:
-    value = layer.attributes.get(name, default)
-    return value if isinstance(value, str) else default
-
-
-def _numbers_of(layer: Layer, name: str) -> tuple[int, ...]:
-    value = layer.attributes.get(name, ())
-    return value if isinstance(value, tuple) else ()
-
-
-def _product(layer: Layer, name: str) -> int:
-    return math.prod(_numbers_of(layer, name))
 
 
 def _numbers(model: CanonicalModel, layer: Layer) -> list[float]:
@@ -352,12 +128,12 @@ def _numbers(model: CanonicalModel, layer: Layer) -> list[float]:
         _log(columns),
         _log(depth),
         _log(window),
-        _log(_product(layer, "strides")),
+        _log(product(layer, "strides")),
         _log(groups),
         _waste(columns),
         _waste(depth),
         0.0 if weights_are_reread(model) else _log(weights),
-        math.log2(max(_product(layer, "dilations"), 1)),
+        math.log2(max(product(layer, "dilations"), 1)),
     ]
 
 
@@ -375,7 +151,7 @@ def flops_of(model: CanonicalModel, layer: Layer) -> int:
         return _attention_flops(model, layer)
     outputs = [model.tensors[name] for name in layer.outputs if name]
     written = sum(spec.elements for spec in outputs if spec.is_static)
-    if plain.op in _CLASSES:
+    if plain.op in CLASSES:
         return written
     # Of what is unknown, each element is handled once, in the largest of its tensors.
     read = [model.tensors[name] for name in layer.reads]
@@ -385,7 +161,7 @@ def flops_of(model: CanonicalModel, layer: Layer) -> int:
 def _picks(model: CanonicalModel, layer: Layer) -> int:
     """Number of places that a layer looks up, each with as many elements as lie together there."""
     pattern = pattern_of(model, layer)
-    written = sum(math.prod(shape) for shape in _shapes(model, layer.outputs))
+    written = sum(math.prod(shape) for shape in shapes_of(model, layer.outputs))
     return written // max(pattern.run if pattern else 1, 1)
 
 
@@ -395,15 +171,15 @@ def _inside(model: CanonicalModel, layer: Layer) -> float:
     Frameworks skip multiplications with padding, which are the majority where a dilated window
     exceeds its feature map.
     """
-    window = _numbers_of(layer, "kernel_shape")
-    shapes = _shapes(model, (*layer.inputs[:1], *layer.outputs[:1]))
-    pads = _numbers_of(layer, "pads")
+    window = integers(layer, "kernel_shape")
+    shapes = shapes_of(model, (*layer.inputs[:1], *layer.outputs[:1]))
+    pads = integers(layer, "pads")
     if layer.op.removeprefix("Fused") != "Conv" or not pads or len(shapes) < 2:
         return 1.0
     read, written = shapes
     ones = (1,) * len(window)
-    strides = _numbers_of(layer, "strides") or ones
-    dilations = _numbers_of(layer, "dilations") or ones
+    strides = integers(layer, "strides") or ones
+    dilations = integers(layer, "dilations") or ones
     share = 1.0
     for axis, size in enumerate(window):
         begins = np.arange(written[2 + axis]) * strides[axis] - pads[axis]
@@ -419,7 +195,7 @@ def _attention_flops(model: CanonicalModel, layer: Layer) -> int:
         return 0
     query, key = (spec.sizes for spec in specs)
     length = key[-2] if len(key) == 4 else key[1]
-    heads = query[1] if len(query) == 4 else _int(layer, "q_num_heads", 1)
+    heads = query[1] if len(query) == 4 else integer(layer, "q_num_heads", 1)
     rows = query[-2] if len(query) == 4 else query[1]
     width = query[-1] if len(query) == 4 else query[-1] // heads
     return query[0] * heads * rows * length * (4 * width + 5)
@@ -435,9 +211,9 @@ def _matrix(
     op = layer.op.removeprefix("Fused")
     result = outputs[0].sizes if outputs else ()
     elements = math.prod(result) if result else 1
-    weight = _weight(model, layer)
+    weight = weight_of(model, layer)
     if op in ("Conv", "ConvTranspose", "ConvInteger") and weight is not None:
-        groups = _int(layer, "group", 1)
+        groups = integer(layer, "group", 1)
         window = math.prod(weight.sizes[2:])
         columns = weight.sizes[0] // groups if op != "ConvTranspose" else weight.sizes[1]
         channels = weight.sizes[1] if op != "ConvTranspose" else weight.sizes[0] // groups
@@ -455,16 +231,16 @@ def _matrix(
     if op == "Einsum":
         return _einsum_matrix(model, layer)
     if op in ("LSTM", "GRU", "RNN"):
-        shapes = _shapes(model, layer.inputs[:3])
+        shapes = shapes_of(model, layer.inputs[:3])
         if [len(shape) for shape in shapes] == [3, 3, 3]:
             (steps, batch, width), (directions, columns, _), (_, _, hidden) = shapes
             return batch, columns, max(width, hidden), steps, directions
     if op == "Attention" and not layer.domain:
-        shapes = _shapes(model, layer.inputs[:2])
+        shapes = shapes_of(model, layer.inputs[:2])
         if len(shapes) == 2 and all(len(shape) > 2 for shape in shapes):
             query, key = shapes
             return query[-2], key[-2], query[-1], 1, query[0]
-    window = _product(layer, "kernel_shape")
+    window = product(layer, "kernel_shape")
     last = result[-1] if result else 1
     pattern = pattern_of(model, layer) or Pattern("")
     last = pattern.run or last
@@ -479,18 +255,18 @@ def _grouped_matrix(
     model: CanonicalModel, layer: Layer
 ) -> tuple[float, float, float, float, float]:
     """Equivalent matrix product of the scores of an attention whose cache is an input."""
-    shapes = _shapes(model, (*layer.outputs[:1], *layer.outputs[1:2]))
+    shapes = shapes_of(model, (*layer.outputs[:1], *layer.outputs[1:2]))
     if not shapes or len(shapes[0]) != 3:
         return 1, 1, 1, 1, 1
     batch, steps, width = shapes[0]
-    heads = max(_int(layer, "num_heads", 1), 1)
+    heads = max(integer(layer, "num_heads", 1), 1)
     keys = shapes[1][2] if len(shapes) > 1 and len(shapes[1]) == 4 else steps
     return steps, keys, width // heads, 1, batch * heads
 
 
 def _einsum_matrix(model: CanonicalModel, layer: Layer) -> tuple[float, float, float, float, float]:
     """The largest matrix product of an Einstein sum."""
-    shapes = _shapes(model, layer.inputs)
+    shapes = shapes_of(model, layer.inputs)
     try:
         products = products_of(str(layer.attributes["equation"]), shapes)
     except ValueError:  # sizes are unknown, or no runtime would run it
@@ -503,14 +279,8 @@ def _einsum_matrix(model: CanonicalModel, layer: Layer) -> tuple[float, float, f
 
 def _depth(model: CanonicalModel, layer: Layer) -> int:
     """Length of the inner axis of a matrix product."""
-    shapes = _shapes(model, layer.inputs[:1])
-    return shapes[0][0 if _int(layer, "transA", 0) else -1] if shapes and shapes[0] else 1
-
-
-def _shapes(model: CanonicalModel, names: Sequence[str]) -> list[tuple[int, ...]]:
-    """Shapes of the tensors that are present and have known sizes."""
-    specs = [model.tensors[name] for name in names if name]
-    return [spec.sizes for spec in specs if spec.is_static]
+    shapes = shapes_of(model, layer.inputs[:1])
+    return shapes[0][0 if integer(layer, "transA", 0) else -1] if shapes and shapes[0] else 1
 
 
 def _log(number: float) -> float:

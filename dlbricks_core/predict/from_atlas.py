@@ -22,8 +22,9 @@ from dlbricks_core.predict.atlas import Contribution, LayerTable, counts_matrix
 from dlbricks_core.predict.base import Predictor
 from dlbricks_core.predict.baseline import Processor, conversion_doubt, expected_ms
 from dlbricks_core.predict.belief import Belief
-from dlbricks_core.predict.features import Features, joined, type_of
+from dlbricks_core.predict.features import Features, joined
 from dlbricks_core.predict.kernel import Kernel
+from dlbricks_core.predict.kinds import type_of
 from dlbricks_core.predict.nearness import distance
 from dlbricks_core.predict.robust import doubt
 from dlbricks_core.predict.sampling import agreeing_draws, centred

@@ -11,7 +11,8 @@ from zlib import crc32
 import numpy as np
 
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.predict.features import NAMES, Features, class_of
+from dlbricks_core.predict.features import NAMES, Features
+from dlbricks_core.predict.kinds import class_of
 
 _SAME = 1e-4
 """Distance below which two layers are one: rounding leaves about a tenth of it."""

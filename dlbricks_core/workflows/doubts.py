@@ -14,7 +14,8 @@ from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.figures.widths import widest_text
 from dlbricks_core.passes.contrib.expand import as_run_by
 from dlbricks_core.predict import Contribution
-from dlbricks_core.predict.features import Features, class_of, type_of
+from dlbricks_core.predict.features import Features
+from dlbricks_core.predict.kinds import class_of, type_of
 from dlbricks_core.predict.nearness import distance
 from dlbricks_core.wording import listed
 from dlbricks_core.workflows.request import Request

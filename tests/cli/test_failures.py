@@ -229,23 +229,29 @@ def test_an_unsupported_operator_is_named_and_the_rest_is_measured(dlbricks, tmp
     assert any("Frobnicate" in f["where"] and f["reason"] for f in failures)
 
 
-def test_an_operator_of_a_custom_domain_is_named_and_not_predicted(dlbricks, tmp_path, read):
-    onnx.save(two_branches("Frobnicate", domain="com.example"), tmp_path / "odd.onnx")
-    done = dlbricks("estimate", *ORT, "--store", "none.db", "odd.onnx", "--json", "out.json")
-    assert done.status == 3
-    (odd,) = read("out.json")["models"]
-    assert odd["partial"] is True
+@pytest.fixture
+def estimated(dlbricks, tmp_path, read):
+    """Estimates a model with an operator that nobody has measured, from nothing."""
+
+    def estimate(op, domain):
+        onnx.save(two_branches(op, domain=domain), tmp_path / "odd.onnx")
+        done = dlbricks("estimate", *ORT, "--store", "none.db", "odd.onnx", "--json", "out.json")
+        return done, read("out.json")["models"][0]
+
+    return estimate
+
+
+def test_an_operator_of_a_custom_domain_is_named_and_not_predicted(estimated):
+    done, odd = estimated("Frobnicate", "com.example")
+    assert (done.status, odd["partial"]) == (3, True)
     (missing,) = odd["missing"]
     assert "com.example.Frobnicate" in missing["layers"]
     assert missing["reason"].startswith("com.example.Frobnicate was not measured, and nothing is")
 
 
-def test_an_unknown_operator_of_a_framework_is_predicted_from_its_size(dlbricks, tmp_path, read):
-    onnx.save(two_branches("SparseAttention", domain="com.microsoft"), tmp_path / "odd.onnx")
-    done = dlbricks("estimate", *ORT, "--store", "none.db", "odd.onnx", "--json", "out.json")
-    assert done.status == 0
-    (odd,) = read("out.json")["models"]
-    assert odd["partial"] is False
+def test_an_unknown_operator_of_a_framework_is_predicted_from_its_size(estimated):
+    done, odd = estimated("SparseAttention", "com.microsoft")
+    assert (done.status, odd["partial"]) == (0, False)
     assert "SparseAttention" in done.out
 
 

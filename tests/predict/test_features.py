@@ -15,7 +15,8 @@ from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, read_model
 from dlbricks_core.passes import normalize
 from dlbricks_core.passes.convert import convert
 from dlbricks_core.predict.baseline import Processor, expected_ms
-from dlbricks_core.predict.features import NAMES, Features, class_of
+from dlbricks_core.predict.features import NAMES, Features
+from dlbricks_core.predict.kinds import class_of
 from dlbricks_core.testing import cases
 
 

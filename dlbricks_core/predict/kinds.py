@@ -1,0 +1,214 @@
+"""Kinds of layers: those of one kind are computed alike, so that one tells about another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dlbricks_core.analysis.flops import ELEMENTWISE
+from dlbricks_core.ir import CanonicalModel, Layer
+from dlbricks_core.predict.layers import integer, shapes_of, text, weight_of
+from dlbricks_core.predict.patterns import pattern_of
+
+_EXPENSIVE = (
+    "Celu", "Cos", "Elu", "Erf", "Exp", "Gelu", "HardSwish", "Log", "Mish", "Pow", "Selu",
+    "Sigmoid", "Sin", "Softplus", "Swish", "Tanh",
+)  # fmt: skip
+"""Element-wise functions that take many instructions per element."""
+
+_KERNELS: Mapping[str, str] = {
+    **dict.fromkeys(("Add", "Sum"), "add"),
+    **dict.fromkeys(("Div", "Mean", "Mul", "Sub"), "mul"),
+    **dict.fromkeys(("Max", "Min"), "max"),
+    **dict.fromkeys(("And", "Or", "Xor"), "and"),
+    **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), "less"),
+    **dict.fromkeys(("Ceil", "Floor", "Round"), "round"),
+}
+"""Common name of element-wise operators whose kernels are alike; others have their own."""
+
+_VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Unsqueeze"})
+
+CLASSES: Mapping[str, str] = {
+    **dict.fromkeys(ELEMENTWISE, "elementwise"),
+    **dict.fromkeys(("Clip", "Max", "Mean", "Min", "Sum", "Where"), "elementwise"),
+    **dict.fromkeys(_EXPENSIVE, "function"),
+    **dict.fromkeys(_VIEWS, "view"),
+    **dict.fromkeys(("Gemm", "MatMul", "MatMulInteger"), "product"),
+    "MaxPool": "pool:max",
+    "AveragePool": "pool:mean",
+    "LpPool": "pool:powers",
+    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), "reduce:map"),
+    "GlobalLpPool": "reduce:powers",
+    **dict.fromkeys(("ArgMax", "ArgMin"), "reduce:places"),
+    **dict.fromkeys(("ReduceMax", "ReduceMin"), "reduce:most"),
+    **dict.fromkeys(("ReduceMean", "ReduceSum"), "reduce:sum"),
+    **dict.fromkeys(("ReduceL2", "ReduceSumSquare"), "reduce:squares"),
+    **dict.fromkeys(("ReduceL1", "ReduceLogSum", "ReduceLogSumExp", "ReduceProd"), "reduce:others"),
+    "CumSum": "reduce:cumulated",
+    **dict.fromkeys(("Softmax", "LogSoftmax"), "softmax"),
+    **dict.fromkeys(
+        (
+            "GroupNormalization",
+            "InstanceNormalization",
+            "LpNormalization",
+            "MeanVarianceNormalization",
+        ),
+        "normalization:map",
+    ),
+    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), "normalization:row"),
+    "LRN": "normalization:window",
+    "BatchNormalization": "scale",
+    "Transpose": "transpose",
+    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), "transpose:pixels"),
+    "Cast": "copy:cast",
+    "Concat": "copy:joined",
+    "Expand": "copy:expanded",
+    "Pad": "copy:padded",
+    "ReverseSequence": "copy:reversed",
+    **dict.fromkeys(("Slice", "Split"), "copy:part"),
+    "Tile": "copy:repeated",
+    "Trilu": "copy:triangle",
+    "Gather": "gather",
+    "GatherElements": "gather:elements",
+    **dict.fromkeys(("GatherND", "OneHot", "ScatterND"), "gather:blocks"),
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), "recurrent"),
+    "Attention": "attention",
+    "GroupQueryAttention": "attention:grouped",
+    "QAttention": "attention:8-bit",
+    **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QGemm"), "product:8-bit"),
+    "DynamicQuantizeLSTM": "recurrent:8-bit",
+    **dict.fromkeys(("MoE", "QMoE"), "product:experts"),
+    "Einsum": "product:einsum",
+    "Resize": "resize",
+}
+"""Class of each operator. Operators of one class are computed alike."""
+
+_NAMED = frozenset({"function", "recurrent"})
+"""Classes whose operators each have a kernel of their own, or none at all."""
+
+_HEADS = frozenset({"convolution", "product"})
+"""Classes that other layers are fused into."""
+
+_FUSABLE = frozenset({"elementwise", "function", "scale"})
+"""Classes that a framework may fuse into the previous layer."""
+
+
+def kinds_of(model: CanonicalModel) -> tuple[str, ...]:
+    """Kind of each layer of a model; see :class:`~dlbricks_core.predict.features.Features`."""
+    kinds: list[str] = []
+    heads: dict[str, str] = {}
+    for layer in model.layers:
+        own = _class(model, layer)
+        head = _fused_into(model, layer, own, heads)
+        sort = f"{own}{_short_type(model, layer)}"
+        kinds.append(f"{sort}@{head}" if head else sort)
+        into = head or (class_of(own) if class_of(own) in _HEADS else "")
+        if into:
+            heads |= dict.fromkeys(layer.outputs, into)
+    return tuple(kinds)
+
+
+def class_of(kind: str) -> str:
+    """Class of a kind. Layers of one class are computed in similar ways."""
+    return sort_of(kind).partition(":")[0]
+
+
+def sort_of(kind: str) -> str:
+    """Class and sort of a kind, without its type and the layer that it follows."""
+    return kind.partition("@")[0].partition("~")[0]
+
+
+def type_of(kind: str) -> str:
+    """Short element type that layers of a kind compute with; empty for usual types."""
+    return kind.partition("@")[0].partition("~")[2]
+
+
+_SHORT = (
+    "bfloat16", "float16", "float8", "float4", "int8", "uint8", "int4", "uint4", "int2", "uint2",
+)  # fmt: skip
+"""Prefixes of types for which frameworks have special kernels or none at all. Their speed does not
+follow from that of float32, so layers of these types are of other kinds.
+"""
+
+
+def _short_type(model: CanonicalModel, layer: Layer) -> str:
+    """Mark of the short type that a layer computes with; empty for usual types."""
+    types = (model.tensors[name].dtype for name in (*layer.outputs, *layer.reads) if name)
+    return next((f"~{each}" for each in types if each.startswith(_SHORT)), "")
+
+
+def computing(model: CanonicalModel, layers: Sequence[Layer]) -> str:
+    """Class of the first of several layers: the part before a colon."""
+    return class_of(_class(model, layers[0])) if layers else "nothing"
+
+
+def _class(model: CanonicalModel, layer: Layer) -> str:
+    op = layer.op.removeprefix("Fused")
+    if op in ("Conv", "ConvInteger", "QLinearConv"):
+        return f"convolution:{_grouping(model, layer)}{_volume(model, layer)}"
+    if op == "ConvTranspose":
+        return f"convolution:transposed{_volume(model, layer)}"
+    if op == "MatMulNBits":
+        return f"product:{integer(layer, 'bits', 4)}-bit"
+    found = CLASSES.get(op)
+    if found is None:  # nothing measured of one such operator tells about another
+        return f"other:{op.lower()}"
+    if found == "product":
+        return "product:weights" if weight_of(model, layer) else "product:activations"
+    if found in _NAMED:
+        return f"{found}:{op.lower()}"
+    if op == "Einsum":
+        return f"{found}{'-apart' if _is_apart(layer) else ''}"
+    if found == "resize":
+        return f"resize:{text(layer, 'mode', 'nearest')}{_volume(model, layer)}"
+    if found == "attention":
+        return f"attention:{'masked' if _is_masked(layer) else 'free'}"
+    if class_of(found) == "pool":
+        sort = "pool:places" if any(layer.outputs[1:]) else found
+        return f"{sort}{_volume(model, layer)}"
+    pattern = pattern_of(model, layer)
+    if found == "elementwise":
+        sort = _KERNELS.get(op, op.lower())
+        return f"elementwise:{sort}-{pattern.sort}" if pattern else f"elementwise:{sort}"
+    if pattern is None:
+        return found
+    return f"{found}{'-' if ':' in found else ':'}{pattern.sort}"
+
+
+def _is_apart(layer: Layer) -> bool:
+    """Whether the rows of an Einstein sum's products do not lie together in some operand.
+
+    The last axis of that operand numbers the products, so single elements are moved before.
+    """
+    operands, _, result = text(layer, "equation", "").partition("->")
+    terms = operands.split(",")
+    common = set(result).intersection(*terms)
+    return len(terms) > 1 and any(term[-1:] in common for term in terms if term)
+
+
+def _is_masked(layer: Layer) -> bool:
+    return integer(layer, "is_causal", 0) != 0 or bool("".join(layer.inputs[3:4]))
+
+
+def _grouping(model: CanonicalModel, layer: Layer) -> str:
+    groups = integer(layer, "group", 1)
+    if groups == 1:
+        return "dense"
+    weight = weight_of(model, layer)
+    return "depthwise" if weight is not None and weight.sizes[1] == 1 else "grouped"
+
+
+def _volume(model: CanonicalModel, layer: Layer) -> str:
+    """Mark of a layer that works on three spatial axes, for which frameworks have other kernels."""
+    shapes = shapes_of(model, layer.inputs[:1])
+    return "-volume" if shapes and len(shapes[0]) > 4 else ""
+
+
+def _fused_into(model: CanonicalModel, layer: Layer, own: str, heads: Mapping[str, str]) -> str:
+    """Class of the layer that a framework may fuse a layer into; empty for none."""
+    if class_of(own) not in _FUSABLE:
+        return ""
+    for name in layer.inputs:
+        alone = len(model.consumers.get(name, ())) == 1 and name not in model.output_names
+        if name in heads and alone:
+            return heads[name]
+    return ""
