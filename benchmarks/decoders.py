@@ -75,6 +75,7 @@ class Row:
         measured_ms: Latency of the whole model; ``None`` if it was not timed.
         error: Relative error of the estimate.
         covered: Whether the interval holds the measured latency.
+        notes: Remarks on the figures, such as that whole and bricks ran at different times.
         implied_gb_s: Bytes of weights and cache over the measured latency, or over the estimate.
         peak_gb: Peak memory of the run.
         failures: Failures with their reasons.
@@ -91,6 +92,7 @@ class Row:
     measured_ms: float | None
     error: float | None
     covered: bool | None
+    notes: tuple[str, ...]
     implied_gb_s: float | None
     peak_gb: float
     failures: tuple[str, ...]
@@ -120,7 +122,7 @@ class Bench:
         ):
             result = run([model], cut, request, store, Observer(), end_to_end=end_to_end)
         (found,) = result.models
-        failures = tuple(f"{each.where}: {each.reason}" for each in result.failures)
+        failures = tuple(f"failed: {each.where}: {each.reason}" for each in result.failures)
         peak_gb = (result.peak_bytes or 0) / 1e9
         taken = found.memory.needed_bytes if found.memory else 0
         return _row(model, case, found, peak_gb, failures), taken
@@ -157,6 +159,7 @@ def _row(
         measured_ms=measured,
         error=estimate / measured - 1 if estimate and measured else None,
         covered=interval[0] <= measured <= interval[1] if interval and measured else None,
+        notes=tuple(found.notes),
         implied_gb_s=read / known_ms / 1e6 if read and known_ms else None,
         peak_gb=peak_gb,
         failures=failures,
@@ -175,7 +178,7 @@ def _rows(bench: Bench, specs: Sequence[str], cases: Sequence[Case]) -> Iterator
             both = other.estimate_ms and row.estimate_ms
             yield Row(**{
                 **asdict(row),
-                "failures": (*row.failures, *(f"limited: {each}" for each in other.failures)),
+                "failures": (*row.failures, *(f"limited, {each}" for each in other.failures)),
                 "limit_gb": limit / 1e9,
                 "limited_ms": other.estimate_ms,
                 "limited_change": other.estimate_ms / row.estimate_ms - 1 if both else None,
@@ -242,8 +245,8 @@ def main() -> None:
         for row in _rows(bench, _specs(given.models, Path(folder)), cases):
             rows.append(row)
             print(_printed(row), flush=True)
-            for failure in row.failures:
-                print(f"  failed: {failure}")
+            for text in (*row.notes, *row.failures):
+                print(f"  {text}")
     if given.json:
         about_all = {"backend": given.backend, "threads": given.threads, "gb_s": bandwidth}
         given.json.write_text(json.dumps({**about_all, "rows": list(map(asdict, rows))}, indent=1))

@@ -5,8 +5,9 @@ r"""Compares estimates after a suite's round trip to another store with local on
 
 Each model is timed as a whole and by its bricks, side by side, for the local estimate. Then a suite
 of the model goes to a place with a store of its own, where its bricks are timed again, and the
-results come back. The output has a line for each model, and one for all: the errors of both
-estimates.
+results come back. Then the first is done once more: the machine drifts meanwhile, so the estimate
+after the journey is compared with the mean of the whole before and after. The output has a line for
+each model, and one for all: the errors of both estimates, and how far the whole has drifted.
 
 With --same, the other place has the local samples, so that only the round trip can make a
 difference. The line tells whether the estimates are equal to the last bit, and how many bricks had
@@ -18,6 +19,7 @@ Factories of the development corpus: run it in tests/corpus, and name torch:torc
 from __future__ import annotations
 
 import argparse
+import math
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -52,22 +54,38 @@ class Journey:
         name: Name of the model.
         local: Estimate with what was timed beside the whole model.
         travelled: Estimate with what was timed elsewhere.
+        again: As ``local``, timed after the journey; ``None`` with --same.
         anew: Number of bricks that were timed there.
     """
 
     name: str
     local: ModelResult
     travelled: ModelResult
+    again: ModelResult | None
     anew: int
 
     @property
     def errors(self) -> tuple[float, float]:
-        """Errors of both estimates, relative to the measured latency of the whole."""
-        measured = self.local.measured
+        """Errors of the local estimate and of the travelled one, relative to the measured whole."""
+        before, after = self._wholes
         values = self.local.estimate.value, self.travelled.estimate.value
-        assert measured is not None
-        one, other = (value / measured.value - 1 for value in values if value is not None)
-        return one, other
+        assert None not in values
+        return values[0] / before - 1, values[1] / math.sqrt(before * after) - 1
+
+    @property
+    def drift(self) -> float:
+        """Change of the measured whole from before the journey until after it."""
+        before, after = self._wholes
+        return after / before - 1
+
+    @property
+    def _wholes(self) -> tuple[float, float]:
+        """Measured latency of the whole before and after the journey, in milliseconds."""
+        assert self.again is not None
+        one, other = self.local.measured, self.again.measured
+        assert one is not None
+        assert other is not None
+        return one.value, other.value
 
     @property
     def same(self) -> bool:
@@ -79,21 +97,26 @@ def journeys(
     models: list[CanonicalModel], request: Request, folder: Path, *, same: bool
 ) -> Iterator[Journey]:
     """Estimates of each model, here and after a journey."""
-    cut = CutOptions.chosen(None, None, None)
     for number, model in enumerate(models):
         place = folder / str(number)
-        with ResultStore.open(place / "here.sqlite") as store:
-            run([model], cut, request, store, Observer(), end_to_end=not same)
-            here = estimate([model], None, request, store, predictor=PREDICTOR)
+        here = _local(model, request, place / "here.sqlite", whole=not same)
         generate([model], None, place / "suite", 0, Observer())
         results = place / "results"
         if same:
             shutil.copy(place / "here.sqlite", place / "results.partial")
         with written_results(results) as store:
             there = bench(place / "suite", request, store, Observer())
-        yield Journey(
-            model.name, here.models[0], _estimated(model, request, results), there.outcome.measured
-        )
+        travelled = _estimated(model, request, results)
+        again = None if same else _local(model, request, place / "again.sqlite", whole=True)
+        yield Journey(model.name, here, travelled, again, there.outcome.measured)
+
+
+def _local(model: CanonicalModel, request: Request, path: Path, *, whole: bool) -> ModelResult:
+    """Estimate from bricks that are timed here, beside the whole if asked."""
+    cut = CutOptions.chosen(None, None, None)
+    with ResultStore.open(path) as store:
+        run([model], cut, request, store, Observer(), end_to_end=whole)
+        return estimate([model], None, request, store, predictor=PREDICTOR).models[0]
 
 
 def _estimated(model: CanonicalModel, request: Request, results: Path) -> ModelResult:
@@ -123,9 +146,10 @@ def main(backend: str, threads: int, names: list[str], budget_s: float, *, same:
         print(f"{backend}, {threads}: {equal} of {len(found)} estimates are equal to the last bit")
         return
     local, travelled = np.abs([each.errors for each in found]).mean(axis=0)
+    drift = np.abs([each.drift for each in found]).mean()
     print(
         f"{backend}, {threads}: {len(found)} models: local {local:.2%} off, "
-        f"after the journey {travelled:.2%}"
+        f"after the journey {travelled:.2%}; wholes drifted by {drift:.2%}"
     )
 
 
@@ -137,7 +161,10 @@ def _same(each: Journey) -> str:
 
 def _compared(each: Journey) -> str:
     local, travelled = each.errors
-    return f"{each.name}: local {local:+.1%} off, after the journey {travelled:+.1%}"
+    return (
+        f"{each.name}: local {local:+.1%} off, after the journey {travelled:+.1%}; "
+        f"{each.drift:+.1%} drift"
+    )
 
 
 if __name__ == "__main__":

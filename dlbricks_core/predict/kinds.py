@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from dlbricks_core.analysis.flops import ELEMENTWISE
 from dlbricks_core.ir import CanonicalModel, Layer
@@ -32,6 +32,8 @@ CLASSES: Mapping[str, str] = {
     **dict.fromkeys(("Clip", "Max", "Mean", "Min", "Sum", "Where"), "elementwise"),
     **dict.fromkeys(_EXPENSIVE, "function"),
     **dict.fromkeys(_VIEWS, "view"),
+    **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv"), "convolution"),
+    "ConvTranspose": "convolution:transposed",
     **dict.fromkeys(("Gemm", "MatMul", "MatMulInteger"), "product"),
     "MaxPool": "pool:max",
     "AveragePool": "pool:mean",
@@ -77,13 +79,11 @@ CLASSES: Mapping[str, str] = {
     **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QGemm"), "product:8-bit"),
     "DynamicQuantizeLSTM": "recurrent:8-bit",
     **dict.fromkeys(("MoE", "QMoE"), "product:experts"),
+    "MatMulNBits": "product:bits",
     "Einsum": "product:einsum",
     "Resize": "resize",
 }
 """Class of each operator. Operators of one class are computed alike."""
-
-_NAMED = frozenset({"function", "recurrent"})
-"""Classes whose operators each have a kernel of their own, or none at all."""
 
 _HEADS = frozenset({"convolution", "product"})
 """Classes that other layers are fused into."""
@@ -142,36 +142,83 @@ def computing(model: CanonicalModel, layers: Sequence[Layer]) -> str:
 
 
 def _class(model: CanonicalModel, layer: Layer) -> str:
-    op = layer.op.removeprefix("Fused")
-    if op in ("Conv", "ConvInteger", "QLinearConv"):
-        return f"convolution:{_grouping(model, layer)}{_volume(model, layer)}"
-    if op == "ConvTranspose":
-        return f"convolution:transposed{_volume(model, layer)}"
-    if op == "MatMulNBits":
-        return f"product:{integer(layer, 'bits', 4)}-bit"
+    """Class and sort of a layer."""
+    op = _plain(layer)
     found = CLASSES.get(op)
     if found is None:  # nothing measured of one such operator tells about another
         return f"other:{op.lower()}"
-    if found == "product":
-        return "product:weights" if weight_of(model, layer) else "product:activations"
-    if found in _NAMED:
-        return f"{found}:{op.lower()}"
-    if op == "Einsum":
-        return f"{found}{'-apart' if _is_apart(layer) else ''}"
-    if found == "resize":
-        return f"resize:{text(layer, 'mode', 'nearest')}{_volume(model, layer)}"
-    if found == "attention":
-        return f"attention:{'masked' if _is_masked(layer) else 'free'}"
-    if class_of(found) == "pool":
-        sort = "pool:places" if any(layer.outputs[1:]) else found
-        return f"{sort}{_volume(model, layer)}"
+    return _SORTS.get(found, _by_pattern)(model, layer, found)
+
+
+def _plain(layer: Layer) -> str:
+    """Operator of a layer, without the mark that an activation is fused into it."""
+    return layer.op.removeprefix("Fused")
+
+
+def _by_pattern(model: CanonicalModel, layer: Layer, found: str) -> str:
     pattern = pattern_of(model, layer)
-    if found == "elementwise":
-        sort = _KERNELS.get(op, op.lower())
-        return f"elementwise:{sort}-{pattern.sort}" if pattern else f"elementwise:{sort}"
     if pattern is None:
         return found
     return f"{found}{'-' if ':' in found else ':'}{pattern.sort}"
+
+
+def _by_operator(_: CanonicalModel, layer: Layer, found: str) -> str:
+    return f"{found}:{_plain(layer).lower()}"
+
+
+def _elementwise(model: CanonicalModel, layer: Layer, found: str) -> str:
+    op = _plain(layer)
+    return _by_pattern(model, layer, f"{found}:{_KERNELS.get(op, op.lower())}")
+
+
+def _convolution(model: CanonicalModel, layer: Layer, found: str) -> str:
+    return f"{found}:{_grouping(model, layer)}{_volume(model, layer)}"
+
+
+def _spatial(model: CanonicalModel, layer: Layer, found: str) -> str:
+    return f"{found}{_volume(model, layer)}"
+
+
+def _pool(model: CanonicalModel, layer: Layer, found: str) -> str:
+    return _spatial(model, layer, "pool:places" if any(layer.outputs[1:]) else found)
+
+
+def _resize(model: CanonicalModel, layer: Layer, found: str) -> str:
+    return _spatial(model, layer, f"{found}:{text(layer, 'mode', 'nearest')}")
+
+
+def _product(model: CanonicalModel, layer: Layer, found: str) -> str:
+    return f"{found}:{'weights' if weight_of(model, layer) else 'activations'}"
+
+
+def _bits(_: CanonicalModel, layer: Layer, __: str) -> str:
+    return f"product:{integer(layer, 'bits', 4)}-bit"
+
+
+def _einsum(_: CanonicalModel, layer: Layer, found: str) -> str:
+    return f"{found}{'-apart' if _is_apart(layer) else ''}"
+
+
+def _attention(_: CanonicalModel, layer: Layer, found: str) -> str:
+    return f"{found}:{'masked' if _is_masked(layer) else 'free'}"
+
+
+_SORTS: Mapping[str, Callable[[CanonicalModel, Layer, str], str]] = {
+    "attention": _attention,
+    "convolution": _convolution,
+    "convolution:transposed": _spatial,
+    "elementwise": _elementwise,
+    "function": _by_operator,
+    **dict.fromkeys(("pool:max", "pool:mean", "pool:powers"), _pool),
+    "product": _product,
+    "product:bits": _bits,
+    "product:einsum": _einsum,
+    "recurrent": _by_operator,
+    "resize": _resize,
+}
+"""How layers of a class differ in their kernels. Layers of other classes differ by their pattern of
+memory access alone.
+"""
 
 
 def _is_apart(layer: Layer) -> bool:

@@ -10,7 +10,7 @@ from typing import Protocol
 from dlbricks_core.bricks import Brick, CutModel
 from dlbricks_core.compose import Estimate, Parallel, Plan
 from dlbricks_core.facts import Measurement, Question
-from dlbricks_core.figures.figure import Figure, Measured, Origin, undisturbed
+from dlbricks_core.figures.figure import Figure, Measured, Origin, rounds_of, undisturbed
 from dlbricks_core.figures.statistics import warnings_for
 from dlbricks_core.measure.probe import Probe
 from dlbricks_core.wording import argument
@@ -250,7 +250,7 @@ def _model_result(
         notes=(
             *cut.notes,
             *(_IN_PLACE if in_place else notes),
-            *_session_notes(compared, bricks),
+            *_session_notes(compared, bricks, request),
             *_native_notes(measured, native),
         ),
         origin=_origins(cut, latencies, request, outcome),
@@ -299,19 +299,28 @@ def _native_notes(measured: Figure | None, native: Figure | None) -> tuple[str, 
     )
 
 
-def _session_notes(whole: Measurement | None, bricks: Sequence[Measurement]) -> tuple[str, ...]:
+def _session_notes(
+    whole: Measurement | None, bricks: Sequence[Measurement], request: Request
+) -> tuple[str, ...]:
     """A note if a model and its bricks were not timed side by side."""
     if whole is None:
         return ()
     sessions = {taken.session for taken in whole.observations}
     apart = sum(sessions.isdisjoint(t.session for t in brick.observations) for brick in bricks)
-    if not apart:
-        return ()
-    return (
-        f"{apart} of {len(bricks)} bricks were timed in another session than the whole model: "
-        "drift of the machine is part of the normalized latency "
-        f"({argument('force')} times all anew)",
-    )
+    rounds = set(rounds_of(whole))
+    others = sum(rounds.isdisjoint(rounds_of(brick)) for brick in bricks)
+    drift = "drift of the machine is part of the normalized latency"
+    if apart:
+        return (
+            f"{apart} of {len(bricks)} bricks were timed in another session than the whole model: "
+            f"{drift} ({argument('force')} times all anew)",
+        )
+    if others and request.protocol.interleaved:
+        return (
+            f"{others} of {len(bricks)} bricks were timed before or after the whole model, beside "
+            f"which they do not fit into memory: {drift}",
+        )
+    return ()
 
 
 def _benchmarking(

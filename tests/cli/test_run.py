@@ -85,6 +85,14 @@ def test_a_second_run_measures_only_what_is_missing(dlbricks, save, read, known)
     assert len(five) == 5
 
 
+def test_networks_that_memory_does_not_hold_together_are_named(dlbricks, save, monkeypatch):
+    a = save("a", "Relu", "Sigmoid")
+    assert "before or after" not in dlbricks(*QUICK, a).out
+    monkeypatch.setattr("dlbricks_core.measure.session._LOADED_SHARE", 1e-9)
+    found = " ".join(dlbricks(*QUICK, a, "--force").out.split())
+    assert "2 of 2 bricks were timed before or after the whole model" in found
+
+
 def test_other_settings_are_other_measurements(dlbricks, save):
     a = save("a", "Relu")
     dlbricks(*QUICK, a)
