@@ -112,8 +112,8 @@ class Belief:
         for _ in range(_STEPS):
             shares, totals = shares_of(counts, self.mean + shift, call_ms)
             left = log_ms - np.log(totals) + shares @ shift
-            spread = shares @ (shares @ self.covariance).T
-            factor = scipy.linalg.cholesky(spread + noise.covariance, lower=True)
+            spread = noise.added_to(shares @ (shares @ self.covariance).T)
+            factor = scipy.linalg.cholesky(spread, lower=True, overwrite_a=True)
             target = shares.T @ scipy.linalg.cho_solve((factor, True), left)
             moved = self.covariance @ target
             found = []
@@ -133,7 +133,9 @@ class Belief:
 
     def of(self, layers: Sequence[int] | _Indices) -> Self:
         """The belief about some of the layers."""
-        chosen = list(layers)
+        chosen = np.asarray(layers, dtype=np.intp)
+        if np.array_equal(chosen, np.arange(len(self.mean))):
+            return self  # the covariance of a contribution takes gigabytes
         return type(self)(self.mean[chosen], self.covariance[np.ix_(chosen, chosen)])
 
     def draws(self, count: int, seed: int = 0) -> FloatArray:
@@ -176,10 +178,11 @@ class _Noise:
         self._variances = variances
         self._shared = np.zeros((len(variances), 0)) if shared is None else shared
 
-    @property
-    def covariance(self) -> FloatArray:
-        """Covariance of the errors: shape (networks, networks)."""
-        return np.asarray(np.diag(self._variances) + self._shared @ self._shared.T)
+    def added_to(self, covariance: FloatArray) -> FloatArray:
+        """Adds the covariance of the errors to a matrix in place: shape (networks, networks)."""
+        covariance += self._shared @ self._shared.T
+        covariance[np.diag_indices_from(covariance)] += self._variances
+        return covariance
 
     def solve(self, values: FloatArray) -> FloatArray:
         """The inverse covariance times given values (Woodbury's identity)."""

@@ -90,7 +90,7 @@ def test_networks_that_memory_does_not_hold_together_are_named(dlbricks, save, m
     assert "before or after" not in dlbricks(*QUICK, a).out
     monkeypatch.setattr("dlbricks_core.measure.session._LOADED_SHARE", 1e-9)
     found = " ".join(dlbricks(*QUICK, a, "--force").out.split())
-    assert "2 of 2 bricks were timed before or after the whole model" in found
+    assert "3 of 3 bricks were timed before or after the whole model" in found
 
 
 def test_other_settings_are_other_measurements(dlbricks, save):
