@@ -3,7 +3,7 @@
 from dlbricks_core.compose.base import Composer, Estimate
 from dlbricks_core.compose.parallel import Parallel, dependencies
 from dlbricks_core.compose.plan import Plan
-from dlbricks_core.compose.recipes import FromPredictor, Own, Recipe, Scaled, Weighted
+from dlbricks_core.compose.recipes import FromPredictor, Own, Recipe, Scaled
 from dlbricks_core.compose.segmented import Segmented
 from dlbricks_core.compose.sequential import Sequential
 
@@ -18,6 +18,5 @@ __all__ = [
     "Scaled",
     "Segmented",
     "Sequential",
-    "Weighted",
     "dependencies",
 ]

@@ -119,9 +119,9 @@ class Composer(ABC):
         """
 
     def plan(self, bricks: Mapping[str, Brick], setup: Setup, system: System) -> Plan:
-        """Plan for a set of bricks: networks to time, and how the figure of each brick follows.
+        """Plan for a set of bricks: bricks to time, and how the figure of each one follows.
 
-        By default each brick is timed itself. The networks to be timed must not depend on fitted
+        By default each brick is timed itself. The bricks to be timed must not depend on fitted
         numbers: a calibration does not change what a store has to hold.
 
         Args:

@@ -14,22 +14,25 @@ from dlbricks_core.figures.figure import Figure, Placed, Predicted
 
 @dataclass(frozen=True)
 class Plan:
-    """Networks to time for a set of bricks, and how the figure of each brick follows.
+    """Bricks of a set that are timed, and how the figure of each brick follows.
 
     Attributes:
-        timed: Networks to be timed, by signature: bricks of the set, and others besides.
+        timed: Bricks of the set that are to be timed, by signature.
         recipes: Recipes of each brick of the set, by signature, the best first. A brick's figure
             comes from the first recipe that gives one. With everything timed, some recipe of each
             brick gives a figure; the others serve where timing fails.
 
     Raises:
-        ValueError: If no recipe of a brick can be followed with what is to be timed.
+        ValueError: If something else than bricks of the set is to be timed, or no recipe of a brick
+            can be followed with what is.
     """
 
     timed: Mapping[str, Brick]
     recipes: Mapping[str, Sequence[Recipe]]
 
     def __post_init__(self) -> None:
+        if others := self.timed.keys() - self.recipes.keys():
+            raise ValueError(f"{len(others)} networks to be timed are no bricks of the set")
         for signature in self.recipes:
             self._intended(signature)
 
@@ -42,11 +45,6 @@ class Plan:
     def not_timed(self) -> AbstractSet[str]:
         """Signatures of the bricks whose figures follow from others."""
         return self.recipes.keys() - self.timed.keys()
-
-    @property
-    def besides(self) -> Mapping[str, Brick]:
-        """Networks to be timed that are no bricks of the set, by signature."""
-        return {s: brick for s, brick in self.timed.items() if s not in self.recipes}
 
     def predicting(self, figures: Mapping[str, Predicted]) -> Self:
         """A copy of the plan with a predictor's figures for bricks without another recipe.

@@ -68,44 +68,12 @@ class Scaled(Recipe):
         return {self.source: self.ratio}
 
     def figure(self, known: Mapping[str, Figure]) -> Figure | None:
-        """A derived figure with one source."""
+        """A derived figure."""
         figure = known.get(self.source)
         if figure is None:
             return None
         source = Source(self.source, figure, self.ratio)
-        return Derived.of(self.signature, [source], self.error)
-
-
-@dataclass(frozen=True)
-class Weighted(Recipe):
-    """The weighted sum of figures of the brick's own parts.
-
-    Attributes:
-        signature: Of the brick.
-        parts: Factor of each part's value, without overhead, by the part's signature.
-        error: Standard deviation of the sum's relative error.
-    """
-
-    signature: str
-    parts: Mapping[str, float]
-    error: float
-
-    @property
-    def weights(self) -> Mapping[str, float]:
-        """The parts."""
-        return self.parts
-
-    def figure(self, known: Mapping[str, Figure]) -> Figure | None:
-        """A derived figure with the parts as sources.
-
-        A whole takes longer than each of its parts. ``None`` if the sum does not: something
-        disturbed the samples of the parts then.
-        """
-        if not self.parts.keys() <= known.keys():
-            return None
-        sources = [Source(part, known[part], weight) for part, weight in self.parts.items()]
-        whole = Derived.of(self.signature, sources, self.error)
-        return whole if whole.value > max(each.figure.value for each in sources) else None
+        return Derived.of(self.signature, source, self.error)
 
 
 @dataclass(frozen=True)

@@ -178,27 +178,26 @@ class Source:
 
 @dataclass(frozen=True)
 class Derived(Figure):
-    """Figure that follows from those of other networks.
+    """Figure that follows from that of another network.
 
     Attributes:
-        sources: The other networks. The sum of their shares is this network's value.
-        error: Standard deviation of the logarithm of that sum's error.
+        source: The other network. Its share is this network's value.
+        error: Standard deviation of the logarithm of that share's error.
         seed: Seed of the errors, the same wherever this network occurs.
         overhead: As in :class:`Figure`.
         samples: Always empty.
     """
 
-    sources: tuple[Source, ...]
+    source: Source
     error: float
     seed: int
     overhead: float
     samples: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, signature: str, sources: Sequence[Source], error: float) -> Derived:
-        """Figure of the network ``signature`` from those of one or more others."""
-        overhead = max(source.figure.overhead for source in sources)
-        return cls(tuple(sources), error, crc32(signature.encode()), overhead)
+    def of(cls, signature: str, source: Source, error: float) -> Derived:
+        """Figure of the network ``signature`` from that of another."""
+        return cls(source, error, crc32(signature.encode()), source.figure.overhead)
 
     @property
     def origin(self) -> Origin:
@@ -207,24 +206,22 @@ class Derived(Figure):
 
     @property
     def derived_from(self) -> tuple[str, ...]:
-        """Signatures of the sources."""
-        return tuple(source.signature for source in self.sources)
+        """Signature of the source."""
+        return (self.source.signature,)
 
     @cached_property
     def value(self) -> float:
-        """The overhead and the sum of the sources' shares."""
-        total = sum(float(each.share(np.array(each.figure.value))) for each in self.sources)
-        return self.overhead + max(total, 0.0)
+        """The overhead and the source's share."""
+        return self.overhead + float(self.source.share(np.array(self.source.figure.value)))
 
     @cached_property
     def replicates(self) -> FloatArray:
-        """Replicates from those of the sources, with weights that do not vary."""
-        shares = sum((each.share(each.figure.replicates) for each in self.sources), np.zeros(1))
-        return np.asarray(self.overhead + np.maximum(shares, 0.0))
+        """Replicates from those of the source, with a weight that does not vary."""
+        return np.asarray(self.overhead + self.source.share(self.source.figure.replicates))
 
     @cached_property
     def plausible(self) -> FloatArray:
-        """Replicates that also vary by the error of the sum."""
+        """Replicates that also vary by the error of the share."""
         errors = np.random.default_rng(self.seed).standard_normal(RESAMPLES)
         factors = np.exp(self.error * errors)
         return np.asarray(self.overhead + (self.replicates - self.overhead) * factors)

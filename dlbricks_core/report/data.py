@@ -238,8 +238,7 @@ def brick_result(result: BrickResult) -> dict[str, Any]:
         "latency_ms": latency.value if latency else None,
         "interval_ms": result.interval_ms,
         "samples_ms": list(latency.samples) if latency else [],
-        "like": result.derived_from[0] if len(result.derived_from) == 1 else None,
-        "told_by": list(result.derived_from),
+        "like": next(iter(result.derived_from), None),
         "warnings": list(result.warnings),
         "failure": result.failure or None,
     }

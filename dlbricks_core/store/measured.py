@@ -8,7 +8,15 @@ from dataclasses import fields
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
 from dlbricks_core.facts import Measurement, Observation, Quantity, Question, Sampled, Setup
-from dlbricks_core.store.columns import BATCH, all_equal, batches, columns_of, conditions
+from dlbricks_core.store.columns import (
+    BATCH,
+    KEY,
+    all_equal,
+    all_given,
+    batches,
+    columns_of,
+    conditions,
+)
 from dlbricks_core.store.database import Database
 from dlbricks_core.store.merging import Merger, storable, unknown_quantities
 from dlbricks_core.store.opened import OpenStore, again_when_lost
@@ -211,6 +219,16 @@ class Measured(OpenStore):
             return reader.sampled(condition)
 
 
+_VERY_OBSERVATION = ("session", "round", "taken_at")
+
+_MEASUREMENT = select(measurements.c.id).where(all_given(measurements, KEY))
+_OBSERVATION = (
+    select(observations.c.id)
+    .join(measurements)
+    .where(all_given(measurements, KEY), all_given(observations, _VERY_OBSERVATION))
+)
+
+
 def _same_support(setup: Setup, system: str) -> ColumnElement[bool]:
     """Condition for measurements of what a backend supports if it does in a setup."""
     names = ("backend", "version", "plugin", "options")
@@ -230,8 +248,7 @@ def _identify(
 ) -> int:
     """Id of a measurement's row, which is created when it is new."""
     columns = columns_of(question)
-    same = all_equal(measurements, columns)
-    found = connection.scalar(select(measurements.c.id).where(same))
+    found = connection.scalar(_MEASUREMENT, columns)
     if found is not None:
         return int(found)
     row = {**columns, "layers": list(layers), "failure": None}
@@ -243,8 +260,5 @@ def _identify(
 def _has(connection: Connection, question: Question, observation: Observation) -> bool:
     """Whether the store has the very observation, and not only one of its session and round."""
     row = observation.to_dict()
-    known = {name: row[name] for name in ("session", "round", "taken_at")}
-    query = select(observations.c.id).join(measurements)
-    query = query.where(all_equal(measurements, columns_of(question)))
-    found = connection.scalar(query.where(all_equal(observations, known)))
-    return found is not None
+    known = {name: row[name] for name in _VERY_OBSERVATION}
+    return connection.scalar(_OBSERVATION, columns_of(question) | known) is not None

@@ -248,6 +248,9 @@ _ADDERS: dict[type, Callable[[Merger, Any], None]] = {
 _REWRITE_KEY = [column.name for column in rewrites.primary_key]
 
 
+_QUANTITIES = select(quantities)
+
+
 def unknown_quantities(
     connection: Connection, place: Database, wanted: Iterable[Quantity]
 ) -> list[Quantity]:
@@ -256,7 +259,7 @@ def unknown_quantities(
     Raises:
         StoreError: If it has one in another unit.
     """
-    units = {row.name: row.unit for row in connection.execute(select(quantities))}
+    units = {row.name: row.unit for row in connection.execute(_QUANTITIES)}
     every = set(wanted)
     for each in every:
         if units.get(each.name, each.unit) != each.unit:

@@ -15,17 +15,32 @@ several backends in one pytest run do not disturb each other, and a crash of a f
 is a failed test.
 """
 
-import pytest
+from __future__ import annotations
 
-# Before the modules are imported: asserts in them are to be as telling as in test files.
-pytest.register_assert_rewrite(
-    "dlbricks_core.testing.backend",
-    "dlbricks_core.testing.importer",
-    "dlbricks_core.testing.collection",
-)
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from dlbricks_core.testing.backend import BackendConformance  # noqa: E402
-from dlbricks_core.testing.collection import CollectionConformance  # noqa: E402
-from dlbricks_core.testing.importer import ImporterConformance  # noqa: E402
+if TYPE_CHECKING:
+    from dlbricks_core.testing.backend import BackendConformance
+    from dlbricks_core.testing.collection import CollectionConformance
+    from dlbricks_core.testing.importer import ImporterConformance
 
 __all__ = ["BackendConformance", "CollectionConformance", "ImporterConformance"]
+
+_MODULES = {
+    "BackendConformance": "dlbricks_core.testing.backend",
+    "CollectionConformance": "dlbricks_core.testing.collection",
+    "ImporterConformance": "dlbricks_core.testing.importer",
+}
+
+# Before the modules are imported: asserts in them are to be as telling as in test files.
+if "pytest" in sys.modules:
+    sys.modules["pytest"].register_assert_rewrite(*_MODULES.values())
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a suite when it is first used: the workers of suites need none, and no pytest."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

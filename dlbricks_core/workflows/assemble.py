@@ -49,20 +49,18 @@ def assemble(
     for cut in brickset.models:
         for signature, count in cut.counts.items():
             counts[signature] = counts.get(signature, 0) + count
-    networks = {**brickset.bricks, **plan.besides}
-    for signature, brick in networks.items():
+    for signature, brick in brickset.bricks.items():
         if brick.opaque:
             outcome.failures.setdefault(request.key(signature, "brick"), brick.opaque)
-    known, *measured_parts = _figures(networks, request, outcome)
+    known, *measured_parts = _figures(brickset.bricks, request, outcome)
     predicted = predicted_parts or [{} for _ in measured_parts]
     parts = [{**new, **own} for new, own in zip(predicted, measured_parts, strict=True)]
     latencies = plan.figures(known)
     composer, calibrated = _estimators(request, cutting, parts)
-    # The occurrences of bricks in a folder are unknown; networks timed in addition do not count.
-    often = {**dict.fromkeys(plan.besides, 0), **dict.fromkeys(brickset.bricks, 1), **counts}
     bricks = [
-        _brick_result(brick, often[signature], latencies.get(signature), request, outcome)
-        for signature, brick in networks.items()
+        # The occurrences of bricks in a folder are unknown.
+        _brick_result(brick, counts.get(signature, 1), latencies.get(signature), request, outcome)
+        for signature, brick in brickset.bricks.items()
     ]
     models = [
         # A model's own measurement must not influence its estimate by way of a calibration.
@@ -195,10 +193,7 @@ def _whole(cut: CutModel, latencies: Mapping[str, Figure]) -> Figure | None:
 
 def _why_missing(keys: Sequence[Question], outcome: Outcome) -> str:
     """Reason why measurements under these keys give a brick no figure."""
-    failed = next((outcome.failures[key] for key in keys if key in outcome.failures), "")
-    if failed or not all(key in outcome.measurements for key in keys):
-        return failed or "not measured"
-    return f"what was timed in its place contradicts itself: time it again ({argument('force')})"
+    return next((outcome.failures[key] for key in keys if key in outcome.failures), "not measured")
 
 
 def _model_result(

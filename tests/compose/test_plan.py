@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlbricks_core.bricks import Brick
-from dlbricks_core.compose import Own, Plan, Scaled, Weighted
+from dlbricks_core.compose import Own, Plan, Scaled
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.ir import CanonicalModel
@@ -23,21 +23,13 @@ def bricks(names):
 
 
 def test_recipes_give_no_figure_if_a_source_has_none():
-    for recipe in (Own("a"), Scaled("a", "b", 2.0, 0.1), Weighted("a", {"b": -1, "c": 3}, 0.1)):
+    for recipe in (Own("a"), Scaled("a", "b", 2.0, 0.1)):
         assert recipe.figure({"d": figure(1.0)}) is None
-    assert Weighted("a", {"b": -1, "c": 3}, 0.1).figure({"b": figure(1.0)}) is None
 
 
-def test_overhead_is_neither_scaled_nor_weighted():
-    known = {"b": figure(3.0, 1.0), "c": figure(5.0, 1.0)}
+def test_overhead_is_not_scaled():
+    known = {"b": figure(3.0, 1.0)}
     assert Scaled("a", "b", 0.25, 0.1).figure(known).value == pytest.approx(1 + 0.5)
-    assert Weighted("a", {"b": -1, "c": 3}, 0.1).figure(known).value == pytest.approx(1 - 2 + 12)
-
-
-def test_a_whole_takes_at_least_as_long_as_its_part_and_a_similar_brick_may_not():
-    known = {"b": figure(3.0)}
-    assert Weighted("a", {"b": 0.5}, 0.1).figure(known) is None
-    assert Scaled("a", "b", 0.5, 0.1).figure(known).value == pytest.approx(1.5)
 
 
 def test_the_first_recipe_that_gives_a_figure_counts():
@@ -52,7 +44,11 @@ def test_the_first_recipe_that_gives_a_figure_counts():
     assert "b" not in plan.figures(known)
     assert plan.sources("a") == ("b",)
     assert plan.not_timed == {"a"}
-    assert not plan.besides
+
+
+def test_a_plan_that_times_something_else_than_bricks_is_refused():
+    with pytest.raises(ValueError, match="1 networks to be timed are no bricks of the set"):
+        Plan(bricks("ab"), {"a": [Own("a")]})
 
 
 def test_a_plan_without_a_timed_source_for_a_brick_is_refused():

@@ -246,6 +246,11 @@ def test_a_suite_that_is_skipped_in_part_fails(tmp_path: Path) -> None:
     assert not passed
 
 
+def test_workers_of_the_suite_need_no_pytest() -> None:
+    code = "import sys, dlbricks_core.testing.host; sys.exit('pytest' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_tests_of_the_suite_cannot_be_replaced() -> None:
     with pytest.raises(TypeError, match=r"replaces BackendConformance\.test_unload_frees_memory"):
 

@@ -39,10 +39,8 @@ def not_timed(evaluation: Evaluation) -> str:
     plan = evaluation.result.cutting.plan
     if not plan.not_timed:
         return ""
-    every, besides = len(plan.recipes), len(plan.besides)
-    more = f", and {besides:,} networks besides" if besides else ""
-    timed = every - len(plan.not_timed)
-    return f"{timed:,} of {every:,} unique bricks timed{more}; the others follow."
+    timed, every = len(plan.timed), len(plan.recipes)
+    return f"{timed:,} of {every:,} unique bricks timed; the others follow."
 
 
 def speedup_lines(speedups: Speedups) -> list[str]:

@@ -164,7 +164,6 @@ def _remarks(each: BrickResult, named: Mapping[str, str]) -> list[str]:
     sources = " and ".join(named.get(s, s[:8]) for s in each.derived_from)
     found = [
         f"follows from {sources}" if sources else "",
-        "" if each.occurrences else "timed for another brick",
         each.failure,
         *doubts(each),
     ]
