@@ -166,6 +166,8 @@ _CURES = {
     "decode to UTF-8": _DAMAGED,
     "full": "free some space",
     "No space": "free some space",
+    # SQLite says no more than this where its log cannot be begun.
+    "disk I/O error": "see whether the disk is full, check the rights to file and folder",
     "locked": "another program keeps the file locked: end it",
 }
 """First half of the hint, by words of the error that SQLite or the system gives."""

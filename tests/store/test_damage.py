@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import sqlite3
 import warnings
 
@@ -236,6 +237,17 @@ def test_every_truncated_or_overwritten_store_is_an_error_or_a_store(path):
             assert "\n" not in refusal(path, writes)
             for log in ("-wal", "-shm"):
                 path.with_name(path.name + log).unlink(missing_ok=True)
+
+
+def test_a_log_that_has_no_room_brings_a_hint_at_the_disk(path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))  # as a full disk does
+        with pytest.raises(StoreError, match="disk I/O error") as caught:
+            ResultStore.open(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "whether the disk is full" in caught.value.hint
 
 
 def test_a_store_that_stays_locked_is_refused(path, monkeypatch):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from dlbricks_core.errors import ModelError, shown
+from dlbricks_core.wording import listed
 
 T = TypeVar("T")
 
@@ -14,6 +16,9 @@ _NONE: Any = object()
 
 _MOST = 2**24
 """Maximum number of anything: tokens, positions, elements."""
+
+_MOST_NAMED = 4
+"""Maximum number of unknown fields that a message names."""
 
 _SHIPPED = "Take the config.json that the model ships with."
 
@@ -98,10 +103,10 @@ class Fields:
         return self._checked(names, value, default, fits, f"an integer from 1 to {most}")
 
     def number(self, *names: str, default: Any = _NONE) -> Any:
-        """A number; arguments and errors as for :meth:`integer`."""
+        """A finite number; arguments and errors as for :meth:`integer`."""
         value = self._value(names, default)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        checked = self._checked(names, value, default, is_number, "a number")
+        is_number = _is_finite(value)
+        checked = self._checked(names, value, default, is_number, "a finite number")
         return float(checked) if is_number else checked
 
     def positive(self, *names: str, default: Any = _NONE) -> Any:
@@ -145,7 +150,7 @@ class Fields:
         if (
             not isinstance(value, list)
             or len(value) != length
-            or not all(isinstance(each, int | float) and each > 0 for each in value)
+            or not all(_is_finite(each) and each > 0 for each in value)
         ):
             raise self._misfit(name, value, f"{length} positive numbers")
         return [float(each) for each in value]
@@ -187,14 +192,17 @@ class Fields:
             ModelError: If there is one. Empty fields (null, false, 0, or empty) and those of
                 :data:`HARMLESS` are exempt.
         """
-        for name, value in self._values.items():
-            harmless = name in HARMLESS or name.startswith("_") or name.endswith(_HARMLESS_ENDINGS)
-            if name not in self._read and not harmless and value:
-                field = shown(name).strip("'")
-                raise ModelError(
-                    f"{self._source}: unknown field {self._part}{field}",
-                    hint="Remove it if it does not change which layers run.",
-                )
+        unknown = [
+            self._part + shown(name).strip("'")
+            for name, value in self._values.items()
+            if value and name not in self._read and not _is_harmless(name)
+        ]
+        if unknown:
+            field, them = ("fields", "those that do") if unknown[1:] else ("field", "it if it does")
+            raise ModelError(
+                f"{self._source}: unknown {field} {listed(unknown, _MOST_NAMED)}",
+                hint=f"Remove {them} not change which layers run.",
+            )
 
     def refusal(self, name: str, value: Any, hint: str) -> ModelError:
         """Error for an unsupported value."""
@@ -227,6 +235,20 @@ class Fields:
             f"{self._source}: {self._part}{name} is {_spelled(value)}, not {kind}",
             hint=_SHIPPED,
         )
+
+
+def _is_harmless(name: str) -> bool:
+    return name in HARMLESS or name.startswith("_") or name.endswith(_HARMLESS_ENDINGS)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether a value is a number that can be computed with."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _spelled(value: Any) -> str:

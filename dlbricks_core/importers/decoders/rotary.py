@@ -65,6 +65,8 @@ def _yarn(scaling: Fields, plain: Array, theta: float, longest: int) -> Rotary:
     factor = scaling.positive("factor")
     before = scaling.integer("original_max_position_embeddings", default=longest)
     size = 2 * len(plain)
+    if theta <= 1:
+        raise scaling.refusal("rope_theta", theta, "With yarn, it has to be above 1.")
 
     def dimension(turns: float) -> float:
         """Dimension that makes a number of turns within the original length."""
@@ -95,6 +97,8 @@ def _longrope(scaling: Fields, plain: Array, theta: float, longest: int) -> Rota
     before = scaling.integer("original_max_position_embeddings", default=longest)
     short, long = (np.array(scaling.list_of_numbers(f"{name}_factor", len(plain)))
                    for name in ("short", "long"))  # fmt: skip
+    if before < 2:
+        raise scaling.refusal("original_max_position_embeddings", before, "It has to be above 1.")
     factor = scaling.positive("factor", default=longest / before)
     usual = math.sqrt(1 + math.log(factor) / math.log(before)) if factor > 1 else 1.0
     scale = scaling.number("attention_factor", default=usual)

@@ -7,7 +7,6 @@ code that all of them share.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -28,6 +27,16 @@ FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
 }
 """Families by ``model_type``."""
 
+_UNUSED: Mapping[str, tuple[str, ...]] = {
+    "falcon": ("ff_factor",),
+    "gemma": ("num_image_tokens",),
+    "gemma2": ("sliding_window_size",),
+    "llama": ("activation", "perceiver_config", "pixel_shuffle_factor"),
+    "qwen3_moe": ("use_qk_norm",),
+    "stablelm": ("norm_eps", "num_heads", "rope_pct", "rotary_scaling_factor"),
+    "starcoder2": ("activation_function", "layer_norm_epsilon"),
+}
+"""Fields that published configurations have although their family never reads them."""
 
 TEXT = "text_config"
 """Field of the language model in a configuration that describes more than text."""
@@ -80,16 +89,16 @@ def decoder_of(values: Any, source: str) -> Decoder:
         )
     family = values["model_type"]
     if family not in FAMILIES:
-        near = difflib.get_close_matches(family, FAMILIES, 1)
-        listed = f"Most of the {len(FAMILIES)} supported have a model in: dlbricks models llm:"
         raise ModelError(
             f"{source}: model_type {shown(family)} is not supported",
-            hint=f"Did you mean {near[0]}?" if near else listed,
+            hint=f"Most of the {len(FAMILIES)} supported have a model in: dlbricks models llm: "
+            "Others can be exported to an .onnx file.",
         )
     fields = Fields(values, source)
     _check_not_quantized(fields, source)
     fields.only("is_encoder_decoder", False)
     fields.only("add_cross_attention", False)
     decoder = FAMILIES[family](fields)
+    fields.ignore(*_UNUSED.get(family, ()))
     fields.check_all_read()
     return replace(decoder, family=family)

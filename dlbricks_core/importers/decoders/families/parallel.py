@@ -29,7 +29,7 @@ def _gptj(fields: Fields) -> Decoder:
     sizes, norm = sizes_of(fields), layer_norm(fields, "layer_norm_epsilon")
     fields.only("rotary", True)
     fields.only("scale_attn_weights", True)
-    turned = in_pairs(fields, fields.integer("rotary_dim", default=64))
+    turned = in_pairs(fields, sizes, fields.integer("rotary_dim", default=64))
     turns = replace(rotary(Fields({}, ""), 10000.0, turned, sizes.longest), interleaved=True)
     feed_forward = FeedForward(
         sizes.width, activation_of(fields, "activation_function", default="gelu_new"), gated=False,

@@ -116,7 +116,9 @@ def rotary_of(
     before = fields.integer("original_max_position_embeddings", default=None)
     if before is not None:
         scaling = scaling.with_default("original_max_position_embeddings", before)
-    found = rotary(scaling, theta, in_pairs(fields, int(sizes.head_dim * share)), sizes.longest)
+    found = rotary(
+        scaling, theta, in_pairs(fields, sizes, int(sizes.head_dim * share)), sizes.longest
+    )
     scaling.check_all_read()
     return found
 
@@ -126,13 +128,15 @@ def local_rotary(fields: Fields, sizes: Sizes, theta: float) -> Rotary:
     if SLIDING in fields.part("rope_parameters"):
         return rotary_of(fields, sizes, theta, kind=SLIDING)
     base = fields.positive("rope_local_base_freq", default=theta)
-    return rotary(Fields({}, ""), base, in_pairs(fields, sizes.head_dim), sizes.longest)
+    return rotary(Fields({}, ""), base, in_pairs(fields, sizes, sizes.head_dim), sizes.longest)
 
 
-def in_pairs(fields: Fields, dimensions: int) -> int:
+def in_pairs(fields: Fields, sizes: Sizes, dimensions: int) -> int:
     """Number of rotated dimensions of a head, which a rotation takes in pairs."""
     if dimensions < 2 or dimensions % 2:
         raise fields.refusal("rotated dimensions", dimensions, "They have to be pairs.")
+    if dimensions > sizes.head_dim:
+        raise fields.refusal("rotated dimensions", dimensions, f"A head has {sizes.head_dim}.")
     return dimensions
 
 
