@@ -105,7 +105,8 @@ def _unsupported(failure: Failure) -> str:
     if not failure.part:
         return failure.reason
     times = f" (x{failure.layers})" if failure.layers > 1 else ""
-    return f"{failure.part}{times}: {failure.reason}"
+    # Backends name the operator in their reasons.
+    return f"{failure.part}{times}: {failure.reason.removeprefix(f'{failure.part}: ')}"
 
 
 def _finite(error: float | None) -> float | None:

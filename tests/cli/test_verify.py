@@ -12,13 +12,14 @@ import onnx
 import pytest
 from rich.console import Console
 
+from dlbricks_core.facts import Failure
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.report import print_verification
 from dlbricks_core.testing import cases
 from dlbricks_core.worker import WorkerProcess
 from dlbricks_core.workflows import Request
 from dlbricks_core.workflows.agreement import relative_error
-from dlbricks_core.workflows.verify import REFERENCE, VerifyOptions, verify
+from dlbricks_core.workflows.verify import REFERENCE, Verdict, VerifyOptions, verify
 
 
 def test_verify_shows_that_a_backend_agrees(dlbricks, save, read, tmp_path):
@@ -269,6 +270,14 @@ def test_each_unsupported_operator_is_named_once(wrong, builder):
     b.add("Unsupported", b.add("Unsupported", x, axis=2), axis=3)
     (verdict,) = verify([b.model(name="lacking")], options("faulty"))
     assert [(x.part, x.layers) for x in verdict.unsupported] == [("Unsupported", 3)]
+
+
+def test_an_operator_that_its_reason_names_is_not_named_twice():
+    refused = Failure("net", "LpPool: no counterpart", "check", "LpPool", "jax", 2)
+    stream = StringIO()
+    verdict = Verdict("net", "jax", unsupported=(refused,))
+    print_verification(Console(file=stream, width=120), [verdict])
+    assert "Unsupported: net on jax: LpPool (x2): no counterpart\n" in stream.getvalue()
 
 
 def test_verify_survives_a_crash(wrong, builder, model):
