@@ -11,7 +11,9 @@ from dlbricks_core.workflows.loading import LoadOptions, ModelLoader
 @pytest.mark.parametrize(
     ("name", "told"),
     [("net.h5", "tf2onnx"), ("NET.TFLITE", "tf2onnx"), ("net.json", "-symbol.json"),
-     ("net.py", "torch:module:factory"), ("net.gguf", "weights"), ("net.tar.gz", "unpack")],
+     ("net.py", "torch:module:factory"), ("net.gguf", "weights"), ("net.tar.gz", "unpack"),
+     ("net.torchscript", "torch.export"), ("net.onnxtxt", "onnx.save"), ("net.ubj", "onnxmltools"),
+     ("net.joblib", "skl2onnx")],
 )  # fmt: skip
 def test_hints_say_what_a_file_is(name, told, tmp_path):
     (tmp_path / name).touch()
@@ -23,6 +25,18 @@ def test_hints_say_what_a_file_is(name, told, tmp_path):
 
 def test_unknown_files_have_no_hint():
     assert advice("net.strange") == ""
+
+
+@pytest.mark.parametrize(
+    ("inner", "told"),
+    [("a/net.onnx", "Name a file in it: {}/a/net.onnx"), ("weights.bin", "none in it ends in")],
+)
+def test_the_hint_of_a_folder_names_a_model_in_it(inner, told, tmp_path):
+    (tmp_path / inner).parent.mkdir(exist_ok=True)
+    (tmp_path / inner).touch()
+    with ModelLoader(LoadOptions()) as loader, pytest.raises(ModelError, match="folder") as raised:
+        loader.load([str(tmp_path)])
+    assert told.format(tmp_path) in raised.value.hint
 
 
 def test_files_are_checked_before_they_are_read(tmp_path):

@@ -52,6 +52,7 @@ def extract(
             if tensor in model.constants:
                 value = model.constants[tensor]
                 counts = tensor in indexing and _is_scalar(value)
+                counts |= layer.op in _COMPARISONS and _is_count(value)
                 whole = counts or position in by_value or _is_size(model, tensor)
                 kept = _kept(value, by_value=whole, exact=exact)
                 if kept is not None and (position in by_value or renamed[tensor] not in constants):
@@ -94,6 +95,14 @@ def numbers(model: CanonicalModel) -> tuple[float, ...]:
     """All numbers in a model's constants, in the order of the constants' names."""
     found = (model.constants[name] for name in sorted(model.constants))
     return tuple(number for value in found for number in value.ravel().tolist())
+
+
+_COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
+"""Operators that make masks: what a mask is compared with decides whether it hides everything."""
+
+
+def _is_count(value: np.ndarray[Any, Any]) -> bool:
+    return value.size == 1 and value.dtype.kind in "iu"
 
 
 def _is_scalar(value: np.ndarray[Any, Any]) -> bool:

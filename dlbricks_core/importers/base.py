@@ -97,7 +97,7 @@ class Importer(ABC):
 
     def handles(self, spec: str) -> bool:
         """Whether a MODEL argument names a file of this kind, judged by the name alone."""
-        return spec.endswith(self.suffixes)
+        return spec.lower().endswith(self.suffixes)
 
     @abstractmethod
     def load(self, path: Path, options: ImportOptions = NO_OPTIONS) -> RawModel:

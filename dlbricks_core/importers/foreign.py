@@ -12,6 +12,13 @@ _ADVICE = {
     (".savedmodel", ".meta", ".pbtxt"): f"A TensorFlow model: {_TF}",
     (".mlmodel", ".mlpackage"): "A Core ML model: export the model that it was made from to ONNX.",
     (".caffemodel", ".prototxt"): "A Caffe model: convert it to ONNX first.",
+    (".torchscript",): "A TorchScript file: export the module that it was made from, with "
+    "torch.export or torch.onnx.",
+    (".onnxtxt", ".textproto"): "A model as text: onnx.save(onnx.load(PATH), "
+    "'model.onnx') makes an ONNX file of it.",
+    (".ubj", ".cbm", ".txt", ".joblib"): "If it is a trained model of "
+    "scikit-learn, XGBoost, LightGBM or CatBoost: skl2onnx or onnxmltools makes an ONNX file of "
+    "what it was saved from.",
     (".pdmodel", ".pdiparams"): "A PaddlePaddle model: paddle2onnx makes an ONNX file of it.",
     (".xml", ".engine", ".plan", ".ort"): "Compiled for one runtime: name the ONNX file that it "
     "was made from.",

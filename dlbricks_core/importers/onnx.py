@@ -108,6 +108,8 @@ def _content(path: Path) -> bytes:
         kind = kind_of(file.read(HEAD_BYTES))
         if kind is not None:
             raise ModelError(f"{path} is not an ONNX model, but {kind.name}", hint=kind.hint)
+        if not status.st_size:
+            raise ModelError(f"{path} is empty", hint="Fetch or export it again.")
         if status.st_size > MAX_FILE_BYTES:
             raise ModelError(
                 f"{path} has {status.st_size / 1e9:.1f} GB; protobuf reads files of up to 2 GB",

@@ -127,10 +127,17 @@ def _check_opset(opsets: Mapping[str, int], who: str) -> None:
     version = opsets.get("")
     if version is None and opsets:
         return  # only custom operators; the passes report each of them by name
-    if version is None or not _OLDEST_OPSET <= version <= newest:
+    if version is None:
+        raise ModelError(
+            f"{who}it does not say which version of ONNX's operators it follows",
+            hint="Add it: model.opset_import.append(onnx.helper.make_opsetid('', 13)), "
+            "or export the model again.",
+        )
+    if not _OLDEST_OPSET <= version <= newest:
+        age = "a newer" if version < _OLDEST_OPSET else "an older"
         raise ModelError(
             f"{who}opset {version} is outside of the supported range {_OLDEST_OPSET} to {newest}",
-            hint="Export the model again with a newer opset, or convert it with "
+            hint=f"Export the model again with {age} opset, or convert it with "
             "onnx.version_converter.",
         )
 

@@ -16,9 +16,10 @@ from dlbricks_core.ir.onnx_writer import node_proto
 from dlbricks_core.ir.opsets import NEWEST_OPSET, required_opset
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
+from dlbricks_core.passes import classical
 from dlbricks_core.passes.common_shapes import common_shape
 from dlbricks_core.passes.contrib.operators import OPERATORS
-from dlbricks_core.passes.contrib.shapes import Asked
+from dlbricks_core.passes.contrib.shapes import Asked, Rule
 from dlbricks_core.passes.reference import run_layer
 from dlbricks_core.passes.schemas import definition
 
@@ -62,8 +63,9 @@ def _found(
     values: Mapping[str, Array],
     opset: int | None,
 ) -> dict[str, TensorSpec]:
-    if (layer.domain, layer.op) in OPERATORS:
-        return _contrib(layer, specs, values)
+    rule = _own_rule(layer)
+    if rule is not None:
+        return _ruled(rule, layer, specs, values)
     outputs = [name for name in layer.outputs if name]
     if opset is None:
         common = _common(layer, specs, values)
@@ -112,17 +114,25 @@ def _first_cache(layer: Layer, specs: Mapping[str, TensorSpec]) -> dict[str, Ten
     return found
 
 
-def _contrib(
-    layer: Layer, specs: Mapping[str, TensorSpec], values: Mapping[str, Array]
+def _own_rule(layer: Layer) -> Rule | None:
+    """Rule for an operator whose results ONNX's inference does not know."""
+    if layer.domain == classical.DOMAIN:
+        return classical.RULES.get(layer.op)
+    own = OPERATORS.get((layer.domain, layer.op))
+    return own.shapes if own else None
+
+
+def _ruled(
+    rule: Rule, layer: Layer, specs: Mapping[str, TensorSpec], values: Mapping[str, Array]
 ) -> dict[str, TensorSpec]:
-    """Results of one of ONNX Runtime's own operators."""
+    """Results by a rule of ours."""
     asked = Asked(
         layer,
         tuple(specs[name] if name else None for name in layer.inputs),
         tuple(values.get(name) for name in layer.inputs),
     )
     try:
-        found = _sized(OPERATORS[layer.domain, layer.op].shapes(asked))
+        found = _sized(rule(asked))
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise ModelError(
             f"{layer.op} does not fit its inputs: {error}",

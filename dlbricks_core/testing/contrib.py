@@ -114,6 +114,14 @@ as in :mod:`dlbricks_core.testing.cases`."""
 UNDEFINED: Mapping[str, str] = {
     "GatherBlockQuantized": "(int64[2,3] i, uint8[20,32] w1, float[20,2] w2) => (y)"
     f"{{ y = {_MS}.GatherBlockQuantized<bits=4, block_size=32>(w1, i, w2) }}",
+    "FusedConv": "(float[2,6,9,9] x, float[8,3,3,3] w1, float[8] w2, float[2,8,5,5] z) => (y)"
+    f"{{ y = {_MS}.FusedConv<kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1], group=2, "
+    'activation="Relu">(x, w1, w2, z) }',
+    "FusedConv that says little": "(float[2,3,9,9] x, float[8,3,3,3] w1) => (y)"
+    f'{{ y = {_MS}.FusedConv<activation="HardSigmoid", activation_params=[0.2, 0.5]>(x, w1) }}',
+    "FusedConv with padding of its own": "(float[2,3,9,9] x, float[8,3,3,3] w1) => (y)"
+    f"{{ y = {_MS}.FusedConv<kernel_shape=[3,3], strides=[2,2], "
+    'auto_pad="SAME_UPPER", activation="Relu">(x, w1) }',
     "NhwcMaxPool": "(uint8[2,7,7,3] x) => (y)"
     f"{{ y = {_MS}.NhwcMaxPool<kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]>(x) }}",
     "NhwcMaxPool, rounded up": "(uint8[2,8,8,3] x) => (y)"

@@ -391,11 +391,24 @@ def importer_for(spec: str) -> Plugin:
             f"{spec} does not exist",
             hint="Name a model file, or collection:name (see: dlbricks models).",
         )
+    if Path(spec).is_dir():
+        raise _folder_named(Path(spec), tuple(suffixes))
     broken = "".join(f"; importer {name} is broken: {why}" for name, why in problems.items())
     raise ModelError(
         f"no importer reads {spec}",
         hint=f"{advice(spec)}Files that can be read: {', '.join(sorted(suffixes))}{broken}",
     )
+
+
+def _folder_named(folder: Path, suffixes: tuple[str, ...]) -> ModelError:
+    """Error for a folder in place of a file; its hint names a model file in it."""
+    found = sorted(path for path in folder.rglob("*") if path.name.endswith(suffixes))
+    hint = (
+        f"Name a file in it: {found[0]}"
+        if found
+        else f"Name a model file; none in it ends in {', '.join(sorted(suffixes))}."
+    )
+    return ModelError(f"{folder} is a folder, not a model file", hint=hint)
 
 
 def _asked(plugin: Plugin, spec: str) -> tuple[bool, tuple[str, ...]]:

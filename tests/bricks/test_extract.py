@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from dlbricks_core.bricks import BrickSet, extract
-from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, read_model
 from dlbricks_core.passes import normalize
+from dlbricks_core.values import materialize
 
 
 @pytest.fixture
@@ -52,3 +54,30 @@ def test_a_whole_model_keeps_its_constant_indices_and_they_are_in_its_signature(
     assert [int(cut.whole.model.constants["w0"]) for cut in (first, second)] == [0, 2]
     assert first.whole.signature != second.whole.signature == third.whole.signature
     assert not extract(models[0], (0,), "brick").constants
+
+
+def test_a_mask_in_a_brick_is_compared_with_what_the_model_compares_it_with():
+    """With another number the mask hides every position, and a softmax gives NaN."""
+    nodes = [
+        helper.make_node("Equal", ["mask", "hidden"], ["hides"]),
+        helper.make_node("Where", ["hides", "never", "x"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [
+            helper.make_tensor_value_info("mask", TensorProto.INT64, [2, 8]),
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 8]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 8])],
+        [
+            numpy_helper.from_array(np.array(0), "hidden"),
+            numpy_helper.from_array(np.array(-np.inf, np.float32), "never"),
+        ],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    network = materialize(extract(normalize(read_model(proto, name="m")), (0, 1, 2), "b"))
+    (compared,) = {layer.inputs[1] for layer in network.model.layers if layer.op == "Equal"}
+    (mask,) = (value for value in network.inputs.values() if value.dtype == np.int64)
+    assert not (mask == network.weights[compared]).any()

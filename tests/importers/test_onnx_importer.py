@@ -35,6 +35,7 @@ def test_handles_onnx_files_by_suffix():
     importer = OnnxImporter()
     assert importer.handles("some/net.onnx")
     assert importer.handles("net.pb")
+    assert importer.handles("NET.ONNX")
     assert not importer.handles("net-symbol.json")
     assert not importer.handles("onnx:resnet50")
 
@@ -64,7 +65,7 @@ def _truncated(path):
 
 def _empty(path):
     path.write_bytes(b"")
-    return path, "not an ONNX model"
+    return path, "is empty"
 
 
 def _text(path):

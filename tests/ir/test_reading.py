@@ -365,3 +365,15 @@ def test_files_above_the_limit_of_protobuf_have_an_error_of_their_own(tmp_path):
     with pytest.raises(ModelError, match=r"3\.2 GB; protobuf") as caught:
         OnnxImporter().load(path)
     assert "save_as_external_data" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("opset", "told"), [(5, "a newer opset"), (99, "an older opset"), (None, "opset_import.append")]
+)
+def test_the_hint_on_an_opset_says_which_to_take(opset, told):
+    proto = model([NODE("Relu", ["x"], ["y"])], opset=opset or 17)
+    if opset is None:
+        del proto.opset_import[:]
+    with pytest.raises(ModelError) as raised:
+        read(proto)
+    assert told in raised.value.hint

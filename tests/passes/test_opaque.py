@@ -80,6 +80,13 @@ def test_unknown_operator_is_named_or_kept() -> None:
     assert model.opsets["com.example"] == 1
 
 
+def test_an_operator_for_one_processor_says_which_file_to_name() -> None:
+    model = normal("""
+        g (float[4] x) => (float[4] y)
+        { blocks = com.microsoft.nchwc.Conv(x)  y = Relu(blocks) }""")
+    assert "before its optimizations" in reasons(model)["Conv"]
+
+
 BRANCHES = """
 g (float[1,4] x{more}) => (float[r] z)
 {weights}

@@ -245,6 +245,11 @@ _ALL = (
         "condition X x_scale x_zero_point Y y_scale y_zero_point z_scale z_zero_point", "Z",
         shapes.chosen,
     ),
+    _operator(
+        "FusedConv", "X W B? Z?", "Y", shapes.convolved,
+        "auto_pad:text=NOTSET kernel_shape:ints dilations:ints strides:ints pads:ints group:int=1 "
+        "activation:text activation_params:floats",
+    ),
     _operator("NhwcMaxPool", "x", "y", shapes.windowed, f"{_WINDOW} dilations:ints"),
     _operator(
         "DynamicQuantizeLSTM",

@@ -267,9 +267,9 @@ def pooled(asked: Asked) -> Sequence[TensorSpec]:
     return [TensorSpec(spec.dtype, shape)]
 
 
-def _windows(asked: Asked, sizes: Shape) -> Shape:
-    """Places of a pooling window on each spatial axis."""
-    window = tuple(asked.attribute("kernel_shape"))
+def _windows(asked: Asked, sizes: Shape, window: Shape = ()) -> Shape:
+    """Places of a window on each spatial axis."""
+    window = tuple(asked.attribute("kernel_shape", window))
     ones = (1,) * len(window)
     strides = asked.attribute("strides") or ones
     dilations = asked.attribute("dilations") or ones
@@ -298,6 +298,15 @@ def windowed(asked: Asked) -> Sequence[TensorSpec]:
     if asked.layer.op == "NhwcMaxPool" or asked.attribute("channels_last", 0):
         return [TensorSpec(spec.dtype, (batch, *_windows(asked, tuple(rest[:-1])), rest[-1]))]
     return [TensorSpec(spec.dtype, (batch, rest[0], *_windows(asked, tuple(rest[1:]))))]
+
+
+def convolved(asked: Asked) -> Sequence[TensorSpec]:
+    """Convolution of maps that have their channels first."""
+    spec, (channels, _, *window) = asked.spec(0), asked.sizes(1)
+    if spec.rank != len(window) + 2:
+        raise ValueError(f"its input has {spec.rank} axes, its weights {len(window) + 2}")
+    places = _windows(asked, spec.sizes[2:], tuple(window))
+    return [TensorSpec(spec.dtype, (spec.sizes[0], channels, *places))]
 
 
 def joined(asked: Asked) -> Sequence[TensorSpec]:

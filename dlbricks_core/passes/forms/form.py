@@ -134,5 +134,9 @@ def _finished(draft: Draft) -> Form:
 def missing_reason(layer: Layer, outputs: Iterable[TensorSpec]) -> str:
     """Reason why a layer with static inputs has outputs without a static shape."""
     if any(spec.dtype == "undefined" for spec in outputs):
-        return f"result that is no tensor ({layer.op})"
+        return f"result that is no tensor ({layer.op}){_ADVICE.get(layer.op, '')}"
     return f"data-dependent shape ({layer.op})"
+
+
+_ADVICE = {"ZipMap": "; exporters leave it out with the option zipmap=False"}
+"""Advice on results that are no tensors by operator."""

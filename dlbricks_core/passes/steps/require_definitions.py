@@ -28,7 +28,8 @@ def _add_described(layer: Layer, lowering: Lowering) -> None:
     """Adds a layer whose results have the shapes that the producer wrote."""
     outputs = [name for name in layer.outputs if name]
     if not all(lowering.declared[name].is_static for name in outputs):
-        lowering.add_opaque(layer, f"unknown operator {layer.qualified_op}")
+        advice = _ADVICE.get(layer.domain, "")
+        lowering.add_opaque(layer, f"unknown operator {layer.qualified_op}{advice}")
         return
     lowering.tensors.update({name: lowering.declared[name] for name in outputs})
     described = MARK_OPAQUE.run(layer, lowering)
@@ -41,3 +42,9 @@ REQUIRE_DEFINITIONS: Step = Pass.of(
     requires=[Property.INPUTS_STATIC, Property.NO_SUBGRAPH],
     ensures=[Property.DEFINED],
 )
+
+_ADVICE = {
+    "com.microsoft.nchwc": "; ONNX Runtime wrote it for one processor: name the file from "
+    "before its optimizations",
+}
+"""Advice on operators without a definition by domain."""

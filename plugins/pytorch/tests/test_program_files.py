@@ -454,3 +454,15 @@ def test_no_damaged_program_breaks_the_importer():
     counts, wrong = fuzz_programs.run(count=12, seed=7)
     assert not wrong
     assert counts["refused"] > 5
+
+
+def test_sizes_that_are_derived_from_others_are_read(tmp_path):
+    """``2*s0`` has a range of its own in the file."""
+    half = torch.export.Dim("half", min=2, max=8)
+    program = torch.export.export(
+        nn.Linear(4, 4), (torch.zeros(6, 4),), dynamic_shapes=({0: 2 * half},)
+    )
+    torch.export.save(program, tmp_path / "derived.pt2")
+    model = load(tmp_path / "derived.pt2")
+    (size, width) = model.tensors[model.inputs[0]].shape
+    assert (str(size).startswith("2*"), width) == (True, 4)

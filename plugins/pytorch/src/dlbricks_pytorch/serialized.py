@@ -100,10 +100,16 @@ def checked(program: schema.ExportedProgram) -> schema.ExportedProgram:
         raise ModelError(f"a program of {nodes} operators; {MOST_NODES} is the limit", hint=_HINT)
     for part in _parts(program.graph_module.graph, program.graph_module.signature):
         _check(part)
-    for symbol in program.range_constraints:
-        _require(_SYMBOL.fullmatch(str(symbol)), "a symbol", symbol)
+    for formula in program.range_constraints:
+        check_expression(formula)
     return dataclasses.replace(
         program,
+        # The range of a derived size, such as 2*s0, follows from that of its symbol.
+        range_constraints={
+            name: bounds
+            for name, bounds in program.range_constraints.items()
+            if _SYMBOL.fullmatch(name)
+        },
         graph_module=schema.GraphModule(
             graph=graph,
             signature=program.graph_module.signature,
