@@ -133,6 +133,12 @@ def _dynamic_lstm(layer: Layer, inputs: Specs, outputs: Specs) -> int:
     return steps * batch * (products + directions * hidden * (4 * (biases + 1) + 5))
 
 
+def _fused_conv(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """A multiply-add for each weight of the filter, bias, summand and activation, per element."""
+    added = _has(inputs, 2) + _has(inputs, 3) + ("activation" in layer.attributes)
+    return _size(outputs) * (2 * math.prod(_sizes(inputs, 1)[1:]) + added)
+
+
 _OWN: Mapping[str, Rule] = {
     "Attention": _projected(past=4),
     "BiasGelu": _each(2),
@@ -142,6 +148,7 @@ _OWN: Mapping[str, Rule] = {
     # Sums of embeddings, and a normalization.
     "EmbedLayerNormalization": _each(9),
     "FastGelu": _each(1, bias=1),
+    "FusedConv": _fused_conv,
     "FusedGemm": _fused_gemm,
     "FusedMatMul": _product(2, turned="transA"),
     "GatherBlockQuantized": _each(2),

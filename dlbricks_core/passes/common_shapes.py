@@ -26,6 +26,9 @@ def common_shape(
         layer: In canonical form, with one output and no input left out.
         specs: Static specification of each input.
         values: Value of each input, where it is known.
+
+    Raises:
+        ValueError: If the layer does not fit its inputs.
     """
     rule = RULES.get(layer.op)
     if rule is None:
@@ -97,8 +100,10 @@ def _convolution(
     data, weight = shapes[:2]
     group = layer.attributes["group"]
     assert isinstance(group, int)
-    if len(weight) != len(data) or data[1] != weight[1] * group or weight[0] % group:
+    if len(weight) != len(data) or weight[0] % group:
         return None
+    if data[1] != weight[1] * group:  # general inference does not look
+        raise ValueError(f"{data[1]} channels, where its weight is for {weight[1] * group}")
     if any(shape != weight[:1] for shape in shapes[2:]):
         return None
     if weight[2:] != layer.attributes["kernel_shape"]:

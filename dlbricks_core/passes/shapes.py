@@ -68,7 +68,10 @@ def _found(
         return _ruled(rule, layer, specs, values)
     outputs = [name for name in layer.outputs if name]
     if opset is None:
-        common = _common(layer, specs, values)
+        try:
+            common = _common(layer, specs, values)
+        except ValueError as error:
+            raise _misfit(layer, str(error)) from error
         if common is not None:
             return {outputs[0]: common}
         opset = required_opset(layer, {**dict.fromkeys(outputs, UNKNOWN), **specs})
@@ -87,10 +90,7 @@ def _found(
         run = _stand_in(layer, specs, values, opset)
         if run is not None:
             return run
-        raise ModelError(
-            f"{layer.op} does not fit its inputs: {_last_line(error)}",
-            hint=WRONG_SIZES,
-        ) from error
+        raise _misfit(layer, _last_line(error)) from error
     found = {name: _spec(types[name]) if name in types else UNKNOWN for name in outputs}
     if layer.op == "Attention" and not layer.domain:
         found |= _first_cache(layer, specs)
@@ -134,11 +134,12 @@ def _ruled(
     try:
         found = _sized(rule(asked))
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise ModelError(
-            f"{layer.op} does not fit its inputs: {error}",
-            hint=WRONG_SIZES,
-        ) from error
+        raise _misfit(layer, str(error)) from error
     return {name: spec for name, spec in zip(layer.outputs, found, strict=False) if name}
+
+
+def _misfit(layer: Layer, why: str) -> ModelError:
+    return ModelError(f"{layer.op} does not fit its inputs: {why}", hint=WRONG_SIZES)
 
 
 def _sized(found: Sequence[TensorSpec]) -> Sequence[TensorSpec]:

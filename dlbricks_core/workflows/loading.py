@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -402,7 +403,8 @@ def importer_for(spec: str) -> Plugin:
 
 def _folder_named(folder: Path, suffixes: tuple[str, ...]) -> ModelError:
     """Error for a folder in place of a file; its hint names a model file in it."""
-    found = sorted(path for path in folder.rglob("*") if path.name.endswith(suffixes))
+    near = chain(folder.glob("*"), folder.glob("*/*"))  # a home folder holds millions below
+    found = sorted(path for path in near if path.name.lower().endswith(suffixes))
     hint = (
         f"Name a file in it: {found[0]}"
         if found

@@ -57,7 +57,7 @@ def test_missing_truncated_and_foreign_files_are_refused_in_one_line(dlbricks, s
     check_refused(dlbricks(*QUICK, "empty.onnx"), "empty.onnx")
     (tmp_path / "model.h5").write_bytes(b"hdf")
     check_refused(dlbricks(*QUICK, "model.h5"), "no importer reads model.h5", ".onnx")
-    check_refused(dlbricks(*QUICK, tmp_path), "no importer reads")
+    check_refused(dlbricks(*QUICK, tmp_path), "is a folder", "Name a file in it")
 
 
 def test_one_bad_model_among_good_ones_is_named_and_the_others_are_done(dlbricks, save, read):

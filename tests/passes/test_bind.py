@@ -108,6 +108,13 @@ def test_batch_that_does_not_fit_names_the_layer() -> None:
     assert "'y'" in caught.value.message
 
 
+def test_a_convolution_of_other_channels_is_refused() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,8,5,5] x, float[4,3,1,1] w) => (float[1,4,5,5] y) { y = Conv(x, w) }"""
+    with pytest.raises(ModelError, match="8 channels, where its weight is for 3"):
+        normalize(read_model(onnx.parser.parse_model(text), name="net"))
+
+
 def without_rank(element: int = onnx.TensorProto.FLOAT) -> CanonicalModel:
     proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
     g (float[N] x, float[N, 4] other) => (float[N] y, float[N, 4] z)

@@ -328,7 +328,7 @@ def test_quick_shapes_agree_with_general_inference(
         ("MatMul", [(2, 3), (4, 5)], {}),
         ("Concat", [(2, 3), (4, 5)], {"axis": 1}),
         ("Gemm", [(2, 3), (4, 5)], {"transA": 0, "transB": 0}),
-        ("Conv", [S, (4, 2, 3, 3)], {"group": 1, "kernel_shape": (3, 3), "pads": (0,) * 4,
+        ("Conv", [S, (4, 3, 3, 3)], {"group": 1, "kernel_shape": (1, 1), "pads": (0,) * 4,
                                      "strides": (1, 1), "dilations": (1, 1)}),
     ],
 )  # fmt: skip
