@@ -29,8 +29,7 @@ class BrickResult:
 
     Attributes:
         brick: The brick.
-        occurrences: Number of occurrences in the models of this run; 0 for a network that is timed
-            in place of others.
+        occurrences: Number of occurrences in the models of this run; 1 where these are unknown.
         latency: Figure of the brick: measured, derived from others, or predicted; ``None`` if
             there is none.
         failure: Reason why there is no figure.
@@ -141,8 +140,7 @@ class RunResult:
         request: How networks were measured.
         cutting: How models were cut and composed, the bricks, and what was timed for them.
         models: Results for models in the given order.
-        bricks: Results for bricks in order of first occurrence, then for networks that were timed
-            in place of others.
+        bricks: Results for bricks in order of first occurrence.
         benchmarking: Cost by models and by bricks; ``None`` if no model has both figures.
         outcome: Measurements and failures.
         unread: Models that could not be loaded.

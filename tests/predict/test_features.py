@@ -253,6 +253,11 @@ KINDS = {
     '(float[2,8,3] a, float[2,6,3] b) => (y) { y = Einsum<equation="ikc,ijc->kjc">(a, b) }': [
         "product:einsum-apart"
     ],
+    "(float[1,2,3,4] q, float[1,2,3,4] k, float[1,2,3,4] v) => (y) { y = Attention(q, k, v) }": [
+        "attention:free"
+    ],
+    "(float[1,2,3,4] q, float[1,2,3,4] k, float[1,2,3,4] v) => (y)"
+    "{ y = Attention<is_causal=1>(q, k, v) }": ["attention:masked"],
 }
 
 

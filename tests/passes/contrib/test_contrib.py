@@ -51,8 +51,15 @@ def test_operations_and_bytes_of_every_layer_are_known(name):
     assert numbers.shape[1] == len(NAMES)
 
 
+def test_a_fused_convolution_counts_what_is_fused_into_it():
+    model = model_of(UNDEFINED["FusedConv"])
+    weights, fused = 3 * 3 * 3, 3  # bias, summand and activation
+    assert layer_flops(model, model.layers[0]) == 2 * 8 * 5 * 5 * (2 * weights + fused)
+
+
 def test_a_product_with_packed_weights_reads_their_bytes():
     model = model_of(DEFINED["MatMulNBits"])
+    assert Features.of(model).kinds == ("product:4-bit~uint8",)
     (row,) = Features.of(model).numbers
     found = dict(zip(NAMES, 2**row - 1, strict=True))
     assert found["flops"] == pytest.approx(2 * 6 * 24 * 64)
