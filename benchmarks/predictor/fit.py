@@ -79,7 +79,6 @@ class Part:
 def fitted(contributions: Sequence[Contribution], turns: int = 3, steps: int = 25) -> Kernel:
     """The kernel under which what the contributions measured is most probable."""
     parts = [Part(each, seed) for seed, each in enumerate(contributions)]
-    # The errors of networks timed alone are not part of the fit: see research/2026-11-25-alone.md.
     start = {name: np.log(asdict(START)[name]) for name in (*VARIANCES, *SCALES)}
     logs = {
         name: torch.tensor(value, dtype=torch.double, requires_grad=True)

@@ -19,7 +19,7 @@ from scipy import linalg
 from dlbricks_core.predict.atlas import Contribution
 from dlbricks_core.predict.baseline import expected_ms
 from dlbricks_core.predict.belief import Belief, shares_of
-from dlbricks_core.predict.from_atlas import kernel_of, processor_of, shared_errors
+from dlbricks_core.predict.from_atlas import kernel_of, processor_of
 
 WHOLE = 11
 """Least number of different layers of a network that is judged."""
@@ -32,13 +32,12 @@ def errors(contribution: Contribution) -> np.ndarray:
     expected = np.log(expected_ms(it.features, processor_of(it)))
     noise = it.noise + kernel.noise
     prior = Belief(expected, covariance)
-    common = shared_errors(it, kernel)
     given = it.counts, it.log_ms, noise, it.call_ms
-    mean = expected + covariance @ prior.pulls(*given, common)
+    mean = expected + covariance @ prior.pulls(*given)
     shares, totals = shares_of(it.counts, mean, it.call_ms)
     spread = shares @ covariance
     among = np.asarray(spread @ shares.T) + np.diag(noise)
-    inverse = linalg.inv(among if common is None else among + common @ common.T)
+    inverse = linalg.inv(among)
     pull = inverse @ (it.log_ms - np.log(totals) + shares @ (mean - expected))
     families = [set(group.split(",")) for group in it.groups]
     judged = np.diff(it.counts.indptr) >= WHOLE

@@ -30,7 +30,7 @@ from dlbricks_core.figures.figure import RESAMPLES, Predicted
 from dlbricks_core.predict import Contribution, shipped
 from dlbricks_core.predict.baseline import expected_ms
 from dlbricks_core.predict.belief import shares_of
-from dlbricks_core.predict.from_atlas import FromAtlas, kernel_of, processor_of, shared_errors
+from dlbricks_core.predict.from_atlas import FromAtlas, kernel_of, processor_of
 from dlbricks_core.workflows import LoadOptions, Observer, load_models
 from dlbricks_core.workflows.knowledge import family_of
 
@@ -82,8 +82,6 @@ def without_each(
     among = np.asarray(shares @ (shares @ covariance).T)
     del covariance
     among += np.diag(it.noise + kernel.noise)
-    shared = shared_errors(it, kernel)
-    among += 0.0 if shared is None else shared @ shared.T
     inverse = linalg.inv(among, overwrite_a=True)
     pull = inverse @ (it.log_ms - np.log(totals) + shares @ moved)
     for families in folds:

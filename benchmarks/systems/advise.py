@@ -23,9 +23,8 @@ from scipy import sparse
 
 from dlbricks_core.figures.choice import coupled, first_shares
 from dlbricks_core.figures.figure import RESAMPLES, interval
-from dlbricks_core.predict.baseline import expected_ms
 from dlbricks_core.predict.belief import Belief
-from dlbricks_core.predict.from_atlas import kernel_of, processor_of
+from dlbricks_core.predict.from_atlas import expectation, kernel_of
 from dlbricks_core.predict.sampling import centred
 from dlbricks_core.predict.transfer import transferred
 from dlbricks_core.workflows.advise import OF_BACKEND
@@ -117,8 +116,9 @@ class Believing:
         self.kernel = kernel_of("mxnet")
         self.covariance = self.kernel.covariance(features, features)
         self.contributions = {s: self.measured.data.contribution(s) for s in SYSTEMS}
+        self.baseline = expectation(features)
         self.expected = {
-            s: np.log(expected_ms(features, processor_of(each)))
+            s: self.baseline(each.system, each.setup.threads)
             for s, each in self.contributions.items()
         }
 
@@ -150,10 +150,9 @@ class Believing:
         beliefs = {each: self.belief(each, held) for each in known}
         elsewhere = transferred(
             list(beliefs.values()),
-            [self.expected[each] for each in known],
             [(SYSTEMS[each], setup_of(each)) for each in known],
             self.measured.data.features,
-            self.expected[left],
+            self.baseline,
             (SYSTEMS[left], setup_of(left)),
         )
         beliefs[left] = elsewhere

@@ -20,7 +20,7 @@ from scipy import optimize, sparse
 from dlbricks_core.predict.baseline import expected_ms
 from dlbricks_core.predict.belief import Belief
 from dlbricks_core.predict.features import Features
-from dlbricks_core.predict.from_atlas import kernel_of, processor_of
+from dlbricks_core.predict.from_atlas import expectation, kernel_of, processor_of
 from dlbricks_core.predict.kernel import Kernel
 from dlbricks_core.predict.probes import OVERHEAD_S, choose_probes
 from dlbricks_core.predict.robust import doubt
@@ -119,11 +119,11 @@ class Known:
 
     def __post_init__(self) -> None:
         features, kernel = self.data.features, kernel_of("mxnet")
-        self.expected, self.beliefs = {}, {}
+        self.beliefs = {}
         for name in SYSTEMS:
             it = self.data.contribution(name)
-            self.expected[name] = np.log(expected_ms(features, processor_of(it)))
-            prior = Belief(self.expected[name], kernel.covariance(features, features))
+            expected = np.log(expected_ms(features, processor_of(it)))
+            prior = Belief(expected, kernel.covariance(features, features))
             noise = it.noise + kernel.noise
             self.beliefs[name] = prior.observed(it.counts, it.log_ms, noise)
 
@@ -131,10 +131,9 @@ class Known:
         """Belief about a system from others, by kriging over systems."""
         return transferred(
             [self.beliefs[each] for each in known],
-            [self.expected[each] for each in known],
             [(SYSTEMS[each], setup_of(each)) for each in known],
             self.data.features,
-            self.expected[left],
+            expectation(self.data.features),
             (SYSTEMS[left], setup_of(left)),
             kernel,
         )

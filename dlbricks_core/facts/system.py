@@ -50,7 +50,7 @@ class System:
         family: Family of the processor, as its maker numbers it.
         model: Model within the family.
         stepping: Revision of the model.
-        microarchitecture: Name that archspec gives, or the generic level (``x86_64_v4``).
+        microarchitecture: Name as archspec spells it, or the generic level (``x86_64_v4``).
         architecture: Instruction set, such as ``x86_64``.
         isa: Instruction-set extensions that matter for deep learning.
         physical_cores: Number of the machine's cores that are online.

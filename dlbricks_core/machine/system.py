@@ -12,6 +12,7 @@ import warnings
 import archspec.cpu
 
 from dlbricks_core.facts import Cache, System
+from dlbricks_core.machine.generations import generation_of
 from dlbricks_core.machine.sysfs import Machine, parse_cpus
 
 #: Instruction-set extensions that decide which kernels a framework picks, by the name that
@@ -77,13 +78,17 @@ def current_system(machine: Machine | None = None) -> System:
         r"\[(\w+)\]", machine.text("sys/kernel/mm/transparent_hugepage/enabled") or ""
     )
     max_khz = {int(text) for text in machine.per_cpu("cpufreq/scaling_max_freq").values()}
+    vendor = cpu.get("vendor_id") or uarch.vendor
+    family = cpu.get("cpu family") or cpu.get("CPU architecture") or ""
+    model = cpu.get("model") or cpu.get("CPU part") or ""
     return System(
         cpu=cpu.get("model name") or uarch.name,
-        vendor=cpu.get("vendor_id") or uarch.vendor,
-        family=cpu.get("cpu family") or cpu.get("CPU architecture") or "",
-        model=cpu.get("model") or cpu.get("CPU part") or "",
+        vendor=vendor,
+        family=family,
+        model=model,
         stepping=cpu.get("stepping") or cpu.get("CPU revision") or "",
-        microarchitecture=uarch.name,
+        # A virtual machine hides some instruction sets, by which archspec tells generations apart.
+        microarchitecture=generation_of(vendor, family, model).name or uarch.name,
         architecture=platform.machine(),
         isa=tuple(sorted(isa)),
         physical_cores=machine.cores(online),

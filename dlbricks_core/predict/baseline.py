@@ -13,14 +13,17 @@ from dlbricks_core.facts import System
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.machine.arithmetic import MULTIPLYING, lanes, multiplying
+from dlbricks_core.machine.generations import UNKNOWN, generation_of
 from dlbricks_core.predict.features import NAMES, Features
 from dlbricks_core.predict.kinds import class_of, sort_of, type_of
 
-_GHZ = 3.0
-"""Clock rate in GHz of a core whose clock rate is unknown."""
-
 _MULTIPLY_ADDS = 4
 """Operations per element of a vector in a clock cycle: two units with one multiply-add each."""
+
+_USUAL_LANES, _WIDER = 8, 1.5
+"""Elements of a vector of 256 bits, and how much faster code gets with vectors of twice the width:
+loads and loops gain less than arithmetic.
+"""
 
 _EFFICIENCY: Mapping[str, float] = {
     "convolution:dense": 0.6,
@@ -63,13 +66,14 @@ _PADDED = frozenset({"convolution:dense", "convolution:dense-volume"})
 """Kinds whose columns lie in vectors: what a vector leaves empty takes as long as what it holds."""
 
 _BANDWIDTHS = ((1, 150e9), (2, 80e9), (3, 25e9))
-"""Bytes per second that one core reads and writes in each level of cache."""
+"""Bytes per second that one core of an unknown generation reads and writes in each level of cache.
+"""
 
 _MEMORY_BANDWIDTH = 10e9
-"""Bytes per second that one core reads from and writes to memory."""
+"""Bytes per second that one core of an unknown generation reads from and writes to memory."""
 
 _CALL_S = 0.5e-6
-"""Seconds that a framework takes to start a layer."""
+"""Seconds that a framework takes to start a layer on a core of an unknown generation."""
 
 _HIDDEN = 0.15
 """Share of its cost that a layer has if a framework fuses it into the previous one, and that a
@@ -95,10 +99,12 @@ class Processor:
     """The baseline's model of a processor, for a number of threads.
 
     Attributes:
-        peak: Operations per second of all threads.
+        peak: Operations per second of all threads in vectors. What does more in a cycle also comes
+            nearer to the peak of its arithmetic, and wide vectors gain less than their width.
         caches: Bytes of each cache level that the threads may use, and bytes per second from it.
         memory: Bytes per second from memory.
-        plain: Operations per second of all threads in a scalar loop: one in each cycle.
+        plain: Operations per second of all threads in a scalar loop.
+        call_s: Seconds that a framework takes to start a layer.
         converted: Short element types that the processor cannot multiply natively.
     """
 
@@ -106,25 +112,32 @@ class Processor:
     caches: tuple[tuple[float, float], ...]
     memory: float
     plain: float
+    call_s: float
     converted: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, system: System, threads: int) -> Self:
         """The model that follows from the facts of a system."""
-        ghz = max(system.max_mhz, default=0) / 1e3 or _GHZ
+        generation = generation_of(system.vendor, system.family, system.model)
+        ghz = max(system.max_mhz, default=0) / 1e3 or generation.ghz
+        clock = ghz / UNKNOWN.ghz
+        speed = ghz * generation.instructions
         known = [each for each in system.caches if each.kind != "instruction" and each.size]
         sizes = {each.level: each for each in known}
         caches = []
         for level, bandwidth in _BANDWIDTHS:
             if level in sizes:
                 own = sizes[level].size * (threads if level < len(_BANDWIDTHS) else 1)
-                caches.append((float(own), bandwidth * threads))
+                caches.append((float(own), bandwidth * clock * threads))
+        wide = _USUAL_LANES * _WIDER ** math.log2(lanes(system) / _USUAL_LANES)
+        transfers = generation.transfers / UNKNOWN.transfers
         return cls(
-            lanes(system) * _MULTIPLY_ADDS * ghz * 1e9 * threads,
-            tuple(caches),
-            _MEMORY_BANDWIDTH * threads**0.5,
-            ghz * 1e9 * threads,
-            frozenset(each for each in MULTIPLYING if multiplying(system, each) == ()),
+            peak=wide * _MULTIPLY_ADDS * speed * 1e9 * threads,
+            caches=tuple(caches),
+            memory=_MEMORY_BANDWIDTH * transfers * threads**0.5,
+            plain=speed * 1e9 * threads,
+            call_s=_CALL_S * UNKNOWN.ghz / speed,
+            converted=frozenset(each for each in MULTIPLYING if multiplying(system, each) == ()),
         )
 
 
@@ -147,7 +160,7 @@ def expected_ms(features: Features, processor: Processor) -> FloatArray:
     seconds = flops / (efficiency * _peaks(features, processor)) + cold / processor.memory
     seconds += np.maximum(moved - cold, 0.0) / _bandwidth(moved, processor)
     hidden = np.array([is_hidden(kind) for kind in features.kinds], dtype=bool)
-    seconds += np.where(_ends(features), _END_S, _CALL_S)
+    seconds += np.where(_ends(features), _END_S, processor.call_s)
     return np.asarray(np.where(hidden, _HIDDEN * seconds, seconds) * 1e3)
 
 

@@ -52,7 +52,6 @@ class Belief:
         noise: FloatArray,
         call_ms: FloatArray | float = 0.0,
         of: Sequence[int] | None = None,
-        shared: FloatArray | None = None,
     ) -> Self:
         """The belief after an observation of networks.
 
@@ -68,14 +67,12 @@ class Belief:
                 takes less carries little information, which the logarithm of the whole latency
                 reflects.
             of: Layers to update; ``None`` for all. The belief about other layers is not computed.
-            shared: Strength of errors that networks share, besides their noise: shape (networks,
-                errors). Each error has variance 1.
         """
         asked = self if of is None else self.of(of)
         if not counts.shape[0]:
             return asked
         timed, counts = _timed(counts)
-        fitted = self.of(timed)._fitted(counts, log_ms, _Noise(noise, shared), call_ms)
+        fitted = self.of(timed)._fitted(counts, log_ms, noise, call_ms)
         chosen = list(range(len(self.mean)) if of is None else of)
         between = self.covariance[timed][:, chosen]
         half = scipy.linalg.solve_triangular(fitted.factor, fitted.shares @ between, lower=True)
@@ -88,7 +85,6 @@ class Belief:
         log_ms: FloatArray,
         noise: FloatArray,
         call_ms: FloatArray | float = 0.0,
-        shared: FloatArray | None = None,
     ) -> FloatArray:
         """Pull of each layer: the mean moves by the covariance times the pulls.
 
@@ -96,14 +92,14 @@ class Belief:
         """
         timed, counts = _timed(counts)
         found = np.zeros(len(self.mean))
-        found[timed] = self.of(timed)._fitted(counts, log_ms, _Noise(noise, shared), call_ms).pulls
+        found[timed] = self.of(timed)._fitted(counts, log_ms, noise, call_ms).pulls
         return found
 
     def _fitted(
         self,
         counts: scipy.sparse.csr_array,
         log_ms: FloatArray,
-        noise: _Noise,
+        noise: FloatArray,
         call_ms: FloatArray | float,
     ) -> _Fitted:
         """The most probable latencies of observed layers."""
@@ -112,7 +108,8 @@ class Belief:
         for _ in range(_STEPS):
             shares, totals = shares_of(counts, self.mean + shift, call_ms)
             left = log_ms - np.log(totals) + shares @ shift
-            spread = noise.added_to(shares @ (shares @ self.covariance).T)
+            spread = shares @ (shares @ self.covariance).T
+            spread[np.diag_indices_from(spread)] += noise
             factor = scipy.linalg.cholesky(spread, lower=True, overwrite_a=True)
             target = shares.T @ scipy.linalg.cho_solve((factor, True), left)
             moved = self.covariance @ target
@@ -120,7 +117,7 @@ class Belief:
             for length in _LENGTHS:
                 way = pulls + length * (target - pulls), shift + length * (moved - shift)
                 apart = log_ms - np.log(counts @ np.exp(self.mean + way[1]) + call_ms)
-                found.append((float(apart @ noise.solve(apart) + way[0] @ way[1]) / 2, *way))
+                found.append((float(apart @ (apart / noise) + way[0] @ way[1]) / 2, *way))
             best, pulls, shift = min(found, key=lambda each: each[0])
             if best > misfit - _SETTLED * len(log_ms):
                 break
@@ -169,27 +166,6 @@ def _timed(counts: scipy.sparse.csr_array) -> tuple[_Indices, scipy.sparse.csr_a
     """Layers that occur in any network, and their counts. Fitting needs no others."""
     timed = np.unique(counts.indices)
     return timed, counts[:, timed]
-
-
-class _Noise:
-    """Normal errors of networks' logarithms: individual errors and shared ones."""
-
-    def __init__(self, variances: FloatArray, shared: FloatArray | None) -> None:
-        self._variances = variances
-        self._shared = np.zeros((len(variances), 0)) if shared is None else shared
-
-    def added_to(self, covariance: FloatArray) -> FloatArray:
-        """Adds the covariance of the errors to a matrix in place: shape (networks, networks)."""
-        covariance += self._shared @ self._shared.T
-        covariance[np.diag_indices_from(covariance)] += self._variances
-        return covariance
-
-    def solve(self, values: FloatArray) -> FloatArray:
-        """The inverse covariance times given values (Woodbury's identity)."""
-        scaled = self._shared / self._variances[:, None]
-        inner = np.eye(self._shared.shape[1]) + scaled.T @ self._shared
-        plain = values / self._variances
-        return np.asarray(plain - scaled @ np.linalg.solve(inner, scaled.T @ values))
 
 
 def shares_of(

@@ -15,9 +15,7 @@ import scipy
 from dlbricks_core.bricks import Brick
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.figure import RESAMPLES, Discrepancy, Figure, Predicted
-from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.passes.contrib.expand import as_run_by
-from dlbricks_core.predict.alone import alone_effects
 from dlbricks_core.predict.atlas import Contribution, LayerTable, counts_matrix
 from dlbricks_core.predict.base import Predictor
 from dlbricks_core.predict.baseline import Processor, conversion_doubt, expected_ms
@@ -28,7 +26,7 @@ from dlbricks_core.predict.kinds import type_of
 from dlbricks_core.predict.nearness import distance
 from dlbricks_core.predict.robust import doubt
 from dlbricks_core.predict.sampling import agreeing_draws, centred
-from dlbricks_core.predict.transfer import transferred
+from dlbricks_core.predict.transfer import Expected, transferred
 
 MOST_NETWORKS = 800
 """Maximum number of a contribution's networks behind a covariance: those nearest to the wanted
@@ -213,8 +211,8 @@ def believed(
         counts = _among(each.counts, begin, len(every.kinds))
         begin += len(each.features.kinds)
         noise = each.noise + kernel.noise
-        shared = shared_errors(each, kernel)
-        belief = belief.observed(counts, each.log_ms, noise, each.call_ms, shared=shared)
+        noise += doubt(belief, counts, each.log_ms, noise, each.call_ms)
+        belief = belief.observed(counts, each.log_ms, noise, each.call_ms)
     return belief.of(range(len(asked.kinds)))
 
 
@@ -223,9 +221,9 @@ def _from_bases(
 ) -> Belief:
     """Belief about layers here, from contributions of this system or else of others."""
     kernel = kernel_of(setup.backend)
-    here = np.log(expected_ms(asked, Processor.of(system, setup.threads)))
+    expected = expectation(asked)
     if not bases:
-        return Belief(here, kernel.covariance(asked, asked))
+        return Belief(expected(system, setup.threads), kernel.covariance(asked, asked))
     wanted = _Wanted(asked)
     found = [
         _belief_of_atlas(each, wanted, kernel)
@@ -235,9 +233,13 @@ def _from_bases(
     ]
     if not bases[0][1]:
         return found[0].widened(_HERE * kernel.covariance(asked, asked))
-    expected = [np.log(expected_ms(asked, processor_of(each))) for each, _ in bases]
     places = [(each.system, each.setup) for each, _ in bases]
-    return transferred(found, expected, places, asked, here, (system, setup))
+    return transferred(found, places, asked, expected, (system, setup))
+
+
+def expectation(asked: Features) -> Expected:
+    """What the baseline expects of layers on any system."""
+    return lambda system, threads: np.log(expected_ms(asked, Processor.of(system, threads)))
 
 
 def _near(
@@ -314,7 +316,6 @@ def belief_from(contribution: Contribution, asked: Features, kernel: Kernel) -> 
         near.noise + kernel.noise,
         near.call_ms,
         of=range(begin, len(every.kinds)),
-        shared=shared_errors(near, kernel),
     )
     # Pulls of another kernel do not apply.
     if contribution.kernel != kernel.identity or len(near) == len(contribution):
@@ -329,19 +330,8 @@ def with_pulls(contribution: Contribution, kernel: Kernel) -> Contribution:
     expected = np.log(expected_ms(features, processor_of(contribution)))
     prior = Belief(expected, kernel.covariance(features, features))
     noise = contribution.noise + kernel.noise
-    shared = shared_errors(contribution, kernel)
-    given = contribution.counts, contribution.log_ms, noise, contribution.call_ms
-    pulls = prior.pulls(*given, shared)
+    pulls = prior.pulls(contribution.counts, contribution.log_ms, noise, contribution.call_ms)
     return replace(contribution, pulls=pulls, kernel=kernel.identity)
-
-
-def shared_errors(contribution: Contribution, kernel: Kernel) -> FloatArray | None:
-    """Strength of the shared errors of networks timed alone; ``None`` for no such errors."""
-    if not kernel.alone:
-        return None
-    features = contribution.features
-    expected = expected_ms(features, processor_of(contribution))
-    return kernel.alone * alone_effects(features, contribution.counts, expected)
 
 
 def nearest(

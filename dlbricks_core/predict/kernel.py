@@ -41,8 +41,6 @@ class Kernel:
         noise: Variance of a network's logarithm that no layer explains.
         own: Variance of each layer that its features do not explain. Without it, smooth functions
             would have to pass through all measured layers, and swing widely between them.
-        alone: Standard deviation of each shared error of networks timed alone; see
-            :func:`~dlbricks_core.predict.alone.alone_effects`.
     """
 
     common: float
@@ -55,7 +53,6 @@ class Kernel:
     rough_scales: tuple[float, ...]
     noise: float
     own: float = 0.0
-    alone: float = 0.0
 
     def __post_init__(self) -> None:
         if not len(self.smooth_scales) == len(self.rough_scales) == len(NAMES):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import scipy
@@ -30,10 +30,11 @@ both.
 _PRIOR_PLACES = 6.0
 """Number of differences between places whose weight the prior has."""
 
-_OF_BASELINE = 0.5
+_OF_PROCESSORS, _OF_THREADS = 0.7, 0.5
 _OF_BASELINE_VARIANCE = 0.1
-"""Expected share of a difference that the baseline predicts correctly, and its variance: 90% of the
-distribution lies between nothing and all of it.
+"""Expected share of a difference between processors, and between numbers of threads, that the
+baseline predicts correctly, and the variance of each. That of processors was chosen by the six
+systems of ec2-2019 (research/2026-11-27-generations.md).
 """
 
 DIFFERENCE = Kernel(
@@ -54,6 +55,9 @@ The noise is that of each layer alone. Fitted to layers on six cloud systems
 Place = tuple[System, Setup]
 """System and setup under which layers run."""
 
+Expected = Callable[[System, int], FloatArray]
+"""Logarithm of each layer's latency that the baseline expects on a system, by number of threads."""
+
 
 def unlikeness(one: Place, other: Place) -> float:
     """Variance of the difference between two places, in units of ``DIFFERENCE``."""
@@ -66,10 +70,9 @@ def unlikeness(one: Place, other: Place) -> float:
 
 def transferred(
     beliefs: Sequence[Belief],
-    expected: Sequence[FloatArray],
     places: Sequence[Place],
     asked: Features,
-    here: FloatArray,
+    expected: Expected,
     place: Place,
     kernel: Kernel = DIFFERENCE,
 ) -> Belief:
@@ -82,10 +85,9 @@ def transferred(
 
     Args:
         beliefs: Belief about the logarithms of the layers' latencies in each known place.
-        expected: Logarithm of each layer's expected latency by the baseline, in each known place.
         places: The known places.
         asked: Features of the layers.
-        here: Logarithm of each layer's expected latency by the baseline, in the new place.
+        expected: What the baseline expects of the layers.
         place: The new place.
         kernel: Covariance of the difference between two places of unlikeness 1.
     """
@@ -94,13 +96,26 @@ def transferred(
     weights = kriging_weights(among, to)
     left = float(weights @ to - weights @ among @ weights / 2)
     means = np.array([each.mean for each in beliefs])
-    moved = here - weights @ np.array(expected)
     own = np.abs(weights) / np.abs(weights).sum()
     covariance = left * _learned(means, among, asked, kernel)
-    covariance += _OF_BASELINE_VARIANCE * np.outer(moved, moved)
+    mean = weights @ means
+    for share, moved in _moved(expected, weights, places, place):
+        mean = mean + share * moved
+        covariance += _OF_BASELINE_VARIANCE * np.outer(moved, moved)
     for share, each in zip(own, beliefs, strict=True):
         covariance += share * each.covariance
-    return Belief(weights @ means + _OF_BASELINE * moved, covariance)
+    return Belief(mean, covariance)
+
+
+def _moved(
+    expected: Expected, weights: FloatArray, places: Sequence[Place], place: Place
+) -> Iterator[tuple[float, FloatArray]]:
+    """Differences that the baseline expects by processors and by threads, each with its share."""
+    system, setup = place
+    alike = weights @ [expected(each, setup.threads) for each, _ in places]
+    there = weights @ [expected(each, other.threads) for each, other in places]
+    yield _OF_PROCESSORS, expected(system, setup.threads) - alike
+    yield _OF_THREADS, alike - there
 
 
 def kriging_weights(among: FloatArray, to: FloatArray) -> FloatArray:

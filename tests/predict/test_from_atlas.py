@@ -239,6 +239,35 @@ def test_nearer_systems_count_for_more(bricks, system, setup, contributed):
     assert np.exp(slower).max() < 2.0
 
 
+@pytest.mark.parametrize("backend", ["onnxruntime", "mxnet", "pytorch"])
+def test_probes_on_a_new_system_tell_how_slow_all_of_it_is(
+    bricks, system, setup, contributed, backend
+):
+    """A few networks timed alone, all slower than expected, make everything slower."""
+    ran = replace(setup(), backend=backend)
+    atlas = [
+        with_pulls(contributed(system(model="2"), ran, 1.0), kernel_of(backend)),
+        contributed(system(), ran, 1.6, list(bricks)[::10]),
+    ]
+    features = joined([Features.of(brick.model) for brick in bricks.values()])
+    expected = np.log(expected_ms(features, Processor.of(system(), 1)))
+    slower = np.exp(believed(features, ran, system(), atlas).mean - expected)
+    assert np.median(slower) == pytest.approx(1.6, rel=0.07)
+
+
+def test_a_store_s_network_that_all_others_contradict_counts_for_little(
+    bricks, system, setup, contributed
+):
+    """A framework may compute one network in a way of its own."""
+    ran = setup()
+    base = with_pulls(contributed(system(model="2"), ran, 1.0), kernel_of(ran.backend))
+    own = contributed(system(), ran, 1.0, list(bricks)[::10])
+    odd = replace(own, log_ms=own.log_ms + np.log(4) * (np.arange(len(own)) == 3))
+    features = joined([Features.of(brick.model) for brick in bricks.values()])
+    plain, found = (believed(features, ran, system(), [base, each]).mean for each in (own, odd))
+    assert np.median(found - plain) == pytest.approx(0, abs=0.03)
+
+
 def test_what_the_very_system_measured_outweighs_all_others(bricks, system, setup, contributed):
     here = contributed(system(), setup(), 2.0)
     other = contributed(system(vendor="B"), setup(), 9.0)

@@ -33,9 +33,8 @@ def threads(number):
 
 
 def carried(layers, means, places, place, sure=0.0):
-    flat = np.zeros(len(KINDS))
     beliefs = [Belief(np.array(mean), sure * np.eye(len(KINDS))) for mean in means]
-    return transferred(beliefs, [flat] * len(means), places, layers, flat, place)
+    return transferred(beliefs, places, layers, lambda system, threads: np.zeros(5), place)
 
 
 def test_a_place_is_unlike_others_and_like_itself():
@@ -92,13 +91,22 @@ def test_doubt_about_known_places_stays(layers):
     assert np.diag(unsure.covariance - sure.covariance) == pytest.approx(np.ones(5))
 
 
-def test_what_the_baseline_expects_of_a_difference_is_believed_by_half(layers):
+@pytest.mark.parametrize(
+    ("place", "share"), [((OTHER, SETUP), 0.7), (threads(2), 0.5)], ids=["processor", "threads"]
+)
+def test_what_the_baseline_expects_of_a_difference_is_believed_in_part(layers, place, share):
+    """A difference of one, in the logarithm, whether by processor or by twice the threads."""
     belief = Belief(np.zeros(5), np.zeros((5, 5)))
+    slower = {SYSTEM: 0.0, OTHER: 1.0}
     found = transferred(
-        [belief], [np.zeros(5)], [(SYSTEM, SETUP)], layers, np.ones(5), (OTHER, SETUP)
+        [belief],
+        [(SYSTEM, SETUP)],
+        layers,
+        lambda system, threads: np.full(5, slower[system] + np.log2(threads)),
+        place,
     )
-    assert found.mean == pytest.approx(0.5 * np.ones(5))
-    unlike = unlikeness((SYSTEM, SETUP), (OTHER, SETUP))
+    assert found.mean == pytest.approx(share * np.ones(5))
+    unlike = unlikeness((SYSTEM, SETUP), place)
     own = unlike * (DIFFERENCE.covariance(layers, layers) + DIFFERENCE.noise * np.eye(5))
     assert found.covariance == pytest.approx(own + 0.1)
 
