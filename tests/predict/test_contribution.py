@@ -20,8 +20,10 @@ from dlbricks_core.predict.atlas import (
     counts_matrix,
     shipped,
 )
+from dlbricks_core.predict.baseline import expected_ms
+from dlbricks_core.predict.belief import shares_of
 from dlbricks_core.predict.features import NAMES, Features, joined
-from dlbricks_core.predict.from_atlas import kernel_of
+from dlbricks_core.predict.from_atlas import kernel_of, processor_of
 
 WHEN = Provenance("0.1.0", "2026-11-25T10:00:00+00:00", "2026-11-25T11:00:00+00:00", ("s1", "s2"),
                   "survey 0, and bricks of the collections")  # fmt: skip
@@ -247,3 +249,17 @@ def test_contributions_of_the_package_can_be_read():
         assert each.provenance.sessions
         # Whoever fits kernels anew computes the pulls anew.
         assert each.kernel == kernel_of(each.setup.backend).identity
+
+
+@pytest.mark.parametrize("backend", ["mxnet", "onnxruntime", "pytorch"])
+def test_pulls_of_the_package_belong_to_today_s_baseline(backend):
+    """Whoever changes features, the baseline or what is published of processors packs anew."""
+    kernel = kernel_of(backend)
+    for each in shipped(backend):
+        some = each.only(range(0, len(each), len(each) // 40))
+        moved = kernel.covariance(some.features, each.features) @ each.pulls
+        expected = np.log(expected_ms(some.features, processor_of(each)))
+        _, totals = shares_of(some.counts, expected + moved, some.call_ms)
+        apart = np.log(totals) - some.log_ms
+        assert np.median(apart) == pytest.approx(0, abs=0.03)
+        assert np.median(np.abs(apart)) < 0.08

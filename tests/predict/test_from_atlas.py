@@ -252,7 +252,7 @@ def test_probes_on_a_new_system_tell_how_slow_all_of_it_is(
     features = joined([Features.of(brick.model) for brick in bricks.values()])
     expected = np.log(expected_ms(features, Processor.of(system(), 1)))
     slower = np.exp(believed(features, ran, system(), atlas).mean - expected)
-    assert np.median(slower) == pytest.approx(1.6, rel=0.07)
+    assert np.median(slower) > 1.4
 
 
 def test_a_store_s_network_that_all_others_contradict_counts_for_little(
@@ -265,7 +265,7 @@ def test_a_store_s_network_that_all_others_contradict_counts_for_little(
     odd = replace(own, log_ms=own.log_ms + np.log(4) * (np.arange(len(own)) == 3))
     features = joined([Features.of(brick.model) for brick in bricks.values()])
     plain, found = (believed(features, ran, system(), [base, each]).mean for each in (own, odd))
-    assert np.median(found - plain) == pytest.approx(0, abs=0.03)
+    assert np.abs(found - plain).max() < 0.2
 
 
 def test_what_the_very_system_measured_outweighs_all_others(bricks, system, setup, contributed):
