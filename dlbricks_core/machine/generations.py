@@ -26,7 +26,7 @@ class Generation:
 
 
 UNKNOWN = Generation("", 3.0, 1.0, 3200)
-"""What is assumed of a generation that the table lacks."""
+"""Assumption about a generation that the table lacks."""
 
 _HASWELL = Generation("haswell", 3.5, 0.89, 2133)
 _BROADWELL = Generation("broadwell", 3.5, 0.94, 2400)

@@ -238,7 +238,7 @@ def _from_bases(
 
 
 def expectation(asked: Features) -> Expected:
-    """What the baseline expects of layers on any system."""
+    """The baseline's expectation of layers: a function of the system and the number of threads."""
     return lambda system, threads: np.log(expected_ms(asked, Processor.of(system, threads)))
 
 
