@@ -129,6 +129,15 @@ def test_the_host_is_the_same_in_every_process():
     assert done.stdout.strip() == current_host() != ""
 
 
+def test_a_virtual_machine_that_hides_instruction_sets_keeps_its_generation(bare):
+    """By the instruction sets that are left, archspec takes a Zen 3 for a Zen 2."""
+    bare.write(
+        "proc/cpuinfo",
+        "vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 1\nflags\t\t: fpu avx2 fma\n",
+    )
+    assert current_system(bare.machine()).microarchitecture == "zen3"
+
+
 def test_facts_of_an_arm_processor_are_read(bare):
     bare.write(
         "proc/cpuinfo",
