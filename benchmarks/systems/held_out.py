@@ -17,10 +17,9 @@ import numpy as np
 from ec2 import SYSTEMS, Ec2, setup_of
 from scipy import optimize, sparse
 
-from dlbricks_core.predict.baseline import expected_ms
 from dlbricks_core.predict.belief import Belief
 from dlbricks_core.predict.features import Features
-from dlbricks_core.predict.from_atlas import expectation, kernel_of, processor_of
+from dlbricks_core.predict.from_atlas import expectation, kernel_of
 from dlbricks_core.predict.kernel import Kernel
 from dlbricks_core.predict.probes import OVERHEAD_S, choose_probes
 from dlbricks_core.predict.robust import doubt
@@ -119,10 +118,10 @@ class Known:
 
     def __post_init__(self) -> None:
         features, kernel = self.data.features, kernel_of("mxnet")
-        self.beliefs = {}
+        self.baseline, self.beliefs = expectation(features), {}
         for name in SYSTEMS:
             it = self.data.contribution(name)
-            expected = np.log(expected_ms(features, processor_of(it)))
+            expected = self.baseline(it.system, it.setup.threads)
             prior = Belief(expected, kernel.covariance(features, features))
             noise = it.noise + kernel.noise
             self.beliefs[name] = prior.observed(it.counts, it.log_ms, noise)
@@ -133,7 +132,7 @@ class Known:
             [self.beliefs[each] for each in known],
             [(SYSTEMS[each], setup_of(each)) for each in known],
             self.data.features,
-            expectation(self.data.features),
+            self.baseline,
             (SYSTEMS[left], setup_of(left)),
             kernel,
         )

@@ -33,8 +33,8 @@ _PRIOR_PLACES = 6.0
 _OF_PROCESSORS, _OF_THREADS = 0.7, 0.5
 _OF_BASELINE_VARIANCE = 0.1
 """Expected share of a difference between processors, and between numbers of threads, that the
-baseline predicts correctly, and the variance of each. That of processors was chosen by the six
-systems of ec2-2019 (research/2026-11-27-generations.md).
+baseline predicts correctly, and the variance of each. That of processors was chosen by the
+six systems of ec2-2019 (benchmarks/systems/held_out.py).
 """
 
 DIFFERENCE = Kernel(
@@ -87,7 +87,7 @@ def transferred(
         beliefs: Belief about the logarithms of the layers' latencies in each known place.
         places: The known places.
         asked: Features of the layers.
-        expected: What the baseline expects of the layers.
+        expected: The baseline's expectation of the layers, for any system and number of threads.
         place: The new place.
         kernel: Covariance of the difference between two places of unlikeness 1.
     """
