@@ -1,10 +1,12 @@
 r"""Errors of estimates on this machine, as if the atlas lacked it, without probes and with some.
 
-    python benchmarks/new_system.py NAME THREADS [--apart] MODEL…
+    python benchmarks/new_system.py NAME THREADS [--apart] [--asked] MODEL…
 
-The reference latencies are those of the whole models, timed in the same run to ±3%. Then, for each
-number of probes and in a new store, probes are timed and the models estimated. Nothing else of
-this machine is known. With --apart, the atlas holds no network of a model's own family either.
+For each number of probes and in a new store, probes are timed and the models estimated. Nothing
+else of this machine is known. The reference latencies are those of the whole models, timed to ±3%
+before and after the probes; the mean of both counts, and how far they are apart is printed. With
+--apart, the atlas holds no network of a model's own family either. With --asked, probes are chosen
+for these models, and among their bricks; else for models in general.
 """
 
 from __future__ import annotations
@@ -40,12 +42,13 @@ def estimated(
     probes: int,
     request: Request,
     atlas: Sequence[Contribution],
+    asked: Sequence[CanonicalModel],
 ) -> tuple[RunResult, float]:
     """Estimates after some probes, in a new store, and the seconds that the probes took."""
     with new_store(atlas) as store:
         begin = perf_counter()
         if probes:
-            probe([], probes, replace(request, runs=RUNS, precision=None), store, Observer())
+            probe(asked, probes, replace(request, runs=RUNS, precision=None), store, Observer())
         seconds = perf_counter() - begin
         return estimate(models, None, request, store, PREDICTOR), seconds
 
@@ -71,17 +74,24 @@ def report(probes: int, seconds: float, result: RunResult, truth: Mapping[str, f
 
 def main(backend: str, threads: str, *names: str) -> None:
     """Prints a line for each number of probes."""
-    sources = [name for name in names if name != "--apart"]
+    sources = [name for name in names if not name.startswith("--")]
     models = load_models(sources, LoadOptions(), Observer()).models
     request = Request.of(backend, threads=int(threads))
     atlas = [c for c in shipped(backend) if c.system.fingerprint != request.fingerprint]
     if "--apart" in names:
         atlas = without(atlas, {each for model in models for each in kin(model)})
     print(f"{backend}, {threads} threads, from {len(atlas)} contributions of other systems")
-    truth, _ = wholes(models, replace(request, precision=_TRUTH))
+    asked = models if "--asked" in names else []
+    precise = replace(request, precision=_TRUTH)
+    before, _ = wholes(models, precise)
     for probes in PROBES:
-        result, seconds = estimated(models, probes, request, atlas)
+        result, seconds = estimated(models, probes, request, atlas, asked)
+        after = wholes(models, precise)[0] if probes else before
+        ratios = {name: after[name] / ms for name, ms in before.items() if name in after}
+        print(f"wholes: {np.median([*ratios.values()]):.3f} times as long after the probes")
+        truth = {name: before[name] * ratio**0.5 for name, ratio in ratios.items()}
         report(probes, seconds, result, truth)
+        before = after
 
 
 if __name__ == "__main__":

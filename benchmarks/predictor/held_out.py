@@ -17,9 +17,8 @@ import numpy as np
 from scipy import linalg
 
 from dlbricks_core.predict.atlas import Contribution
-from dlbricks_core.predict.baseline import expected_ms
-from dlbricks_core.predict.belief import Belief, shares_of
-from dlbricks_core.predict.from_atlas import kernel_of, processor_of
+from dlbricks_core.predict.belief import shares_of
+from dlbricks_core.predict.from_atlas import kernel_of, prior_of, processor_of
 
 WHOLE = 11
 """Least number of different layers of a network that is judged."""
@@ -28,10 +27,9 @@ WHOLE = 11
 def errors(contribution: Contribution) -> np.ndarray:
     """Logarithms of predicted over measured latency."""
     it, kernel = contribution, kernel_of(contribution.setup.backend)
-    covariance = kernel.covariance(it.features, it.features)
-    expected = np.log(expected_ms(it.features, processor_of(it)))
+    prior = prior_of(it.features, kernel, processor_of(it))
+    expected, covariance = prior.mean, prior.covariance
     noise = it.noise + kernel.noise
-    prior = Belief(expected, covariance)
     given = it.counts, it.log_ms, noise, it.call_ms
     mean = expected + covariance @ prior.pulls(*given)
     shares, totals = shares_of(it.counts, mean, it.call_ms)

@@ -28,9 +28,8 @@ from dlbricks_core.bricks import BrickSet, CutModel
 from dlbricks_core.compose.learned import Learned
 from dlbricks_core.figures.figure import RESAMPLES, Predicted
 from dlbricks_core.predict import Contribution, shipped
-from dlbricks_core.predict.baseline import expected_ms
 from dlbricks_core.predict.belief import shares_of
-from dlbricks_core.predict.from_atlas import FromAtlas, kernel_of, processor_of
+from dlbricks_core.predict.from_atlas import FromAtlas, kernel_of, prior_of, processor_of
 from dlbricks_core.workflows import LoadOptions, Observer, load_models
 from dlbricks_core.workflows.knowledge import family_of
 
@@ -75,12 +74,11 @@ def without_each(
     2006, section 5.4.2). Layers' shares of networks' latencies stay those of all networks.
     """
     kernel = kernel_of(it.setup.backend)
-    covariance = kernel.covariance(it.features, it.features)
-    expected = np.log(expected_ms(it.features, processor_of(it)))
-    moved = covariance @ it.pulls
-    shares, totals = shares_of(it.counts, expected + moved, it.call_ms)
-    among = np.asarray(shares @ (shares @ covariance).T)
-    del covariance
+    prior = prior_of(it.features, kernel, processor_of(it))
+    moved = prior.covariance @ it.pulls
+    shares, totals = shares_of(it.counts, prior.mean + moved, it.call_ms)
+    among = np.asarray(shares @ (shares @ prior.covariance).T)
+    del prior
     among += np.diag(it.noise + kernel.noise)
     inverse = linalg.inv(among, overwrite_a=True)
     pull = inverse @ (it.log_ms - np.log(totals) + shares @ moved)

@@ -23,9 +23,7 @@ import fit
 import numpy as np
 
 from dlbricks_core.predict import Contribution, shipped
-from dlbricks_core.predict.baseline import expected_ms
-from dlbricks_core.predict.belief import Belief
-from dlbricks_core.predict.from_atlas import kernel_of, processor_of
+from dlbricks_core.predict.from_atlas import kernel_of, prior_of, processor_of
 from dlbricks_core.predict.kernel import Kernel
 from dlbricks_core.survey import draw
 from dlbricks_core.survey.draw import FIRST
@@ -86,11 +84,10 @@ def parts(contribution: Contribution, fold: int, folds: int) -> Parts:
 def errors(found: Parts, kernel: Kernel) -> dict[str, np.ndarray]:
     """Logarithms of predicted over measured latency, by the sort of network."""
     it, own = found.all, list(found.learned)
-    expected = np.log(expected_ms(it.features, processor_of(it)))
-    covariance = kernel.covariance(it.features, it.features)
+    prior = prior_of(it.features, kernel, processor_of(it))
     noise = it.noise[own] + kernel.noise
     given = it.counts[own], it.log_ms[own], noise, it.call_ms[own]
-    mean = expected + covariance @ Belief(expected, covariance).pulls(*given)
+    mean = prior.mean + prior.covariance @ prior.pulls(*given)
     off = np.log(it.counts @ np.exp(mean) + it.call_ms) - it.log_ms
     return {name: off[list(judged)] for name, judged in found.judged.items()}
 

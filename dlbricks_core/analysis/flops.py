@@ -74,6 +74,17 @@ def _matmul(layer: Layer, inputs: Specs, outputs: Specs) -> int:
     return 2 * _size(outputs) * _sizes(inputs, 0)[-1]
 
 
+def _coded_conv(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """As a convolution of floats, and each result is scaled and shifted."""
+    per_element = 2 * math.prod(_sizes(inputs, 3)[1:]) + (len(inputs) > 8) + 2
+    return _size(outputs) * per_element
+
+
+def _coded_matmul(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """As a product of floats, and each result is scaled and shifted."""
+    return _matmul(layer, inputs, outputs) + 2 * _size(outputs)
+
+
 def _gemm(layer: Layer, inputs: Specs, outputs: Specs) -> int:
     """Matrix product, multiplications by scales other than 1, and addition."""
     added = len(inputs) > 2 and _number(layer, "beta") != 0
@@ -220,6 +231,8 @@ FLOPS: Mapping[str, FlopsRule] = {
     "Gemm": _gemm,
     "MatMul": _matmul,
     "MatMulInteger": _matmul,
+    "QLinearConv": _coded_conv,
+    "QLinearMatMul": _coded_matmul,
     "AveragePool": _window(1),
     "LpPool": _window(2),
     "MaxPool": _window(1),

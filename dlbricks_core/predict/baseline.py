@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -55,8 +55,6 @@ _EFFICIENCY: Mapping[str, float] = {
     # At a place or a branch that depends on values: ten cycles each.
     "other:scatterelements": 0.003,
     "other:topk": 0.003,
-    "other:dequantizelinear": 0.1,
-    "other:quantizelinear": 0.1,
 }
 """Share of the peak that layers of a class reach; ``_ELSE`` for others."""
 
@@ -74,6 +72,15 @@ _MEMORY_BANDWIDTH = 10e9
 
 _CALL_S = 0.5e-6
 """Seconds that a framework takes to start a layer on a core of an unknown generation."""
+
+_CODES = frozenset({"codes", "int8", "uint8"})
+"""Types of quantized numbers, which products take and most other layers copy."""
+
+_CODES_AT_ONCE = 4
+"""Codes that an instruction for them multiplies in place of one float."""
+
+_MULTIPLYING = frozenset({"attention", "convolution", "product", "recurrent"})
+"""Classes whose operations are nearly all multiplications."""
 
 _HIDDEN = 0.15
 """Share of its cost that a layer has if a framework fuses it into the previous one, and that a
@@ -93,6 +100,8 @@ _FLOPS, _READ, _WEIGHTS, _WRITTEN, _COLD, _EMPTY = (
     )
 )  # fmt: skip
 
+StringArray = np.ndarray[Any, np.dtype[np.str_]]
+
 
 @dataclass(frozen=True)
 class Processor:
@@ -105,7 +114,8 @@ class Processor:
         memory: Bytes per second from memory.
         plain: Operations per second of all threads in a scalar loop.
         call_s: Seconds that a framework takes to start a layer.
-        converted: Short element types that the processor cannot multiply natively.
+        rates: Least and greatest operations per second on numbers of a short type, where they are
+            not those of float32.
     """
 
     peak: float
@@ -113,7 +123,7 @@ class Processor:
     memory: float
     plain: float
     call_s: float
-    converted: frozenset[str] = frozenset()
+    rates: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, system: System, threads: int) -> Self:
@@ -131,14 +141,23 @@ class Processor:
                 caches.append((float(own), bandwidth * clock * threads))
         wide = _USUAL_LANES * _WIDER ** math.log2(lanes(system) / _USUAL_LANES)
         transfers = generation.transfers / UNKNOWN.transfers
+        peak, plain = wide * _MULTIPLY_ADDS * speed * 1e9 * threads, speed * 1e9 * threads
         return cls(
-            peak=wide * _MULTIPLY_ADDS * speed * 1e9 * threads,
+            peak=peak,
             caches=tuple(caches),
             memory=_MEMORY_BANDWIDTH * transfers * threads**0.5,
-            plain=speed * 1e9 * threads,
+            plain=plain,
             call_s=_CALL_S * UNKNOWN.ghz / speed,
-            converted=frozenset(each for each in MULTIPLYING if multiplying(system, each) == ()),
+            rates=_of_short_types(system, plain, peak),
         )
+
+
+def _of_short_types(system: System, plain: float, peak: float) -> Mapping[str, tuple[float, float]]:
+    """Rates of short types: between a scalar loop and vectors of as many numbers as fit in them."""
+    found = {name: (plain, peak) for name in MULTIPLYING if multiplying(system, name) == ()}
+    if multiplying(system, "int8"):
+        found["int8"] = plain, _CODES_AT_ONCE * peak
+    return {**found, **{name: found["int8"] for name in _CODES if "int8" in found}}
 
 
 def expected_ms(features: Features, processor: Processor) -> FloatArray:
@@ -164,41 +183,58 @@ def expected_ms(features: Features, processor: Processor) -> FloatArray:
     return np.asarray(np.where(hidden, _HIDDEN * seconds, seconds) * 1e3)
 
 
+def doubted(
+    covariance: FloatArray, rows: Features, columns: Features, processor: Processor
+) -> FloatArray:
+    """A covariance of layers' errors, with what is not known about short types added to it.
+
+    Nine of ten layers are assumed to run between the least and the greatest rate, as far as
+    operations dominate their time. Layers of one class and type have the same rate.
+
+    Args:
+        covariance: Covariance of the logarithms of latencies: an array of shape (layers of
+            ``rows``, layers of ``columns``), to which is added.
+        rows: Features of layers.
+        columns: Features of layers.
+        processor: The processor.
+    """
+    one, other = (_doubts(each, processor) for each in (rows, columns))
+    first, second = (np.flatnonzero(deviations) for deviations, _ in (one, other))
+    if len(first) and len(second):
+        alike = one[1][first][:, None] == other[1][second][None, :]
+        covariance[np.ix_(first, second)] += np.outer(one[0][first], other[0][second]) * alike
+    return covariance
+
+
+def _doubts(features: Features, processor: Processor) -> tuple[FloatArray, StringArray]:
+    """Standard deviation of each layer's logarithm, and the name of the rate that it is due to."""
+    slow, fast = ({name: (rates[at],) * 2 for name, rates in processor.rates.items()}
+                  for at in (0, 1))  # fmt: skip
+    most, least = (expected_ms(features, replace(processor, rates=each)) for each in (slow, fast))
+    return np.log(most / least) / (2 * NORMAL_HALF_WIDTH), np.array(groups_of(features))
+
+
+def groups_of(features: Features) -> list[str]:
+    """Class and short type of each layer. Layers of one name have the same rate of operations."""
+    return [f"{class_of(kind)}~{type_of(kind)}" for kind in features.kinds]
+
+
 def _peaks(features: Features, processor: Processor) -> FloatArray:
-    """Operations per second of each layer; for converted types, the middle of all rates.
+    """Operations per second of each layer; for short types, the middle of all rates.
 
     A framework may have vectorized kernels for such a type, compute in float32, or use a scalar
     loop. Only a measurement shows which.
     """
-    middle = math.sqrt(processor.peak * processor.plain)
-    return np.where(_converted(features, processor), middle, processor.peak)
+    return np.array([math.sqrt(math.prod(_rates(kind, processor))) for kind in features.kinds])
 
 
-def conversion_doubt(features: Features, processor: Processor) -> FloatArray:
-    """Covariance of the logarithms of layers' latencies that comes from converted types.
-
-    Nine of ten layers are assumed to run between the peak rate and a scalar loop, as far as
-    operations dominate their time. Layers of one class and type have the same rate.
-
-    Args:
-        features: Features of the layers.
-        processor: The processor.
-
-    Returns:
-        Array of shape (layers, layers).
-    """
-    converted = _converted(features, processor)
-    fast = replace(processor, converted=frozenset())
-    slow = replace(fast, peak=processor.plain)
-    ratio = np.log(expected_ms(features, slow) / expected_ms(features, fast))
-    deviation = np.where(converted, ratio / (2 * NORMAL_HALF_WIDTH), 0.0)
-    groups = np.array([f"{class_of(kind)}~{type_of(kind)}" for kind in features.kinds])
-    alike = groups[:, None] == groups[None, :]
-    return np.asarray(np.outer(deviation, deviation) * alike)
-
-
-def _converted(features: Features, processor: Processor) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    return np.array([type_of(kind) in processor.converted for kind in features.kinds], dtype=bool)
+def _rates(kind: str, processor: Processor) -> tuple[float, float]:
+    """Least and greatest operations per second of layers of a kind."""
+    usual = processor.peak, processor.peak
+    dtype = type_of(kind)
+    if dtype in _CODES and class_of(kind) not in _MULTIPLYING:
+        return usual
+    return processor.rates.get(dtype, usual)
 
 
 def is_hidden(kind: str) -> bool:

@@ -14,7 +14,7 @@ from dlbricks_core.analysis.einsum import products_of
 from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.predict.kinds import CLASSES, computing, kinds_of
-from dlbricks_core.predict.layers import integer, integers, product, shapes_of, weight_of
+from dlbricks_core.predict.layers import integer, integers, plain, product, shapes_of, weight_of
 from dlbricks_core.predict.patterns import Pattern, pattern_of
 
 NAMES = (
@@ -72,6 +72,10 @@ class Features:
         """Features of a brick or of a model."""
         rows = [_numbers(model, layer) for layer in model.layers]
         return cls(kinds_of(model), np.array(rows).reshape(len(rows), len(NAMES)))
+
+    def part(self, layers: Sequence[int] | np.ndarray[Any, np.dtype[np.intp]]) -> Features:
+        """Features of some of the layers."""
+        return Features(tuple(self.kinds[i] for i in layers), self.numbers[layers])
 
     @classmethod
     def of_ends(cls, model: CanonicalModel) -> Features:
@@ -139,11 +143,11 @@ def _numbers(model: CanonicalModel, layer: Layer) -> list[float]:
 
 def flops_of(model: CanonicalModel, layer: Layer) -> int:
     """Operations of a layer; an estimate where its operator has no rule."""
-    if layer.op in _COUNTED:
-        return layer_flops(model, layer) or 0
-    plain = replace(layer, op=layer.op.removeprefix("Fused"), domain="")
-    found = layer_flops(model, plain)
-    if found == 0 and plain.op in _PICKING:
+    if layer.op in _COUNTED or layer.op.startswith("QLinear"):
+        return round((layer_flops(model, layer) or 0) * _inside(model, layer))
+    op = plain(layer.op)
+    found = layer_flops(model, replace(layer, op=op, domain=""))
+    if found == 0 and op in _PICKING:
         return _picks(model, layer)
     if found is not None:
         return round(found * _inside(model, layer))
@@ -151,7 +155,7 @@ def flops_of(model: CanonicalModel, layer: Layer) -> int:
         return _attention_flops(model, layer)
     outputs = [model.tensors[name] for name in layer.outputs if name]
     written = sum(spec.elements for spec in outputs if spec.is_static)
-    if plain.op in CLASSES:
+    if op in CLASSES:
         return written
     # Of what is unknown, each element is handled once, in the largest of its tensors.
     read = [model.tensors[name] for name in layer.reads]
@@ -174,7 +178,7 @@ def _inside(model: CanonicalModel, layer: Layer) -> float:
     window = integers(layer, "kernel_shape")
     shapes = shapes_of(model, (*layer.inputs[:1], *layer.outputs[:1]))
     pads = integers(layer, "pads")
-    if layer.op.removeprefix("Fused") != "Conv" or not pads or len(shapes) < 2:
+    if plain(layer.op) not in ("Conv", "ConvInteger") or not pads or len(shapes) < 2:
         return 1.0
     read, written = shapes
     ones = (1,) * len(window)
@@ -208,7 +212,7 @@ def _matrix(
     activations: Sequence[TensorSpec],
 ) -> tuple[float, float, float, float, float]:
     """Rows, columns and depth of a layer's equivalent matrix product; its window and groups."""
-    op = layer.op.removeprefix("Fused")
+    op = plain(layer.op)
     result = outputs[0].sizes if outputs else ()
     elements = math.prod(result) if result else 1
     weight = weight_of(model, layer)

@@ -15,14 +15,14 @@ import scipy
 from dlbricks_core.bricks import Brick
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.figure import RESAMPLES, Discrepancy, Figure, Predicted
+from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.passes.contrib.expand import as_run_by
 from dlbricks_core.predict.atlas import Contribution, LayerTable, counts_matrix
 from dlbricks_core.predict.base import Predictor
-from dlbricks_core.predict.baseline import Processor, conversion_doubt, expected_ms
+from dlbricks_core.predict.baseline import Processor, doubted, expected_ms, groups_of
 from dlbricks_core.predict.belief import Belief
 from dlbricks_core.predict.features import Features, joined
 from dlbricks_core.predict.kernel import Kernel
-from dlbricks_core.predict.kinds import type_of
 from dlbricks_core.predict.nearness import distance
 from dlbricks_core.predict.robust import doubt
 from dlbricks_core.predict.sampling import agreeing_draws, centred
@@ -204,8 +204,7 @@ def believed(
     every = joined([asked, *(each.features for each in besides)])
     belief = _from_bases(every, setup, system, bases[:1] if bases and not bases[0][1] else bases)
     processor = Processor.of(system, setup.threads)
-    if any(type_of(kind) in processor.converted for kind in every.kinds):
-        belief = belief.widened(conversion_doubt(every, processor))
+    belief = _widened(belief, every, [each for each, _ in bases], processor)
     begin = len(asked.kinds)
     for each in besides:
         counts = _among(each.counts, begin, len(every.kinds))
@@ -216,6 +215,20 @@ def believed(
     return belief.of(range(len(asked.kinds)))
 
 
+def _widened(
+    belief: Belief, layers: Features, bases: Sequence[Contribution], processor: Processor
+) -> Belief:
+    """The belief with what no measurement tells about short types."""
+    known = {name for each in bases for name in groups_of(each.features)}
+    new = [i for i, name in enumerate(groups_of(layers)) if name not in known]
+    if not bases or not new:
+        return belief
+    covariance = belief.covariance.copy()
+    own = layers.part(new)
+    covariance[np.ix_(new, new)] = doubted(covariance[np.ix_(new, new)], own, own, processor)
+    return replace(belief, covariance=covariance)
+
+
 def _from_bases(
     asked: Features, setup: Setup, system: System, bases: Sequence[tuple[Contribution, float]]
 ) -> Belief:
@@ -223,7 +236,7 @@ def _from_bases(
     kernel = kernel_of(setup.backend)
     expected = expectation(asked)
     if not bases:
-        return Belief(expected(system, setup.threads), kernel.covariance(asked, asked))
+        return prior_of(asked, kernel, Processor.of(system, setup.threads))
     wanted = _Wanted(asked)
     found = [
         _belief_of_atlas(each, wanted, kernel)
@@ -267,6 +280,29 @@ def processor_of(contribution: Contribution) -> Processor:
     return Processor.of(contribution.system, contribution.setup.threads)
 
 
+def prior_of(layers: Features, kernel: Kernel, processor: Processor) -> Belief:
+    """Belief about layers on a processor before any measurement."""
+    expected = np.log(expected_ms(layers, processor))
+    return Belief(expected, covariance(layers, layers, kernel, processor))
+
+
+def covariance(
+    rows: Features, columns: Features, kernel: Kernel, processor: Processor
+) -> FloatArray:
+    """Covariance of the logarithms of layers' latencies before any measurement.
+
+    Args:
+        rows: Features of layers.
+        columns: Features of layers.
+        kernel: Covariance of the baseline's errors.
+        processor: The processor, which may compute in short types or not.
+
+    Returns:
+        Array of shape (layers of ``rows``, layers of ``columns``).
+    """
+    return doubted(kernel.covariance(rows, columns), rows, columns, processor)
+
+
 class _Wanted:
     """Features of wanted layers, equal if the layers are."""
 
@@ -307,7 +343,7 @@ def belief_from(contribution: Contribution, asked: Features, kernel: Kernel) -> 
     near = contribution.only(nearest(contribution, asked, kernel, MOST_NETWORKS))
     every = joined([near.features, asked])
     processor = processor_of(contribution)
-    prior = Belief(np.log(expected_ms(every, processor)), kernel.covariance(every, every))
+    prior = prior_of(every, kernel, processor)
     counts = _among(near.counts, 0, len(every.kinds))
     begin = len(near.features.kinds)
     found = prior.observed(
@@ -320,15 +356,13 @@ def belief_from(contribution: Contribution, asked: Features, kernel: Kernel) -> 
     # Pulls of another kernel do not apply.
     if contribution.kernel != kernel.identity or len(near) == len(contribution):
         return found
-    pulled = kernel.covariance(asked, contribution.features) @ contribution.pulls
+    pulled = covariance(asked, contribution.features, kernel, processor) @ contribution.pulls
     return replace(found, mean=prior.mean[begin:] + pulled)
 
 
 def with_pulls(contribution: Contribution, kernel: Kernel) -> Contribution:
     """The contribution with pulls. Their cost grows with the cube of the number of networks."""
-    features = contribution.features
-    expected = np.log(expected_ms(features, processor_of(contribution)))
-    prior = Belief(expected, kernel.covariance(features, features))
+    prior = prior_of(contribution.features, kernel, processor_of(contribution))
     noise = contribution.noise + kernel.noise
     pulls = prior.pulls(contribution.counts, contribution.log_ms, noise, contribution.call_ms)
     return replace(contribution, pulls=pulls, kernel=kernel.identity)

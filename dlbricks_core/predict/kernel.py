@@ -77,7 +77,7 @@ class Kernel:
         """
         found = np.full((len(rows.kinds), len(columns.kinds)), self.common)
         for first, second in _blocks(_classes(rows), _classes(columns)):
-            block = self._of_class(_part(rows, first), _part(columns, second))
+            block = self._of_class(rows.part(first), columns.part(second))
             found[np.ix_(first, second)] += block
         return np.asarray(found)
 
@@ -87,7 +87,7 @@ class Kernel:
         found = self.of_class + self.class_smooth * smooth
         for first, second in _blocks(rows.kinds, columns.kinds):
             block = np.ix_(first, second)
-            own = _part(rows, first), _part(columns, second)
+            own = rows.part(first), columns.part(second)
             distance = np.sqrt(5 * _squares(*own, self.rough_scales))
             rough = (1 + distance + distance**2 / 3) * np.exp(-distance)
             same = self.own * (distance < _SAME)

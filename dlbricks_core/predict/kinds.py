@@ -6,7 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dlbricks_core.analysis.flops import ELEMENTWISE
 from dlbricks_core.ir import CanonicalModel, Layer
-from dlbricks_core.predict.layers import integer, shapes_of, text, weight_of
+from dlbricks_core.predict.layers import (
+    codes_of,
+    integer,
+    plain,
+    shapes_of,
+    text,
+    weight_of,
+)
 from dlbricks_core.predict.patterns import pattern_of
 
 _EXPENSIVE = (
@@ -32,7 +39,7 @@ CLASSES: Mapping[str, str] = {
     **dict.fromkeys(("Clip", "Max", "Mean", "Min", "Sum", "Where"), "elementwise"),
     **dict.fromkeys(_EXPENSIVE, "function"),
     **dict.fromkeys(_VIEWS, "view"),
-    **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv"), "convolution"),
+    **dict.fromkeys(("Conv", "ConvInteger"), "convolution"),
     "ConvTranspose": "convolution:transposed",
     **dict.fromkeys(("Gemm", "MatMul", "MatMulInteger"), "product"),
     "MaxPool": "pool:max",
@@ -82,14 +89,17 @@ CLASSES: Mapping[str, str] = {
     "MatMulNBits": "product:bits",
     "Einsum": "product:einsum",
     "Resize": "resize",
+    "DequantizeLinear": "codes:read",
+    "DynamicQuantizeLinear": "codes:ranged",
+    "QuantizeLinear": "codes:written",
 }
 """Class of each operator. Operators of one class are computed alike."""
 
 _HEADS = frozenset({"convolution", "product"})
 """Classes that other layers are fused into."""
 
-_FUSABLE = frozenset({"elementwise", "function", "scale"})
-"""Classes that a framework may fuse into the previous layer."""
+_FUSABLE = frozenset({"codes:written", "elementwise", "function", "scale"})
+"""Classes, and one sort, that a framework may fuse into the previous layer."""
 
 
 def kinds_of(model: CanonicalModel) -> tuple[str, ...]:
@@ -98,7 +108,7 @@ def kinds_of(model: CanonicalModel) -> tuple[str, ...]:
     heads: dict[str, str] = {}
     for layer in model.layers:
         own = _class(model, layer)
-        head = _fused_into(model, layer, own, heads)
+        head = _fused_into(model, layer, own, heads) or _unpacked_by(model, layer, own)
         sort = f"{own}{_short_type(model, layer)}"
         kinds.append(f"{sort}@{head}" if head else sort)
         into = head or (class_of(own) if class_of(own) in _HEADS else "")
@@ -131,9 +141,14 @@ follow from that of float32, so layers of these types are of other kinds.
 
 
 def _short_type(model: CanonicalModel, layer: Layer) -> str:
-    """Mark of the short type that a layer computes with; empty for usual types."""
+    """Mark of the short type that a layer computes with; empty for usual types.
+
+    A layer of floats that reads what stands for codes has a mark of its own: a framework may
+    compute with the codes, and chooses how.
+    """
     types = (model.tensors[name].dtype for name in (*layer.outputs, *layer.reads) if name)
-    return next((f"~{each}" for each in types if each.startswith(_SHORT)), "")
+    found = next((f"~{each}" for each in types if each.startswith(_SHORT)), "")
+    return found or ("~codes" if any(codes_of(model, name) for name in layer.inputs[:1]) else "")
 
 
 def computing(model: CanonicalModel, layers: Sequence[Layer]) -> str:
@@ -143,16 +158,11 @@ def computing(model: CanonicalModel, layers: Sequence[Layer]) -> str:
 
 def _class(model: CanonicalModel, layer: Layer) -> str:
     """Class and sort of a layer."""
-    op = _plain(layer)
+    op = plain(layer.op)
     found = CLASSES.get(op)
     if found is None:  # nothing measured of one such operator tells about another
         return f"other:{op.lower()}"
     return _SORTS.get(found, _by_pattern)(model, layer, found)
-
-
-def _plain(layer: Layer) -> str:
-    """Operator of a layer, without the mark that an activation is fused into it."""
-    return layer.op.removeprefix("Fused")
 
 
 def _by_pattern(model: CanonicalModel, layer: Layer, found: str) -> str:
@@ -163,11 +173,11 @@ def _by_pattern(model: CanonicalModel, layer: Layer, found: str) -> str:
 
 
 def _by_operator(_: CanonicalModel, layer: Layer, found: str) -> str:
-    return f"{found}:{_plain(layer).lower()}"
+    return f"{found}:{plain(layer.op).lower()}"
 
 
 def _elementwise(model: CanonicalModel, layer: Layer, found: str) -> str:
-    op = _plain(layer)
+    op = plain(layer.op)
     return _by_pattern(model, layer, f"{found}:{_KERNELS.get(op, op.lower())}")
 
 
@@ -185,6 +195,10 @@ def _pool(model: CanonicalModel, layer: Layer, found: str) -> str:
 
 def _resize(model: CanonicalModel, layer: Layer, found: str) -> str:
     return _spatial(model, layer, f"{found}:{text(layer, 'mode', 'nearest')}")
+
+
+def _read_codes(model: CanonicalModel, layer: Layer, found: str) -> str:
+    return f"{found}-weights" if layer.inputs[0] in model.weights else found
 
 
 def _product(model: CanonicalModel, layer: Layer, found: str) -> str:
@@ -205,6 +219,7 @@ def _attention(_: CanonicalModel, layer: Layer, found: str) -> str:
 
 _SORTS: Mapping[str, Callable[[CanonicalModel, Layer, str], str]] = {
     "attention": _attention,
+    "codes:read": _read_codes,
     "convolution": _convolution,
     "convolution:transposed": _spatial,
     "elementwise": _elementwise,
@@ -252,10 +267,19 @@ def _volume(model: CanonicalModel, layer: Layer) -> str:
 
 def _fused_into(model: CanonicalModel, layer: Layer, own: str, heads: Mapping[str, str]) -> str:
     """Class of the layer that a framework may fuse a layer into; empty for none."""
-    if class_of(own) not in _FUSABLE:
+    if not _FUSABLE.intersection((class_of(own), own)):
         return ""
     for name in layer.inputs:
         alone = len(model.consumers.get(name, ())) == 1 and name not in model.output_names
         if name in heads and alone:
             return heads[name]
     return ""
+
+
+def _unpacked_by(model: CanonicalModel, layer: Layer, own: str) -> str:
+    """Class of the layers that may read codes without this layer; empty for none."""
+    if not own.startswith("codes:read") or layer.outputs[0] in model.output_names:
+        return ""
+    readers = [model.layers[i] for i in model.consumers.get(layer.outputs[0], ())]
+    classes = {computing(model, [each]) for each in readers}
+    return classes.pop() if len(classes) == 1 and classes <= _HEADS else ""

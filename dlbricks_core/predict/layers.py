@@ -9,10 +9,29 @@ from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 
 def weight_of(model: CanonicalModel, layer: Layer) -> TensorSpec | None:
-    """The largest weight of a layer with more than one axis; ``None`` if it has none."""
-    found = [model.tensors[name] for name in layer.reads if name in model.weights]
+    """The largest weight of a layer with more than one axis; ``None`` if it has none.
+
+    What a layer makes of a weight's codes is a weight, too.
+    """
+    found = [model.tensors[name] for name in layer.reads if is_weight(model, name)]
     found = [spec for spec in found if spec.is_static and len(spec.sizes) > 1]
     return max(found, key=lambda spec: spec.elements, default=None)
+
+
+def is_weight(model: CanonicalModel, name: str) -> bool:
+    """Whether a tensor is a weight, or stands for the codes of one."""
+    return name in model.weights or codes_of(model, name) in model.weights
+
+
+def codes_of(model: CanonicalModel, name: str) -> str:
+    """Name of the codes that a tensor stands for; empty for a tensor that stands for none."""
+    made = model.layers[model.producers[name]] if name in model.producers else None
+    return made.inputs[0] if made is not None and made.op == "DequantizeLinear" else ""
+
+
+def plain(op: str) -> str:
+    """Operator without the marks that it has an activation, or reads and writes codes."""
+    return op.removeprefix("Fused").removeprefix("QLinear")
 
 
 def integer(layer: Layer, name: str, default: int) -> int:

@@ -9,8 +9,9 @@ import numpy as np
 
 from dlbricks_core.ir import Array, Attribute, CanonicalModel, Layer, RawModel, TensorSpec
 from dlbricks_core.passes import normalize
+from dlbricks_core.passes.convert import convert
 
-_OPSET = 24
+_OPSETS = {"": 24, "com.microsoft": 1}
 _UNKNOWN = TensorSpec("undefined", None)
 
 
@@ -25,12 +26,14 @@ class Draft:
         tensors: Specifications of inputs and weights by name.
         inputs: Names of the inputs.
         constants: Values of weights that are small and known.
+        dtype: Name of the conversion to another element type; ``None`` for what is written.
     """
 
     layers: list[Layer] = field(default_factory=list)
     tensors: dict[str, TensorSpec] = field(default_factory=dict)
     inputs: list[str] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
+    dtype: str | None = None
 
     def input(self, *shape: int, dtype: str = "float32") -> str:
         """A further input."""
@@ -39,10 +42,10 @@ class Draft:
         self.tensors[name] = TensorSpec(dtype, shape)
         return name
 
-    def weight(self, *shape: int) -> str:
+    def weight(self, *shape: int, dtype: str = "float32") -> str:
         """A further weight of unknown values."""
         name = f"weight{len(self.tensors)}"
-        self.tensors[name] = TensorSpec("float32", shape)
+        self.tensors[name] = TensorSpec(dtype, shape)
         return name
 
     def integers(self, *values: int) -> str:
@@ -57,6 +60,10 @@ class Draft:
         """A further weight: one number."""
         return self._constant(np.array(value, dtype=np.float32))
 
+    def zero_code(self, dtype: str) -> str:
+        """A further weight: the code of zero, in a type of whole numbers."""
+        return self._constant(np.array(0, dtype=dtype))
+
     def _constant(self, value: Array) -> str:
         name = f"weight{len(self.tensors)}"
         self.constants[name] = value
@@ -64,9 +71,13 @@ class Draft:
         return name
 
     def add(self, op: str, *inputs: str, results: int = 1, **attributes: Attribute) -> str:
-        """A further layer; the name of its first result."""
-        names = tuple(f"{op.lower()}{len(self.layers)}_{i}" for i in range(results))
-        self.layers.append(Layer(op, inputs, names, attributes))
+        """A further layer; the name of its first result.
+
+        An operator that is not ONNX's own has its domain before its name: ``domain:Operator``.
+        """
+        domain, _, name = op.rpartition(":")
+        names = tuple(f"{name.lower()}{len(self.layers)}_{i}" for i in range(results))
+        self.layers.append(Layer(name, inputs, names, attributes, domain))
         return names[0]
 
     def model(self, name: str) -> CanonicalModel:
@@ -82,9 +93,9 @@ class Draft:
             tensors={**self.tensors, **dict.fromkeys(made, _UNKNOWN)},
             weights=frozenset(self.tensors) - frozenset(self.inputs),
             constants=self.constants,
-            opsets={"": _OPSET},
+            opsets=_OPSETS,
         )
-        return normalize(raw)
+        return convert(normalize(raw), self.dtype)
 
 
 Random = np.random.Generator

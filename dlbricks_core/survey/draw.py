@@ -15,8 +15,9 @@ from dlbricks_core.survey.domains import DOMAINS
 from dlbricks_core.survey.draft import Draft
 from dlbricks_core.survey.families import FAMILIES, Family
 from dlbricks_core.survey.further import FURTHER
+from dlbricks_core.survey.short import SHORT
 
-FIRST, SECOND, THIRD = 1500, 2100, 2700
+FIRST, SECOND, THIRD, FOURTH = 1500, 2100, 2700, 3300
 """Networks that are drawn before further families join, each time: what atlases hold of them stays
 valid."""
 
@@ -25,6 +26,7 @@ _JOINING: Mapping[int, Mapping[Family, int]] = {
     FIRST: FURTHER,
     SECOND: ACTIVATED,
     THIRD: DOMAINS,
+    FOURTH: SHORT,
 }
 """Families that join once so many networks are drawn."""
 

@@ -77,6 +77,10 @@ def _count(threads: int) -> str:
     return f"{threads} thread{'' if threads == 1 else 's'}"
 
 
+_SAID = {"codes": "quantized numbers"}
+"""Words for types that are no element type."""
+
+
 def far_types(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[str]:
     """A sentence on short element types of bricks in which nothing was measured.
 
@@ -87,7 +91,7 @@ def far_types(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[str]
     predicted = [each.brick.model for each in result.bricks if isinstance(each.latency, Predicted)]
     asked = {type_of(kind) for model in predicted for kind in Features.of(model).kinds}
     known = {type_of(kind) for each in atlas for kind in each.features.kinds}
-    if unknown := sorted(asked - known - {""}):
+    if unknown := sorted(_SAID.get(name, name) for name in asked - known - {""}):
         yield (
             f"nothing was measured in {' or '.join(unknown)} with {result.request.setup.backend}: "
             "how fast that is beside float32 is not known, and the interval allows for it"

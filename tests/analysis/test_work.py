@@ -40,6 +40,12 @@ IMAGE = (1, 8, 10, 10)
         (800 * 145, ("Conv", [IMAGE, (8, 8, 3, 3), (8,)], [IMAGE]), {}),
         # depthwise: the filter's second axis is 1
         (800 * 18, ("Conv", [IMAGE, (8, 1, 3, 3)], [IMAGE]), {"group": 8}),
+        # of codes: bias, and a scale and a shift of each result
+        (800 * 147, ("QLinearConv", [IMAGE, (), (), (8, 8, 3, 3), (), (), (), (), (8,)], [IMAGE]),
+         {}),
+        (800 * 146, ("QLinearConv", [IMAGE, (), (), (8, 8, 3, 3), (), (), (), ()], [IMAGE]), {}),
+        (30 * (2 * 4 + 2), ("QLinearMatMul", [(2, 3, 4), (), (), (4, 5), (), (), (), ()],
+                            [(2, 3, 5)]), {}),
         # each of 800 inputs meets 4 x 2 x 2 weights
         (800 * 32, ("ConvTranspose", [IMAGE, (8, 4, 2, 2)], [(1, 4, 20, 20)]), {}),
         (2 * 30 * 4, ("MatMul", [(2, 3, 4), (2, 4, 5)], [(2, 3, 5)]), {}),

@@ -11,7 +11,7 @@ from dlbricks_core.facts import System
 from dlbricks_core.facts.system import Cache
 from dlbricks_core.passes.convert import convert
 from dlbricks_core.predict import baseline
-from dlbricks_core.predict.baseline import Processor, conversion_doubt, expected_ms
+from dlbricks_core.predict.baseline import Processor, doubted, expected_ms
 from dlbricks_core.predict.features import NAMES, Features
 from dlbricks_core.testing import cases
 
@@ -86,7 +86,7 @@ def test_what_depends_on_values_takes_ten_cycles_each(processor, kind):
 
 
 def test_quantizing_is_vectorized(processor):
-    kinds = ("other:quantizelinear~uint8", "other:dequantizelinear~uint8", "elementwise")
+    kinds = ("codes:written~uint8", "codes:read~uint8", "elementwise")
     one, other, plain = (takes(layer(kind, flops=1e6), processor) for kind in kinds)
     assert one == other == plain
 
@@ -176,18 +176,23 @@ def test_tensors_without_elements_take_some_time(processor):
     assert takes(layer("enter:nothing"), processor) > 0
 
 
+def doubts(features, processor):
+    """Covariance that short types add."""
+    return doubted(np.zeros((len(features.kinds),) * 2), features, features, processor)
+
+
 def test_a_type_that_is_converted_is_slower_by_an_unknown_factor():
     own = convert(cases.network("convolutions").model, "float16")
     features = Features.of(own)
     able, unable = (
         Processor.of(System(isa=("avx512f", *more)), 1) for more in (("avx512_fp16",), ())
     )
-    assert (able.converted & {"float16"}, unable.converted & {"float16"}) == (set(), {"float16"})
+    assert ("float16" in able.rates, "float16" in unable.rates) == (False, True)
     ratio = expected_ms(features, unable) / expected_ms(features, able)
     assert ratio.max() > 2
     assert (ratio >= 1).all()
-    assert not conversion_doubt(features, able).any()
-    doubt = conversion_doubt(features, unable)
+    assert not doubts(features, able).any()
+    doubt = doubts(features, unable)
     heaviest = int(np.argmax(ratio))
     # The interval reaches from the rate of float32 to that of a plain loop.
     assert np.exp(2 * 1.645 * np.sqrt(doubt[heaviest, heaviest])) == pytest.approx(64, rel=0.5)
@@ -198,4 +203,28 @@ def test_what_a_processor_converts_does_not_matter_to_float32():
     features = Features.of(cases.network("convolutions").model)
     able, unable = (Processor.of(System(isa=("avx512f", *more)), 1) for more in (("f16c",), ()))
     assert (expected_ms(features, able) == expected_ms(features, unable)).all()
-    assert not conversion_doubt(features, unable).any()
+    assert not doubts(features, unable).any()
+
+
+@pytest.mark.parametrize("dtype", ["codes", "int8", "uint8"])
+def test_instructions_for_codes_take_four_of_them_for_a_float(dtype):
+    """Whether a framework uses them is not known, so twice as fast is expected."""
+    without, able = (
+        Processor.of(System(isa=("avx512f", *more)), 1) for more in ((), ("avx512_vnni",))
+    )
+    product = layer(f"product:weights~{dtype}", flops=1e12)
+    ratio = expected_ms(product, without) / expected_ms(product, able)
+    assert ratio == pytest.approx(2, rel=0.01)
+    assert doubts(product, able) > doubts(product, without) > 0
+    copied = layer(f"copy:joined~{dtype}", flops=1e12)
+    assert expected_ms(copied, without) == expected_ms(copied, able)
+    assert not doubts(copied, able).any()
+
+
+def test_doubts_are_common_to_a_class_and_a_type():
+    processor = Processor.of(System(isa=("avx512f",)), 1)
+    kinds = "product:weights~float16", "product:activations~float16", "product:weights~bfloat16"
+    one, same, other = (layer(kind, flops=1e12) for kind in kinds)
+    empty = np.zeros((1, 1))
+    assert doubted(empty.copy(), one, same, processor) > 1
+    assert not doubted(empty.copy(), one, other, processor).any()

@@ -14,24 +14,29 @@ from dlbricks_core.survey import draw, is_quick, weights
 from dlbricks_core.survey.activated import ACTIVATED
 from dlbricks_core.survey.domains import DOMAINS
 from dlbricks_core.survey.draft import Draft
-from dlbricks_core.survey.draw import FIRST, SECOND, THIRD
+from dlbricks_core.survey.draw import FIRST, FOURTH, SECOND, THIRD
 from dlbricks_core.survey.families import FAMILIES
 from dlbricks_core.survey.further import FURTHER
+from dlbricks_core.survey.short import SHORT
 from dlbricks_core.workflows.candidates import BASE
+
+EVERY = [*FAMILIES, *FURTHER, *ACTIVATED, *DOMAINS, *SHORT]
 
 
 @pytest.fixture(scope="module")
 def drawn():
-    return list(islice(draw(), THIRD + 400))
+    return list(islice(draw(), FOURTH + 400))
 
 
 def test_the_first_networks_stay_what_atlases_hold(drawn):
     """Measured latencies are found by signature: others would have to be measured anew."""
     found = []
-    for part in (drawn[:FIRST], drawn[FIRST:SECOND]):
+    for part in (drawn[:FIRST], drawn[FIRST:SECOND], drawn[SECOND:THIRD], drawn[THIRD:FOURTH]):
         text = "".join(each.brick.signature for each in part)
         found.append(hashlib.sha256(text.encode()).hexdigest()[:16])
-    assert found == ["5b58f4a4ab88495c", "179bd00651fe4c93"]
+    assert found == [
+        "5b58f4a4ab88495c", "179bd00651fe4c93", "de2d0a9aaf7cb36d", "38d4ff6b4b2c3c5e",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("backend", ["mxnet", "onnxruntime"])
@@ -43,7 +48,8 @@ def test_the_package_holds_latencies_of_the_first_networks(drawn, backend):
 
 
 @pytest.mark.parametrize(
-    ("families", "begin"), [(FURTHER, FIRST), (ACTIVATED, SECOND), (DOMAINS, THIRD)]
+    ("families", "begin"),
+    [(FURTHER, FIRST), (ACTIVATED, SECOND), (DOMAINS, THIRD), (SHORT, FOURTH)],
 )
 def test_further_families_join_after_the_first_networks(drawn, families, begin):
     further = {family.__name__ for family in families}
@@ -81,6 +87,22 @@ def test_what_further_domains_need_is_drawn(drawn):
     }  # fmt: skip
 
 
+def test_what_short_types_need_is_drawn(drawn):
+    kinds = {
+        kind
+        for each in drawn[FOURTH:]
+        if each.family in {family.__name__ for family in SHORT}
+        for kind in Features.of(each.brick.model).kinds
+    }
+    assert kinds >= {
+        "convolution:dense~float16", "convolution:dense~uint8", "convolution:depthwise~uint8",
+        "convolution:dense~codes", "product:weights~codes", "elementwise:add-maps~codes",
+        "product:weights~bfloat16", "product:weights~uint8", "product:4-bit~uint8",
+        "codes:read-weights~int8@product", "codes:written~uint8@convolution",
+        "codes:ranged~uint8", "elementwise:add~uint8@convolution",
+    }  # fmt: skip
+
+
 def test_each_network_comes_once_and_is_quick(drawn):
     assert len({each.brick.signature for each in drawn}) == len(drawn)
     assert all(is_quick(each.brick.model) for each in drawn)
@@ -105,14 +127,11 @@ def test_a_seed_decides_what_is_drawn():
 
 
 def test_each_family_has_a_weight_and_a_name_of_its_own():
-    families = [*FAMILIES, *FURTHER, *ACTIVATED, *DOMAINS]
-    assert len(weights()) == len(families)
+    assert len(weights()) == len(EVERY)
     assert min(weights().values()) > 0
 
 
-@pytest.mark.parametrize(
-    "family", [*FAMILIES, *FURTHER, *ACTIVATED, *DOMAINS], ids=lambda family: family.__name__
-)
+@pytest.mark.parametrize("family", EVERY, ids=lambda family: family.__name__)
 def test_networks_of_each_family_are_whole(family):
     """What nothing reads is an output, shapes are static, and layers have features."""
     random = np.random.default_rng(5)
