@@ -10,6 +10,7 @@ import numpy as np
 
 from dlbricks_core.bricks.annotations import cold_tensors, native_to, with_cold
 from dlbricks_core.bricks.boundary import live_outputs, outer_inputs
+from dlbricks_core.bricks.zero_points import coarse, is_zero_point
 from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.ir.parameters import MOST_SIZES, PARAMETER_INPUTS, made_into_indices
 
@@ -26,7 +27,8 @@ def extract(
     - scalars, without which arithmetic may leave its domain. They are rounded to two digits,
       because they tell one model from another. Coarser rounding would change the time: ``erf``
       branches on its argument, and another divisor than 1.41 spreads it differently;
-    - scalars that indices are computed with, unrounded: a larger one would lead out of a table.
+    - scalars that indices are computed with, unrounded: a larger one would lead out of a table;
+    - zero points of quantized tensors, as one of two codes.
 
     Args:
         model: In canonical form.
@@ -51,6 +53,9 @@ def extract(
                 weights += 1
             if tensor in model.constants:
                 value = model.constants[tensor]
+                if is_zero_point(layer.op, position, value) and not exact:
+                    constants[renamed[tensor]] = coarse(value)
+                    continue
                 counts = tensor in indexing and _is_scalar(value)
                 counts |= layer.op in _COMPARISONS and _is_count(value)
                 whole = counts or position in by_value or _is_size(model, tensor)

@@ -12,6 +12,7 @@ import numpy as np
 
 from dlbricks_core.bricks.annotations import cold_tensors, native_to, weights_are_reread
 from dlbricks_core.bricks.boundary import live_outputs
+from dlbricks_core.bricks.zero_points import is_least, is_zero_point
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 
@@ -47,7 +48,8 @@ def signature(model: CanonicalModel, sequence: Iterable[int], numbers: Sequence[
         words.append(_form(layer))
         values = PARAMETER_INPUTS.get(layer.qualified_op, frozenset())
         for position, name in enumerate(layer.inputs):
-            words.append(_operand(model, name, position in values, seen, cold))
+            operand = _operand(model, name, position in values, seen, cold)
+            words.append(f"{operand}{_zero_point(model, layer, position)}")
         words.append(">")
         for name in layer.outputs:
             seen[name] = f"#{len(seen)}"
@@ -72,6 +74,14 @@ def _operand(
     seen[name] = f"#{len(seen)}"
     kind = "w" if name in model.weights else "cold:x" if name in cold else "x"
     return f"{kind}{_spec(model.tensors[name])}"
+
+
+def _zero_point(model: CanonicalModel, layer: Layer, position: int) -> str:
+    """Mark of a zero point that is known to be the least code, or to be another one."""
+    value = model.constants.get(layer.inputs[position])
+    if value is None or not is_zero_point(layer.op, position, value):
+        return ""
+    return " least" if is_least(value) else " between"
 
 
 def _form(layer: Layer) -> str:

@@ -157,7 +157,9 @@ def _of_short_types(system: System, plain: float, peak: float) -> Mapping[str, t
     found = {name: (plain, peak) for name in MULTIPLYING if multiplying(system, name) == ()}
     if multiplying(system, "int8"):
         found["int8"] = plain, _CODES_AT_ONCE * peak
-    return {**found, **{name: found["int8"] for name in _CODES if "int8" in found}}
+        # Where numbers stand for codes, floats can be computed with as well.
+        found["codes"] = peak, _CODES_AT_ONCE * peak
+    return {**found, **({"uint8": found["int8"]} if "int8" in found else {})}
 
 
 def expected_ms(features: Features, processor: Processor) -> FloatArray:

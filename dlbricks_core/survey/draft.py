@@ -60,9 +60,11 @@ class Draft:
         """A further weight: one number."""
         return self._constant(np.array(value, dtype=np.float32))
 
-    def zero_code(self, dtype: str) -> str:
-        """A further weight: the code of zero, in a type of whole numbers."""
-        return self._constant(np.array(0, dtype=dtype))
+    def zero_point(self, dtype: str, *, least: bool = False) -> str:
+        """A further weight: the code of zero, which is the least one where none is negative."""
+        codes = np.iinfo(dtype)
+        middle = (int(codes.min) + int(codes.max) + 1) // 2
+        return self._constant(np.array(codes.min if least else middle, dtype=dtype))
 
     def _constant(self, value: Array) -> str:
         name = f"weight{len(self.tensors)}"

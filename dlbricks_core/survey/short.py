@@ -83,7 +83,7 @@ def packed_weights(draft: Draft, random: Random) -> None:
 def coded_map(draft: Draft, random: Random) -> None:
     """Operators that read and write codes of maps: a convolution, and what surrounds it."""
     codes = pick(random, ("uint8", "uint8", "int8"))
-    scale = draft.number(_SCALE), draft.zero_code(codes)
+    scale = draft.number(_SCALE), draft.zero_point(codes)
     read, written, side = pick(random, (3, *CHANNELS)), pick(random, CHANNELS), pick(random, MAPS)
     group = 1
     if random.random() < 0.3:
@@ -96,7 +96,7 @@ def coded_map(draft: Draft, random: Random) -> None:
         *scale,
         draft.weight(written, read // group, size, size, dtype="int8"),
         draft.weight(written) if random.random() < 0.5 else draft.number(_SCALE),
-        draft.zero_code("int8"),
+        draft.zero_point("int8"),
         *scale,
         draft.weight(written, dtype="int32"),
         kernel_shape=(size, size),
@@ -125,9 +125,9 @@ def coded_map(draft: Draft, random: Random) -> None:
             draft.add("com.microsoft:QLinearLeakyRelu", *other, *scale, alpha=0.1)
 
 
-def _coded(draft: Draft, x: str, codes: str) -> str:
+def _coded(draft: Draft, x: str, codes: str, *, rectified: bool = False) -> str:
     """Codes of a tensor, and the tensor that they stand for."""
-    scale = draft.number(_SCALE), draft.zero_code(codes)
+    scale = draft.number(_SCALE), draft.zero_point(codes, least=rectified)
     return draft.add("DequantizeLinear", draft.add("QuantizeLinear", x, *scale), *scale)
 
 
@@ -135,7 +135,7 @@ def _coded_weight(draft: Draft, *shape: int, axis: int | None = None) -> str:
     """A weight that is kept as codes, with one scale, or with one for each part along an axis."""
     codes = draft.weight(*shape, dtype="int8")
     if axis is None:
-        return draft.add("DequantizeLinear", codes, draft.number(_SCALE), draft.zero_code("int8"))
+        return draft.add("DequantizeLinear", codes, draft.number(_SCALE), draft.zero_point("int8"))
     return draft.add("DequantizeLinear", codes, draft.weight(shape[axis]), axis=axis)
 
 
@@ -143,28 +143,28 @@ def edges_of_maps(draft: Draft, random: Random) -> None:
     """Convolutions between tensors that are kept as codes."""
     codes = pick(random, ("uint8", "uint8", "int8"))
     read, side = pick(random, (3, *CHANNELS[:24])), pick(random, MAPS)
-    x = _coded(draft, draft.input(1, read, side, side), codes)
-    y = x
+    rectified = random.random() < 0.5
+    y = _coded(draft, draft.input(1, read, side, side), codes, rectified=rectified)
     for _ in range(pick(random, (1, 1, 2))):
         written = pick(random, (read, *CHANNELS))
         group = read if random.random() < 0.3 else 1
         written = read if group > 1 else written
-        size = pick(random, (1, 1, 3, 3, 5))
-        bias = draft.weight(written, dtype="int32")
+        size, axis = pick(random, (1, 1, 3, 3, 5)), pick(random, (None, 0))
+        # The scale of a bias is the product of the others'.
+        scale = draft.number(_SCALE**2) if axis is None else draft.weight(written)
         y = draft.add(
             "Conv",
             y,
-            _coded_weight(draft, written, read // group, size, size,
-                          axis=pick(random, (None, 0))),
-            draft.add("DequantizeLinear", bias, draft.number(_SCALE)),
+            _coded_weight(draft, written, read // group, size, size, axis=axis),
+            draft.add("DequantizeLinear", draft.weight(written, dtype="int32"), scale, axis=0),
             kernel_shape=(size, size),
             strides=(1, 1),
             pads=(size // 2,) * 4,
             group=group,
-        )  # fmt: skip
-        if random.random() < 0.6:
-            y = draft.add("Relu", y)
-        y, read = _coded(draft, y, codes), written
+        )
+        rectified = random.random() < 0.6
+        y = draft.add("Relu", y) if rectified else y
+        y, read = _coded(draft, y, codes, rectified=rectified), written
     _after(draft, random, y, (1, read, side, side), codes)
 
 
@@ -202,7 +202,11 @@ def coded_tokens(draft: Draft, random: Random) -> None:
     columns = pick(random, (10, *WIDTHS, 3072))
     x = draft.input(1, tokens, depth, dtype="uint8")
     weight = draft.weight(depth, columns, dtype="int8")
-    scale, zero, of_weight = draft.number(_SCALE), draft.zero_code("uint8"), draft.zero_code("int8")
+    scale, zero, of_weight = (
+        draft.number(_SCALE),
+        draft.zero_point("uint8"),
+        draft.zero_point("int8"),
+    )
     if random.random() < 0.3:
         draft.add("MatMulInteger", x, weight, zero, of_weight)
     else:
@@ -221,10 +225,10 @@ def coding(draft: Draft, random: Random) -> None:
         draft.add("DynamicQuantizeLinear", draft.input(*shape), results=3)
     elif kind == "to":
         x, scale = draft.input(*shape), draft.number(_SCALE)
-        draft.add("QuantizeLinear", x, scale, draft.zero_code(codes))
+        draft.add("QuantizeLinear", x, scale, draft.zero_point(codes))
     else:
         x, scale = draft.input(*shape, dtype=codes), draft.number(_SCALE)
-        draft.add("DequantizeLinear", x, scale, draft.zero_code(codes))
+        draft.add("DequantizeLinear", x, scale, draft.zero_point(codes))
 
 
 SHORT: Mapping[Family, int] = {

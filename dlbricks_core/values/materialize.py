@@ -22,6 +22,7 @@ from dlbricks_core.ir.parameters import index_positions
 from dlbricks_core.ir.tensors import aligned_empty
 from dlbricks_core.values import contrib
 from dlbricks_core.values.power import activation_powers
+from dlbricks_core.values.quantized import bias_scales, scale_of
 from dlbricks_core.values.ranges import EVERYTHING, Range, index_range, is_whole, valid_ranges
 
 
@@ -204,6 +205,7 @@ class _Drawer:
         self._model = model
         self._seed = seed
         self._powers = activation_powers(model)
+        self._scales = bias_scales(model)
         # Which elements are picked decides what has to be valid where.
         self._picked = {
             name: self._index(name)
@@ -215,6 +217,9 @@ class _Drawer:
     def __call__(self, name: str) -> Array:
         model = self._model
         spec = model.tensors[name]
+        if name in self._scales:
+            one, other = self._scales[name]
+            return scale_of(model.constants.get(name), self(one), self(other))
         if name in model.constants:
             return model.constants[name]
         if name in self._picked:

@@ -1,8 +1,9 @@
 import numpy as np
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from dlbricks_core.bricks import BrickSet, extract
+from dlbricks_core.bricks import BrickSet, extract, signature
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, read_model
 from dlbricks_core.passes import normalize
 from dlbricks_core.values import materialize
@@ -81,3 +82,37 @@ def test_a_mask_in_a_brick_is_compared_with_what_the_model_compares_it_with():
     (compared,) = {layer.inputs[1] for layer in network.model.layers if layer.op == "Equal"}
     (mask,) = (value for value in network.inputs.values() if value.dtype == np.int64)
     assert not (mask == network.weights[compared]).any()
+
+
+def quantized(zero, dtype="uint8"):
+    """A rectifier between codes, with a zero point that is shared."""
+    text = (
+        f"(float[2,8] x) => (y) <float s = {{0.0213}}, {dtype} z = {{{zero}}}> {{"
+        " q = QuantizeLinear(x, s, z)"
+        " d = DequantizeLinear(q, s, z)"
+        " y = Relu(d) }"
+    )
+    proto = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> g {text}')
+    return normalize(read_model(proto, name="quantized"))
+
+
+@pytest.mark.parametrize(
+    ("zero", "dtype", "kept"),
+    [(0, "uint8", 0), (1, "uint8", 128), (200, "uint8", 128), (-128, "int8", -128), (7, "int8", 0)],
+)
+def test_a_zero_point_is_the_least_code_or_the_middle_one(zero, dtype, kept):
+    """Frameworks leave out a rectifier before the least code, so zero points are kept so far."""
+    model = quantized(zero, dtype)
+    every = range(len(model.layers))
+    brick = extract(model, every, "brick")
+    (found,) = (value for value in brick.constants.values() if value.dtype.kind in "iu")
+    assert (int(found), found.dtype) == (kept, np.dtype(dtype))
+    assert signature(brick, every) == signature(model, every)
+    exact = extract(model, every, "exact", exact=True)
+    assert zero in {int(value) for value in exact.constants.values() if value.dtype.kind in "iu"}
+
+
+def test_zero_points_that_frameworks_treat_alike_make_the_same_brick():
+    every = range(3)
+    least, one, other = (signature(quantized(zero), every) for zero in (0, 17, 140))
+    assert one == other != least

@@ -206,16 +206,20 @@ def test_what_a_processor_converts_does_not_matter_to_float32():
     assert not doubts(features, unable).any()
 
 
-@pytest.mark.parametrize("dtype", ["codes", "int8", "uint8"])
-def test_instructions_for_codes_take_four_of_them_for_a_float(dtype):
-    """Whether a framework uses them is not known, so twice as fast is expected."""
+@pytest.mark.parametrize(("dtype", "known"), [("codes", True), ("int8", False), ("uint8", False)])
+def test_instructions_for_codes_take_four_of_them_for_a_float(dtype, known):
+    """Whether a framework uses them is not known, so twice as fast is expected.
+
+    What stands for codes may be computed with floats, in no more time than floats take.
+    """
     without, able = (
         Processor.of(System(isa=("avx512f", *more)), 1) for more in ((), ("avx512_vnni",))
     )
     product = layer(f"product:weights~{dtype}", flops=1e12)
     ratio = expected_ms(product, without) / expected_ms(product, able)
     assert ratio == pytest.approx(2, rel=0.01)
-    assert doubts(product, able) > doubts(product, without) > 0
+    assert doubts(product, able) > doubts(product, without) >= 0
+    assert known == (doubts(product, without) == 0)
     copied = layer(f"copy:joined~{dtype}", flops=1e12)
     assert expected_ms(copied, without) == expected_ms(copied, able)
     assert not doubts(copied, able).any()

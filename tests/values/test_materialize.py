@@ -13,6 +13,7 @@ from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, read_model, to_onnx
 from dlbricks_core.ir.tensors import is_aligned
 from dlbricks_core.passes import normalize
+from dlbricks_core.testing import cases
 from dlbricks_core.values import materialize
 
 TINY = np.finfo(np.float32).tiny
@@ -330,3 +331,39 @@ def test_large_weights_of_short_floats_take_their_own_size(dtype):
     tracemalloc.stop()
     assert is_aligned(drawn)
     assert drawn.nbytes <= taken < 1.25 * drawn.nbytes
+
+
+def convolution_of_codes(bias="float[4] w5", known=""):
+    """A convolution whose image, filter and bias are kept as codes."""
+    text = (
+        f"(uint8[1,3,8,8] x, float w1, uint8 w2, int8[4,3,3,3] w3, float[4] w4, {bias},"
+        " int32[4] w6) => (y)"
+        f"{known} {{ a = DequantizeLinear(x, w1, w2)"
+        " b = DequantizeLinear<axis=0>(w3, w4)"
+        " c = DequantizeLinear<axis=0>(w6, w5)"
+        " y = Conv(a, b, c) }"
+    )
+    return cases.build(text).model
+
+
+def test_the_scale_of_a_bias_is_the_product_of_the_others():
+    """ONNX Runtime computes with codes only then."""
+    drawn = materialize(convolution_of_codes()).weights
+    assert (drawn["w5"] == drawn["w1"] * drawn["w4"]).all()
+    assert drawn["w5"].dtype == np.float32
+
+
+@pytest.mark.parametrize(("known", "product"), [(3.1e-4, True), (0.02, False)])
+def test_a_known_scale_of_a_bias_stays_unless_it_was_rounded(known, product):
+    """Bricks hold numbers of two digits. What is no product in the model is none in the brick."""
+    given = convolution_of_codes("float w5")
+    scales = {"w1": 0.021, "w4": 0.0147, "w5": known}
+    constants = {name: np.float32(value).reshape(()) for name, value in scales.items()}
+    tensors = {**given.tensors, "w4": given.tensors["w1"]}
+    drawn = materialize(replace(given, tensors=tensors, constants=constants)).weights
+    assert drawn["w5"] == (constants["w1"] * constants["w4"] if product else constants["w5"])
+
+
+def test_a_scale_of_another_shape_than_the_product_is_drawn():
+    drawn = materialize(convolution_of_codes("float w5")).weights
+    assert 0.01 <= drawn["w5"] <= 0.02

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 
 import numpy as np
-import onnx
+import onnx.parser
+import onnxruntime
 import pytest
 from dlbricks_onnxruntime.backend import OnnxruntimeBackend
+from dlbricks_onnxruntime.sessions import session_options
 from dlbricks_onnxruntime.timer import OnnxruntimeTimer
 from exported import classifier, decoder, encoder
 from onnxruntime.quantization import (
@@ -160,3 +163,59 @@ def test_a_decoder_of_four_bits_is_estimated_and_timed_whole(tmp_path, monkeypat
     assert not found["partial"]
     assert found["estimate_ms"] > 0
     assert found["measured_ms"] > 0
+
+
+def convolutions(folder):
+    """Two convolutions, of which one is rectified, quantized with a scale for each channel."""
+    rng = np.random.default_rng(0)
+    shapes = {"v": (8, 3, 3, 3), "b": (8,), "w": (8, 8, 3, 3), "c": (8,)}
+    weights = [
+        onnx.numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name)
+        for name, shape in shapes.items()
+    ]
+    text = (
+        '<ir_version: 8, opset_import: ["": 17]> g (float[1,3,16,16] image) => (float[N,C,H,W] y)'
+        " { s = Conv(image, v, b) t = Relu(s) y = Conv(t, w, c) }"
+    )
+    proto = onnx.parser.parse_model(text)
+    proto.graph.initializer.extend(weights)
+    onnx.save(proto, folder / "given.onnx")
+    made = folder / "made.onnx"
+    quantize_static(folder / "given.onnx", made, Images(), per_channel=True)
+    return onnx.load(made)
+
+
+def rectified(folder):
+    """A convolution with a rectifier that the least code as its zero point makes superfluous."""
+    text = (
+        '<ir_version: 8, opset_import: ["": 17]> g (float[1,3,16,16] image) => (float[N,C,H,W] y)'
+        " <float s = {0.013}, float d = {0.0172}, float e = {0.0002236}, int8 z = {-128},"
+        " int8 middle = {0}> {"
+        " a = QuantizeLinear(image, s, middle) b = DequantizeLinear(a, s, middle)"
+        " v = DequantizeLinear(filter, d, middle) c = DequantizeLinear(bias, e)"
+        " t = Conv(b, v, c) r = Relu(t)"
+        " q = QuantizeLinear(r, s, z) y = DequantizeLinear(q, s, z) }"
+    )
+    proto = onnx.parser.parse_model(text)
+    filters = np.ones((8, 3, 3, 3), np.int8), np.ones(8, np.int32)
+    for name, value in zip(("filter", "bias"), filters, strict=True):
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+    return proto
+
+
+@pytest.mark.parametrize("made", [convolutions, rectified])
+@pytest.mark.parametrize("exact", [True, False])
+def test_bricks_of_a_quantized_file_compute_with_codes_as_the_file_does(
+    timer, tmp_path, made, exact
+):
+    """ONNX Runtime decides by scales and zero points, which bricks do not know exactly."""
+    proto = made(tmp_path)
+    options = session_options(SETTINGS)
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    onnxruntime.InferenceSession(proto.SerializeToString(), options)
+    wanted = Counter(node.op_type for node in onnx.load(tmp_path / "optimized.onnx").graph.node)
+    model = normalize(read_model(proto, name="quantized"))
+    brick = extract(model, range(len(model.layers)), "whole", exact=exact)
+    found = timer.load(materialize(brick)).graph.proto.graph.node
+    assert {"Conv", "FusedConv"}.isdisjoint(wanted)
+    assert Counter(node.op_type for node in found) == wanted

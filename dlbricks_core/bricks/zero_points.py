@@ -1,0 +1,35 @@
+"""Zero points of quantized tensors: the codes that stand for zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from dlbricks_core.ir import Array
+
+_POSITIONS: Mapping[str, int] = {"DequantizeLinear": 2, "QuantizeLinear": 2}
+"""Position of the zero point among an operator's inputs."""
+
+
+def is_zero_point(op: str, position: int, value: Array) -> bool:
+    """Whether a value is the zero point of a whole tensor."""
+    return position == _POSITIONS.get(op) and value.size == 1 and value.dtype.kind in "iu"
+
+
+def is_least(zero: Array) -> bool:
+    """Whether a zero point is the least code, so that no code stands for a negative number.
+
+    Frameworks leave out a rectifier whose result is quantized so.
+    """
+    return int(zero.ravel()[0]) == np.iinfo(zero.dtype).min
+
+
+def coarse(zero: Array) -> Array:
+    """The zero point that stands for all those that frameworks treat alike.
+
+    It is the least code, or the one in the middle.
+    """
+    codes = np.iinfo(zero.dtype)
+    middle = (int(codes.min) + int(codes.max) + 1) // 2
+    return np.full(zero.shape, codes.min if is_least(zero) else middle, zero.dtype)
