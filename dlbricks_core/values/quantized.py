@@ -18,14 +18,15 @@ def bias_scales(model: CanonicalModel) -> Mapping[str, tuple[str, str]]:
     A bias is added to sums of products of codes, so its scale is the product of theirs. ONNX
     Runtime computes with codes only if it is.
     """
-    found = {}
+    found: dict[str, tuple[str, str]] = {}
     for layer in model.layers:
         if layer.op in _BIASED and len(layer.inputs) > 2 and not layer.domain:
             scales = [_scale(model, name) for name in layer.inputs[:3]]
             one, other, bias = scales
             if all(scales) and bias in model.weights and _fits(model, *scales):
                 found[bias] = one, other
-    return found
+    # A scale that serves several tensors follows from no other.
+    return {bias: pair for bias, pair in found.items() if found.keys().isdisjoint(pair)}
 
 
 def _scale(model: CanonicalModel, name: str) -> str:

@@ -364,6 +364,17 @@ def test_a_known_scale_of_a_bias_stays_unless_it_was_rounded(known, product):
     assert drawn["w5"] == (constants["w1"] * constants["w4"] if product else constants["w5"])
 
 
+def test_a_scale_that_a_bias_shares_with_a_filter_is_drawn():
+    given = convolution_of_codes()
+    shared = [
+        replace(layer, inputs=tuple({"w5": "w4"}.get(name, name) for name in layer.inputs))
+        for layer in given.layers
+    ]
+    model = replace(given, layers=tuple(shared), weights=given.weights - {"w5"})
+    drawn = materialize(model).weights["w4"]
+    assert ((drawn >= 0.01) & (drawn <= 0.02)).all()
+
+
 def test_a_scale_of_another_shape_than_the_product_is_drawn():
     drawn = materialize(convolution_of_codes("float w5")).weights
     assert 0.01 <= drawn["w5"] <= 0.02
