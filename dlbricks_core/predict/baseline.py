@@ -15,7 +15,7 @@ from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.machine.arithmetic import MULTIPLYING, lanes, multiplying
 from dlbricks_core.machine.generations import UNKNOWN, generation_of
 from dlbricks_core.predict.features import NAMES, Features
-from dlbricks_core.predict.kinds import class_of, sort_of, type_of
+from dlbricks_core.predict.kinds import class_of, group_of, sort_of, type_of
 
 _MULTIPLY_ADDS = 4
 """Operations per element of a vector in a clock cycle: two units with one multiply-add each."""
@@ -151,6 +151,11 @@ class Processor:
             rates=_of_short_types(system, plain, peak),
         )
 
+    def handling(self, dtype: str) -> tuple[bool, int]:
+        """Whether numbers of a type may be converted, and how many count for a float at most."""
+        slow, fast = self.rates.get(dtype, (self.peak, self.peak))
+        return slow < self.peak, round(fast / self.peak)
+
 
 def _of_short_types(system: System, plain: float, peak: float) -> Mapping[str, tuple[float, float]]:
     """Rates of short types: between a scalar loop and vectors of as many numbers as fit in them."""
@@ -213,12 +218,8 @@ def _doubts(features: Features, processor: Processor) -> tuple[FloatArray, Strin
     slow, fast = ({name: (rates[at],) * 2 for name, rates in processor.rates.items()}
                   for at in (0, 1))  # fmt: skip
     most, least = (expected_ms(features, replace(processor, rates=each)) for each in (slow, fast))
-    return np.log(most / least) / (2 * NORMAL_HALF_WIDTH), np.array(groups_of(features))
-
-
-def groups_of(features: Features) -> list[str]:
-    """Class and short type of each layer. Layers of one name have the same rate of operations."""
-    return [f"{class_of(kind)}~{type_of(kind)}" for kind in features.kinds]
+    names = np.array(["~".join(group_of(kind)) for kind in features.kinds])
+    return np.log(most / least) / (2 * NORMAL_HALF_WIDTH), names
 
 
 def _peaks(features: Features, processor: Processor) -> FloatArray:

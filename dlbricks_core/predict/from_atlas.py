@@ -19,11 +19,12 @@ from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.passes.contrib.expand import as_run_by
 from dlbricks_core.predict.atlas import Contribution, LayerTable, counts_matrix
 from dlbricks_core.predict.base import Predictor
-from dlbricks_core.predict.baseline import Processor, doubted, expected_ms, groups_of
+from dlbricks_core.predict.baseline import Processor, doubted, expected_ms
 from dlbricks_core.predict.belief import Belief
 from dlbricks_core.predict.features import Features, joined
 from dlbricks_core.predict.kernel import Kernel
 from dlbricks_core.predict.nearness import distance
+from dlbricks_core.predict.parts import Part, parts_of
 from dlbricks_core.predict.robust import doubt
 from dlbricks_core.predict.sampling import agreeing_draws, centred
 from dlbricks_core.predict.transfer import Expected, transferred
@@ -202,9 +203,7 @@ def believed(
     ]
     bases = [(each, far) for each, far in near if far or each.pulls.size]
     every = joined([asked, *(each.features for each in besides)])
-    belief = _from_bases(every, setup, system, bases[:1] if bases and not bases[0][1] else bases)
-    processor = Processor.of(system, setup.threads)
-    belief = _widened(belief, every, [each for each, _ in bases], processor)
+    belief = _from_bases(every, setup, system, bases)
     begin = len(asked.kinds)
     for each in besides:
         counts = _among(each.counts, begin, len(every.kinds))
@@ -215,39 +214,47 @@ def believed(
     return belief.of(range(len(asked.kinds)))
 
 
-def _widened(
-    belief: Belief, layers: Features, bases: Sequence[Contribution], processor: Processor
-) -> Belief:
-    """The belief with what no measurement tells about short types."""
-    known = {name for each in bases for name in groups_of(each.features)}
-    new = [i for i, name in enumerate(groups_of(layers)) if name not in known]
-    if not bases or not new:
-        return belief
-    covariance = belief.covariance.copy()
-    own = layers.part(new)
-    covariance[np.ix_(new, new)] = doubted(covariance[np.ix_(new, new)], own, own, processor)
-    return replace(belief, covariance=covariance)
-
-
 def _from_bases(
     asked: Features, setup: Setup, system: System, bases: Sequence[tuple[Contribution, float]]
 ) -> Belief:
     """Belief about layers here, from contributions of this system or else of others."""
-    kernel = kernel_of(setup.backend)
-    expected = expectation(asked)
-    if not bases:
-        return prior_of(asked, kernel, Processor.of(system, setup.threads))
-    wanted = _Wanted(asked)
-    found = [
-        _belief_of_atlas(each, wanted, kernel)
-        if each.pulls.size
-        else belief_from(each, asked, kernel)
-        for each, _ in bases
-    ]
-    if not bases[0][1]:
-        return found[0].widened(_HERE * kernel.covariance(asked, asked))
-    places = [(each.system, each.setup) for each, _ in bases]
-    return transferred(found, places, asked, expected, (system, setup))
+    kernel, processor = kernel_of(setup.backend), Processor.of(system, setup.threads)
+    here = bool(bases) and not bases[0][1]
+    parts = parts_of(asked, processor, [each for each, _ in bases], here=here)
+    found = []
+    for part in parts:
+        layers = asked if len(part.layers) == len(asked.kinds) else asked.part(part.layers)
+        chosen = [bases[i][0] for i in part.told_by]
+        if not chosen:
+            found.append(prior_of(layers, kernel, processor))
+            continue
+        beliefs = [_belief_of(each, layers, kernel) for each in chosen]
+        if here and part.told_by == (0,):
+            found.append(beliefs[0].widened(_HERE * kernel.covariance(layers, layers)))
+            continue
+        places = [(each.system, each.setup) for each in chosen]
+        new = transferred(beliefs, places, layers, expectation(layers), (system, setup))
+        if part.doubted:
+            doubted(new.covariance, layers, layers, processor)
+        found.append(new)
+    return found[0] if len(found) == 1 else _joined(parts, found)
+
+
+def _joined(parts: Sequence[Part], beliefs: Sequence[Belief]) -> Belief:
+    """The belief about all parts, whose errors have nothing in common."""
+    size = sum(len(part.layers) for part in parts)
+    mean, covariance = np.zeros(size), np.zeros((size, size))
+    for part, belief in zip(parts, beliefs, strict=True):
+        mean[part.layers] = belief.mean
+        covariance[np.ix_(part.layers, part.layers)] = belief.covariance
+    return Belief(mean, covariance)
+
+
+def _belief_of(base: Contribution, layers: Features, kernel: Kernel) -> Belief:
+    """Belief from one contribution, from memory if it can be."""
+    if base.pulls.size:
+        return _belief_of_atlas(base, _Wanted(layers), kernel)
+    return belief_from(base, layers, kernel)
 
 
 def expectation(asked: Features) -> Expected:
@@ -317,7 +324,7 @@ class _Wanted:
         return hash(self._key)
 
 
-@lru_cache(maxsize=MOST_CONTRIBUTIONS)
+@lru_cache(maxsize=2 * MOST_CONTRIBUTIONS)
 def _belief_of_atlas(contribution: Contribution, wanted: _Wanted, kernel: Kernel) -> Belief:
     """As :func:`belief_from`, once for all systems that a prediction is asked for in turn.
 

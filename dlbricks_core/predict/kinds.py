@@ -132,6 +132,11 @@ def type_of(kind: str) -> str:
     return kind.partition("@")[0].partition("~")[2]
 
 
+def group_of(kind: str) -> tuple[str, str]:
+    """Class and short type of a kind. Layers of one group have the same rate of operations."""
+    return class_of(kind), type_of(kind)
+
+
 _SHORT = (
     "bfloat16", "float16", "float8", "float4", "int8", "uint8", "int4", "uint4", "int2", "uint2",
 )  # fmt: skip

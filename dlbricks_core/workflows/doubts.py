@@ -14,8 +14,10 @@ from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.figures.widths import widest_text
 from dlbricks_core.passes.contrib.expand import as_run_by
 from dlbricks_core.predict import Contribution
+from dlbricks_core.predict.baseline import Processor
 from dlbricks_core.predict.features import Features
-from dlbricks_core.predict.kinds import class_of, type_of
+from dlbricks_core.predict.from_atlas import processor_of
+from dlbricks_core.predict.kinds import class_of, group_of
 from dlbricks_core.predict.nearness import distance
 from dlbricks_core.wording import listed
 from dlbricks_core.workflows.request import Request
@@ -82,19 +84,29 @@ _SAID = {"codes": "quantized numbers"}
 
 
 def far_types(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[str]:
-    """A sentence on short element types of bricks in which nothing was measured.
+    """A sentence on each short element type of bricks in which some layers were not measured.
 
     Args:
         result: The bricks, some of them predicted.
         atlas: What was measured, here and elsewhere, with this backend.
     """
     predicted = [each.brick.model for each in result.bricks if isinstance(each.latency, Predicted)]
-    asked = {type_of(kind) for model in predicted for kind in Features.of(model).kinds}
-    known = {type_of(kind) for each in atlas for kind in each.features.kinds}
-    if unknown := sorted(_SAID.get(name, name) for name in asked - known - {""}):
+    asked = {group_of(kind) for model in predicted for kind in Features.of(model).kinds}
+    request = result.request
+    processor = Processor.of(request.target, request.setup.threads)
+    known = {
+        (name, dtype)
+        for each in atlas
+        for name, dtype in set(map(group_of, each.features.kinds))
+        if processor_of(each).handling(dtype) == processor.handling(dtype)
+    }
+    new = [(name, dtype) for name, dtype in sorted(asked - known) if dtype]
+    for dtype in sorted({dtype for _, dtype in new}):
+        layers = listed([name for name, other in new if other == dtype], _NAMED)
         yield (
-            f"nothing was measured in {' or '.join(unknown)} with {result.request.setup.backend}: "
-            "how fast that is beside float32 is not known, and the interval allows for it"
+            f"nothing was measured in {_SAID.get(dtype, dtype)} with {request.setup.backend} on a "
+            f"processor like this ({layers}): how fast that is beside float32 is not known, and "
+            "the interval allows for it"
         )
 
 

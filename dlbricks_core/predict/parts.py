@@ -1,0 +1,67 @@
+"""Which contributions tell about which layers: those that computed in the same types, alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dlbricks_core.predict.atlas import Contribution
+from dlbricks_core.predict.baseline import Processor
+from dlbricks_core.predict.features import Features
+from dlbricks_core.predict.kinds import group_of
+
+
+@dataclass(frozen=True)
+class Part:
+    """Layers about which the same contributions tell.
+
+    Attributes:
+        layers: Positions of the layers.
+        told_by: Positions of the contributions; none if only the baseline is left.
+        doubted: Whether none of them is of a processor that handles the layers' type in this way.
+    """
+
+    layers: Sequence[int]
+    told_by: Sequence[int]
+    doubted: bool
+
+
+def parts_of(
+    asked: Features, processor: Processor, bases: Sequence[Contribution], *, here: bool
+) -> list[Part]:
+    """Parts of a list of layers.
+
+    Layers of usual types are told about by the system's own contribution, or else by all others. A
+    short type may be computed natively on one processor and be converted on another, so samples of
+    it count only where it is handled in the same way. Without any, contributions that lack it tell
+    how fast layers of its class are otherwise.
+
+    Args:
+        asked: Features of the layers.
+        processor: The processor that they run on.
+        bases: Contributions, the nearest first.
+        here: Whether the first of them is of this very system and setup.
+    """
+    knowing = [
+        (
+            Processor.of(each.system, each.setup.threads),
+            frozenset(map(group_of, each.features.kinds)),
+        )
+        for each in bases
+    ]
+
+    def source(group: tuple[str, str]) -> tuple[tuple[int, ...], bool]:
+        dtype = group[1]
+        every = frozenset(range(len(bases)))
+        informed = {i for i, (_, groups) in enumerate(knowing) if group in groups}
+        alike = {i for i, (each, _) in enumerate(knowing)
+                 if each.handling(dtype) == processor.handling(dtype)}  # fmt: skip
+        chosen = informed & alike or every - informed if dtype else every
+        told_by = (0,) if here and 0 in chosen else tuple(sorted(chosen))
+        return told_by, alike.isdisjoint(told_by)
+
+    sources = {group: source(group) for group in dict.fromkeys(map(group_of, asked.kinds))}
+    layers: dict[tuple[tuple[int, ...], bool], list[int]] = {}
+    for place, kind in enumerate(asked.kinds):
+        layers.setdefault(sources[group_of(kind)], []).append(place)
+    return [Part(places, *told) for told, places in layers.items()]
