@@ -205,12 +205,25 @@ def doubted(
         columns: Features of layers.
         processor: The processor.
     """
-    one, other = (_doubts(each, processor) for each in (rows, columns))
-    first, second = (np.flatnonzero(deviations) for deviations, _ in (one, other))
-    if len(first) and len(second):
-        alike = one[1][first][:, None] == other[1][second][None, :]
-        covariance[np.ix_(first, second)] += np.outer(one[0][first], other[0][second]) * alike
+    first = _doubtful(rows, processor)
+    if first:
+        second = _doubtful(columns, processor)
+        one, other = (
+            _doubts(rows.part(first), processor),
+            _doubts(columns.part(second), processor),
+        )
+        alike = one[1][:, None] == other[1][None, :]
+        covariance[np.ix_(first, second)] += np.outer(one[0], other[0]) * alike
     return covariance
+
+
+def _doubtful(features: Features, processor: Processor) -> list[int]:
+    """Positions of the layers whose rate is not known."""
+    return [
+        i
+        for i, kind in enumerate(features.kinds)
+        if type_of(kind) and np.ptp(_rates(kind, processor))
+    ]
 
 
 def _doubts(features: Features, processor: Processor) -> tuple[FloatArray, StringArray]:
