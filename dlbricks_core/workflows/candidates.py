@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
@@ -22,6 +22,10 @@ ten or more of them, from which their error can be judged.
 
 _POOL = 3000
 """Drawn networks, in addition to timed ones, from which a batch is chosen."""
+
+
+_TRIES = 8
+"""Networks of a family that a backend refuses, if it times none of it, before no more are tried."""
 
 
 def _target(drawn: Drawn) -> Target:
@@ -55,6 +59,8 @@ class Candidates:
         self._stream = map(_target, drawn)
         self._timed = timed
         self._pool: dict[str, Target] = {}
+        self._tried: Counter[str] = Counter()
+        self._refused: Counter[str] = Counter()
         self.drawn = 0
         self._fill(BASE)
 
@@ -86,7 +92,13 @@ class Candidates:
         chosen += self._by_error(wanted - len(chosen), errors, set(chosen))
         self.drawn += len(chosen)
         found.sort(key=lambda each: self._place[each.brick.signature])
-        return [*found, *alike_together(map(self._pool.pop, chosen))]
+        drawn = alike_together(map(self._pool.pop, chosen))
+        self._tried.update(drawn_family(each.group) for each in drawn)
+        return [*found, *drawn]
+
+    def refuse(self, targets: Iterable[Target]) -> None:
+        """Takes note of networks with an operator that the backend does not support."""
+        self._refused.update(drawn_family(each.group) for each in targets)
 
     def _by_error(
         self, wanted: int, errors: Mapping[str, float], without: Collection[str]
@@ -97,10 +109,15 @@ class Candidates:
         Journal of the Royal Statistical Society 97, 1934).
         """
         shares, ranks = weights(), Counter[str]()
+        hopeless = {
+            family
+            for family, number in self._refused.items()
+            if number >= max(_TRIES, self._tried[family])
+        }
         places: dict[str, float] = {}
         for signature, target in self._pool.items():
-            if signature not in without:
-                family = drawn_family(target.group)
+            family = drawn_family(target.group)
+            if signature not in without and family not in hopeless:
                 score = shares[family] * errors.get(family, errors.get("", 1.0))
                 places[signature] = (ranks[family] + 0.5) / score
                 ranks[family] += 1

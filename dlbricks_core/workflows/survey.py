@@ -133,11 +133,15 @@ def survey(
     while size >= _SMALLEST_BATCH:
         clock.advance()
         batch = candidates.next(int(size), judges.errors)
+        if not batch:
+            break
         started = perf_counter()
         outcome = measure(batch, request, store, clock)
         each_s = (perf_counter() - started) / len(batch)
         failed = _failures(batch, outcome.failures, request)
         unsupported |= {key: failed.pop(key) for key in outcome.unsupported}
+        refused = {key.subject.signature for key in outcome.unsupported}
+        candidates.refuse(each for each in batch if each.brick.signature in refused)
         failures |= failed
         warnings = tuple(dict.fromkeys((*surveyed.warnings, *outcome.warnings)))
         anew = surveyed.anew + len(outcome.anew & outcome.measurements.keys())

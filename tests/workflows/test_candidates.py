@@ -88,7 +88,7 @@ def after_base(stream):
 def test_afterwards_families_come_in_proportion_to_their_share(after_base):
     """Of the rarer ones all that there are: the pool holds so many and no more."""
     found = families(after_base.next(300, {}))
-    total = sum(weights().values())
+    total = sum(number for family, number in weights().items() if found[family])
     for family in ("convolution", "projection", "elementwise", "moving", "signal"):
         assert found[family] == pytest.approx(300 * weights()[family] / total, abs=2)
 
@@ -107,3 +107,14 @@ def test_a_batch_that_ends_the_base_takes_the_rest_by_error(stream):
     assert {*batch} >= {*stream[BASE - 5 : BASE]}
     assert len(set(batch)) == 20
     assert found.drawn == BASE + 15
+
+
+def test_a_family_that_the_backend_never_supports_is_given_up(after_base):
+    batch = after_base.next(400, {})
+    pools = [each for each in batch if drawn_family(each.group) == "pool"]
+    convolutions = [each for each in batch if drawn_family(each.group) == "convolution"]
+    assert len(pools) >= module._TRIES
+    after_base.refuse([*pools, *convolutions[1:]])
+    again = families(after_base.next(300, {}))
+    assert again["pool"] == 0
+    assert again["convolution"] > 0
