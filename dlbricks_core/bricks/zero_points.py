@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,13 @@ def is_least(zero: Array) -> bool:
 
     Frameworks leave out a rectifier whose result is quantized so.
     """
-    return int(zero.ravel()[0]) == np.iinfo(zero.dtype).min
+    return int(zero.ravel()[0]) == zero_code(zero.dtype, least=True)
+
+
+def zero_code(dtype: np.dtype[Any], *, least: bool) -> int:
+    """The code of zero in a type of whole numbers: its least one, or the one in the middle."""
+    codes = np.iinfo(dtype)
+    return int(codes.min) if least else (int(codes.min) + int(codes.max) + 1) // 2
 
 
 def coarse(zero: Array) -> Array:
@@ -30,6 +37,4 @@ def coarse(zero: Array) -> Array:
 
     It is the least code, or the one in the middle.
     """
-    codes = np.iinfo(zero.dtype)
-    middle = (int(codes.min) + int(codes.max) + 1) // 2
-    return np.full(zero.shape, codes.min if is_least(zero) else middle, zero.dtype)
+    return np.full(zero.shape, zero_code(zero.dtype, least=is_least(zero)), zero.dtype)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dlbricks_core.bricks.zero_points import zero_code
 from dlbricks_core.ir import Array, Attribute, CanonicalModel, Layer, RawModel, TensorSpec
 from dlbricks_core.passes import normalize
 from dlbricks_core.passes.convert import convert
@@ -62,9 +63,7 @@ class Draft:
 
     def zero_point(self, dtype: str, *, least: bool = False) -> str:
         """A further weight: the code of zero, which is the least one where none is negative."""
-        codes = np.iinfo(dtype)
-        middle = (int(codes.min) + int(codes.max) + 1) // 2
-        return self._constant(np.array(codes.min if least else middle, dtype=dtype))
+        return self._constant(np.array(zero_code(np.dtype(dtype), least=least), dtype=dtype))
 
     def _constant(self, value: Array) -> str:
         name = f"weight{len(self.tensors)}"

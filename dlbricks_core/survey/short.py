@@ -5,7 +5,9 @@ Frameworks compute in them with other kernels than in float32, or convert each v
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from dlbricks_core.survey.draft import Draft, Random, pick
 from dlbricks_core.survey.families import (
@@ -104,25 +106,61 @@ def coded_map(draft: Draft, random: Random) -> None:
         pads=(size // 2,) * 4,
         group=group,
     )
-    kind = pick(random, ("", "", "", "add", "mul", "pool", "mean", "joined", "sigmoid", "leaky"))
-    other = (y, *scale)
-    match kind:
-        case "add" | "mul":
-            shape = (1, written, *((side - 1) // stride + 1,) * 2)
-            operand = draft.input(*shape, dtype=codes)
-            draft.add(f"com.microsoft:QLinear{kind.title()}", *other, operand, *scale, *scale)
-        case "pool":
-            draft.add("MaxPool", y, kernel_shape=(3, 3), strides=(2, 2), pads=(1,) * 4)
-        case "mean":
-            draft.add("com.microsoft:QLinearGlobalAveragePool", *other, *scale)
-        case "joined":
-            shape = (1, pick(random, CHANNELS[:15]), *((side - 1) // stride + 1,) * 2)
-            operand = draft.input(*shape, dtype=codes)
-            draft.add("com.microsoft:QLinearConcat", *scale, *other, operand, *scale, axis=1)
-        case "sigmoid":
-            draft.add("com.microsoft:QLinearSigmoid", *other, *scale)
-        case "leaky":
-            draft.add("com.microsoft:QLinearLeakyRelu", *other, *scale, alpha=0.1)
+    shape = (1, written, *((side - 1) // stride + 1,) * 2)
+    pick(random, _FOLLOWERS)(_Codes(draft, random, y, scale, shape, codes))
+
+
+@dataclass(frozen=True)
+class _Codes:
+    """Codes of a map in a draft: their name, scale with zero point, shape and type."""
+
+    draft: Draft
+    random: Random
+    name: str
+    scale: tuple[str, str]
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def _none(_: _Codes) -> None:
+    """Nothing follows."""
+
+
+def _pooled(x: _Codes) -> None:
+    x.draft.add("MaxPool", x.name, kernel_shape=(3, 3), strides=(2, 2), pads=(1,) * 4)
+
+
+def _joined(x: _Codes) -> None:
+    other = (1, pick(x.random, CHANNELS[:15]), *x.shape[2:])
+    operand = x.draft.input(*other, dtype=x.dtype), *x.scale
+    x.draft.add("com.microsoft:QLinearConcat", *x.scale, x.name, *x.scale, *operand, axis=1)
+
+
+def _with_another(op: str) -> Callable[[_Codes], None]:
+    """Adds a function of two maps of codes."""
+
+    def follow(x: _Codes) -> None:
+        operand = x.draft.input(*x.shape, dtype=x.dtype), *x.scale
+        x.draft.add(f"com.microsoft:{op}", x.name, *x.scale, *operand, *x.scale)
+
+    return follow
+
+
+def _alone(op: str, **attributes: Any) -> Callable[[_Codes], None]:
+    """Adds a function of one map of codes."""
+
+    def follow(x: _Codes) -> None:
+        x.draft.add(f"com.microsoft:{op}", x.name, *x.scale, *x.scale, **attributes)
+
+    return follow
+
+
+_FOLLOWERS: Sequence[Callable[[_Codes], None]] = (
+    _none, _none, _none, _with_another("QLinearAdd"), _with_another("QLinearMul"), _pooled,
+    _alone("QLinearGlobalAveragePool"), _joined, _alone("QLinearSigmoid"),
+    _alone("QLinearLeakyRelu", alpha=0.1),
+)  # fmt: skip
+"""Layers that may follow a convolution of codes."""
 
 
 def _coded(draft: Draft, x: str, codes: str, *, rectified: bool = False) -> str:

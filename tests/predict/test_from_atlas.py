@@ -13,7 +13,7 @@ from dlbricks_core.figures.figure import Discrepancy, interval, relative_half_wi
 from dlbricks_core.passes.convert import convert
 from dlbricks_core.predict import Contribution, Provenance, from_atlas
 from dlbricks_core.predict.atlas import LayerTable, counts_matrix
-from dlbricks_core.predict.baseline import Processor, expected_ms
+from dlbricks_core.predict.baseline import Processor, doubted, expected_ms
 from dlbricks_core.predict.belief import Belief
 from dlbricks_core.predict.features import Features, joined
 from dlbricks_core.predict.from_atlas import (
@@ -23,6 +23,7 @@ from dlbricks_core.predict.from_atlas import (
     believed,
     kernel_of,
     nearest,
+    prior_of,
     told,
     with_pulls,
 )
@@ -420,3 +421,26 @@ def test_a_type_that_nobody_measured_makes_the_interval_wide(contributed, system
         found = FromAtlas().predict({identity: brick}, setup(), system(), {}, atlas)
         widths.append(relative_half_width(interval(found[identity].draws)))
     assert widths[1] > 3 * widths[0]
+
+
+def test_what_is_not_known_of_a_type_is_part_of_the_belief_before_samples(system):
+    layers = Features.of(convert(network(64, 14, CHAINS[1]), "bfloat16"))
+    kernel, processor = kernel_of("backend"), Processor.of(system(), 1)
+    prior = prior_of(layers, kernel, processor)
+    more = prior.covariance - kernel.covariance(layers, layers)
+    assert np.allclose(more, doubted(np.zeros_like(more), layers, layers, processor))
+    assert more.max() > 0.5
+
+
+def test_a_processor_that_converts_a_type_is_doubted_where_others_multiply_it(
+    contributed, system, setup
+):
+    """What others lack is no reason to be as sure of the type as they are."""
+    layers = Features.of(convert(network(64, 14, CHAINS[0]), "bfloat16"))
+    able = ("avx2", "avx512_bf16")
+    atlas = [contributed(system(isa=able, model="9"), setup(), 1.0)]
+    here, there = (
+        believed(layers, setup(), system(isa=isa), atlas).covariance[0, 0]
+        for isa in (("avx2",), able)
+    )
+    assert here > there + 0.5
