@@ -1,4 +1,4 @@
-"""Families that join last, for networks of further domains.
+"""Families for networks of further domains, which join after the most usual ones.
 
 Restoration ends with a few channels, segmentation with a softmax over channels, bodies and videos
 have three spatial axes, proteins and graphs have sums over named axes and rows at given places.
