@@ -180,11 +180,12 @@ def main(*names: str) -> None:
     found = {}
     for it in shipped():
         own = list(judged(brickset, it))
-        found[f"{it.setup.backend}, {it.setup.threads}"] = own
-        report(f"{it.setup.backend}, {it.setup.threads} threads, fitted alone", own, *fitted(own))
+        place = f"{it.system.fingerprint[:8]}, {it.setup.backend}, {it.setup.threads} threads"
+        found[place] = own
+        report(f"{place}, fitted alone", own, *fitted(own))
     together = fitted([each for own in found.values() for each in own])
-    for name, own in found.items():
-        report(f"{name} threads, fitted together", own, *together)
+    for place, own in found.items():
+        report(f"{place}, fitted together", own, *together)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -70,29 +69,6 @@ def faster_half(samples: Samples) -> FloatArray:
     fastest = ordered[..., :1]
     # Without BLAS: under a limit on memory, OpenBLAS waits for ever for more.
     return np.asarray(fastest[..., 0] + np.sum((ordered - fastest) * shares, axis=-1) / half)
-
-
-def median_interval(samples: Samples, level: float = 0.95) -> tuple[float, float]:
-    """Confidence interval of the median, for samples of any distribution.
-
-    The ends are samples themselves, because the number of samples below the true median follows
-    the binomial distribution. Fewer than six samples do not reach a level of 95%; the interval is
-    then the whole range of the samples.
-
-    Args:
-        samples: Independent samples.
-        level: Minimum probability that the interval holds the true median.
-    """
-    ordered = np.sort(_filled(samples))
-    count = ordered.size
-    # There are 2**count equally likely ways in which samples fall on the two sides of the true
-    # median. This many of them may leave it outside of one end of the interval.
-    allowed = Fraction((1 - level) / 2) * 2**count
-    below, outside = 0, 1
-    while outside + math.comb(count, below + 1) <= allowed:
-        below += 1
-        outside += math.comb(count, below)
-    return float(ordered[below]), float(ordered[count - 1 - below])
 
 
 def warnings_for(samples_ms: Samples) -> list[str]:

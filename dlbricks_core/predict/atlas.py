@@ -92,14 +92,11 @@ class Contribution:
         """A contribution of some of the networks and their layers, without pulls."""
         chosen = self.counts[list(networks)]
         used = np.unique(chosen.indices)
-        features = Features(
-            tuple(self.features.kinds[i] for i in used), self.features.numbers[used]
-        )
         return replace(
             self,
             pulls=np.zeros(0),
             kernel="",
-            features=features,
+            features=self.features.part(used),
             counts=scipy.sparse.csr_array(chosen[:, used]),
             log_ms=self.log_ms[list(networks)],
             noise=self.noise[list(networks)],

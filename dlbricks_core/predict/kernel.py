@@ -107,10 +107,6 @@ def _blocks(rows: tuple[str, ...], columns: tuple[str, ...]) -> Iterator[tuple[_
             yield np.flatnonzero(first == name), np.flatnonzero(second == name)
 
 
-def _part(features: Features, layers: _Indices) -> Features:
-    return Features(tuple(features.kinds[i] for i in layers), features.numbers[layers])
-
-
 def _squares(rows: Features, columns: Features, scales: tuple[float, ...]) -> FloatArray:
     """Squared distances between layers, in units of the scales."""
     first, second = rows.numbers / np.array(scales), columns.numbers / np.array(scales)

@@ -87,10 +87,6 @@ def transplant(
     return None
 
 
-def _has_size(spec: TensorSpec) -> bool:
-    return spec.is_static and min(spec.sizes, default=1) > 0
-
-
 def _form(spec: TensorSpec) -> tuple[str, int]:
     return spec.dtype, len(spec.sizes)
 

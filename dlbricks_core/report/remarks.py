@@ -97,11 +97,6 @@ def ranked(remarks: Iterable[Remark]) -> list[Remark]:
     return sorted(dict.fromkeys(remarks), key=lambda remark: remark.effect)
 
 
-def are_doubtful(remarks: Iterable[Remark]) -> bool:
-    """Whether the figures are too doubtful to name a winner."""
-    return any(remark.effect == Effect.DOUBTFUL for remark in remarks)
-
-
 def _of_samples(runs: Mapping[str, RunResult], disturbances: Sequence[str]) -> Iterator[Remark]:
     """Remarks on the samples of bricks, and on disturbances."""
     disturbed = [f"{text} while measuring" for text in disturbances]

@@ -96,18 +96,6 @@ def meets_bound(latencies: Samples, bound: float, share: float) -> bool:
     return len(values) >= queries_needed(int(np.sum(values > bound)), share)
 
 
-def queries_for_margin(share: float, margin: float, confidence: float = CONFIDENCE) -> int:
-    """Number of queries from which the share within a bound is known to a margin.
-
-    Source: MLPerf Inference Rules, table of minimum query counts, where the margin is a twentieth
-    of the distance of the share to 1. The rules round the numbers up to multiples of 2**13.
-    """
-    from scipy import stats
-
-    z = float(stats.norm.ppf((1 + confidence) / 2))
-    return round(z**2 * share * (1 - share) / margin**2)
-
-
 def percentile_interval(
     latencies: FloatArray, share: float, level: float = 0.90
 ) -> tuple[float, float]:

@@ -16,9 +16,6 @@ Interval = tuple[float, float]
 Rule = Callable[[Layer, TensorSpec], Interval]
 """Least and greatest value of a weight, from its reader and its specification."""
 
-SPREAD_8 = math.sqrt((255**2 - 1) / 12)
-"""Standard deviation of codes that are spread over the numbers from -127 to 127."""
-
 
 def always(low: float, high: float) -> Rule:
     """Rule with the same interval for every layer."""

@@ -7,7 +7,6 @@ from dlbricks_core.figures.statistics import (
     FASTER_HALF_VARIANCE,
     faster_half,
     median,
-    median_interval,
     trimmed_mean,
     warnings_for,
 )
@@ -73,36 +72,10 @@ def test_locations_are_taken_along_the_last_axis():
         assert found[1, 2] == pytest.approx(float(statistic(table[1, 2])))
 
 
-@pytest.mark.parametrize(
-    "statistic", [median, trimmed_mean, faster_half, median_interval, warnings_for]
-)
+@pytest.mark.parametrize("statistic", [median, trimmed_mean, faster_half, warnings_for])
 def test_locations_of_no_samples_are_refused(statistic):
     with pytest.raises(ValueError, match="no samples"):
         statistic([])
-
-
-@pytest.mark.parametrize(
-    ("count", "rank"), [(1, 1), (5, 1), (6, 1), (10, 2), (20, 6), (30, 10), (50, 18), (100, 40)]
-)
-def test_median_interval_has_the_ranks_of_the_published_tables(count, rank):
-    assert median_interval(range(1, count + 1)) == (rank, count + 1 - rank)
-
-
-@given(latencies, st.floats(0.01, 0.999))
-def test_median_interval_holds_the_median(samples, level):
-    low, high = median_interval(samples, level)
-    assert low in samples
-    assert high in samples
-    assert low <= median(samples) <= high
-
-
-def test_median_interval_covers_the_true_median_as_often_as_it_says():
-    generator = np.random.default_rng(1)
-    held = 0
-    for _ in range(1000):
-        low, high = median_interval(generator.lognormal(0, 1, 25))
-        held += low <= 1 <= high
-    assert 940 <= held <= 980
 
 
 def test_steady_samples_give_no_warning():

@@ -16,23 +16,8 @@ from dlbricks_core.scenarios import (
     percentile_interval,
     queries_needed,
 )
-from dlbricks_core.scenarios.stopping import queries_for_margin
 
 SHARES = st.sampled_from([0.5, 0.9, 0.95, 0.97, 0.99, 0.999])
-
-
-@pytest.mark.parametrize(
-    ("share", "margin", "queries", "rounded"),
-    [
-        (0.90, 0.0050, 23_886, 24_576),
-        (0.95, 0.0025, 50_425, 57_344),
-        (0.97, 0.0015, 85_811, 90_112),
-        (0.99, 0.0005, 262_742, 270_336),
-    ],
-)
-def test_older_rules_need_the_queries_of_their_table(share, margin, queries, rounded):
-    assert queries_for_margin(share, margin) == queries
-    assert -(-queries // 2**13) * 2**13 == rounded
 
 
 def test_fewest_queries_are_those_that_loadgen_prints():
