@@ -72,11 +72,12 @@ def test_models_are_told_apart_and_disturbances_of_bricks_are_told_once(
 
 
 def test_what_was_measured_is_not_measured_again_unless_forced(under_load, read):
-    lines = [
-        under_load("single-stream", "--threads", "1", "--end-to-end", "--json", "o.json", *more)
-        and read("o.json")["scenarios"][0]["placements"][0]["measured"]
-        for more in ((), (), ("--force",))
-    ]
+    lines = []
+    for more in ((), (), ("--force",)):
+        done = under_load("single-stream", "--threads", "1", "--end-to-end", "--json", "o.json",
+                          *more)  # fmt: skip
+        assert done.status == 0, done.out + done.err
+        lines.append(read("o.json")["scenarios"][0]["placements"][0]["measured"])
     first, second, forced = lines
     assert [each["stored"] for each in lines] == [False, True, False]
     assert first["latencies_ms"] == second["latencies_ms"] != forced["latencies_ms"]
