@@ -10,6 +10,7 @@ import platformdirs
 
 from dlbricks_core.cli import given, options
 from dlbricks_core.cli.groups import Group
+from dlbricks_core.cli.kinds import DURATION
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.cli.signals import Interrupted
 from dlbricks_core.fleet import extra
@@ -110,6 +111,7 @@ def worker_command(
     "--deadline",
     "Longest time that a host may take for a share.  [default: ten times what is expected, "
     "and some minutes]",
+    kind=DURATION,
 )
 @options.store_option
 @options.json_option

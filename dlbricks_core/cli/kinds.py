@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Callable
 
@@ -10,28 +11,41 @@ import click
 POSITIVE = click.IntRange(min=1)
 
 
-def _quantity(name: str, units: dict[str, float], examples: str) -> Callable[[str], float]:
-    """Type of an option that takes a number and a unit.
+def _quantity(
+    name: str, units: dict[str, float], examples: str, least: float = -math.inf
+) -> Callable[[str], float]:
+    """Type of an option that takes a finite number and a unit.
 
     Args:
         name: Meaning of the number, for error messages.
         units: Factor of each unit; the empty unit stands for a number alone.
         examples: Examples for error messages.
+        least: Least value in the unit whose factor is 1.
     """
 
     def read(text: str) -> float:
         number = text.rstrip("%" + string.ascii_letters)
         try:
-            return float(number) * units[text[len(number) :]]
-        except (KeyError, ValueError) as error:
-            raise click.BadParameter(f"{text!r} is not a {name}: write {examples}") from error
+            value = float(number) * units[text[len(number) :]]
+        except (KeyError, ValueError):
+            value = math.nan
+        if not least <= value < math.inf:
+            raise click.BadParameter(f"{text!r} is not a {name}: write {examples}")
+        return value
 
     return read
 
 
+_ABOVE_ZERO = math.ulp(0.0)
+
+
 SHARE = _quantity("share", {"%": 0.01, "": 1.0}, "1% or 0.01")
-LATENCY_MS = _quantity("latency", {"": 1.0, "us": 1e-3, "ms": 1.0, "s": 1e3}, "50ms or 0.5s")
-TIME = _quantity("time", {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}, "60s or 5m")
+LATENCY_MS = _quantity(
+    "latency", {"": 1.0, "us": 1e-3, "ms": 1.0, "s": 1e3}, "50ms or 0.5s", _ABOVE_ZERO
+)
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+TIME = _quantity("time", _SECONDS, "60s or 5m", 0.0)
+DURATION = _quantity("duration", _SECONDS, "60s or 5m", _ABOVE_ZERO)
 
 
 def _numbers(name: str, most: int, examples: str) -> Callable[[str], tuple[int, ...]]:

@@ -10,7 +10,15 @@ from typing import Any, TypeVar
 import click
 
 from dlbricks_core.bricks import STRATEGIES
-from dlbricks_core.cli.kinds import COUNTS, GRANULARITIES, LATENCY_MS, POSITIVE, SHARE, TIME
+from dlbricks_core.cli.kinds import (
+    COUNTS,
+    DURATION,
+    GRANULARITIES,
+    LATENCY_MS,
+    POSITIVE,
+    SHARE,
+    TIME,
+)
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import LATENCY
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, PRECISION, SURVEY_S
@@ -44,13 +52,16 @@ def _group(*decorators: Callable[[Any], Any]) -> Callable[[CommandT], CommandT]:
 
 
 def time_option(
-    flag: str, help_text: str, default: str | None = None
+    flag: str,
+    help_text: str,
+    default: str | None = None,
+    kind: Callable[[str], float] = TIME,
 ) -> Callable[[CommandT], CommandT]:
     """Option for a time. Its value, in seconds, has the flag's name with the suffix ``_s``."""
     return click.option(
         flag,
         f"{flag.lstrip('-')}_s",
-        type=TIME,
+        type=kind,
         metavar="TIME",
         default=default,
         show_default=default is not None,
@@ -477,6 +488,7 @@ scenario_options = _group(
         "--duration",
         "Time that each load takes with --end-to-end; MLPerf's rules ask for 10m.  "
         f"[default: {SECONDS:g}s]",
+        kind=DURATION,
     ),
 )
 result_options = _group(store_option, json_option, html_option, quiet_options)

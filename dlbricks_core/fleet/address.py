@@ -1,12 +1,15 @@
-"""Addresses of schedulers, as users write them."""
+"""Addresses of schedulers and hosts, as users write them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from dlbricks_core.errors import DLBricksError
 
-_ADDRESS = re.compile(r"(tcp|tls)://(\[[^\]\s]+\]|[^\[\]:/\s]+):\d{1,5}")
+_HOST = r"(\[[^\]\s]+\]|[^\[\]:/\s]+)"
+_ADDRESS = re.compile(rf"(tcp|tls)://{_HOST}:\d{{1,5}}")
 
 
 def check_address(address: str) -> None:
@@ -20,3 +23,37 @@ def check_address(address: str) -> None:
             f"{address!r} is not the address of a scheduler",
             hint="Write tcp://HOST:PORT, or tls://HOST:PORT.",
         )
+
+
+def check_host(host: str) -> None:
+    """Checks the form of an address to listen at, which has no port.
+
+    Raises:
+        DLBricksError: If nothing can listen at this address.
+    """
+    if not re.fullmatch(_HOST, host):
+        raise DLBricksError(
+            f"{host!r} is not the address of a host",
+            hint="Write a name or an address without a port, and IPv6 in brackets, such as [::1].",
+        )
+
+
+@contextmanager
+def listening(where: str, hint: str) -> Iterator[None]:
+    """Turns the error of Dask about an address that cannot be opened into one line.
+
+    Args:
+        where: The address, for the message.
+        hint: What to do.
+
+    Raises:
+        DLBricksError: If the address cannot be opened. Dask's own error only says what failed to
+            start; its cause has the number and the words of the system.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        cause = error.__cause__
+        if not isinstance(cause, OSError) or cause.errno is None:
+            raise
+        raise DLBricksError(f"{where}: {cause.strerror or cause}", hint=hint) from error

@@ -11,6 +11,7 @@ from time import monotonic, sleep
 from typing import Any, Self
 
 from distributed import Client, Future
+from distributed.client import ClosedClientError
 from distributed.comm.core import CommClosedError
 
 from dlbricks_core.errors import DLBricksError
@@ -26,8 +27,10 @@ _TRY_S = 5.0
 _RETRY_S = 1.0
 
 
-_LOST = (OSError, CommClosedError, AttributeError, TimeoutError)
-"""Errors that Dask raises once a scheduler is gone: its lost connection becomes ``None``."""
+LOST = (OSError, CommClosedError, AttributeError, TimeoutError, ClosedClientError)
+"""Errors that Dask raises once a scheduler is gone: its lost connection becomes ``None``, and after
+some seconds without an answer it closes the client.
+"""
 
 
 class LostError(DLBricksError):
@@ -104,8 +107,8 @@ class FleetClient:
             found = self._client.sync(
                 getattr(self._client.scheduler, STATE), **told, callback_timeout=_ANSWER_S
             )
-        except _LOST as error:
-            raise LostError(f"the scheduler at {self._address} does not answer") from error
+        except LOST as error:
+            raise self._lost() from error
         if not isinstance(found, dict):  # Dask answers an unknown call with nothing
             raise DLBricksError(
                 f"the scheduler at {self._address} does not belong to a fleet",
@@ -129,27 +132,36 @@ class FleetClient:
             key: Unique key: a scheduler takes two calls with one key for the same work.
             function: Function that the host can import.
             *arguments: Arguments of the function.
+
+        Raises:
+            LostError: If the scheduler has not answered for some time.
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of large arguments: a suite is one
-            return self._client.submit(
-                function,
-                *arguments,
-                key=key,
-                workers=[host.address],
-                allow_other_workers=False,
-                pure=False,
-                retries=0,
-            )
+            try:
+                return self._client.submit(
+                    function,
+                    *arguments,
+                    key=key,
+                    workers=[host.address],
+                    allow_other_workers=False,
+                    pure=False,
+                    retries=0,
+                )
+            except LOST as error:
+                raise self._lost() from error
 
     def cancel(self, future: Future) -> None:
         """Tells a host that the result of a call is no longer wanted."""
-        with suppress(*_LOST):  # the scheduler is gone, and so the host knows
+        with suppress(*LOST):  # the scheduler is gone, and so the host knows
             self._client.cancel([future], asynchronous=False)
+
+    def _lost(self) -> LostError:
+        return LostError(f"the scheduler at {self._address} does not answer")
 
     def close(self) -> None:
         """Closes the connection."""
-        with suppress(*_LOST):
+        with suppress(*LOST):
             self._client.close(timeout=_TRY_S)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
@@ -17,7 +17,7 @@ from distributed.scheduler import KilledWorker
 from dlbricks_core.errors import DLBricksError, first_line
 from dlbricks_core.facts import Machine
 from dlbricks_core.fleet.campaign import Campaign
-from dlbricks_core.fleet.client import FleetClient, LostError
+from dlbricks_core.fleet.client import LOST, FleetClient, LostError
 from dlbricks_core.fleet.jobs import CrashedError, HungError, UnwantedError
 from dlbricks_core.fleet.records import (
     Asked,
@@ -319,9 +319,9 @@ class _Runner:
                     if order.share
                     else f"cuts {self._command.suite.name}"
                 )
-                future = self._client.submit(host, order.key, have_done, order, what)
                 end = monotonic() + order.deadline_s + LONGEST_S + _SLACK_S
-                self._tries[order.key] = _Try(host, future, order, end)
+                if not self._try(host, order.key, order, end, have_done, order, what):
+                    self._campaign.lost(order.key, "the scheduler was lost", blames=False)
 
     def _has_work(self, host: Host) -> bool:
         return host.kind in self._campaign.unfinished
@@ -329,9 +329,30 @@ class _Runner:
     def _prepare(self, host: Host, ready: tuple[str, bool]) -> None:
         key = f"{self._prefix}-suite-{uuid.uuid4().hex}"
         known = _known(self._store, host, str(self._command.options["backend"]))
-        future = self._client.submit(host, key, keep_suite, self._suite, self._files, known)
-        self._tries[key] = _Try(host, future, None, monotonic() + _SLACK_S)
-        self._ready.add(ready)
+        end = monotonic() + _SLACK_S
+        if self._try(host, key, None, end, keep_suite, self._suite, self._files, known):
+            self._ready.add(ready)
+
+    def _try(
+        self,
+        host: Host,
+        key: str,
+        order: Order | None,
+        end: float,
+        function: Callable[..., Any],
+        *arguments: Any,
+    ) -> bool:
+        """Calls a function on a host.
+
+        Returns:
+            Whether the scheduler took the call. If not, the next look at the fleet connects again.
+        """
+        try:
+            future = self._client.submit(host, key, function, *arguments)
+        except LostError:
+            return False
+        self._tries[key] = _Try(host, future, order, end)
+        return True
 
     def _finish(self, each: _Try) -> None:
         """Takes in the result of a call."""
@@ -397,6 +418,8 @@ def _result_of(future: Future) -> Any:
         return _CancelledError()
     try:
         return future.exception() or future.result()
+    except LOST:  # an error of the call itself would have been returned
+        return _CancelledError()
     except Exception as error:  # noqa: BLE001 - whatever Dask raises is what became of it
         return error
 

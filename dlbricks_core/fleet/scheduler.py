@@ -11,6 +11,7 @@ from distributed import Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.fleet.address import check_host, listening
 from dlbricks_core.fleet.settings import HEARTBEAT_S, override
 from dlbricks_core.fleet.stopping import asked_to_stop
 from dlbricks_core.fleet.worker import FACTS
@@ -132,6 +133,8 @@ def serve(host: str, port: int, silence_s: float, say: Callable[[str], None]) ->
     Raises:
         DLBricksError: If the port cannot be opened, or the silence is too short.
     """
+    if host:
+        check_host(host)
     if silence_s < LEAST_SILENCE_S:
         raise DLBricksError(
             f"{silence_s:g} s of silence are too few: a host tells every {HEARTBEAT_S:g} s that it "
@@ -144,23 +147,21 @@ def serve(host: str, port: int, silence_s: float, say: Callable[[str], None]) ->
 
 async def _serve(host: str, port: int, silence_s: float, say: Callable[[str], None]) -> int:
     stopped = asked_to_stop()
-    try:
-        scheduler = Scheduler(
-            host=host or None,
-            port=port,
-            dashboard=False,
-            dashboard_address=":0",
-            plugins=[FleetState(silence_s)],
-        )
-        # Dask looks once in this time. With a longer one, a host that hangs would be noticed up to
-        # twice as late.
-        scheduler.periodic_callbacks["worker-ttl"].callback_time = _LOOK_SHARE * silence_s * 1000
+    scheduler = Scheduler(
+        host=host or None,
+        port=port,
+        dashboard=False,
+        dashboard_address=":0",
+        plugins=[FleetState(silence_s)],
+    )
+    # Dask looks once in this time. With a longer one, a host that hangs would be noticed up to
+    # twice as late.
+    scheduler.periodic_callbacks["worker-ttl"].callback_time = _LOOK_SHARE * silence_s * 1000
+    with listening(
+        f"{host or 'this machine'}, port {port}",
+        hint=f"Choose another {argument('port')} or {argument('host')}.",
+    ):
         await scheduler
-    except OSError as error:
-        raise DLBricksError(
-            f"{host or 'this machine'}, port {port}: {error.strerror or error}",
-            hint=f"Choose another {argument('port')} or {argument('host')}.",
-        ) from error
     say(f"Scheduler at {scheduler.address}")
     await stopped
     await scheduler.close()

@@ -20,7 +20,7 @@ from distributed.security import Security
 from distributed.worker import DEFAULT_METRICS, DEFAULT_STARTUP_INFORMATION
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.fleet.address import check_address
+from dlbricks_core.fleet.address import check_address, check_host, listening
 from dlbricks_core.fleet.identity import identity
 from dlbricks_core.fleet.job import WAITING
 from dlbricks_core.fleet.jobs import run_job
@@ -189,9 +189,12 @@ def serve(address: str, spool: Path, patience_s: float, say: Say, host: str | No
         Number of the signal.
 
     Raises:
-        DLBricksError: If the scheduler does not answer in time, or the spool cannot be written.
+        DLBricksError: If the scheduler does not answer in time, the host cannot listen at its
+            address, or the spool cannot be written.
     """
     check_address(address)
+    if host is not None:
+        check_host(host)
     with ExitStack() as held:
         try:
             spool.mkdir(parents=True, exist_ok=True)
@@ -240,7 +243,8 @@ async def _work(
     await _reached(address, patience_s, say)
     worker = FleetWorker(address, spool, facts, host)
     try:
-        await worker
+        with listening(host or "this host", hint=f"Choose another {argument('host')}."):
+            await worker
         say(f"Joined {address} as {worker.address}; ready to measure.")
         await worker.finished()
     finally:

@@ -72,11 +72,12 @@ def test_models_are_told_apart_and_disturbances_of_bricks_are_told_once(
 
 
 def test_what_was_measured_is_not_measured_again_unless_forced(under_load, read):
-    lines = [
-        under_load("single-stream", "--threads", "1", "--end-to-end", "--json", "o.json", *more)
-        and read("o.json")["scenarios"][0]["placements"][0]["measured"]
-        for more in ((), (), ("--force",))
-    ]
+    lines = []
+    for more in ((), (), ("--force",)):
+        done = under_load("single-stream", "--threads", "1", "--end-to-end", "--json", "o.json",
+                          *more)  # fmt: skip
+        assert done.status == 0, done.out + done.err
+        lines.append(read("o.json")["scenarios"][0]["placements"][0]["measured"])
     first, second, forced = lines
     assert [each["stored"] for each in lines] == [False, True, False]
     assert first["latencies_ms"] == second["latencies_ms"] != forced["latencies_ms"]
@@ -122,6 +123,10 @@ def test_one_bad_model_does_not_end_the_others(under_load, read):
         (("--scenario", "offline", "--instances", "4096"), "more than"),
         (("--scenario", "offline", "--instances", "a"), "not a list of numbers"),
         (("--scenario", "offline", "--latency-bound", "soon"), "is not a latency"),
+        (("--scenario", "offline", "--latency-bound", "0ms"), "'0ms' is not a latency"),
+        (("--scenario", "offline", "--latency-bound", "-5ms"), "'-5ms' is not a latency"),
+        (("--scenario", "offline", "--latency-bound", "1e999"), "'1e999' is not a latency"),
+        (("--scenario", "offline", "--duration", "0s"), "'0s' is not a duration"),
         (("--scenario", "offline", "--quantity", "load-time"), "--quantity is not for"),
         (("--scenario", "offline", "--sweep", "batch=1,2"), "--sweep is not for"),
         (("--scenario", "offline", "--protocol", "paper", "--precision", "1%"), "not for"),

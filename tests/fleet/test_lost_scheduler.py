@@ -1,0 +1,80 @@
+"""A scheduler that is lost for longer than Dask's client tries costs a run nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from distributed import Future
+from distributed.client import ClosedClientError
+
+from dlbricks_core.facts import System
+from dlbricks_core.fleet.client import FleetClient, LostError
+from dlbricks_core.fleet.records import Done, Fleet, Host
+from dlbricks_core.fleet.run import Command, _result_of, _Runner
+from dlbricks_core.store import ResultStore
+from dlbricks_core.version import __version__
+from dlbricks_core.workflows import Observer
+from dlbricks_core.workflows.shares import Priced
+
+HERE = Host("tcp://h:1", "h", System(cpu="one"), __version__, {}, identity="h-a")
+
+
+@pytest.fixture
+def given_up(scheduler):
+    """A client that Dask has closed, as it does after some seconds without an answer."""
+    client = FleetClient(scheduler)
+    waiting = Future("waiting", client._client)
+    client._client.sync(client._client._close)
+    yield client, waiting
+    client.close()
+
+
+def test_a_client_that_dask_has_closed_says_that_the_scheduler_is_lost(given_up):
+    client, waiting = given_up
+    with pytest.raises(LostError, match="does not answer"):
+        client.submit(HERE, "new", len, ())
+    with pytest.raises(LostError, match="does not answer"):
+        client.state()
+    client.cancel(waiting)  # the host knows
+
+
+class GivenUp:
+    """A client whose scheduler is lost."""
+
+    def submit(self, *_):
+        raise LostError("the scheduler does not answer")
+
+
+def test_work_that_a_lost_scheduler_did_not_take_is_given_out_again(tmp_path):
+    options = {"backend": "onnxruntime", "timeout_s": 120.0}
+    with ResultStore.open(tmp_path / "s.db") as store:
+        runner = _Runner(
+            Command(Path("suite"), "tcp://s:1", options, 1.0), {}, GivenUp(), store, Observer()
+        )
+        fleet = Fleet("tcp://s:1", [HERE], [])
+        runner._meet(HERE)
+        runner._assign(fleet)  # the suite
+        assert runner._ready == set()
+        runner._ready.add((HERE.address, False))
+        for _ in range(5):  # no try counts
+            runner._assign(fleet)
+        order = runner._campaign.next_for(HERE, "k")
+        assert order.share is None
+        runner._campaign.done(order.key, Done(b"", (Priced("a", "MatMul", 1.0),)))
+        runner._ready.add((HERE.address, True))
+        for _ in range(5):
+            runner._assign(fleet)
+        assert runner._campaign.next_for(HERE, "k").share == ("a",)
+        assert runner._campaign.failures == []
+
+
+def test_a_result_that_is_lost_with_the_scheduler_is_no_error_of_the_host():
+    def result():
+        raise ClosedClientError("Client is closed.")
+
+    future = SimpleNamespace(
+        cancelled=lambda: False, status="finished", exception=lambda: None, result=result
+    )
+    assert type(_result_of(future)).__name__ == "_CancelledError"
