@@ -32,7 +32,6 @@ from dlbricks_core.api.results import (
 )
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.facts import LATENCY
 from dlbricks_core.wording import argument, settings
 from dlbricks_core.workflows import (
     GENERATE,
@@ -228,7 +227,9 @@ def answer(
 
     Models are decoders whose inputs leave the number of new tokens and the length of the cache
     open: paths, names in a collection, or what an importer gives, not what :func:`load` returns.
-    Each number of tokens may be several; every combination of them is a workload.
+    Each number of tokens may be several; every combination of them is a workload. Of a quantity
+    other than latency there are curves in place of answers: over new tokens, and tokens in the
+    cache.
 
     Args:
         models: One or several.
@@ -245,11 +246,6 @@ def answer(
         DLBricksError: If an argument is wrong.
         ModelError: If a model cannot be read, or is not a decoder with open dimensions and a cache.
     """
-    if at_sizes.get("quantity") not in (None, LATENCY.name):
-        raise DLBricksError(
-            f"answers are about latency, not {at_sizes['quantity']}",
-            hint=f"Leave {argument('quantity')} out.",
-        )
     axes = checked(prompt=prompt, generate=generate, depth=depth)
     asked = Generation({**axes, "batch": checked(batches=batch)["batches"]})
     return _at_sizes(models, asked, backend, at_sizes)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 from dlbricks_core.bricks.annotations import with_cold, with_weights_reread
 from dlbricks_core.bricks.extract import extract, numbers
@@ -87,22 +88,37 @@ class CutModel:
         occurrence = next(each for each in self.occurrences if each.signature == signature)
         return tuple(self.graph.layers[index].qualified_op for index in occurrence.layers)
 
-    @cached_property
+    @property
     def whole(self) -> Brick:
-        """The whole model as one brick, to be timed end to end.
+        """The whole model as one brick, to be timed end to end."""
+        return whole(self.model)
 
-        It keeps all scalars and integers. Rounded ones would make it another model: frameworks
-        recognize an activation function by its constants, and compute equal values only once.
-        """
-        every = range(len(self.model.layers))
-        held = fits_in_core_cache(self.model)
-        model = with_weights_reread(self.model) if held else self.model
-        name = signature(model, every)
-        exact = extract(model, every, name, exact=True)
-        values = numbers(exact)
-        if values == numbers(extract(model, every, name)):
-            return Brick(name, exact)
-        return Brick(signature(model, every, values), exact)
+
+_wholes: WeakKeyDictionary[CanonicalModel, Brick] = WeakKeyDictionary()
+"""Whole models as bricks, for as long as the models exist. An estimate cuts a model in several
+ways, and a mixture of experts has ten thousands of layers."""
+
+
+def whole(model: CanonicalModel) -> Brick:
+    """A whole model as one brick.
+
+    It keeps all scalars and integers. Rounded ones would make it another model: frameworks
+    recognize an activation function by its constants, and compute equal values only once.
+    """
+    if model not in _wholes:
+        _wholes[model] = _whole(model)
+    return _wholes[model]
+
+
+def _whole(model: CanonicalModel) -> Brick:
+    every = range(len(model.layers))
+    source = with_weights_reread(model) if fits_in_core_cache(model) else model
+    name = signature(source, every)
+    exact = extract(source, every, name, exact=True)
+    values = numbers(exact)
+    if values == numbers(extract(source, every, name)):
+        return Brick(name, exact)
+    return Brick(signature(source, every, values), exact)
 
 
 @dataclass

@@ -65,8 +65,6 @@ def sizes_of(values: dict[str, Any]) -> Sized | None:
                 f"{name} is also given by itself: leave that out", param_hint="--sweep"
             )
     if generates:
-        if values["quantity"] != LATENCY.name:
-            raise click.UsageError("--prompt and --generate are about latency: no --quantity.")
         return Generation({**given, **sweeps})
     return Sweep(sweeps) if sweeps else None
 

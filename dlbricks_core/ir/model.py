@@ -163,12 +163,12 @@ class CanonicalModel(Model):
 
     annotations: Mapping[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def weight_bytes(self) -> int:
         """Bytes of memory that the weights take."""
         return self._nbytes(self.weights)
 
-    @property
+    @cached_property
     def live_bytes(self) -> int:
         """Most bytes that inputs and results take at a time, if none outlives its last reader."""
         kept = {*self.inputs, *self.outputs}

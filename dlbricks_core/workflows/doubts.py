@@ -13,6 +13,7 @@ from dlbricks_core.figures.figure import Predicted, interval, relative_half_widt
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.figures.widths import widest_text
 from dlbricks_core.passes.contrib.expand import as_run_by
+from dlbricks_core.passes.contrib.operators import DOMAIN, OWNER
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.baseline import Processor
 from dlbricks_core.predict.features import Features
@@ -134,6 +135,29 @@ def far_operators(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[
         yield (
             f"nothing was measured that is computed like {', '.join(sorted(unlike))} with "
             f"{backend}: how fast such layers are is guessed from their size"
+        )
+
+
+def foreign_operators(result: RunResult) -> Iterator[str]:
+    """A sentence on ONNX Runtime's own operators that another backend may not support.
+
+    No framework runs for a prediction, so that none has refused them.
+
+    Args:
+        result: The bricks, some of them predicted.
+    """
+    backend = result.request.setup.backend
+    found = {
+        layer.qualified_op
+        for each in result.bricks
+        if backend != OWNER and isinstance(each.latency, Predicted)
+        for layer in as_run_by(backend, each.brick.model).layers
+        if layer.domain == DOMAIN
+    }
+    if found:
+        yield (
+            f"{backend} may not support {listed(sorted(found), _NAMED)}, which ONNX does not "
+            "define: 'dlbricks run' tells"
         )
 
 

@@ -12,7 +12,13 @@ from dlbricks_core.passes.schemas import domains
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER
-from dlbricks_core.workflows.doubts import far_bricks, far_operators, far_systems, far_types
+from dlbricks_core.workflows.doubts import (
+    far_bricks,
+    far_operators,
+    far_systems,
+    far_types,
+    foreign_operators,
+)
 from dlbricks_core.workflows.knowledge import knowledge
 from dlbricks_core.workflows.oracle import Oracle
 from dlbricks_core.workflows.request import Request
@@ -69,6 +75,7 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
             *far_systems(request, atlas),
             *far_types(predicted, atlas),
             *far_operators(predicted, atlas),
+            *foreign_operators(predicted),
             *far_bricks(predicted),
         )
         if new

@@ -41,6 +41,11 @@ def test_the_result_of_a_layer_that_nobody_reads_is_an_output(parts):
     assert len(extract(alone, (0,), "split").outputs) == 4
 
 
+def test_a_whole_model_becomes_a_brick_once_however_often_it_is_cut(parts):
+    first, second = (BrickSet.of([parts], granularity=size).models[0] for size in (1, 2))
+    assert first.whole is second.whole
+
+
 def test_a_whole_model_keeps_its_constant_indices_and_they_are_in_its_signature():
     def picked(index):
         whole, row = TensorSpec("float32", (3, 8)), TensorSpec("float32", (8,))

@@ -103,8 +103,7 @@ def test_the_page_shows_the_curve(told, tmp_path):
      (("--prompt", "4", "--batch", "2", "--sweep", "batch=1,2"), "batch is also given by itself"),
      (("--dim", "sequence=2", "--sweep", "sequence=1,2"), "sequence is also given by itself"),
      (("--sweep", "sequence=1", "--sweep", "sequence=2"), "sequence is given twice"),
-     (("--prompt", "4", "--dim", "past=1"), "past has the sizes that are asked for"),
-     (("--prompt", "4", "--quantity", "peak-memory"), "no --quantity")],
+     (("--prompt", "4", "--dim", "past=1"), "past has the sizes that are asked for")],
     ids=str,
 )  # fmt: skip
 def test_wrong_input_is_told_in_a_line(dlbricks, decoders, options, message):
@@ -112,6 +111,19 @@ def test_wrong_input_is_told_in_a_line(dlbricks, decoders, options, message):
     assert done.status == 2
     (line,) = [line for line in done.err.splitlines() if line.startswith("Error:")]
     assert message in line
+
+
+def test_memory_of_prompts_and_of_tokens_at_depths(told):
+    out, data = told("run", "a.onnx", "--prompt", "16", "--generate", "4", "--batch", "2",
+                     "--quantity", "peak-memory", "--runs", "2")  # fmt: skip
+    assert data["answers"] == []
+    (curve,) = data["curves"]
+    assert [each["sizes"] for each in curve["points"]] == [
+        {"tokens": 16, "cache": 0, "batch": 2}, {"tokens": 1, "cache": 16, "batch": 2},
+        {"tokens": 1, "cache": 17, "batch": 2}, {"tokens": 1, "cache": 18, "batch": 2},
+    ]  # fmt: skip
+    assert all(each["estimate"] > 0 for each in curve["points"])
+    assert "Peak memory of a on onnxruntime" in out
 
 
 def test_sizes_need_a_model(dlbricks):

@@ -1,5 +1,6 @@
-"""The note on short types in which nothing was measured."""
+"""Notes on short types in which nothing was measured, and on operators of one framework."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,8 @@ from dlbricks_core.figures import RESAMPLES, Predicted
 from dlbricks_core.passes.convert import convert
 from dlbricks_core.predict.features import Features
 from dlbricks_core.testing import cases
-from dlbricks_core.workflows.doubts import far_types
+from dlbricks_core.testing.contrib import DEFINED, UNDEFINED
+from dlbricks_core.workflows.doubts import far_types, foreign_operators
 
 SETUP = Setup("backend", "1.0", "{}", 1, "interleaved", "0.1.0")
 CONVERTS, NATIVE = System(isa=("avx2",)), System(isa=("avx2", "avx512_bf16"))
@@ -43,3 +45,25 @@ def test_layers_that_were_not_measured_in_the_type_are_named(model):
     features = Features.of(model)
     (note,) = notes(model, CONVERTS, (CONVERTS, features.part([1])))
     assert "(product)" in note
+
+
+@pytest.mark.parametrize(
+    ("backend", "text", "named"),
+    [
+        ("backend", UNDEFINED["GatherBlockQuantized"], True),
+        ("backend", DEFINED["MatMulNBits"], False),
+        ("onnxruntime", UNDEFINED["GatherBlockQuantized"], False),
+    ],
+)
+def test_operators_of_onnxruntime_without_a_definition_are_named_elsewhere(backend, text, named):
+    brick = SimpleNamespace(
+        brick=SimpleNamespace(model=cases.build(text).model),
+        latency=Predicted(1.0, np.ones(RESAMPLES), 0.0),
+    )
+    request = SimpleNamespace(setup=replace(SETUP, backend=backend))
+    found = list(foreign_operators(SimpleNamespace(bricks=[brick], request=request)))
+    expected = (
+        "backend may not support com.microsoft.GatherBlockQuantized, which ONNX does not define: "
+        "'dlbricks run' tells"
+    )
+    assert found == ([expected] if named else [])

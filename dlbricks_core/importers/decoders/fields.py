@@ -26,7 +26,7 @@ HARMLESS = frozenset({
     "activation_dropout", "architectures", "attention_probs_dropout_prob",
     "attention_softmax_in_fp32", "attn_implementation", "attn_pdrop", "auto_map", "bad_words_ids",
     "begin_suppress_tokens", "bias_dropout_fusion", "bos_token", "bos_token_id",
-    "cache_implementation", "chunk_size_feed_forward", "classifier_dropout",
+    "cache_implementation", "chunk_size_feed_forward", "classifier_dropout", "custom_pipelines",
     "decoder_start_token_id", "diversity_penalty", "do_sample", "dropout", "dtype",
     "early_stopping", "embd_pdrop", "embedding_dropout", "encoder_no_repeat_ngram_size",
     "eos_token", "eos_token_id", "expert_dropout", "exponential_decay_length_penalty", "finetuned",

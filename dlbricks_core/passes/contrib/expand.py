@@ -149,6 +149,9 @@ def _definition_of(raw: RawLayer) -> _Defined:
     numbers = {at: tensor_array(value) for at, value in raw.values}
     body = Body(layer, raw.inputs, [numbers.get(at) for at in range(len(raw.inputs))])
     DEFINITIONS[raw.domain, raw.op](body)
+    given = {name for part in body.layers for name in part.outputs}
+    if lacking := [at for at, name in enumerate(layer.outputs) if name and name not in given]:
+        raise UnsupportedError(f"its result {lacking[0]} has no definition")
     tensors: dict[str, TensorSpec] = {
         name: UNKNOWN for part in body.layers for name in part.outputs
     }

@@ -12,7 +12,7 @@ from dlbricks_core.figures.figure import Combined
 from dlbricks_core.figures.interpolation import mean_weights, spread_over
 from dlbricks_core.passes.dimensions import OpenDimension
 from dlbricks_core.wording import argument
-from dlbricks_core.workflows.answers import Answer
+from dlbricks_core.workflows.answers import Answer, SizeCurve, SizePoint
 from dlbricks_core.workflows.model_result import Compared, ModelResult
 from dlbricks_core.workflows.results import RunResult
 from dlbricks_core.workflows.sizes.decoder import DecoderDimensions
@@ -80,8 +80,14 @@ class Generation:
         return list(dict.fromkeys(wanted))
 
     def told(self, models: Sequence[AtSizes], result: RunResult) -> RunResult:
-        """The result of a run, with an answer for each model and workload."""
+        """The result of a run, with an answer for each model and workload.
+
+        Times follow from latencies alone. Of another quantity there is a curve for each model: the
+        figure for the prompts, and for tokens at the depths.
+        """
         found = {each.cut.model.name: each for each in result.models}
+        if result.request.probe:
+            return replace(result, curves=[self._curve(each, found) for each in models])
         answers = []
         for each in models:
             dimensions = DecoderDimensions.of(each.name, each.dimensions)
@@ -90,6 +96,20 @@ class Generation:
                 results = {p: found[each.models[s].name] for p, s in sizes.items()}
                 answers.append(_answer(each.name, workload, results))
         return replace(result, answers=answers)
+
+    def _curve(self, model: AtSizes, found: Mapping[str, ModelResult]) -> SizeCurve:
+        """Figures of a model by the number of new tokens, and of tokens in the cache."""
+        dimensions = DecoderDimensions.of(model.name, model.dimensions)
+        points: dict[Sizes, SizePoint] = {}
+        for workload in self.workloads:
+            for depth, sizes in _sizes(dimensions, workload).items():
+                tokens = {"tokens": 1, "cache": depth}
+                if depth == _PROMPT:
+                    tokens = {"tokens": workload.prompt, "cache": workload.depth}
+                batch = {"batch": workload.batch} if "batch" in self.axes else {}
+                result = found[model.models[sizes].name]
+                points.setdefault(sizes, SizePoint({**tokens, **batch}, result))
+        return SizeCurve(model.name, list(points.values()))
 
 
 _PROMPT = -1

@@ -279,3 +279,11 @@ def test_what_a_definition_does_not_cover_stays_with_the_reason():
     whole = expanded(model, known=())
     assert whole.model.layers == model.layers
     assert whole.refused == {0: "a cache that is longer than what it holds has no definition"}
+
+
+def test_a_result_that_a_definition_lacks_is_named():
+    text = DEFINED["SimplifiedLayerNormalization"]
+    model = model_of(text.replace("=> (y)", "=> (y, m)").replace("{ y", "{ y, m"))
+    whole = expanded(model, known=())
+    assert whole.model.layers == model.layers
+    assert whole.refused == {0: "its result 1 has no definition"}
