@@ -19,6 +19,7 @@ from dlbricks_core.bricks.boundary import live_outputs
 from dlbricks_core.bricks.common import original, plain
 from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.privacy.bulk import Bulk
+from dlbricks_core.privacy.cutting import Cutting
 from dlbricks_core.privacy.fitting import LONGEST, PAIRS, Fitting, Piece
 from dlbricks_core.privacy.grafting import ends_of, grafted
 from dlbricks_core.privacy.published import Skeleton, skeleton
@@ -83,7 +84,11 @@ def pieces_of(cut: CutModel) -> list[Piece]:
 
 
 def decoy_networks(
-    cut: CutModel, donors: Sequence[Piece], number: int, random: np.random.Generator
+    cut: CutModel,
+    donors: Sequence[Piece],
+    number: int,
+    cutting: Cutting,
+    random: np.random.Generator,
 ) -> list[CanonicalModel]:
     """Networks in which other layer sequences replace those of a model.
 
@@ -95,6 +100,7 @@ def decoy_networks(
         cut: The model as it is, cut where its sequences are to be replaced.
         donors: Sequences of other models.
         number: Number of networks.
+        cutting: How the model was cut.
         random: Generator that draws the sequences.
     """
     places = {each.signature: each.layers for each in cut.occurrences}
@@ -110,7 +116,9 @@ def decoy_networks(
         # Positions with the same ends share their decoys, so none may serve two of them.
         taken = set(alike)
         for identity in alike:
-            found = _chosen(cut, identity, own, ordered, forms, style, limit, number, seed, taken)
+            found = _chosen(
+                cut, identity, own, ordered, forms, style, limit, cutting, number, seed, taken
+            )
             taken |= set(map(_identity, found))
             chosen[identity] = found
     return [
@@ -127,6 +135,7 @@ def _chosen(
     forms: Collection[Skeleton],
     style: Style,
     limit: Bulk,
+    cutting: Cutting,
     number: int,
     seed: int,
     taken: Collection[str],
@@ -158,16 +167,24 @@ def _chosen(
             for each in every
             if skeleton(each) not in forms and len(each.layers) <= LONGEST * len(place)
         ]
+    as_cut = cutting.allows(whole)
+
+    def may_be_cut(model: CanonicalModel) -> bool:
+        return not as_cut or cutting.allows(model)
+
+    def fits(model: CanonicalModel) -> bool:
+        return limit.holds(model) and may_be_cut(model)
+
     known = set(taken)
-    proposed = list(_different(filter(limit.holds, chain(alike, every)), known))
+    proposed = list(_different(filter(fits, chain(alike, every)), known))
     if len(proposed) < number:
         missing = number - len(proposed)
         further = chain(
             *(fitting.partly(whole, donors, missing) for _ in range(PAIRS)),
             fitting.through(donors, number),
         )
-        proposed += islice(_different(filter(limit.holds, further), known), missing)
-    proposed += _different(fitting.of(own), known)
+        proposed += islice(_different(filter(fits, further), known), missing)
+    proposed += _different(filter(may_be_cut, fitting.of(own)), known)
     return _joined_alike(proposed, style, number, random)
 
 

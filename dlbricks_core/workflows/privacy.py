@@ -26,6 +26,7 @@ from dlbricks_core.privacy import (
     read_key,
     traits,
 )
+from dlbricks_core.privacy.cutting import Cutting
 from dlbricks_core.suites import read_suite
 from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.knowledge import family_of
@@ -174,7 +175,8 @@ def assessed(
         validated: Balanced accuracies of such classifiers on each of these suites.
     """
     labels = np.array([float(signature in brickset.bricks) for signature in bricks])
-    attackers = _attackers(list(bricks.values()), judge, published)
+    cutting = Cutting.of(brickset.models, brickset.strategy, brickset.granularity)
+    attackers = _attackers(list(bricks.values()), judge, published, cutting)
     has_decoys = 0 < labels.sum() < len(labels)
     return Privacy(
         bricks=len(bricks),
@@ -231,15 +233,17 @@ def _known(
 
 
 def _attackers(
-    bricks: Sequence[Brick], judge: Judge | None, published: Published
+    bricks: Sequence[Brick], judge: Judge | None, published: Published, cutting: Cutting
 ) -> dict[str, FloatArray]:
     """Probability that each brick is true, according to each attacker."""
     known = np.array([published.is_known(each) for each in bricks], dtype=float)
     form = np.array([published.is_of_known_form(each) for each in bricks], dtype=float)
+    cut = np.array([cutting.allows(each.model) for each in bricks], dtype=float)
     found = {
         "takes bricks of published models for true": known,
         "takes bricks of no published model for true": 1 - known,
         "takes bricks of unpublished form for true": 1 - form,
+        "takes bricks that the suite's way of cutting allows for true": cut,
     }
     if judge:
         found |= judge.probabilities(traits(bricks))

@@ -17,6 +17,7 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import CanonicalModel, packed
 from dlbricks_core.privacy import Key, Piece, decoy_networks, pieces, read_key
 from dlbricks_core.privacy.chains import AllEnds, all_ends
+from dlbricks_core.privacy.cutting import Cutting
 from dlbricks_core.privacy.decoys import boundaries, cut_at
 from dlbricks_core.store import ResultStore
 from dlbricks_core.suites import Cut, Suite, SuiteBrick, write_suite
@@ -173,13 +174,14 @@ def hide(
         plain.add(model, sequences=cut_at(model, names))
     found = _pieces(donors, plain) if decoys else []
     others = BrickSet(granularity, strategy, rereading=rereading)
+    cutting = Cutting.of(plain.models, strategy, granularity)
     for number in _batches(decoys):
         if len(_evened(brickset, others, decoys)) == decoys * len(brickset.bricks):
             break
         observer.stage("Looking for decoys", len(models))
         networks, ends = [], []
         for cut, names in zip(plain.models, places, strict=True):
-            networks += decoy_networks(cut, found, number, random)
+            networks += decoy_networks(cut, found, number, cutting, random)
             ends += [names] * number
             observer.advance(cut.model.name)
         rewrites = rewrite_models(networks, request, observer) if request else Rewrites()
@@ -195,14 +197,19 @@ def _evened(brickset: BrickSet, others: BrickSet, decoys: int) -> dict[str, Bric
     """Decoys of which as many share the ends of each true brick, as far as there are enough.
 
     Otherwise the ends alone would tell: where few decoys fit, a brick is more likely a true one.
+    A decoy that cannot have been cut so is left out, unless the true brick looks so as well.
     """
+    cutting = Cutting.of(brickset.models, brickset.strategy, brickset.granularity)
+    unlike = {all_ends(b) for b in brickset.bricks.values() if not cutting.allows(b.model)}
     room = Counter[AllEnds]()
     for brick in brickset.bricks.values():
         room[all_ends(brick)] += decoys
     found = {}
     for identity, brick in others.bricks.items():
-        if identity not in brickset.bricks and room[all_ends(brick)] > 0:
-            room[all_ends(brick)] -= 1
+        ends = all_ends(brick)
+        fits = ends in unlike or cutting.allows(brick.model)
+        if fits and identity not in brickset.bricks and room[ends] > 0:
+            room[ends] -= 1
             found[identity] = brick
     return found
 

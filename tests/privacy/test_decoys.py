@@ -11,6 +11,7 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.passes.shapes import infer
 from dlbricks_core.privacy import Key, decoy_networks, pieces, read_key, skeleton
 from dlbricks_core.privacy.chains import all_ends
+from dlbricks_core.privacy.cutting import Cutting
 from dlbricks_core.privacy.decoys import boundaries, cut_at
 from dlbricks_core.privacy.fitting import drawn_tree
 from dlbricks_core.survey.draft import Draft
@@ -35,6 +36,7 @@ OTHERS = [
     network((16, 32, 32, 48), 1, "Tanh", "second"),
     network((16, 32, 48), 7, "LeakyRelu", "third"),
 ]
+CHAINS = Cutting.of((), "chain", 2)
 
 
 def rare():
@@ -60,7 +62,9 @@ def cut(model=OWN):
 
 def decoys(number, seed=0):
     _, own = cut()
-    return decoy_networks(own, pieces(OTHERS, 2, "chain"), number, np.random.default_rng(seed))
+    return decoy_networks(
+        own, pieces(OTHERS, 2, "chain"), number, CHAINS, np.random.default_rng(seed)
+    )
 
 
 def test_decoy_networks_are_valid_and_have_the_model_s_ends():
@@ -100,7 +104,7 @@ def test_a_decoy_is_none_of_the_model_s_own_bricks_where_a_donor_has_them_too():
     names = boundaries(own)
     donors = pieces([OWN, *OTHERS], 2, "chain")
     for seed in range(5):
-        for model in decoy_networks(own, donors, 4, np.random.default_rng(seed)):
+        for model in decoy_networks(own, donors, 4, CHAINS, np.random.default_rng(seed)):
             found = BrickSet(9, "chain").add(model, sequences=cut_at(model, names))
             assert own.counts.keys().isdisjoint(found.counts)
 
@@ -118,7 +122,7 @@ def test_no_segment_has_more_decoys_where_another_can_have_none():
 
 def test_decoys_for_a_rare_segment_keep_a_part_of_it_and_are_sound():
     _, own = cut(rare())
-    found = decoy_networks(own, pieces(OTHERS, 2, "chain"), 6, np.random.default_rng(0))
+    found = decoy_networks(own, pieces(OTHERS, 2, "chain"), 6, CHAINS, np.random.default_rng(0))
     names = boundaries(own)
     firsts = {BrickSet(9, "chain").add(each, sequences=cut_at(each, names)).occurrences[0].signature
               for each in found}  # fmt: skip
@@ -151,7 +155,9 @@ def test_where_nobody_has_a_sequence_of_that_form_decoys_are_of_new_forms_too():
     found = BrickSet(6, "chain")
     longer = network((8, 64, 64, 128), name="longer")
     whole = BrickSet(6, "chain").add(longer)
-    for model in decoy_networks(whole, pieces(OTHERS, 2, "chain"), 3, np.random.default_rng(0)):
+    for model in decoy_networks(
+        whole, pieces(OTHERS, 2, "chain"), 3, CHAINS, np.random.default_rng(0)
+    ):
         found.add(model, sequences=[tuple(range(len(model.layers)))])
     assert found.bricks
     assert not forms & {skeleton(each.model) for each in found.bricks.values()}

@@ -12,6 +12,7 @@ from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import Layer
 from dlbricks_core.passes.shapes import infer
 from dlbricks_core.privacy import decoy_networks, pieces
+from dlbricks_core.privacy.cutting import Cutting
 from dlbricks_core.privacy.style import Style, join_of
 from dlbricks_core.survey.draft import Draft
 from dlbricks_core.survey.families import convolve
@@ -113,7 +114,8 @@ def test_decoys_join_branches_where_the_model_does():
     counts = {}
     for model in (branching, network((64, 64, 64), "Relu")):
         cut = BrickSet(128, "short-segments").add(model)
-        networks = decoy_networks(cut, donors, 4, np.random.default_rng(RANDOM))
+        cutting = Cutting.of((), "chain", 2)
+        networks = decoy_networks(cut, donors, 4, cutting, np.random.default_rng(RANDOM))
         counts[model.name] = sum(layer.op == "Add" for each in networks for layer in each.layers)
     assert counts["branching"] > 0
     assert counts["network"] == 0
