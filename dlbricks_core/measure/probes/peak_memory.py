@@ -16,7 +16,7 @@ from dlbricks_core.backends import WARMUP_RUNS, CpuTimer, Saved
 from dlbricks_core.backends.elsewhere import Elsewhere
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.bricks.copies import side_by_side
-from dlbricks_core.bricks.liveness import live_bytes, live_bytes_by_layer
+from dlbricks_core.bricks.liveness import handed_on_bytes, live_bytes
 from dlbricks_core.facts import Composition, Quantity
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import CanonicalModel
@@ -225,11 +225,11 @@ def _freed_serves(model: CanonicalModel) -> bool:
     """Whether a run finds room for its feature maps in memory that loading has freed.
 
     Blocks that loading frees are as large as weights. What lies between them stays, so that they
-    rarely become larger ones. The most feature maps that are there at a time come as one block
-    where a framework plans their memory, and from the system where no freed block is as large.
+    rarely become larger ones. A framework that plans the memory of a run takes all feature maps as
+    one block, which comes from the system if no freed block is as large.
     """
     freed = min(max(_sizes(model), default=0.0), MOST_KEPT_MIB)
-    return max(live_bytes_by_layer(model), default=0) / MIB <= freed
+    return handed_on_bytes(model) / MIB <= freed
 
 
 def _mib(model: CanonicalModel, names: Sequence[str]) -> float:
