@@ -62,9 +62,9 @@ class PeakMemory(Probe):
     During loading, blocks that are too large for freed memory are added, for one brick at a time. A
     run needs what bricks keep without freed memory, and what one brick takes while it runs, beside
     the feature maps that the model holds meanwhile for later bricks. The model itself tells the
-    size of these. Runs reuse memory that earlier bricks have freed, except for code and for what the
-    framework prepares for each kind of brick. They reuse what loading has freed if their feature
-    maps are small enough for it.
+    size of these. Runs reuse memory that earlier bricks have freed, except for code and for what
+    the framework prepares for each kind of brick. They reuse what loading has freed if their
+    feature maps are small enough for it.
     """
 
     quantity = Quantity("peak-memory", "MiB", Composition.PEAK, "peak resident memory of a network")
