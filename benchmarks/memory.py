@@ -107,6 +107,8 @@ def _write(backend: str, spec: str, dims: Mapping[str, int], batch: int | None, 
 
     if spec:
         (model,) = load_models([spec], LoadOptions(dims=dims, batch=batch), Observer()).models
+        if batch and all(model.tensors[name].sizes[:1] != (batch,) for name in model.inputs):
+            raise SystemExit(f"{spec} has a batch of its own: no input has a batch of {batch}")
     else:
         model = next_to_nothing(1)
     network = materialize(model)
@@ -194,8 +196,8 @@ class Bench:
 
     def row(self, spec: str, tiny: float) -> Row:
         """Figures of one network."""
-        measured, composed = self._product(spec)
         taken = self.process(spec)
+        measured, composed = self._product(spec)
         middle = sorted(taken)[len(taken) // 2]
         spread = max(taken) - min(taken)
         return Row(spec, middle, middle - tiny, spread, measured, composed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from dlbricks_core.bricks.brickset import CutModel
@@ -34,12 +34,26 @@ def live_bytes_by_layer(model: CanonicalModel) -> tuple[int, ...]:
     The model's inputs belong to the caller and stay. A result is there from the layer that makes
     it to the last that reads it, or to the end if it is an output.
     """
+    return tuple(during for during, _ in _live_bytes(model))
+
+
+def handed_on_bytes(model: CanonicalModel) -> int:
+    """Most bytes of results that are there between two layers, for later layers to read.
+
+    No plan of a run's memory takes less. While a layer runs there may be more, unless it writes its
+    result over what it reads. The model's inputs belong to the caller and do not count.
+    """
+    given = sum(model.tensors[name].nbytes for name in set(model.inputs))
+    return max((after - given for _, after in _live_bytes(model)), default=0)
+
+
+def _live_bytes(model: CanonicalModel) -> Iterator[tuple[int, int]]:
+    """Bytes of inputs and results that are there while each layer runs, and after it."""
     held = sum(model.tensors[name].nbytes for name in set(model.inputs))
-    found = []
     for index, layer in enumerate(model.layers):
         made = {name for name in layer.outputs if name}
         held += sum(model.tensors[name].nbytes for name in made)
-        found.append(held)
+        during = held
         over = {
             name
             for name in made.union(model.activations(layer))
@@ -47,7 +61,7 @@ def live_bytes_by_layer(model: CanonicalModel) -> tuple[int, ...]:
         }
         over -= {*model.inputs, *model.outputs}
         held -= sum(model.tensors[name].nbytes for name in over)
-    return tuple(found)
+        yield during, held
 
 
 def live_bytes(cut: CutModel) -> Mapping[str, LiveBytes]:

@@ -59,6 +59,17 @@ def keep_freed() -> None:
         libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
+def return_ends() -> None:
+    """Lets every later free return the end of its heap to the system, from 128 KiB on.
+
+    :func:`give_back` alone does so for the first heap only: ``malloc_trim`` returns all free pages,
+    but leaves the end of the heaps that glibc gives further threads. The threshold for blocks of
+    their own no longer grows after this.
+    """
+    with suppress(AttributeError):  # without glibc
+        ctypes.CDLL(None).mallopt(_M_TRIM_THRESHOLD, 2**17)
+
+
 def give_back() -> None:
     """Returns freed memory to the system, as far as glibc's allocator can."""
     gc.collect()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.bricks.liveness import live_bytes, live_bytes_by_layer
+from dlbricks_core.bricks.liveness import handed_on_bytes, live_bytes, live_bytes_by_layer
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 
@@ -27,6 +27,11 @@ def test_a_chain_holds_two_neighbours_and_its_input():
 def test_a_map_that_is_read_late_is_there_until_then():
     # The last layer also reads the first result, of 2 bytes.
     assert live_bytes_by_layer(chain([1, 2, 4, 8, 16], {3: [1]})) == (3, 7, 15, 27)
+
+
+def test_between_two_layers_there_are_results_that_are_still_to_be_read():
+    assert handed_on_bytes(chain([100, 2, 4, 8, 5])) == 8
+    assert handed_on_bytes(chain([100, 2, 4, 8, 5], {3: [1]})) == 8 + 2
 
 
 @given(st.lists(st.integers(1, 99), min_size=2, max_size=9), st.integers(1, 4))

@@ -21,11 +21,15 @@ MEBIBYTE = TensorSpec("float32", (2**18,))
 SMALL = st.floats(0, 1e3)
 
 
-def relus(number):
-    """A chain of layers on feature maps of one MiB, with a brick ``a`` for each."""
+def relus(number, largest=8):
+    """A chain of layers on feature maps of one MiB, with a brick ``a`` for each.
+
+    Loading frees a block of the largest weight, in MiB.
+    """
     names = ["x", *(f"t{i}" for i in range(number))]
     layers = tuple(Layer("Relu", (r,), (m,)) for r, m in itertools.pairwise(names))
-    model = CanonicalModel("m", layers, ("x",), (names[-1],), dict.fromkeys(names, MEBIBYTE))
+    tensors = {**dict.fromkeys(names, MEBIBYTE), "freed": TensorSpec("uint8", (largest * 2**20,))}
+    model = CanonicalModel("m", layers, ("x",), (names[-1],), tensors, frozenset(["freed"]))
     return CutModel(model, tuple(Occurrence("a", (i,)) for i in range(number)), model)
 
 
@@ -60,6 +64,20 @@ def test_peak_memory_while_running_adds_up_what_is_kept_and_one_run(kept, run, n
     )
 
 
+@pytest.mark.parametrize(("largest", "beneath"), [(1, 6.0), (0, 15.0), (40, 6.0)])
+def test_a_run_finds_room_in_what_loading_freed_only_where_blocks_are_large(largest, beneath):
+    # Between two layers of the chain there is one result of a MiB, beside the model's input.
+    found = peak(relus(3, largest), kept_memory=2.0, loaded_memory=5.0, run_memory=20.0)
+    assert found == pytest.approx(beneath + 20 + 1)
+
+
+def test_feature_maps_above_what_glibc_keeps_never_find_room():
+    cut = relus(1, largest=40)
+    tensors = {**cut.graph.tensors, "t0": TensorSpec("uint8", (33 * 2**20,))}
+    large = replace(cut, graph=replace(cut.graph, tensors=tensors))
+    assert peak(large, kept_memory=2.0, loaded_memory=5.0, run_memory=40.0) == pytest.approx(45)
+
+
 def test_a_brick_runs_beside_the_feature_maps_of_its_own_moment():
     cut = relus(3)
     large = replace(cut, occurrences=tuple(Occurrence(s, (i,)) for i, s in enumerate("abb")))
@@ -82,13 +100,13 @@ def sharing_a_weight():
     cut = relus(3)
     layers = tuple(replace(each, inputs=(*each.inputs, "w")) for each in cut.graph.layers)
     tensors = {**cut.graph.tensors, "w": MEBIBYTE}
-    graph = replace(cut.graph, layers=layers, tensors=tensors, weights=frozenset("w"))
+    graph = replace(cut.graph, layers=layers, tensors=tensors, weights=cut.graph.weights | {"w"})
     return CutModel(graph, cut.occurrences, graph), cut
 
 
 @pytest.mark.parametrize(("held", "own"), [(1, 0.0), (3, 2.0), (30, 8.0)])
 def test_weights_that_a_framework_packs_are_a_bricks_own(monkeypatch, held, own):
-    graph = sharing_a_weight()[0].graph
+    graph = replace(sharing_a_weight()[0].graph, weights=frozenset("w"))
     more = peak_memory._copies(graph) - 1
     several = peak_memory._Peaks(0, 0, held=7.0 * more, running=10.0 * more, left=1.0 * more,
                                  code=0)  # fmt: skip
@@ -104,6 +122,19 @@ def test_weights_that_a_framework_packs_are_a_bricks_own(monkeypatch, held, own)
     )
     # A run of a copy takes 10 MiB, of which its result is 1; 7 and then 8 stay, its weights are 1.
     assert (values[1], values[2]) == (8.0, own)
+
+
+@pytest.mark.parametrize("trimmed", [True, False])
+def test_heaps_of_all_threads_end_where_a_brick_takes_memory_once_its_run_begins(
+    monkeypatch, trimmed
+):
+    seen = []
+    monkeypatch.setattr(peak_memory, "return_ends", lambda: seen.append("returned"))
+    saved = SimpleNamespace(feed=dict, parse=dict, prepare=lambda *_: seen.append("loaded"))
+    timer = SimpleNamespace(run=lambda _: seen.append("run"), synchronize=lambda _: None,
+                            forget=lambda _: None, unload=lambda _: None)  # fmt: skip
+    peak_memory._Peaks.of(timer, saved, trimmed=trimmed)
+    assert seen[:2] == ["loaded", "returned" if trimmed else "run"]
 
 
 def test_weights_that_bricks_share_are_there_once():

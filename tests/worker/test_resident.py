@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 from dlbricks_core.worker.resident import forget_peak, give_back, peak_mib, resident_mib
 
@@ -80,3 +82,43 @@ def test_freed_memory_that_is_kept_costs_no_page_faults():
     )
     assert usual > 1000
     assert kept < 10
+
+
+ENDS = """
+import ctypes, sys, threading
+from dlbricks_core.worker.resident import give_back, own_mib, return_ends
+
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+libc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+libc.free(libc.malloc(24 << 20))  # raises both thresholds of glibc
+
+def work():
+    blocks = [libc.malloc(1 << 20) for _ in range(20)]
+    for block in blocks:
+        libc.memset(block, 1, 1 << 20)
+    for block in blocks:
+        libc.free(block)
+    done.set()
+    end.wait()
+
+if sys.argv[1] == "ends":
+    return_ends()
+before = own_mib()
+done, end = threading.Event(), threading.Event()
+thread = threading.Thread(target=work)
+thread.start()
+done.wait()
+give_back()
+print(own_mib() - before)
+end.set()
+"""
+
+
+@pytest.mark.parametrize(("asked", "left"), [("ends", 0), ("nothing", 20)])
+def test_what_another_thread_freed_at_the_end_of_its_heap_is_returned_if_asked(asked, left):
+    done = subprocess.run(
+        [sys.executable, "-c", ENDS, asked], capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout) == pytest.approx(left, abs=3)

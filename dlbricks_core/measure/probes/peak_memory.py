@@ -16,7 +16,7 @@ from dlbricks_core.backends import WARMUP_RUNS, CpuTimer, Saved
 from dlbricks_core.backends.elsewhere import Elsewhere
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.bricks.copies import side_by_side
-from dlbricks_core.bricks.liveness import live_bytes
+from dlbricks_core.bricks.liveness import handed_on_bytes, live_bytes
 from dlbricks_core.facts import Composition, Quantity
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import CanonicalModel
@@ -30,6 +30,7 @@ from dlbricks_core.worker.resident import (
     own_mib,
     peak_mib,
     resident_mib,
+    return_ends,
 )
 
 _ENOUGH_MIB = 128
@@ -61,13 +62,14 @@ class PeakMemory(Probe):
     During loading, blocks that are too large for freed memory are added, for one brick at a time. A
     run needs what bricks keep without freed memory, and what one brick takes while it runs, beside
     the feature maps that the model holds meanwhile for later bricks. The model itself tells the
-    size of these. Runs reuse memory that loading and earlier bricks have freed, except for code and
-    for what the framework prepares for each kind of brick.
+    size of these. Runs reuse memory that earlier bricks have freed, except for code and for what
+    the framework prepares for each kind of brick. They reuse what loading has freed if their
+    feature maps are small enough for it.
     """
 
     quantity = Quantity("peak-memory", "MiB", Composition.PEAK, "peak resident memory of a network")
     parts = (_KEPT, _OWN, _LOADING, _LOADED, _PASSING, _RUN, _LEFT, _CODE)
-    version = 5
+    version = 6
     runs = 2
     isolated = True
 
@@ -108,10 +110,11 @@ class PeakMemory(Probe):
         runs = {s: each + live[s].more_within / MIB for s, each in running.items()}
         shared = _shared(cut, {s: kept[s] - own[s] for s in kept}, kept)
         inputs, first_runs = _mib(cut.graph, cut.graph.inputs), _each_once(left)
+        beneath = kept if _freed_serves(cut.graph) else loaded
         peaks = (
             added_up(cut, loading) + inputs + largest(passing) - _shared(cut, kept, kept),
             added_up(cut, loaded) + inputs + first_runs - shared,
-            added_up(cut, kept) + largest(runs) + first_runs - shared,
+            added_up(cut, beneath) + largest(runs) + first_runs - shared,
         )
         most: FloatArray = np.maximum.reduce(np.broadcast_arrays(*peaks))
         return np.maximum(most + largest(code), 0.0)
@@ -164,6 +167,7 @@ class _Peaks:
         del fed
         loading, loaded = peak_mib() - before, resident_mib() - before
         if trimmed:
+            return_ends()
             give_back()
         held, own = resident_mib() - before, own_mib()
         forget_peak()
@@ -215,6 +219,17 @@ def _copies(model: CanonicalModel) -> int:
     """Number of copies that are loaded together: 2, or more for a small network."""
     size = model.weight_bytes / MIB + _mib(model, (*model.inputs, *model.outputs))
     return int(min(2 + _ENOUGH_MIB // max(size, 1.0), _MOST_COPIES))
+
+
+def _freed_serves(model: CanonicalModel) -> bool:
+    """Whether a run finds room for its feature maps in memory that loading has freed.
+
+    Blocks that loading frees are as large as weights. What lies between them stays, so that they
+    rarely become larger ones. A framework that plans the memory of a run takes all feature maps as
+    one block, which comes from the system if no freed block is as large.
+    """
+    freed = min(max(_sizes(model), default=0.0), MOST_KEPT_MIB)
+    return handed_on_bytes(model) / MIB <= freed
 
 
 def _mib(model: CanonicalModel, names: Sequence[str]) -> float:
