@@ -20,6 +20,7 @@ from dlbricks_core.api.results import MeasuredResult, Rows, listed
 from dlbricks_core.report.scenarios.data import scenario_data
 from dlbricks_core.report.scenarios.page import scenario_page
 from dlbricks_core.report.scenarios.words import best as best_in_words
+from dlbricks_core.report.scenarios.words import told
 from dlbricks_core.report.scenarios.words import warnings as warnings_of
 from dlbricks_core.workflows import Observer
 from dlbricks_core.workflows.scenarios.run import Asked, UnderLoad, run_scenario
@@ -150,7 +151,7 @@ class Served(MeasuredResult):
         ]
 
     def _page(self) -> str:
-        return scenario_page(self.result)
+        return scenario_page(told(self.result))
 
     def __repr__(self) -> str:
         asked = self.result.asked

@@ -8,11 +8,16 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import given, options
+from dlbricks_core.cli import given, loads, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import comparison_data, comparison_page, print_comparison
+from dlbricks_core.report.scenarios.data import compared_loads_data
+from dlbricks_core.report.scenarios.page import scenario_page
+from dlbricks_core.report.scenarios.terminal import print_scenario
+from dlbricks_core.report.scenarios.words import told_compared
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import CutOptions, Invocation, compare, load_models
+from dlbricks_core.workflows.scenarios.comparing import compare_under_load
 
 
 @click.command("compare")
@@ -21,9 +26,15 @@ from dlbricks_core.workflows import CutOptions, Invocation, compare, load_models
 @options.measure_each_options
 @options.cut_options
 @options.load_options
+@options.scenario_options
+@click.option(
+    "--end-to-end",
+    is_flag=True,
+    help="With --scenario: put whole models under load, too.",
+)
 @options.timing_options
 @options.result_options
-def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
+def command(models: tuple[str, ...], store: str | None, scenario: str | None, **values: Any) -> int:
     """Time models on several frameworks: which is fastest, by how much, and in which parts.
 
     Each framework is timed on whole models and on segments of what it makes of them. Parts
@@ -35,7 +46,16 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     repeated.
 
     With --quantity something else than latency is compared, such as load time or peak memory.
+
+    With --scenario throughput and tail latency of instances are compared, composed from bricks
+    that are timed while other instances are busy.
     """
+    if scenario is not None:
+        return _under_load(models, scenario, store, values)
+    loads.check_no_scenario(values)
+    if values["end_to_end"]:
+        raise click.UsageError("--end-to-end needs --scenario: whole models are timed anyway.")
+    values["threads"] = loads.one_number(values["threads"])
     if not models:
         raise click.UsageError("Name at least one MODEL.")
     output = Output(values)
@@ -52,4 +72,24 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     invocation = partial(Invocation.of, "compare", loaded.models, end_to_end=True)
     output.write_record(lambda: comparison_data(result, load, invocation()))
     output.write_html(lambda: comparison_page(result, load))
+    return EXIT_PARTIAL if result.failures else 0
+
+
+def _under_load(
+    models: tuple[str, ...], scenario: str, store: str | None, values: dict[str, Any]
+) -> int:
+    """Prints the figures of models in a scenario on each backend."""
+    output = Output(values)
+    asked = loads.asked_of(models, scenario, values)
+    load = given.load_options_of(values)
+    requests = given.requests_of({**values, "threads": asked.placements[-1].threads})
+    cut_options = given.cut_options_of({**values, "composer": None})
+    with output.progress() as progress, ResultStore.open(store) as opened:
+        loaded = load_models(models, load, progress, given.import_settings_of(values))
+        result = compare_under_load(loaded.models, asked, requests, opened, progress, cut_options)
+    result = replace(result, unread=loaded.failures)
+    shown = told_compared(result)
+    print_scenario(output.console, shown)
+    output.write_record(lambda: compared_loads_data(result, load))
+    output.write_html(lambda: scenario_page(shown, load))
     return EXIT_PARTIAL if result.failures else 0

@@ -213,6 +213,15 @@ _threads_option = click.option(
 )
 
 
+_several_threads_option = click.option(
+    "--threads",
+    type=COUNTS,
+    metavar="LIST",
+    help="Threads for one operator; with --scenario several numbers (1,2).  "
+    "[default: physical cores available; with --scenario all that fit]",
+)
+
+
 def _protocol_options_with(
     runs: str, threads: Callable[[Any], Any] = _threads_option
 ) -> tuple[Callable[[Any], Any], ...]:
@@ -326,7 +335,11 @@ _each_backend_options = (
     ),
 )
 
-measure_each_options = _group(*_each_backend_options, *_protocol_options, *_precision_options)
+measure_each_options = _group(
+    *_each_backend_options,
+    *_protocol_options_with(_RUNS, _several_threads_option),
+    *_precision_options,
+)
 
 verify_options = _group(
     *_each_backend_options,
@@ -445,13 +458,6 @@ quiet_options = _group(
 )
 estimate_options = _group(measure_options, cut_options, composer_option, load_options)
 
-_several_threads_option = click.option(
-    "--threads",
-    type=COUNTS,
-    metavar="LIST",
-    help="Threads for one operator; with --scenario several numbers (1,2).  "
-    "[default: physical cores available; with --scenario all that fit]",
-)
 run_options = _group(
     _backend_option,
     _backend_settings,

@@ -7,17 +7,16 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import given, options
+from dlbricks_core.cli import given, loads, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
-from dlbricks_core.cli.spelling import option_of
-from dlbricks_core.facts import LATENCY
 from dlbricks_core.report import print_run, run_data, run_page
 from dlbricks_core.report.scenarios.data import scenario_data
 from dlbricks_core.report.scenarios.page import scenario_page
 from dlbricks_core.report.scenarios.terminal import print_scenario
+from dlbricks_core.report.scenarios.words import told
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import Invocation, cut_and_precision, load_asked, load_models, run
-from dlbricks_core.workflows.scenarios.run import SECONDS, Asked, run_scenario
+from dlbricks_core.workflows.scenarios.run import run_scenario
 
 _SAID = ("granularity", "strategy", "composer", "runs", "precision", "budget_s", "protocol",
          "quantity")  # fmt: skip
@@ -55,8 +54,8 @@ def command(
     """
     if scenario is not None:
         return _under_load(models, scenario, store, {**values, "end_to_end": bool(end_to_end)})
-    _no_scenario(values)
-    values["threads"] = _one_number(values["threads"])
+    loads.check_no_scenario(values)
+    values["threads"] = loads.one_number(values["threads"])
     sizes = given.sizes_of(values)
     output = Output(values)
     load = given.load_options_of(values)
@@ -79,48 +78,13 @@ def command(
     return EXIT_PARTIAL if result.failures else 0
 
 
-_FOR_SCENARIOS = ("instances", "latency_bound", "duration_s")
-"""Options that have no effect without a scenario."""
-
-_NOT_FOR_SCENARIOS = ("prompt", "generate", "sweeps")
-"""Options that request more than one model."""
-
-
-def _no_scenario(values: dict[str, Any]) -> None:
-    for name in _FOR_SCENARIOS:
-        if values[name] is not None:
-            raise click.UsageError(f"{option_of(name)} needs --scenario.")
-
-
-def _one_number(threads: tuple[int, ...] | None) -> int | None:
-    if threads is None:
-        return None
-    if len(threads) > 1:
-        raise click.UsageError("Several numbers of --threads need --scenario.")
-    return threads[0]
-
-
 def _under_load(
     models: tuple[str, ...], scenario: str, store: str | None, values: dict[str, Any]
 ) -> int:
     """Prints the figures of models in a scenario."""
-    if not models:
-        raise click.UsageError("Name at least one MODEL.")
-    for name in _NOT_FOR_SCENARIOS:
-        if values[name]:
-            raise click.UsageError(f"{option_of(name)} is not for --scenario.")
-    if values["quantity"] != LATENCY.name:
-        raise click.UsageError("--quantity is not for --scenario.")
     output = Output(values)
+    asked = loads.asked_of(models, scenario, values)
     load = given.load_options_of(values)
-    asked = Asked.of(
-        scenario,
-        instances=values["instances"],
-        threads=values["threads"],
-        bound_ms=values["latency_bound"],
-        seconds=values["duration_s"] or SECONDS,
-        end_to_end=values["end_to_end"],
-    )
     request = given.request_of({**values, "threads": asked.placements[-1].threads})
     with output.progress() as progress, ResultStore.open(store) as opened:
         loaded = load_models(models, load, progress, given.import_settings_of(values))
@@ -128,7 +92,8 @@ def _under_load(
             loaded.models, asked, request, opened, progress, given.cut_options_of(values)
         )
     result = replace(result, unread=loaded.failures)
-    print_scenario(output.console, result)
+    shown = told(result)
+    print_scenario(output.console, shown)
     output.write_record(lambda: scenario_data(result, load))
-    output.write_html(lambda: scenario_page(result, load))
+    output.write_html(lambda: scenario_page(shown, load))
     return EXIT_PARTIAL if result.failures else 0

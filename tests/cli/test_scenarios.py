@@ -146,3 +146,46 @@ def test_a_scenario_needs_a_model(dlbricks):
     refused = dlbricks("run", "--backend", "onnxruntime", "--scenario", "offline")
     assert refused.status == 2
     assert "Name at least one MODEL" in refused.err
+
+
+def test_frameworks_are_compared_under_the_same_load(dlbricks, save, read, twin, monkeypatch):
+    monkeypatch.setattr(passes, "_SHORTEST_S", 0.1)
+    small, large = save("a", "Relu", "Sigmoid", size=64), save("b", "Tanh", "Relu", size=64)
+    done = dlbricks("compare", small, large, "absent.onnx", "--backends", "onnxruntime,twin",
+                    "--scenario", "offline", "--threads", "1", "--store", "s.sqlite",
+                    "--json", "o.json", "--html", "o.html")  # fmt: skip
+    assert done.status == 3, done.err
+    assert max(map(len, done.out.splitlines())) <= 80
+    data = read("o.json")
+    assert [each["where"] for each in data["failures"]] == ["absent.onnx"]
+    assert [each["name"] for each in data["scenarios"]] == ["a", "b"]
+    said = " ".join(done.out.split())
+    for number, model in enumerate(data["scenarios"]):
+        most = {}
+        for name, found in data["backends"].items():
+            placed = found["scenarios"][number]["placements"]
+            assert {(each["instances"], each["threads"]) for each in placed} >= {(1, 1)}
+            most[name] = max(each["composed"]["throughput"] for each in placed)
+        first, second = (each["backend"] for each in model["ranking"])
+        assert most[first] >= most[second]
+        told = f"{model['name']}: {first} with {{instances}} x {{threads}} serves most"
+        assert told.format(**model["ranking"][0]) in said
+        assert f"{most[first] / most[second]:.2f} times as many as {second} with" in said
+        assert told.format(**model["ranking"][0]) in Path("o.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        (("--instances", "1"), "--instances needs --scenario"),
+        (("--end-to-end",), "--end-to-end needs --scenario"),
+        (("--threads", "1,2"), "need --scenario"),
+        (("--scenario", "server"), "needs a bound"),
+        (("--scenario", "offline", "--quantity", "load-time"), "--quantity is not for"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_in_one_line(dlbricks, save, twin, more, reason):
+    refused = dlbricks("compare", save("a", "Relu"), "--backends", "onnxruntime,twin", *more)
+    assert refused.status == 2
+    assert reason in refused.err
+    assert "Traceback" not in refused.err

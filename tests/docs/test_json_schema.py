@@ -77,6 +77,7 @@ LINES = [
     ("study", "--from", "study/study.json", "-o", "again"),
     ("explain", A, *ONE),
     ("trace", A, "-o", "trace.events.json", *ONE),
+    ("compare", A, "absent.onnx", *TWO, *QUICK, "--scenario", "offline", "--instances", "1"),
     ("compare", A, *TWO, *QUICK),
     ("verify", A, *TWO),
     ("inspect", A),

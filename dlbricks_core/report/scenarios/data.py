@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from dlbricks_core.report.data import SCHEMA_VERSION, backend_data, failures_data, system_data
 from dlbricks_core.report.scenarios.words import warnings
 from dlbricks_core.scenarios import PATTERNS, ScenarioAnswer
 from dlbricks_core.workflows import LoadOptions
+from dlbricks_core.workflows.scenarios.comparing import ComparedLoads, ranked
 from dlbricks_core.workflows.scenarios.measured import Loaded
 from dlbricks_core.workflows.scenarios.run import ModelUnderLoad, Row, UnderLoad
 
@@ -39,6 +41,30 @@ def scenario_data(result: UnderLoad, load: LoadOptions | None = None) -> dict[st
         "scenarios": [_model(each) for each in result.models],
         "warnings": warnings(result),
         **failures_data(result.failures),
+    }
+
+
+def compared_loads_data(result: ComparedLoads, load: LoadOptions | None = None) -> dict[str, Any]:
+    """Models under load on several backends.
+
+    Args:
+        result: Figures of the models.
+        load: How models were read; ``None`` if unknown.
+    """
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "scenarios": [_compared(each) for each in result.models],
+        "backends": {name: scenario_data(run, load) for name, run in result.runs.items()},
+        **failures_data(result.failures),
+    }
+
+
+def _compared(found: Mapping[str, ModelUnderLoad]) -> dict[str, Any]:
+    model = next(iter(found.values())).model
+    return {
+        "name": model.name,
+        "source": model.source,
+        "ranking": [{"backend": name, **_placement(row)} for name, row in ranked(found)],
     }
 
 

@@ -6,38 +6,31 @@ from dlbricks_core.report import heading
 from dlbricks_core.report.html.tables import Column, table
 from dlbricks_core.report.html.templating import given, page
 from dlbricks_core.report.remarks import Effect, Remark, alike
-from dlbricks_core.report.scenarios.words import best, columns, explained, lines, warnings
+from dlbricks_core.report.scenarios.words import Told
 from dlbricks_core.workflows import LoadOptions
-from dlbricks_core.workflows.scenarios.run import UnderLoad
 
 
-def scenario_page(result: UnderLoad, load: LoadOptions | None = None) -> str:
+def scenario_page(told: Told, load: LoadOptions | None = None) -> str:
     """Models under load, as an HTML page.
 
     Args:
-        result: Figures of the models.
+        told: Figures of the models.
         load: How models were read; ``None`` if unknown.
     """
-    request, asked = result.request, result.asked
+    request, several = told.requests[0], len(told.requests) > 1
     read = "" if load is None else f"{given(load)}; "
-    headings = [Column(each, is_text=each == "From") for each in columns(asked)]
+    headings = [Column(each, is_text=each in ("Backend", "From")) for each in told.columns]
     return page(
         "scenarios/page.html",
-        title=f"{asked.scenario} on {request.backend.name} {request.setup.version}",
-        answer=[f"{best(each, asked)}." for each in result.models],
+        title=f"{told.asked.scenario} on {told.backends}",
+        answer=[f"{each}." for each in told.answers],
         facts=[
-            (
-                "Backend",
-                f"{request.backend.name} {request.setup.version}{heading.options(request)}",
-            ),
+            ("Backends" if several else "Backend", told.backends),
             ("System", f"{heading.system(request)} (fingerprint {request.fingerprint})"),
-            ("Measuring", f"runs of {asked.seconds:g} s; {read}seed {request.seed}"),
+            ("Measuring", f"runs of {told.asked.seconds:g} s; {read}seed {request.seed}"),
         ],
-        remarks=[Remark(Effect.WARNING, text) for text in warnings(result)],
-        failures=alike(result.failures),
-        models=[
-            (each.model.name, table(headings, [line.cells for line in lines(each, asked.scenario)]))
-            for each in result.models
-        ],
-        explained=explained(result),
+        remarks=[Remark(Effect.WARNING, text) for text in told.warnings],
+        failures=alike(told.failures),
+        models=[(name, table(headings, rows)) for name, rows in told.tables],
+        explained=told.explained,
     )

@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 from dlbricks_core.report.console import Console, styled
-from dlbricks_core.report.heading import options, system
+from dlbricks_core.report.heading import system
 from dlbricks_core.report.remarks import print_failures
-from dlbricks_core.report.scenarios.words import best, columns, explained, lines, warnings
+from dlbricks_core.report.scenarios.words import Told
 from dlbricks_core.report.tables import table
-from dlbricks_core.workflows.scenarios.run import UnderLoad
 
 _WARNINGS = 3
 """Maximum number of printed warnings: each n x m may have its own."""
 
 
-def print_scenario(console: Console, result: UnderLoad) -> None:
+def print_scenario(console: Console, told: Told) -> None:
     """Prints the best n x m of each model, and the figures of every n x m."""
-    asked, request = result.asked, result.request
-    name = f"{request.backend.name} {request.setup.version}{options(request)}"
-    console.print(styled((f"{asked.scenario} on {name}", "bold")))
-    for model in result.models:
-        console.print(styled((f"{best(model, asked)}.", "bold")))
-    for text in warnings(result)[:_WARNINGS]:
+    console.print(styled((f"{told.asked.scenario} on {told.backends}", "bold")))
+    for answer in told.answers:
+        console.print(styled((f"{answer}.", "bold")))
+    for text in told.warnings[:_WARNINGS]:
         console.print(styled(("Warning:", "yellow"), f" {text}"))
-    for model in result.models:
-        if len(result.models) > 1:
+    for name, rows in told.tables:
+        if len(told.tables) > 1:
             console.print()
-            console.print(model.model.name)
-        shown = table(*columns(asked), left=2)
-        for line in lines(model, asked.scenario):
-            shown.add_row(*line.cells)
+            console.print(name)
+        shown = table(*told.columns, left=told.columns.index("From") + 1)
+        for cells in rows:
+            shown.add_row(*cells)
         console.print(shown)
-    for text in explained(result):
+    for text in told.explained:
         console.print(text)
-    print_failures(console, result.failures)
-    console.print(styled((f"{system(request)}.", "dim")))
+    print_failures(console, told.failures)
+    console.print(styled((f"{system(told.requests[0])}.", "dim")))

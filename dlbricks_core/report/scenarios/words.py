@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from dlbricks_core.facts import Failure
+from dlbricks_core.report import heading
 from dlbricks_core.report.tables import ms
 from dlbricks_core.scenarios import PATTERNS, Scenario, ScenarioAnswer, queries_needed
+from dlbricks_core.scenarios.records import Interval
 from dlbricks_core.wording import argument
+from dlbricks_core.workflows import Request
+from dlbricks_core.workflows.scenarios.comparing import ComparedLoads, ranked
 from dlbricks_core.workflows.scenarios.run import Asked, ModelUnderLoad, Row, UnderLoad
 
 PERCENTILES = (0.50, 0.90, 0.99)
@@ -38,8 +43,83 @@ class Line:
         return [self.placement, self.source, self.throughput, *self.latencies, self.bound]
 
 
-def columns(asked: Asked) -> list[str]:
-    """Headings of a table."""
+@dataclass(frozen=True)
+class Told:
+    """Figures of models under load, as a report tells them.
+
+    Attributes:
+        asked: The request for the load.
+        requests: How networks ran, one request for each backend.
+        answers: A sentence on the best n x m of each model, without a full stop.
+        warnings: Distinct disturbances of the machine.
+        columns: Headings of all tables.
+        tables: Name of each model, and the rows of its table.
+        explained: Sentences on what columns mean, and on the overhead of the load generator.
+        failures: All failures.
+    """
+
+    asked: Asked
+    requests: Sequence[Request]
+    answers: Sequence[str]
+    warnings: Sequence[str]
+    columns: Sequence[str]
+    tables: Sequence[tuple[str, Sequence[Sequence[str]]]]
+    explained: Sequence[str]
+    failures: Sequence[Failure]
+
+    @property
+    def backends(self) -> str:
+        """Names, versions and options of the backends."""
+        return "; ".join(
+            f"{each.backend.name} {each.setup.version}{heading.options(each)}"
+            for each in self.requests
+        )
+
+
+def told(result: UnderLoad) -> Told:
+    """Figures on one backend."""
+    asked = result.asked
+    return Told(
+        asked,
+        [result.request],
+        [best(model, asked) for model in result.models],
+        warnings(result),
+        _columns(asked),
+        [
+            (each.model.name, [line.cells for line in lines(each, asked.scenario)])
+            for each in result.models
+        ],
+        _explained(asked, _rows(result)),
+        result.failures,
+    )
+
+
+def told_compared(result: ComparedLoads) -> Told:
+    """Figures on several backends, which are a column of all tables."""
+    asked, runs = result.asked, result.runs.values()
+    return Told(
+        asked,
+        [each.request for each in runs],
+        [_compared(found, asked) for found in result.models],
+        list(dict.fromkeys(text for each in runs for text in warnings(each))),
+        ["Backend", *_columns(asked)],
+        [(_name(found), list(_rows_of_backends(found, asked))) for found in result.models],
+        _explained(asked, [row for each in runs for row in _rows(each)]),
+        result.failures,
+    )
+
+
+def _name(found: Mapping[str, ModelUnderLoad]) -> str:
+    return next(iter(found.values())).model.name
+
+
+def _rows_of_backends(found: Mapping[str, ModelUnderLoad], asked: Asked) -> Iterator[Sequence[str]]:
+    for name, model in found.items():
+        for number, line in enumerate(lines(model, asked.scenario)):
+            yield ["" if number else name, *line.cells]
+
+
+def _columns(asked: Asked) -> list[str]:
     unit = PATTERNS[asked.scenario].unit.capitalize()
     return ["n x m", "From", f"{unit}/s", "p50 ms", "p90 ms", "p99 ms", "Bound"]
 
@@ -80,39 +160,78 @@ def percent(error: float | None) -> str:
 def best(model: ModelUnderLoad, asked: Asked) -> str:
     """A sentence on the best n x m for a model, without a full stop."""
     row = model.best
-    where = "" if asked.bound_ms is None else f" within {asked.bound_ms:g} ms"
-    if row is None or row.answer is None:
-        reason = "nothing was timed" if all(each.answer is None for each in model.rows) else (
-            f"no n x m keeps {asked.bound_ms:g} ms"
-        )  # fmt: skip
-        return f"{model.model.name}: {reason}"
+    if row is None:
+        return f"{model.model.name}: {_none(model.rows, asked)}"
+    return f"{model.model.name}: {row.placement} {_claim(row, asked)}"
+
+
+def _compared(found: Mapping[str, ModelUnderLoad], asked: Asked) -> str:
+    """A sentence on the best backend and n x m for a model, and how much better they are."""
+    able = ranked(found)
+    if not able:
+        every = [row for each in found.values() for row in each.rows]
+        return f"{_name(found)}: {_none(every, asked)}"
+    (name, row), *others = able
+    sentence = f"{_name(found)}: {name} with {row.placement} {_claim(row, asked)}"
+    if not others:
+        return sentence
+    other, second = others[0]
+    lead, intervals = _lead(row, second, asked)
+    doubt = "; their intervals overlap" if _overlap(*intervals) else ""
+    return f"{sentence}, {lead} {other} with {second.placement}{doubt}"
+
+
+def _none(rows: Sequence[Row], asked: Asked) -> str:
+    """Why there is no best n x m."""
+    if all(each.answer is None for each in rows):
+        return "nothing was timed"
+    return f"no n x m keeps {asked.bound_ms:g} ms"
+
+
+def _claim(row: Row, asked: Asked) -> str:
+    """Predicate of the sentence on the best n x m, with its figure."""
     answer, pattern = row.answer, PATTERNS[asked.scenario]
+    assert answer is not None
+    where = "" if asked.bound_ms is None else f" within {asked.bound_ms:g} ms"
     source = "measured" if row.measured and row.measured.answer else "composed"
     if pattern.by_latency:
         figure = f"{_ordinal(pattern.percentile)} percentile of {ms(answer.tail_ms)} ms"
-        return f"{model.model.name}: {row.placement} is fastest{where}: {figure} ({source})"
-    figure = f"{ms(answer.throughput)} {pattern.unit}/s"
-    return f"{model.model.name}: {row.placement} serves most{where}: {figure} ({source})"
+        return f"is fastest{where}: {figure} ({source})"
+    return f"serves most{where}: {ms(answer.throughput)} {pattern.unit}/s ({source})"
+
+
+def _lead(
+    first: Row, second: Row, asked: Asked
+) -> tuple[str, tuple[Interval | None, Interval | None]]:
+    """How much better the first is in words, and the intervals of both figures."""
+    one, other = first.answer, second.answer
+    assert one is not None
+    assert other is not None
+    if PATTERNS[asked.scenario].by_latency:
+        words = f"{other.tail_ms / one.tail_ms:.2f} times as fast as"
+        return words, (one.tail_interval, other.tail_interval)
+    words = f"{one.throughput / other.throughput:.2f} times as many as"
+    return words, (one.throughput_interval, other.throughput_interval)
+
+
+def _overlap(one: Interval | None, other: Interval | None) -> bool:
+    return bool(one and other and one[0] <= other[1] and other[0] <= one[1])
 
 
 def _ordinal(share: float | None) -> str:
     return f"{100 * (share or 0.99):.0f}th"
 
 
-def explained(result: UnderLoad) -> list[str]:
-    """Sentences on the meaning of columns, and on the overhead of the load generator."""
-    asked = result.asked
+def _explained(asked: Asked, rows: Sequence[Row]) -> list[str]:
     pattern = PATTERNS[asked.scenario]
     found = [f"n x m: n instances with m threads, and m cores, each. {_MEANINGS[asked.scenario]}"]
-    if any(each.composed and each.measured for each in _rows(result)):
+    if any(each.composed and each.measured for each in rows):
         rate = "measured rate" if asked.scenario is Scenario.SERVER else "same load"
         found.append(
             f"Errors are those of bricks: of the throughput, and of the "
             f"{_ordinal(pattern.percentile)} percentile at the {rate}."
         )
-    overheads = [
-        row.measured.overhead for row in _rows(result) if row.measured and row.measured.overhead
-    ]
+    overheads = [row.measured.overhead for row in rows if row.measured and row.measured.overhead]
     if overheads:
         median = max(each.median_us for each in overheads)
         most = max(each.p99_us for each in overheads)
@@ -121,7 +240,7 @@ def explained(result: UnderLoad) -> list[str]:
             f"The load generator added up to {median:.0f} us to an inference (median; 99th "
             f"percentile {most:.0f} us), and kept {cores:.3f} cores busy."
         )
-    return [*found, *_too_few(result)]
+    return [*found, *_too_few(asked, rows)]
 
 
 _MEANINGS = {
@@ -133,9 +252,9 @@ _MEANINGS = {
 }
 
 
-def _too_few(result: UnderLoad) -> Iterator[str]:
-    share = PATTERNS[result.asked.scenario].percentile
-    measured = [row.measured.answer for row in _rows(result) if row.measured]
+def _too_few(asked: Asked, rows: Sequence[Row]) -> Iterator[str]:
+    share = PATTERNS[asked.scenario].percentile
+    measured = [row.measured.answer for row in rows if row.measured]
     if share is not None and any(each and each.early_stopping_ms is None for each in measured):
         yield (
             f"Some runs had fewer than the {queries_needed(1, share)} queries that MLPerf's rule "

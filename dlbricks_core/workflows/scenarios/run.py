@@ -182,7 +182,7 @@ class ModelUnderLoad:
         able = [
             each for each in self.rows if each.answer is not None and each.answer.holds is not False
         ]
-        return min(able, key=_cost, default=None)
+        return min(able, key=rank, default=None)
 
 
 @dataclass(frozen=True)
@@ -291,8 +291,8 @@ def _numbers_to(most: int) -> list[int]:
     return sorted({*(2**i for i in range(most.bit_length())), most})
 
 
-def _cost(row: Row) -> tuple[float, int]:
-    """Sort key of a row: the best figure has the smallest."""
+def rank(row: Row) -> tuple[float, int]:
+    """Sort key of a row that has figures: the best figure has the smallest."""
     found = row.answer
     assert found is not None
     figure = found.tail_ms if found.pattern.by_latency else -found.throughput
