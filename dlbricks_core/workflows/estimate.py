@@ -41,8 +41,9 @@ _ABSENT = "{} is not installed: version and options are those of what was measur
 _OTHER = "figures are those of {}, which was measured on that system; {} is installed here"
 
 _NEW = (
-    "the {} of {} was never measured on {}. To change that, time models there ('dlbricks run'), or "
-    "their bricks ('dlbricks generate' here, 'dlbricks bench' there){}, and bring the store"
+    "the {} of {} was never measured with {} on {}. To change that, time models there ('dlbricks "
+    "run'), or their bricks ('dlbricks generate' here, 'dlbricks bench' there){}, and bring the "
+    "store"
 )
 
 _ALONE = "figures are those of {} alone: other machines share its fingerprint {}"
@@ -154,7 +155,7 @@ def _needs(result: RunResult) -> Iterator[str]:
         where = request.machine or request.fingerprint
         asked = f", with {argument('quantity')} {quantity}" if request.probe else ""
         what = quantity.replace("-", " ")
-        yield _NEW.format(what, listed(new, _NAMED), where, asked)
+        yield _NEW.format(what, listed(new, _NAMED), request.backend.name, where, asked)
 
 
 @dataclass(frozen=True)

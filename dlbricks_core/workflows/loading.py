@@ -19,7 +19,7 @@ from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.passes.convert import conversion
 from dlbricks_core.passes.dimensions import OpenDimension, open_dimensions
 from dlbricks_core.plugins import Plugin, attempt, discover, find
-from dlbricks_core.wording import settings
+from dlbricks_core.wording import argument, listed, settings
 from dlbricks_core.worker import RemoteError, WorkerError, WorkerProcess
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.results import RunResult
@@ -28,6 +28,9 @@ LoadedT = TypeVar("LoadedT")
 
 _REASONS = 3
 """Maximum number of models whose reasons an error lists if no model can be loaded."""
+
+_NAMED = 3
+"""Maximum number of models that a sentence names."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ class ModelLoader:
 
     Attributes:
         imported: Number of models that an importer read, because they were not in the cache.
+        fixed: Names of models that have no axis of the given batch size: their files fix another.
 
     Raises:
         ModelError: If the options name an element type that models cannot be converted to.
@@ -86,7 +90,9 @@ class ModelLoader:
         self._cache = ImportCache()
         self._workers: dict[str, WorkerProcess] = {}
         self._unused = {*self._options.dims, *self._options.shapes, *self._options.values}
+        self._some_fit = False
         self.imported = 0
+        self.fixed: dict[str, None] = {}
 
     def load(self, sources: Iterable[str | RawModel]) -> list[CanonicalModel]:
         """Loads models.
@@ -131,6 +137,10 @@ class ModelLoader:
                 "output is an input or follows from constants",
                 hint="Name a model that computes its outputs from inputs without given values.",
             )
+        if options is None and not _fits(found.model, own.batch):
+            self.fixed[found.model.name] = None
+        else:
+            self._some_fit = True
         return found.model
 
     def dimensions(self, source: str | RawModel) -> tuple[OpenDimension, ...]:
@@ -144,8 +154,15 @@ class ModelLoader:
         """Checks that every given size and value belongs to a loaded model.
 
         Raises:
-            ModelError: If no loaded model has an input or a dimension of the name.
+            ModelError: If no loaded model has an input or a dimension of the name, or the batch
+                size.
         """
+        if self.fixed and not self._some_fit:
+            raise ModelError(
+                f"{argument('batch')} has no effect: no batch axis is open in "
+                f"{listed(list(self.fixed), _NAMED)}",
+                hint="Export it with an open batch axis, or leave the batch out.",
+            )
         if self._unused:
             raise ModelError(
                 f"no model has a dimension or input called {sorted(self._unused)[0]!r}",
@@ -205,6 +222,11 @@ class ModelLoader:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _fits(model: CanonicalModel, batch: int | None) -> bool:
+    """Whether an input has an axis of the batch size, as far as one was given."""
+    return batch is None or any(batch in model.tensors[name].sizes for name in model.inputs)
 
 
 def _named(spec: str, plugin: Plugin, error: RemoteError) -> ModelError:
@@ -315,6 +337,11 @@ def load_each(
         raise _nothing_loaded(specs, errors)
     if not errors:  # a model that could not be loaded may have the input or the dimension
         loader.check_options()
+    if loader.fixed:
+        observer.note(
+            f"{argument('batch')} has no effect on {listed(list(loader.fixed), _NAMED)}: no batch "
+            "axis is open there."
+        )
     failures = [Failure(spec, _reason(spec, error), "read") for spec, error in errors.items()]
     for failure in failures:  # hours of measuring may follow
         observer.note(f"{failure.where} is left out: {failure.reason}")

@@ -176,7 +176,7 @@ def test_a_new_model_says_what_it_needs(elsewhere, estimated, save, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert [model["origin"] for model in data["models"]] == [{"stored": 1.0}, {"predicted": 1.0}]
-    (needs,) = (note for note in data["notes"] if "latency of new was never measured on" in note)
+    (needs,) = (note for note in data["notes"] if "latency of new was never measured with" in note)
     assert "'dlbricks run'" in needs
     assert fingerprint in needs
 

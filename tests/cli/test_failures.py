@@ -337,3 +337,16 @@ def test_the_core_imports_no_framework():
         "assert not {'mxnet', 'torch', 'onnxruntime'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path.home())
+
+
+def test_a_batch_that_no_model_takes_is_refused_and_one_that_some_take_is_told(
+    dlbricks, save, tmp_path
+):
+    fixed = save("fixed", "Relu", size=64)
+    refused = dlbricks("inspect", fixed, "--batch", "8")
+    check_refused(refused, "--batch has no effect: no batch axis is open in fixed")
+    assert dlbricks("inspect", fixed, "--batch", "1").status == 0
+    onnx.save(two_branches("Abs", dims=("N", 4)), tmp_path / "open.onnx")
+    some = dlbricks("inspect", fixed, "open.onnx", "--batch", "8")
+    assert some.status == 0
+    assert "--batch has no effect on fixed: no batch axis is open there." in some.err.splitlines()

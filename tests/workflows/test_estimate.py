@@ -336,7 +336,7 @@ def needs_of(wholes):
     """What an estimate for another system says that it lacks, by models and their figures."""
     request = SimpleNamespace(
         elsewhere=True, plugin=SimpleNamespace(problem=""), quantity=LATENCY, probe=None,
-        fingerprint="there", machine="",
+        fingerprint="there", machine="", backend=SimpleNamespace(name="fake"),
     )  # fmt: skip
     models = [
         SimpleNamespace(
@@ -353,13 +353,15 @@ def needs_of(wholes):
 )
 def test_several_models_that_were_never_measured_are_told_as_several(names, told):
     (need,) = needs_of(dict.fromkeys(names))
-    assert need.startswith(f"the latency of {told} never measured on there.")
+    assert need.startswith(f"the latency of {told} never measured with fake on there.")
 
 
 @pytest.mark.parametrize(("whole", "told"), [(None, True), (Predicted(1.0, DRAWS), False)])
 def test_a_model_of_which_only_the_whole_was_measured_is_not_new(whole, told):
     needs = needs_of({"one": whole})
-    assert ["of one was never measured on there" in each for each in needs] == [True] * told
+    assert ["of one was never measured with fake on there" in each for each in needs] == [
+        True
+    ] * told
 
 
 def test_where_equal_machines_measured_the_ones_behind_the_figures_are_named(asked, store, models):
