@@ -8,7 +8,7 @@ import click
 
 from dlbricks_core.cli.spelling import option_of
 from dlbricks_core.facts import LATENCY
-from dlbricks_core.workflows.scenarios.run import SECONDS, Asked
+from dlbricks_core.workflows.scenarios.run import Asked
 
 _FOR_SCENARIOS = ("instances", "latency_bound", "duration_s")
 """Options that have no effect without a scenario."""
@@ -47,6 +47,6 @@ def asked_of(models: tuple[str, ...], scenario: str, values: dict[str, Any]) -> 
         instances=values["instances"],
         threads=values["threads"],
         bound_ms=values["latency_bound"],
-        seconds=values["duration_s"] or SECONDS,
+        seconds=values["duration_s"],
         end_to_end=values["end_to_end"],
     )

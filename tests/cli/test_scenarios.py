@@ -14,7 +14,7 @@ from dlbricks_core.workflows.scenarios import composed
 
 pytest.importorskip("onnxruntime")
 
-BACKEND = ("--backend", "onnxruntime", "--store", "s.sqlite", "--runs", "3", "--duration", "0.3s")
+BACKEND = ("--backend", "onnxruntime", "--store", "s.sqlite", "--runs", "3")
 
 
 @pytest.fixture
@@ -24,7 +24,8 @@ def under_load(dlbricks, save, monkeypatch):
     path = save("a", "Relu", "Sigmoid", size=64)
 
     def run(scenario, *more):
-        return dlbricks("run", path, *BACKEND, "--scenario", scenario, *more)
+        short = ("--duration", "0.3s") if "--end-to-end" in more else ()
+        return dlbricks("run", path, *BACKEND, "--scenario", scenario, *more, *short)
 
     return run
 
@@ -127,6 +128,7 @@ def test_one_bad_model_does_not_end_the_others(under_load, read):
         (("--scenario", "offline", "--latency-bound", "-5ms"), "'-5ms' is not a latency"),
         (("--scenario", "offline", "--latency-bound", "1e999"), "'1e999' is not a latency"),
         (("--scenario", "offline", "--duration", "0s"), "'0s' is not a duration"),
+        (("--scenario", "offline", "--duration", "5s"), "--duration needs --end-to-end"),
         (("--scenario", "offline", "--quantity", "load-time"), "--quantity is not for"),
         (("--scenario", "offline", "--sweep", "batch=1,2"), "--sweep is not for"),
         (("--scenario", "offline", "--protocol", "paper", "--precision", "1%"), "not for"),

@@ -77,7 +77,7 @@ class Asked:
         instances: Sequence[int] | None = None,
         threads: Sequence[int] | None = None,
         bound_ms: float | None = None,
-        seconds: float = SECONDS,
+        seconds: float | None = None,
         end_to_end: bool = False,
     ) -> Asked:
         """A user's request, with defaults for all values that were left open.
@@ -90,13 +90,18 @@ class Asked:
                 samples, so ``None`` is limited to these.
             threads: Numbers of threads of each instance; ``None`` as for the instances.
             bound_ms: Bound on the scenario's percentile in milliseconds.
-            seconds: Minimum seconds of a run.
+            seconds: Minimum seconds of a run of whole models; ``None`` for the default.
             end_to_end: Whether whole models are put under load as well.
 
         Raises:
-            DLBricksError: If there are too few cores for one of the numbers, or the scenario needs
-                a bound.
+            DLBricksError: If there are too few cores for one of the numbers, the scenario needs
+                a bound, or seconds are given for runs that are not asked for.
         """
+        if seconds is not None and not end_to_end:
+            raise DLBricksError(
+                f"{argument('duration_s')} needs {argument('end_to_end')}",
+                hint="It is the time of loads of whole models; bricks take what they need.",
+            )
         chosen = Scenario(scenario)
         pattern = PATTERNS[chosen]
         if pattern.needs_bound and bound_ms is None:
@@ -115,7 +120,7 @@ class Asked:
                     hint=f"Choose smaller {argument('instances')} or {argument('threads')}.",
                 )
         placements = [Placement(n, m) for n in numbers for m in sizes if n * m <= cores]
-        return cls(chosen, sorted(set(placements)), bound_ms, seconds, end_to_end)
+        return cls(chosen, sorted(set(placements)), bound_ms, seconds or SECONDS, end_to_end)
 
 
 @dataclass(frozen=True)
