@@ -51,8 +51,8 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
     metavar="SYSTEM",
     multiple=True,
     help="Only this system: its name ('dlbricks systems list'), the beginning of its fingerprint, "
-    "or its processor's name. One that only the atlas knows has to be named. May be given more "
-    "than once.  [default: all of the store]",
+    "or the name of its processor or its microarchitecture (zen4). One that only the atlas knows "
+    "has to be named. May be given more than once.  [default: all of the store]",
 )
 @click.option(
     "--backend",

@@ -41,8 +41,8 @@ from dlbricks_core.workflows.private import unlocked
 @click.option(
     "--system",
     metavar="SYSTEM",
-    help="Estimate for another system, of the store or of the atlas: its name, or the start of its "
-    "fingerprint ('dlbricks systems list' shows both).",
+    help="Estimate for another system, of the store or of the atlas: its name, the start of its "
+    "fingerprint ('dlbricks systems list' shows both), or its microarchitecture (zen4).",
 )
 @click.option(
     "--results",

@@ -52,15 +52,17 @@ class Place:
     def is_called(self, name: str) -> bool:
         """Whether a text names the machine or its system.
 
-        A system has the name of its processor, and every beginning of its fingerprint. With the
-        beginning of a host behind it, ``71bf@09ad``, this names the machine.
+        A system has the names of its processor and its microarchitecture, and every beginning of
+        its fingerprint. With the beginning of a host behind it, ``71bf@09ad``, this names the
+        machine.
         """
         system = self.system
         fingerprint, at, host = name.lower().partition("@")
         begins = len(fingerprint) >= _SHORTEST and system.fingerprint.startswith(fingerprint)
         if at and self.machine is not None:
             begins &= any(each.startswith(host) for each in self.machine.hosts)
-        return begins or name == self.name or name.casefold() == system.cpu.casefold()
+        kinds = (system.cpu.casefold(), system.microarchitecture or None)
+        return begins or name == self.name or name.casefold() in kinds
 
     def seen_in(self, store: ResultStore) -> ResultStore:
         """The store without what other machines of the same fingerprint measured."""
@@ -158,5 +160,10 @@ def _how(every: Sequence[Place], wanted: Sequence[Place], store: ResultStore) ->
 
 
 def _listed(every: Iterable[Place]) -> str:
-    known = {place.name: place.system.cpu for place in every}
-    return ", ".join(f"{name} ({cpu})" for name, cpu in known.items()) or "none"
+    known = {place.name: place.system for place in every}
+    return (
+        ", ".join(
+            f"{name} ({system.cpu}, {system.microarchitecture})" for name, system in known.items()
+        )
+        or "none"
+    )

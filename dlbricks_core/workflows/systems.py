@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Machine, System
@@ -36,14 +36,14 @@ def find_machine(store: ResultStore, text: str) -> Machine:
 
     Args:
         store: The store.
-        text: Name of a machine; beginning of a fingerprint, for all machines that share it; or
-            beginnings of a fingerprint and a host: ``71bf@09ad``.
+        text: Name of a machine; beginning of a fingerprint, for all machines that share it;
+            beginnings of a fingerprint and a host, ``71bf@09ad``; or a microarchitecture, ``zen4``.
 
     Raises:
         DLBricksError: If the store knows no such machine, or several.
     """
     machines = store.machines()
-    return _only(_meant(machines, text), text, machines, "in the store")
+    return _only(machines, _systems(store, machines), text, "in the store")
 
 
 def find_system(store: ResultStore, text: str) -> tuple[System, Machine | None]:
@@ -57,14 +57,23 @@ def find_system(store: ResultStore, text: str) -> tuple[System, Machine | None]:
         DLBricksError: If not exactly one such system is known.
     """
     machines = store.machines()
-    if found := _meant(machines, text):
-        machine = _only(found, text, machines, "in store or atlas")
-        facts = store.systems().get(machine.system, {})
-        return System.from_dict(machine.system, facts), machine
+    own = _systems(store, machines)
     elsewhere = {each.system.fingerprint: each.system for each in shipped()}
     others = [Machine(fingerprint, "", frozenset()) for fingerprint in elsewhere]
-    machine = _only(_meant(others, text), text, [*machines, *others], "in store or atlas")
-    return elsewhere[machine.system], None
+    if not _meant(machines, own, text):
+        every = [*machines, *others]
+        machine = _only(every, {**elsewhere, **own}, text, "in store or atlas")
+        return elsewhere[machine.system], None
+    machine = _only(machines, own, text, "in store or atlas")
+    return own[machine.system], machine
+
+
+def _systems(store: ResultStore, machines: Sequence[Machine]) -> Mapping[str, System]:
+    """Systems of machines of a store, by fingerprint."""
+    facts = store.systems()
+    return {
+        each.system: System.from_dict(each.system, facts.get(each.system, {})) for each in machines
+    }
 
 
 def at_system(store: ResultStore, text: str | None) -> tuple[System | None, ResultStore]:
@@ -122,22 +131,32 @@ def name_machine(store: ResultStore, text: str, name: str) -> Machine:
     return Machine(machine.system, name, machine.hosts, machine.alone)
 
 
-def _meant(machines: Sequence[Machine], text: str) -> list[Machine]:
+def _meant(machines: Sequence[Machine], systems: Mapping[str, System], text: str) -> list[Machine]:
     """Machines that a text may name. Machines that share a fingerprint count as one."""
     if named := [each for each in machines if text and each.name == text]:
         return named
+    fingerprints = dict.fromkeys(each.system for each in machines if text)
+    found = [each for system in fingerprints for each in _begun(machines, system, text)]
+    kind = text.casefold()
+    return found or [
+        each
+        for system in fingerprints
+        if systems[system].microarchitecture == kind
+        for each in _begun(machines, system, system)
+    ]
+
+
+def _begun(machines: Sequence[Machine], system: str, text: str) -> Iterator[Machine]:
+    """The machine of a system if a text is the beginning of its fingerprint, maybe with a host."""
     fingerprint, at, host = text.partition(_HOST)
-    systems = dict.fromkeys(each.system for each in machines if text)
-    found = []
-    for system in systems:
-        if system.startswith(fingerprint):
-            every = frozenset().union(*(m.hosts for m in machines if m.system == system))
-            hosts = frozenset(each for each in every if each.startswith(host))
-            if not at:
-                found.append(_whole(system, machines, every))
-            elif hosts:
-                found.append(Machine(system, "", hosts, alone=hosts == every))
-    return found
+    if not system.startswith(fingerprint):
+        return
+    every = frozenset().union(*(m.hosts for m in machines if m.system == system))
+    hosts = frozenset(each for each in every if each.startswith(host))
+    if not at:
+        yield _whole(system, machines, every)
+    elif hosts:
+        yield Machine(system, "", hosts, alone=hosts == every)
 
 
 def _whole(system: str, machines: Iterable[Machine], hosts: frozenset[str]) -> Machine:
@@ -146,11 +165,17 @@ def _whole(system: str, machines: Iterable[Machine], hosts: frozenset[str]) -> M
     return Machine(system, names.pop() if len(names) == 1 else "", hosts)
 
 
-def _only(found: Sequence[Machine], text: str, known: Iterable[Machine], where: str) -> Machine:
+def _only(
+    machines: Sequence[Machine], systems: Mapping[str, System], text: str, where: str
+) -> Machine:
+    found = _meant(machines, systems, text)
     if len(found) == 1:
         return found[0]
-    references = ", ".join(dict.fromkeys(each.name or each.system for each in known)) or "none"
+    known = dict.fromkeys(
+        f"{each.name or each.system} ({systems[each.system].microarchitecture or 'unknown'})"
+        for each in machines
+    )
     raise DLBricksError(
         f"{'more than one' if found else 'no'} system {text!r:.60} {where}",
-        hint=f"Systems with measurements: {references}.",
+        hint=f"Systems with measurements: {', '.join(known) or 'none'}.",
     )

@@ -272,6 +272,7 @@ def test_systems_of_the_atlas_are_asked_for_by_name(
     assert [place.system.cpu for place in places(store)] == ["the slow"]
     (found,) = places(store, ["the fast"])
     assert found.only_shipped
+    assert found.is_called(found.system.microarchitecture.upper())
     (ranking,) = advised(models[:1], store, on=[systems["fast"].fingerprint[:6]]).rankings
     assert ranking.first.alternative.basis == "predicted"
     for name in ("nowhere", "", systems["fast"].fingerprint[:3]):

@@ -6,8 +6,14 @@ import pytest
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import LATENCY, Observation, Question, Session, Setup, Subject
+from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows.systems import find_machine, name_machine, reference
+from dlbricks_core.workflows.systems import (
+    find_machine,
+    find_system,
+    name_machine,
+    reference,
+)
 from dlbricks_core.workflows.travelling import Part, export, records_of_files, records_of_stores
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "interleaved/8", "0.1.0")
@@ -123,3 +129,22 @@ def test_a_name_that_two_merged_stores_gave_to_different_systems_is_ambiguous(st
         merge(store, [second])
         with pytest.raises(DLBricksError, match="more than one system 'lab'"):
             find_machine(store, "lab")
+
+
+def test_a_microarchitecture_names_the_system_of_the_store_first_and_those_of_the_atlas(stores):
+    first, _ = stores
+    kinds = {each.system.microarchitecture: each.system.fingerprint for each in shipped()}
+    assert len(kinds) > 1
+    with ResultStore.open(first) as store:
+        for kind, fingerprint in kinds.items():
+            system, machine = find_system(store, kind.title())
+            assert (system.fingerprint, machine) == (fingerprint, None)
+        own = shipped()[0].system
+        store.remember_system("9000", own.to_dict())
+        store.add_samples(replace(KEY, system="9000"), Observation("s", 0, (1.0,)))
+        system, machine = find_system(store, own.microarchitecture)
+        assert (system.fingerprint, machine.system) == ("9000", "9000")
+        with pytest.raises(DLBricksError, match="no system 'zen9'") as caught:
+            find_system(store, "zen9")
+        for kind, fingerprint in (*kinds.items(), (own.microarchitecture, "9000")):
+            assert f"{fingerprint} ({kind})" in caught.value.hint
