@@ -101,7 +101,7 @@ def test_what_nobody_measured_is_said_to_be_predicted(dlbricks, timed, save):
         ([], "Name at least one MODEL"),
         (["small.onnx", "--store", "none.sqlite"], "the store holds no latencies"),
         (["small.onnx", "--max-latency", "soon"], "is not a latency"),
-        (["small.onnx", "--max-latency", "0"], "--max-latency 0 is too short"),
+        (["small.onnx", "--max-latency", "0"], "'0' is not a latency"),
         (["small.onnx", "--prices", "bad.toml", "--json", "bad.toml"], "names the same file"),
         (["small.onnx", "--on", "nowhere"], "no system 'nowhere'"),
         (["small.onnx", "--min-accuracy", "3"], "--min-accuracy needs"),
