@@ -6,6 +6,8 @@ import os
 import signal
 import tempfile
 
+from hypothesis import settings
+
 # Models that tests import are kept for this run alone, whatever the user imported before.
 _cache = tempfile.TemporaryDirectory(prefix="dlbricks-tests-")
 os.environ["XDG_CACHE_HOME"] = _cache.name
@@ -21,6 +23,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Commands start workers by the hundred: each module is compiled once, and not by each of them.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A test fails for what it finds, and not because the machine is busy.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 # Tests run side by side: none waits until another has timed what nobody reads.
 os.environ.setdefault("DLBRICKS_TURNS", "")

@@ -170,7 +170,7 @@ def test_what_is_made_of_a_few_blocks_is_expanded_to_what_is_made_of_all(block):
     begin=st.text("RAW", max_size=3),
     end=st.text("RAWS", max_size=3),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_repeating_model_is_rewritten_the_same_in_both_ways(block, copies, begin, end):
     model = chain(begin, *[block] * copies, end)
     try:

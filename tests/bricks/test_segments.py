@@ -109,7 +109,7 @@ def test_real_networks_are_covered_and_hand_on_little(name, granularity):
 
 
 @given(st.data(), st.integers(1, 12))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_random_graphs_are_covered_exactly_once(data, granularity):
     spec = TensorSpec("float32", (2, 3))
     names, layers = ["in"], []

@@ -74,8 +74,8 @@ def test_the_budget_ends_it_and_the_next_run_goes_on(dlbricks, save, read, known
     assert first["settings"]["budget_s"] == pytest.approx(0.001)
     (note,) = first["notes"]
     assert "the budget of 0.001 s ended first" in note
-    assert "a ±" in note
-    assert "a end to end ±" in note
+    for each in ("a", "a end to end"):  # few samples may scatter by more than a factor of two
+        assert f"{each} ±" in note or f"{each} within a factor of" in note
     assert "not within ±0.0001%" in " ".join(done.out.split())
     done = dlbricks("run", "--end-to-end", a, *HOPELESS)
     assert "measured now" in done.out or "from the store" not in done.out

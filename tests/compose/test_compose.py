@@ -148,7 +148,7 @@ def weighted_dags(draw):
 
 
 @given(weighted_dags())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_critical_path_is_the_most_expensive_of_all_paths(case):
     model, edges, costs = case
     cut, latencies = cut_with(model, costs)

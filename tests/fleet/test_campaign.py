@@ -17,7 +17,7 @@ from dlbricks_core.workflows.shares import Priced
 SYSTEMS = [System(cpu="one"), System(cpu="other")]
 HOSTS = [Host(f"tcp://h{i}:1", f"h{i}", SYSTEMS[i % 2], "1", {}) for i in range(4)]
 #: Where many tests run side by side, drawing examples takes its time.
-CALM = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+CALM = settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 SECONDS = st.lists(st.integers(1, 100_000).map(lambda ms: ms / 1e3), max_size=12)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
@@ -222,7 +222,6 @@ def test_the_oldest_entries_are_removed_first(tmp_path, monkeypatch):
     assert sorted(p.stem for p in tmp_path.glob("*.import")) == ["3", "4"]
 
 
-@settings(deadline=None)
 @given(st.text(max_size=20), st.integers(0, 9))
 def test_keys_differ_with_options(name, size):
     cache = ImportCache(Path("/nowhere"))

@@ -234,7 +234,7 @@ def test_different_layers_have_different_forms(different: CanonicalModel) -> Non
 sizes = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(shape=sizes, data=st.data())
 def test_any_slice_computes_the_same(shape: tuple[int, ...], data: st.DataObject) -> None:
     bounds = st.integers(-7, 7)
@@ -258,7 +258,7 @@ def test_any_slice_computes_the_same(shape: tuple[int, ...], data: st.DataObject
     assert normalize(model.as_raw()).layers == model.layers
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(shape=sizes, data=st.data())
 def test_any_axes_compute_the_same(shape: tuple[int, ...], data: st.DataObject) -> None:
     rank = len(shape)
@@ -271,7 +271,7 @@ def test_any_axes_compute_the_same(shape: tuple[int, ...], data: st.DataObject) 
     assert old.tensors["y0"].sizes == np.ones(shape).max(tuple(axes), keepdims=keepdims).shape
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     size=st.integers(1, 12), kernel=st.integers(1, 5), stride=st.integers(1, 4),
     dilation=st.integers(1, 2), mode=st.sampled_from(["SAME_UPPER", "SAME_LOWER"]),

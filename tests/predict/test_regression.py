@@ -19,7 +19,7 @@ def networks(count, seed=0):
     return sizes, [FAMILIES[i % len(FAMILIES)] for i in range(count)]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.floats(0, 10), min_size=4, max_size=4).filter(lambda each: sum(each) > 0.1))
 def test_what_is_linear_is_found_again(coefficients):
     sizes, families = networks(30)

@@ -47,7 +47,7 @@ def operations(model):
     return sum(layer_flops(model, layer) or 0 for layer in model.layers)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(
     width=st.sampled_from([64, 256, 512]),
     growth=st.sampled_from([16, 32]),

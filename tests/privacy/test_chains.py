@@ -66,7 +66,7 @@ def test_a_brick_that_the_suite_lacks_is_an_error():
         log10_candidates(["absent"], suite((1, 2)))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3)), min_size=1, max_size=5),
     st.integers(1, 4),

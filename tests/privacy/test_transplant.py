@@ -66,7 +66,7 @@ def test_nothing_changes_where_the_ends_are_the_same_already():
     assert transplant(model, ends, ends, random()) is model
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.sampled_from(DRAWN),
     st.sampled_from((8, 24, 64, 96)),

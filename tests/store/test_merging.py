@@ -125,9 +125,7 @@ def held(store):
     return sorted(found)
 
 
-fast = settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+fast = settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @fast

@@ -210,7 +210,7 @@ def default(model):
     return of
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(model=graphs(), seed=st.integers(0, 9))
 def test_values_lie_in_their_computed_ranges(model, seed):
     wanted = tuple(demands(model, model.constants))

@@ -68,7 +68,7 @@ def test_a_decoder_is_rewritten_the_same_in_both_ways(tmp_path):
 
 
 @given(block=st.text("CRST+", min_size=2, max_size=6), copies=st.integers(6, 9))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_any_repeating_network_has_the_same_layouts_in_both_ways(block, copies):
     """Layouts that convolutions leave are given here: nothing runs."""
     try:

@@ -88,7 +88,7 @@ def test_a_network_of_convolutions_is_rewritten_the_same_in_both_ways(stages):
 
 
 @given(block=st.text("CRST+", min_size=2, max_size=5), copies=st.integers(6, 9))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_any_repeating_network_is_rewritten_the_same_in_both_ways(block, copies):
     model = network([("CR", 1), (block, copies), ("C", 1)])
     try:
