@@ -78,6 +78,10 @@ class Traits:
         weights_loading: Number of copies of a model's weights that are there at a time, at most,
             while the framework loads it from a file. The quantity ``peak-memory`` shows it:
             ``loading-memory`` of a large layer over the bytes of its weights.
+        results_apart: Whether results of a graph have memory of their own, although feature maps
+            that nobody reads any more would have room for them. A layer in the middle of a model
+            uses that room. A graph of a layer and an activation shows it: with a small layer
+            behind these it takes less memory.
         rewrites: Whether the framework executes another graph than the given one; see
             :meth:`Backend.rewrite`.
         rewrite_uses_all_threads: Whether rewriting one model keeps all threads busy. Several
@@ -88,6 +92,7 @@ class Traits:
     in_turns: bool = False
     weights_held: int = 2
     weights_loading: int = 2
+    results_apart: bool = False
     rewrites: bool = False
     rewrite_uses_all_threads: bool = False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from dlbricks_core.bricks.brickset import CutModel
@@ -47,11 +47,24 @@ def handed_on_bytes(model: CanonicalModel) -> int:
     return max((after - given for _, after in _live_bytes(model)), default=0)
 
 
-def _live_bytes(model: CanonicalModel) -> Iterator[tuple[int, int]]:
+def apart_bytes(model: CanonicalModel) -> int:
+    """Bytes that results in memory of their own take beyond those in what the run uses anyway.
+
+    In the middle of a model, the result of a last layer takes the place of a feature map that
+    nobody reads any more. Where it is a result of the whole graph, some frameworks leave that place
+    unused.
+    """
+    results = {*model.outputs}.difference(model.inputs)
+    reused = max(live_bytes_by_layer(model), default=0)
+    others = max((during for during, _ in _live_bytes(model, results)), default=0)
+    return others + sum(model.tensors[name].nbytes for name in results) - reused
+
+
+def _live_bytes(model: CanonicalModel, without: Collection[str] = ()) -> Iterator[tuple[int, int]]:
     """Bytes of inputs and results that are there while each layer runs, and after it."""
     held = sum(model.tensors[name].nbytes for name in set(model.inputs))
     for index, layer in enumerate(model.layers):
-        made = {name for name in layer.outputs if name}
+        made = {name for name in layer.outputs if name}.difference(without)
         held += sum(model.tensors[name].nbytes for name in made)
         during = held
         over = {

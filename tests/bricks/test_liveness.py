@@ -5,7 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.bricks.liveness import handed_on_bytes, live_bytes, live_bytes_by_layer
+from dlbricks_core.bricks.liveness import (
+    apart_bytes,
+    handed_on_bytes,
+    live_bytes,
+    live_bytes_by_layer,
+)
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 
@@ -32,6 +37,25 @@ def test_a_map_that_is_read_late_is_there_until_then():
 def test_between_two_layers_there_are_results_that_are_still_to_be_read():
     assert handed_on_bytes(chain([100, 2, 4, 8, 5])) == 8
     assert handed_on_bytes(chain([100, 2, 4, 8, 5], {3: [1]})) == 8 + 2
+
+
+@pytest.mark.parametrize(
+    ("sizes", "apart"),
+    [
+        ([24, 49, 49, 49], 49),  # the last takes the place of the first
+        ([24, 49, 49, 12], 12),
+        ([24, 49, 12, 49], 49),
+        ([24, 49, 49], 0),  # both are there while the second is made
+        ([24, 49], 0),
+    ],
+)
+def test_a_result_in_memory_of_its_own_takes_what_others_would_have_left_to_it(sizes, apart):
+    assert apart_bytes(chain(sizes)) == apart
+
+
+@given(st.lists(st.integers(1, 99), min_size=2, max_size=9))
+def test_results_apart_take_no_more_than_they_are_large(sizes):
+    assert 0 <= apart_bytes(chain(sizes)) <= sizes[-1]
 
 
 @given(st.lists(st.integers(1, 99), min_size=2, max_size=9), st.integers(1, 4))

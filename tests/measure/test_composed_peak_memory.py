@@ -124,6 +124,19 @@ def test_weights_that_a_framework_packs_are_a_bricks_own(monkeypatch, held, own)
     assert (values[1], values[2]) == (8.0, own)
 
 
+@pytest.mark.parametrize(("apart", "run"), [(False, 12.0), (True, 11.0)])
+def test_a_bricks_result_takes_no_memory_of_its_own_in_a_model(monkeypatch, apart, run):
+    peaks = peak_memory._Peaks(0, 0, held=1.0, running=12.0, left=0, code=0)
+    monkeypatch.setattr(peak_memory._Peaks, "of", lambda *_, **__: peaks)
+    other = SimpleNamespace(save=lambda *_: None, apply=lambda *_: (peaks, peaks))
+    timer = SimpleNamespace(traits=Traits(results_apart=apart),
+                            elsewhere=lambda **_: nullcontext(other))  # fmt: skip
+    # The third feature map of a MiB finds room in the first. The input counts, too.
+    observed = dict(zip(PeakMemory.parts, PeakMemory().observe(timer, relus(3).graph, 0)[1:],
+                        strict=True))  # fmt: skip
+    assert {part.name: value for part, value in observed.items()}["run-memory"] == run
+
+
 @pytest.mark.parametrize("trimmed", [True, False])
 def test_heaps_of_all_threads_end_where_a_brick_takes_memory_once_its_run_begins(
     monkeypatch, trimmed

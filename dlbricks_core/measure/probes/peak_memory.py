@@ -16,7 +16,7 @@ from dlbricks_core.backends import WARMUP_RUNS, CpuTimer, Saved
 from dlbricks_core.backends.elsewhere import Elsewhere
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.bricks.copies import side_by_side
-from dlbricks_core.bricks.liveness import handed_on_bytes, live_bytes
+from dlbricks_core.bricks.liveness import apart_bytes, handed_on_bytes, live_bytes
 from dlbricks_core.facts import Composition, Quantity
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import CanonicalModel
@@ -69,7 +69,7 @@ class PeakMemory(Probe):
 
     quantity = Quantity("peak-memory", "MiB", Composition.PEAK, "peak resident memory of a network")
     parts = (_KEPT, _OWN, _LOADING, _LOADED, _PASSING, _RUN, _LEFT, _CODE)
-    version = 6
+    version = 7
     runs = 2
     isolated = True
 
@@ -93,7 +93,9 @@ class PeakMemory(Probe):
         fits = max(_sizes(model), default=0.0) <= MOST_KEPT_MIB
         passing = 0.0 if fits else max(again.loading - loading, 0.0)
         code, left = max(once.code, 0.0), max(once.left, 0.0)
-        grown, most = again.grown + inputs, first.most + inputs
+        # A brick's results lie in the middle of a model.
+        apart = apart_bytes(model) / MIB if timer.traits.results_apart else 0.0
+        grown, most = max(again.grown + inputs - apart, 0.0), first.most + inputs
         return most, kept, own, loading, loaded, passing, grown, left, code
 
     def observe_whole(

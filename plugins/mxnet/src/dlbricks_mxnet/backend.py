@@ -64,6 +64,9 @@ class MxnetBackend(Backend):
         weights_held=1,
         # Gluon and Module copy the arrays that were read from the file.
         weights_loading=2,
+        # With the default engine, Convolution, BatchNorm and Activation take three feature maps,
+        # and two if a pooling reads the last: what a graph hands out is in no plan of its memory.
+        results_apart=True,
         # The layers stay, but feature maps between them have different layouts.
         rewrites=True,
         # Convolutions run, in order to find the layouts of their results.
