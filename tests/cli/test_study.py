@@ -108,7 +108,7 @@ def test_a_study_of_two_networks_covers_both_granularities(dlbricks, read, tmp_p
 
 
 def test_a_report_can_be_written_again_from_its_data(dlbricks, save, tmp_path):
-    a, b = save("a", "Relu", "Sigmoid"), save("b", "Relu", "Tanh")
+    a, b = save("a", "Relu", "Sigmoid", batch="N"), save("b", "Relu", "Tanh", batch="N")
     assert dlbricks("study", a, b, *QUICK, "--batch", "2").status == 0
     assert dlbricks("study", "--from", "study/study.json", "-o", "again").status == 0
     written = {path.name for path in Path("study").iterdir()}
