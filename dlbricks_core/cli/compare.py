@@ -12,8 +12,6 @@ from dlbricks_core.cli import given, loads, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import comparison_data, comparison_page, print_comparison
 from dlbricks_core.report.scenarios.data import compared_loads_data
-from dlbricks_core.report.scenarios.page import scenario_page
-from dlbricks_core.report.scenarios.terminal import print_scenario
 from dlbricks_core.report.scenarios.words import told_compared
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import CutOptions, Invocation, compare, load_models
@@ -79,17 +77,16 @@ def _under_load(
     models: tuple[str, ...], scenario: str, store: str | None, values: dict[str, Any]
 ) -> int:
     """Prints the figures of models in a scenario on each backend."""
-    output = Output(values)
     asked = loads.asked_of(models, scenario, values)
-    load = given.load_options_of(values)
     requests = given.requests_of({**values, "threads": asked.placements[-1].threads})
     cut_options = given.cut_options_of({**values, "composer": None})
-    with output.progress() as progress, ResultStore.open(store) as opened:
-        loaded = load_models(models, load, progress, given.import_settings_of(values))
-        result = compare_under_load(loaded.models, asked, requests, opened, progress, cut_options)
-    result = replace(result, unread=loaded.failures)
-    shown = told_compared(result)
-    print_scenario(output.console, shown)
-    output.write_record(lambda: compared_loads_data(result, load))
-    output.write_html(lambda: scenario_page(shown, load))
-    return EXIT_PARTIAL if result.failures else 0
+    return loads.report(
+        models,
+        store,
+        values,
+        lambda loaded, opened, progress: compare_under_load(
+            loaded, asked, requests, opened, progress, cut_options
+        ),
+        told_compared,
+        compared_loads_data,
+    )

@@ -1,14 +1,27 @@
-"""Options that commands share which put models under load: how they are read and refused."""
+"""Parts that commands share which put models under load: their options, and their reports."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import click
 
+from dlbricks_core.cli import given
+from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.cli.spelling import option_of
 from dlbricks_core.facts import LATENCY
-from dlbricks_core.workflows.scenarios.run import Asked
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.report.scenarios.page import scenario_page
+from dlbricks_core.report.scenarios.terminal import print_scenario
+from dlbricks_core.report.scenarios.words import Told
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import LoadOptions, Observer, load_models
+from dlbricks_core.workflows.scenarios.comparing import ComparedLoads
+from dlbricks_core.workflows.scenarios.run import Asked, UnderLoad
+
+LoadsT = TypeVar("LoadsT", UnderLoad, ComparedLoads)
 
 _FOR_SCENARIOS = ("instances", "latency_bound", "duration_s")
 """Options that have no effect without a scenario."""
@@ -50,3 +63,37 @@ def asked_of(models: tuple[str, ...], scenario: str, values: dict[str, Any]) -> 
         seconds=values["duration_s"],
         end_to_end=values["end_to_end"],
     )
+
+
+def report(
+    models: tuple[str, ...],
+    store: str | None,
+    values: dict[str, Any],
+    work: Callable[[Sequence[CanonicalModel], ResultStore, Observer], LoadsT],
+    told: Callable[[LoadsT], Told],
+    data: Callable[[LoadsT, LoadOptions], dict[str, Any]],
+) -> int:
+    """Puts models under load, and reports the figures.
+
+    Args:
+        models: Names of models as typed by the user.
+        store: Path or URL of the store.
+        values: Values of the options.
+        work: Function that puts the models under load.
+        told: Function that gives the figures in words.
+        data: Function that gives the figures as JSON.
+
+    Returns:
+        The exit status.
+    """
+    output = Output(values)
+    load = given.load_options_of(values)
+    with output.progress() as progress, ResultStore.open(store) as opened:
+        loaded = load_models(models, load, progress, given.import_settings_of(values))
+        result = work(loaded.models, opened, progress)
+    result = replace(result, unread=loaded.failures)
+    shown = told(result)
+    print_scenario(output.console, shown)
+    output.write_record(lambda: data(result, load))
+    output.write_html(lambda: scenario_page(shown, load))
+    return EXIT_PARTIAL if result.failures else 0

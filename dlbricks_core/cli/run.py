@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import click
@@ -11,11 +10,9 @@ from dlbricks_core.cli import given, loads, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import print_run, run_data, run_page
 from dlbricks_core.report.scenarios.data import scenario_data
-from dlbricks_core.report.scenarios.page import scenario_page
-from dlbricks_core.report.scenarios.terminal import print_scenario
 from dlbricks_core.report.scenarios.words import told
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import Invocation, cut_and_precision, load_asked, load_models, run
+from dlbricks_core.workflows import Invocation, cut_and_precision, load_asked, run
 from dlbricks_core.workflows.scenarios.run import run_scenario
 
 _SAID = ("granularity", "strategy", "composer", "runs", "precision", "budget_s", "protocol",
@@ -82,18 +79,16 @@ def _under_load(
     models: tuple[str, ...], scenario: str, store: str | None, values: dict[str, Any]
 ) -> int:
     """Prints the figures of models in a scenario."""
-    output = Output(values)
     asked = loads.asked_of(models, scenario, values)
-    load = given.load_options_of(values)
     request = given.request_of({**values, "threads": asked.placements[-1].threads})
-    with output.progress() as progress, ResultStore.open(store) as opened:
-        loaded = load_models(models, load, progress, given.import_settings_of(values))
-        result = run_scenario(
-            loaded.models, asked, request, opened, progress, given.cut_options_of(values)
-        )
-    result = replace(result, unread=loaded.failures)
-    shown = told(result)
-    print_scenario(output.console, shown)
-    output.write_record(lambda: scenario_data(result, load))
-    output.write_html(lambda: scenario_page(shown, load))
-    return EXIT_PARTIAL if result.failures else 0
+    cut_options = given.cut_options_of(values)
+    return loads.report(
+        models,
+        store,
+        values,
+        lambda loaded, opened, progress: run_scenario(
+            loaded, asked, request, opened, progress, cut_options
+        ),
+        told,
+        scenario_data,
+    )
