@@ -48,11 +48,10 @@ def handed_on_bytes(model: CanonicalModel) -> int:
 
 
 def apart_bytes(model: CanonicalModel) -> int:
-    """Bytes that results in memory of their own take beyond those in what the run uses anyway.
+    """Bytes that a run takes in addition if the results of a graph have memory of their own.
 
-    In the middle of a model, the result of a last layer takes the place of a feature map that
-    nobody reads any more. Where it is a result of the whole graph, some frameworks leave that place
-    unused.
+    In the middle of a model, the result of a layer takes the place of a feature map that nobody
+    reads any more. Some frameworks leave that place unused for a result of the whole graph.
     """
     results = {*model.outputs}.difference(model.inputs)
     reused = max(live_bytes_by_layer(model), default=0)

@@ -1,4 +1,4 @@
-"""Parts that commands share which put models under load: their options, and their reports."""
+"""Options and report of the commands that put models under load."""
 
 from __future__ import annotations
 
