@@ -9,8 +9,11 @@ each prompt are estimated, and the whole model is timed in the same rounds: erro
 whether it holds what was measured. An output token reads all weights and the whole cache once: that
 over the measured time is the bandwidth that it implies, and stands beside the machine's.
 
-Then the estimates are made again in a process whose memory is limited (`ulimit -d`) to less than
-the whole model takes: that is how models are estimated that are larger than the machine.
+Then the estimate is made again in a process whose memory is limited (`ulimit -d`) to less than the
+whole model takes: that is how models are estimated that are larger than the machine. After it the
+whole model is timed once more. The error of the limited estimate is against the mean of both
+latencies of the whole, and how far the second is from the first is printed beside it: so much did
+the machine's memory change meanwhile.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from dlbricks_core.ir import CanonicalModel
@@ -81,7 +84,9 @@ class Row:
         failures: Failures with their reasons.
         limit_gb: Memory limit of the second estimate; ``None`` if it was not made.
         limited_ms: The second estimate.
-        limited_change: Relative change of the second estimate from the first.
+        limited_error: Relative error of the second estimate against the mean of the whole model's
+            latencies before and after it.
+        drift: Relative change of the whole model's latency from before to after.
         limited_peak_gb: Peak memory of the second estimate.
     """
 
@@ -98,7 +103,8 @@ class Row:
     failures: tuple[str, ...]
     limit_gb: float | None = None
     limited_ms: float | None = None
-    limited_change: float | None = None
+    limited_error: float | None = None
+    drift: float | None = None
     limited_peak_gb: float | None = None
 
 
@@ -109,11 +115,12 @@ class Bench:
     backend: str
     threads: int
     rounds: int
+    dtype: str | None
 
     def row(self, spec: str, case: Case, *, end_to_end: bool) -> tuple[Row, int]:
         """Figures of a model, and the bytes of the whole model."""
         dims = {"batch": 1, "sequence": case.sequence, "past": case.past}
-        (model,) = load_models([spec], LoadOptions(dims=dims), Observer()).models
+        (model,) = load_models([spec], LoadOptions(dims=dims, dtype=self.dtype), Observer()).models
         request = Request.of(self.backend, threads=self.threads, runs=self.rounds)
         cut = CutOptions.chosen(None, None, DEFAULT_COMPOSER)
         with (
@@ -132,6 +139,8 @@ class Bench:
         command = [sys.executable, __file__, self.backend, str(self.threads), spec,
                    "--rounds", str(self.rounds), "--only", f"{case.sequence},{case.past}",
                    "--limit-bytes", str(limit)]  # fmt: skip
+        if self.dtype:
+            command += ["--dtype", self.dtype]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(f"{spec}, {case}, within {limit / 1e9:.1f} GB:\n{done.stderr}")
@@ -175,15 +184,26 @@ def _rows(bench: Bench, specs: Sequence[str], cases: Sequence[Case]) -> Iterator
                 yield row
                 continue
             other = bench.limited(spec, case, limit)
-            both = other.estimate_ms and row.estimate_ms
-            yield Row(**{
-                **asdict(row),
-                "failures": (*row.failures, *(f"limited, {each}" for each in other.failures)),
-                "limit_gb": limit / 1e9,
-                "limited_ms": other.estimate_ms,
-                "limited_change": other.estimate_ms / row.estimate_ms - 1 if both else None,
-                "limited_peak_gb": other.peak_gb,
-            })  # fmt: skip
+            after, _ = bench.row(spec, case, end_to_end=True)
+            yield _with_limited(row, other, after, limit)
+
+
+def _with_limited(row: Row, limited: Row, after: Row, limit: int) -> Row:
+    """Figures of a model, with those of a limited estimate and of the whole model after it."""
+    figures: dict[str, float | None] = {}
+    if row.measured_ms and after.measured_ms:
+        figures["drift"] = after.measured_ms / row.measured_ms - 1
+        if limited.estimate_ms:
+            mean_ms = (row.measured_ms + after.measured_ms) / 2
+            figures["limited_error"] = limited.estimate_ms / mean_ms - 1
+    return replace(
+        row,
+        failures=(*row.failures, *(f"limited, {each}" for each in limited.failures)),
+        limit_gb=limit / 1e9,
+        limited_ms=limited.estimate_ms,
+        limited_peak_gb=limited.peak_gb,
+        **figures,
+    )
 
 
 def _printed(row: Row) -> str:
@@ -196,7 +216,7 @@ def _printed(row: Row) -> str:
         f"{row.model[:8]:8} {row.case:11} {text(row.estimate_ms, '.4g'):>7} "
         f"{text(low, '.4g') + '-' + text(high, '.4g'):>13} {text(row.measured_ms, '.4g'):>7} "
         f"{text(row.error, '+.1%'):>7} {covered:>3} {text(row.implied_gb_s, '.1f'):>5} "
-        f"{text(row.limited_change, '+.1%'):>8}"
+        f"{text(row.limited_error, '+.1%'):>7} {text(row.drift, '+.1%'):>6}"
     )
 
 
@@ -225,12 +245,13 @@ def main() -> None:
     parser.add_argument("models", nargs="+", metavar="MODEL")
     parser.add_argument("--depths", type=_numbers, default=[128, 1024], help="tokens in the cache")
     parser.add_argument("--prompts", type=_numbers, default=[128], help="tokens of a prompt")
+    parser.add_argument("--dtype", help="element type that models are converted to")
     parser.add_argument("--rounds", type=int, default=10, help="runs of each network")
     parser.add_argument("--json", type=Path, help="file for all figures")
     parser.add_argument("--only", type=_numbers, help=argparse.SUPPRESS)
     parser.add_argument("--limit-bytes", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    bench = Bench(given.backend, given.threads, given.rounds)
+    bench = Bench(given.backend, given.threads, given.rounds, given.dtype)
     if given.limit_bytes:
         limit_memory(given.limit_bytes)
         row, _ = bench.row(given.models[0], Case(*given.only), end_to_end=False)
@@ -239,7 +260,7 @@ def main() -> None:
     bandwidth = read_bandwidth(given.threads) / 1e9
     cases = [*(Case(1, depth) for depth in given.depths), *(Case(n, 0) for n in given.prompts)]
     print(f"{given.backend}, {given.threads} threads; memory delivers {bandwidth:.1f} GB/s")
-    print("model    case        est. ms  90% interval meas. ms   error  in  GB/s  limited")
+    print("model    case        est. ms  90% interval meas. ms   error  in  GB/s limited drift")
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for row in _rows(bench, _specs(given.models, Path(folder)), cases):

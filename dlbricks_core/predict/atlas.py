@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import zipfile
 import zlib
@@ -103,6 +104,37 @@ class Contribution:
             call_ms=self.call_ms[list(networks)],
             signatures=tuple(self.signatures[i] for i in networks),
             groups=tuple(self.groups[i] for i in networks),
+        )
+
+    def extended(self, older: Contribution) -> Self:
+        """This contribution and the networks that only another one of the same system holds.
+
+        Args:
+            older: Contribution of the same system and setup; the plugin may be of another version.
+        """
+        known = set(self.signatures)
+        rest = older.only([i for i, each in enumerate(older.signatures) if each not in known])
+        table = LayerTable()
+        networks = [*table.add_all(self), *table.add_all(rest)]
+        first, last = self.provenance, rest.provenance
+        return replace(
+            self,
+            pulls=np.zeros(0),
+            kernel="",
+            provenance=replace(
+                first,
+                begin=min(first.begin, last.begin),
+                end=max(first.end, last.end),
+                sessions=tuple(dict.fromkeys((*last.sessions, *first.sessions))),
+                source=f"{last.source}; {first.source}",
+            ),
+            features=table.features,
+            counts=counts_matrix(networks, len(table.kinds)),
+            log_ms=np.concatenate([self.log_ms, rest.log_ms]),
+            noise=np.concatenate([self.noise, rest.noise]),
+            call_ms=np.concatenate([self.call_ms, rest.call_ms]),
+            signatures=(*self.signatures, *rest.signatures),
+            groups=(*self.groups, *rest.groups),
         )
 
     def write(self, path: Path) -> None:
@@ -230,6 +262,18 @@ class LayerTable:
                 self.rows.append(row.astype(np.float64))
             counts[place] = counts.get(place, 0) + 1
         return counts
+
+    def add_all(self, contribution: Contribution) -> list[dict[int, int]]:
+        """Adds a contribution's layers. Returns the numbers of occurrences in its networks."""
+        every = range(len(contribution.features.kinds))
+        places = [next(iter(self.add(contribution.features.part([i])))) for i in every]
+        counts = contribution.counts
+        ends = itertools.pairwise(counts.indptr)
+        spans = (slice(begin, end) for begin, end in ends)
+        return [
+            {places[i]: int(n) for i, n in zip(counts.indices[s], counts.data[s], strict=True)}
+            for s in spans
+        ]
 
     @property
     def features(self) -> Features:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from rich.table import Table
 
+from dlbricks_core.facts import Failure
 from dlbricks_core.figures.widths import width_text
 from dlbricks_core.report.console import Console, styled
 from dlbricks_core.report.data import SCHEMA_VERSION, backend_data, failures_data, system_data
 from dlbricks_core.report.heading import backend, count, system
-from dlbricks_core.report.remarks import alike, print_failures
+from dlbricks_core.report.remarks import print_failures
 from dlbricks_core.report.tables import table
 from dlbricks_core.workflows.judging import Judged
 from dlbricks_core.workflows.packing import Packed
 from dlbricks_core.workflows.survey import Survey
 
-_NAMED = 3
-"""Maximum number of networks named for one reason."""
+_REASONS = 6
+"""Maximum number of printed reasons why networks are left out. A backend may lack each operator of
+a type.
+"""
 
 _WARNINGS = 3
 """Maximum number of printed warnings: each batch of networks may have its own."""
@@ -37,11 +40,26 @@ def print_survey(console: Console, survey: Survey) -> None:
         console.print(_width(survey.judged))
     else:
         console.print("Too few networks were drawn to tell how wide predictions are.")
-    for where, reason in alike(survey.unsupported, _NAMED):
-        console.print(styled(("Left out:", "yellow"), f" {where}: {reason}"))
+    _print_unsupported(console, survey.unsupported)
     console.print("Run it again to go on.")
     print_failures(console, (*survey.unread, *survey.failures))
     console.print(styled((f"{system(survey.request)}.", "dim")))
+
+
+def _print_unsupported(console: Console, unsupported: Sequence[Failure]) -> None:
+    """Prints why networks are left out, the most frequent reasons first."""
+    if not unsupported:
+        return
+    reasons = Counter(reason for each in unsupported for reason in each.reason.split("; "))
+    number = count(len(unsupported), "network")
+    console.print(
+        styled(("Left out:", "yellow"), f" {number} with operators that the backend lacks:")
+    )
+    for reason, times in reasons.most_common(_REASONS):
+        console.print(f"  {reason} ({times:,})")
+    more = len(reasons) - _REASONS
+    if more > 0:
+        console.print(f"  and {count(more, 'more reason')}, which --json names.")
 
 
 def _width(judged: Sequence[Judged]) -> str:

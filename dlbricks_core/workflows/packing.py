@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.predict import Contribution
+from dlbricks_core.facts import Setup
+from dlbricks_core.predict import Contribution, shipped
 from dlbricks_core.predict.from_atlas import kernel_of, with_pulls
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
@@ -29,7 +30,12 @@ class Packed:
 
 
 def pack(
-    store: ResultStore, folder: Path, observer: Observer, backend: str | None = None
+    store: ResultStore,
+    folder: Path,
+    observer: Observer,
+    backend: str | None = None,
+    *,
+    extend: bool = False,
 ) -> list[Packed]:
     """Writes the measurements of a store, one file for each system and setup.
 
@@ -39,6 +45,8 @@ def pack(
             replaced.
         observer: Receives a notice of each file.
         backend: Name of the backend; ``None`` for all backends.
+        extend: Whether files hold the networks of the shipped atlas too, where it has some of the
+            same system and setup.
 
     Raises:
         DLBricksError: If there is nothing to pack, or the folder cannot be written.
@@ -60,7 +68,8 @@ def pack(
             names[name] += 1
             again = f"-{names[name]}" if names[name] > 1 else ""
             path = folder / f"{name}{again}.npz"
-            complete = with_pulls(each, kernel_of(each.setup.backend))
+            whole = _with_shipped(each) if extend else each
+            complete = with_pulls(whole, kernel_of(whole.setup.backend))
             complete.write(path)
             packed.append(Packed(path, complete))
             observer.advance(path.name)
@@ -69,6 +78,19 @@ def pack(
             f"{folder} cannot be written: {error.strerror or error}", hint="Choose another folder."
         ) from error
     return packed
+
+
+def _with_shipped(contribution: Contribution) -> Contribution:
+    """A contribution, with networks of shipped ones of the same system and setup."""
+    for each in shipped(contribution.setup.backend):
+        if _measured_as(each) == _measured_as(contribution):
+            contribution = contribution.extended(each)
+    return contribution
+
+
+def _measured_as(contribution: Contribution) -> tuple[str, Setup]:
+    """System and setup, whatever the plugin's version."""
+    return contribution.system.fingerprint, replace(contribution.setup, plugin="")
 
 
 def _file_name(contribution: Contribution) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
@@ -18,7 +18,7 @@ from dlbricks_core.importers import LoadOptions, ModelCollection
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.plugins import Plugin, attempt, discover
 from dlbricks_core.store import ResultStore
-from dlbricks_core.survey import draw, is_quick
+from dlbricks_core.survey import Drawn, draw, is_quick
 from dlbricks_core.workflows.candidates import BASE, Candidates, already_timed
 from dlbricks_core.workflows.judging import Judged, Judges
 from dlbricks_core.workflows.knowledge import family_of
@@ -93,6 +93,7 @@ def survey(
     budget_s: float,
     load: LoadOptions,
     settings: ImportSettings,
+    families: Collection[str] = (),
 ) -> Survey:
     """Times networks until the budget ends: drawn networks, and bricks of models.
 
@@ -108,6 +109,8 @@ def survey(
         budget_s: Seconds after which no batch of networks begins.
         load: How models are read.
         settings: How models are imported.
+        families: Names of the families that networks are drawn from; empty for all. With some,
+            only bricks of models in ``specs`` are timed as well.
 
     Raises:
         DLBricksError: If there is no such collection, or a given size or value belongs to none of
@@ -119,10 +122,12 @@ def survey(
     unread: list[Failure] = []
     if specs:
         pieces = _pieces(_named(specs, load, settings, unread))
+    elif families:
+        pieces = []
     else:
         pieces = _pieces(_some(request.seed, budget_s * _LOADING_SHARE, observer))
     timed = partial(already_timed, request, store)
-    candidates = Candidates(pieces, draw(request.seed), timed)
+    candidates = Candidates(pieces, _drawn(request.seed, families), timed)
     surveyed = Survey(request, budget_s)
     failures: dict[Question, Failure] = {}
     unsupported: dict[Question, Failure] = {}
@@ -161,6 +166,11 @@ def survey(
         failures=list(failures.values()),
         unsupported=list(unsupported.values()),
     )
+
+
+def _drawn(seed: int, families: Collection[str]) -> Iterator[Drawn]:
+    """Drawn networks of some families, or of all if none is named."""
+    return (each for each in draw(seed) if not families or each.family in families)
 
 
 def _batch_s(budget_s: float) -> float:

@@ -9,6 +9,7 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Observation
 from dlbricks_core.predict import Contribution
 from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import packing
 from dlbricks_core.workflows.knowledge import contributions, remember
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.packing import pack
@@ -54,6 +55,46 @@ def test_each_setup_has_a_file(tmp_path, store, measured, asked):
     assert [
         each.contribution.setup.backend for each in pack(store, tmp_path, Observer(), "other")
     ] == ["other"]
+
+
+def test_what_the_atlas_holds_of_the_same_setup_is_added(tmp_path, store, measured, monkeypatch):
+    measured()
+    (everything,) = contributions(store)
+    parts = range(0, len(everything), 2), range(1, len(everything), 2)
+    mine, others = (everything.only(part) for part in parts)
+    older = replace(
+        everything.only(range(2, len(everything))),
+        setup=replace(everything.setup, plugin="older"),
+        log_ms=everything.log_ms[2:] + 1.0,
+    )
+    foreign = replace(others, setup=replace(others.setup, version="0.9"))
+    monkeypatch.setattr(packing, "shipped", lambda backend: (foreign, older))
+    monkeypatch.setattr(packing, "contributions", lambda *_: [mine])
+    (packed,) = pack(store, tmp_path, Observer(), extend=True)
+    found = Contribution.read(packed.path)
+    assert found.setup == mine.setup
+    assert set(found.signatures) == set(mine.signatures) | set(older.signatures)
+    told = dict(zip(found.signatures, found.log_ms, strict=True))
+    for signature, log_ms in zip(everything.signatures, everything.log_ms, strict=True):
+        anew = signature in mine.signatures
+        if anew or signature in older.signatures:
+            assert told[signature] == pytest.approx(log_ms + (0.0 if anew else 1.0), abs=1e-6)
+    assert layers_of(found).items() <= layers_of(everything).items()
+    rows = {
+        (k, tuple(n)) for k, n in zip(found.features.kinds, found.features.numbers, strict=True)
+    }
+    assert len(rows) == len(found.features.kinds)
+
+
+def layers_of(contribution):
+    """Kinds and numbers of each network's layers, by its signature."""
+    rows = contribution.features.numbers.astype("float32").tolist()
+    every = list(zip(contribution.features.kinds, map(tuple, rows), strict=True))
+    counts = contribution.counts.toarray()
+    return {
+        signature: {every[i]: count for i, count in enumerate(row) if count}
+        for signature, row in zip(contribution.signatures, counts, strict=True)
+    }
 
 
 def test_a_store_that_knows_nothing_is_refused(tmp_path, store, measured):

@@ -51,9 +51,9 @@ def store(tmp_path):
 
 @pytest.fixture
 def surveyed(stream, asked, store):
-    def run(observer=None, budget_s=0.1, specs=()):
+    def run(observer=None, budget_s=0.1, specs=(), families=()):
         request = replace(asked, runs=2)
-        how = LoadOptions(), ImportSettings()
+        how = LoadOptions(), ImportSettings(), families
         return survey(specs, request, store, observer or Observer(), budget_s, *how)
 
     return run
@@ -70,6 +70,18 @@ def test_what_fails_is_named_and_what_is_not_supported_is_left_out(stream, build
     (unsupported,) = found.unsupported
     assert "no counterpart" in unsupported.reason
     assert surveyed().failures == []
+
+
+def test_only_networks_of_named_families_are_drawn(surveyed, monkeypatch, builder, store):
+    def draw(seed):
+        for width in count(1):
+            yield Drawn("pool", brick_of(builder, width, "Sigmoid"))
+            yield Drawn("elementwise", brick_of(builder, width))
+
+    monkeypatch.setattr(package, "draw", draw)
+    monkeypatch.setattr(package, "_listed", lambda observer: pytest.fail("models are loaded"))
+    assert dict(surveyed(families=["pool"]).families) == {"pool": COUNT}
+    assert {each.layers for each in store.measurements()} == {("Sigmoid",)}
 
 
 def test_each_survey_times_others(surveyed, store):
