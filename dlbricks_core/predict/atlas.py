@@ -23,7 +23,7 @@ from dlbricks_core.predict.features import NAMES, Features
 FOLDER = Path(__file__).parent / "contributions"
 """Folder of the contributions that ship with the package."""
 
-_FORMAT = 4
+_FORMAT = 5
 """Version of the files; it rises with their structure, and with the kinds of layers."""
 
 _DAMAGED = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError,
