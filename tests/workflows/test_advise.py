@@ -20,6 +20,7 @@ from dlbricks_core.workflows import Observer, knowledge, oracle
 from dlbricks_core.workflows import places as rooms
 from dlbricks_core.workflows.advice import Wanted
 from dlbricks_core.workflows.advise import advise
+from dlbricks_core.workflows.jobs import Job
 from dlbricks_core.workflows.places import Place, places
 from dlbricks_core.workflows.systems import name_machine
 from dlbricks_core.workflows.tariff import Accuracies, Prices
@@ -98,7 +99,8 @@ def written(tmp_path):
 
 
 def advised(models, store, predictor="guess", on=(), **wanted):
-    return advise(models, places(store, on), Wanted(**wanted), store, Observer(), predictor)
+    jobs = [Job.of(model) for model in models]
+    return advise(jobs, places(store, on), Wanted(**wanted), store, Observer(), predictor)
 
 
 def where(ranking):
@@ -227,11 +229,11 @@ def test_models_with_accuracies_are_alternatives(store, systems, models, keep, w
     path = written("a.toml", '[accuracy]\nsmall = 60\n"made:large" = 80')
     accuracies = Accuracies.read(path)
     (ranking,) = advised(models, store, accuracies=accuracies).rankings
-    assert [each.alternative.model.name for each in ranking.front] == ["large", "small"]
+    assert [each.alternative.job.name for each in ranking.front] == ["large", "small"]
     assert {each.alternative.place.system.cpu for each in ranking.front} == {"the fast"}
     assert sorted(each.front for each in ranking.ranked) == [0.0, 0.0, 1.0, 1.0]
     advice = advised(models, store, accuracies=accuracies, min_accuracy=70)
-    assert {each.model.name for each in advice.alternatives} == {"large"}
+    assert {each.job.name for each in advice.alternatives} == {"large"}
     assert "left out: small" in advice.notes[0]
     with pytest.raises(DLBricksError, match="accuracy of 90"):
         advised(models, store, accuracies=accuracies, min_accuracy=90)
@@ -243,7 +245,7 @@ def test_a_model_without_an_accuracy_is_named(store, systems, models, keep, writ
     keep(models[0], systems["slow"], 10.0)
     accuracies = Accuracies.read(written("a.toml", "[accuracy]\nsmall = 60"))
     advice = advised(models, store, accuracies=accuracies)
-    assert {each.model.name for each in advice.alternatives} == {"small"}
+    assert {each.job.name for each in advice.alternatives} == {"small"}
     assert [failure.subject for failure in advice.failures] == ["large"]
 
 
