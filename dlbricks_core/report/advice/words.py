@@ -9,7 +9,7 @@ from dlbricks_core.report.heading import count, quantity_name
 from dlbricks_core.report.sizes.words import workload
 from dlbricks_core.report.tables import ms
 from dlbricks_core.workflows.advice import PRICE, Advice, Alternative, Ranked, Ranking, Wanted
-from dlbricks_core.workflows.answers import FIRST_TOKEN, OUTPUT_TOKEN, SHORT
+from dlbricks_core.workflows.answers import FIRST_TOKEN, OUTPUT_TOKEN, SHORT, quantities_of
 from dlbricks_core.workflows.jobs import Basis
 from dlbricks_core.workflows.places import Place
 from dlbricks_core.workflows.requirements import Requirement
@@ -87,9 +87,11 @@ def bounds(wanted: Wanted) -> str:
 
 def limits(wanted: Wanted) -> str:
     """All bounds: ``50 ms and 500 MiB of peak memory``."""
-    latency = [] if wanted.longest_ms is None else [f"{ms(wanted.longest_ms)} ms"]
+    whole = "" if wanted.workload is None else " in all"
+    latency = [] if wanted.longest_ms is None else [f"{ms(wanted.longest_ms)} ms{whole}"]
     others = [
-        f"{ms(each.most)} {each.quantity.unit} of {quantity_name(each.quantity)}"
+        f"{ms(each.most)} {each.quantity.unit} "
+        f"{_OF_ANSWERS.get(each.quantity) or f'of {quantity_name(each.quantity)}'}"
         for each in wanted.bounds
     ]
     return " and ".join([*latency, *others])
@@ -156,10 +158,12 @@ def systems(advice: Advice) -> dict[str, str]:
 
 def explained(wanted: Wanted, *, per_second: bool = True) -> list[str]:
     """Meaning of the tables' columns; of inferences per second only where these are shown."""
-    run = "" if wanted.per_run == 1 else f"; a run makes {wanted.per_run} {wanted.counted}"
+    job = "a run" if wanted.workload is None else "an answer"
+    run = "" if wanted.per_run == 1 else f"; {job} makes {wanted.per_run} {wanted.counted}"
     found = [f"Per s: {wanted.counted} a second of one process{run}."] if per_second else []
     if wanted.workload is not None:
-        names = [f"{short}: {quantity_name(each)}" for each, short in SHORT.items()]
+        parts = quantities_of(wanted.workload)
+        names = [f"{SHORT[each]}: {quantity_name(each)}" for each in parts]
         found.insert(0, f"Total: time of the whole answer; {', '.join(names)}.")
     if wanted.prices:
         found.append(
