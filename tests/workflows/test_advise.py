@@ -16,7 +16,15 @@ from dlbricks_core.predict import Contribution, Predictor, Provenance
 from dlbricks_core.predict.atlas import LayerTable, counts_matrix
 from dlbricks_core.report import advice_data
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import Observer, knowledge, oracle
+from dlbricks_core.workflows import (
+    Generation,
+    LoadOptions,
+    Observer,
+    jobs_of,
+    knowledge,
+    load_asked,
+    oracle,
+)
 from dlbricks_core.workflows import places as rooms
 from dlbricks_core.workflows.advice import Wanted
 from dlbricks_core.workflows.advise import advise
@@ -344,3 +352,29 @@ def test_two_prices_of_one_system_contradict_each_other(written, systems, asked)
     with pytest.raises(DLBricksError, match="mean one system"):
         prices.of(Place(system, asked.setup))
     assert prices.of(Place(systems["slow"], asked.setup)) is None
+
+
+@pytest.mark.parametrize("generate", [1, 5])
+def test_times_of_an_answer_err_together_and_less_on_two_systems(
+    store, systems, models, keep, save_decoder, tmp_path, generate
+):
+    keep(models[0], systems["slow"], 20.0)
+    keep(models[0], systems["fast"], 10.0)
+    save_decoder(tmp_path / "decoder.onnx")
+    asked = Generation({"prompt": (8,), "generate": (generate,)})
+    loaded = load_asked([str(tmp_path / "decoder.onnx")], asked, LoadOptions(), Observer())
+    (workload,) = asked.workloads
+    wanted = Wanted(workload=workload)
+    jobs = jobs_of(loaded, workload)
+    (ranking,) = advise(jobs, places(store), wanted, store, Observer(), "guess").rankings
+    assert ranking.name == "decoder"
+    answers = [each.alternative for each in ranking.ranked]
+    for each in answers:
+        first, *tokens = (known.draws for known in each.required)
+        assert len(tokens) == (generate > 1)
+        assert each.draws == pytest.approx(first + (generate - 1) * sum(tokens))
+        assert (each.basis, each.origin) == ("predicted", pytest.approx({"predicted": 1.0}))
+        low, high = each.interval_ms
+        assert high / low == pytest.approx(np.exp(2 * 1.645 * SPREAD), rel=0.1)
+    one, other = (np.log(each.draws) for each in answers)
+    assert np.corrcoef(one, other)[0, 1] == pytest.approx(0.5, abs=0.1)
