@@ -134,7 +134,7 @@ class Wanted:
 
     @property
     def probed(self) -> list[Requirement]:
-        """Those of :attr:`others` whose quantity has a probe."""
+        """Requirements in :attr:`others` whose quantity has a probe."""
         return [each for each in self.others if each.probe is not None]
 
     @property
