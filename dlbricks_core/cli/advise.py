@@ -12,7 +12,7 @@ from dlbricks_core.cli import given, kinds, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import advice_data, advice_page, print_advice
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import NO_PREDICTOR, PREDICTOR, load_models
+from dlbricks_core.workflows import NO_PREDICTOR, PREDICTOR, jobs_of, load_asked
 from dlbricks_core.workflows.advice import Wanted, order_by
 from dlbricks_core.workflows.advise import advise
 from dlbricks_core.workflows.places import places
@@ -29,7 +29,8 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
     "max_latency_ms",
     type=kinds.LATENCY_MS,
     metavar="TIME",
-    help="Maximum latency of a run (50ms, 0.5s; milliseconds without a unit).",
+    help="Maximum latency of a run, or total time of an answer (50ms, 0.5s; milliseconds without "
+    "a unit).",
 )
 @click.option(
     "--require",
@@ -37,14 +38,15 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
     metavar="QUANTITY<=VALUE",
     multiple=True,
     help="Upper bound on a quantity (peak-memory<=500MiB, cold-start<=2s; 'dlbricks plugins' "
-    "lists probes). May be given more than once.",
+    "lists probes), or with --prompt time-to-first-token and time-per-output-token. May be given "
+    "more than once.",
 )
 @click.option(
     "--by",
     metavar="QUANTITY",
     help="Quantity whose least value comes first: latency, price, or one with a probe, such as "
-    "peak-memory ('dlbricks plugins' lists probes).  [default: price with --prices, otherwise "
-    "latency]",
+    "peak-memory ('dlbricks plugins' lists probes); with --prompt also time-to-first-token and "
+    "time-per-output-token.  [default: price with --prices, otherwise latency]",
 )
 @click.option(
     "--on",
@@ -81,6 +83,7 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
 )
 @options.predictor_option
 @options.load_options
+@options.answer_options
 @options.result_options
 def command(
     models: tuple[str, ...],
@@ -99,13 +102,16 @@ def command(
     """Tell which system, and which model, is fastest, cheapest or needs least. Runs nothing.
 
     Systems, frameworks and threads are those of the store. A model that was not measured there
-    is predicted. Exit status 3: the latency of a model, or a quantity that --require or --by names,
-    is unknown in some place, which is reported.
+    is predicted. With --prompt or --generate, language models are compared by the total time of
+    their answer, which is its latency then. Exit status 3: the latency of a model, or a quantity
+    that --require or --by names, is unknown in some place, which is reported.
     """
     if not models:
         raise click.UsageError("Name at least one MODEL.")
     output = Output(values)
     load = given.load_options_of(values)
+    asked = given.answer_of(values)
+    workload = asked.workloads[0] if asked else None
     priced = Prices.read(prices) if prices else None
     wanted = Wanted(
         max_latency_ms=max_latency_ms,
@@ -114,14 +120,16 @@ def command(
         accuracies=Accuracies.read(accuracies) if accuracies else None,
         batch=load.batch or 1,
         requirements=[Requirement.read(text) for text in required],
-        by=None if by is None else order_by(by, priced),
+        by=None if by is None else order_by(by, priced, workload),
+        workload=workload,
     )
     named = PREDICTOR if predictor is None else predictor
     with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
         where = places(opened, on, backends, wanted.probes)
-        loaded = load_models(models, load, progress, given.import_settings_of(values))
+        loaded = load_asked(models, asked, load, progress, given.import_settings_of(values))
+        jobs = jobs_of(loaded, workload)
         predicting = None if named == NO_PREDICTOR else named
-        advice = advise(loaded.models, where, wanted, opened, progress, predicting)
+        advice = advise(jobs, where, wanted, opened, progress, predicting)
     advice = replace(advice, unread=loaded.failures)
     print_advice(output.console, advice)
     output.write_json(advice_data(advice))

@@ -53,7 +53,7 @@ def load_options_of(values: dict[str, Any]) -> LoadOptions:
 def sizes_of(values: dict[str, Any]) -> Sized | None:
     """Requested sizes of models, from ``sizes_options``; ``None`` for a single size."""
     sweeps = _sweeps(values["sweeps"])
-    given = {name: (values[name],) for name in ("prompt", "generate") if values[name] is not None}
+    given = _tokens(values)
     generates = bool(given) or not sweeps.keys().isdisjoint(("prompt", "generate"))
     if generates and values["batch"] is not None:
         given["batch"] = (values["batch"],)
@@ -67,6 +67,19 @@ def sizes_of(values: dict[str, Any]) -> Sized | None:
     if generates:
         return Generation({**given, **sweeps})
     return Sweep(sweeps) if sweeps else None
+
+
+def answer_of(values: dict[str, Any]) -> Generation | None:
+    """Requested answer of language models, from ``answer_options``; ``None`` for single runs."""
+    given = _tokens(values)
+    if given and values["batch"] is not None:
+        given["batch"] = (values["batch"],)
+    return Generation(given) if given else None
+
+
+def _tokens(values: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Tokens of the prompt and of the answer, as far as they are given."""
+    return {name: (values[name],) for name in ("prompt", "generate") if values[name] is not None}
 
 
 def _sweeps(texts: tuple[str, ...]) -> dict[str, tuple[int, ...]]:

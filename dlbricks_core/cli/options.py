@@ -130,7 +130,7 @@ load_options = _group(
     ),
 )
 
-sizes_options = _group(
+answer_options = _group(
     click.option(
         "--prompt",
         type=POSITIVE,
@@ -144,6 +144,10 @@ sizes_options = _group(
         metavar="TOKENS",
         help=f"Output tokens of the answer.  [default: {GENERATE}, with --prompt]",
     ),
+)
+
+sizes_options = _group(
+    answer_options,
     click.option(
         "--sweep",
         "sweeps",
@@ -185,7 +189,6 @@ composer_option = click.option(
     "--split the paper's, sequential]",
 )
 
-
 predictor_option = click.option(
     "--predictor",
     metavar="NAME",
@@ -193,7 +196,6 @@ predictor_option = click.option(
     f"{NO_PREDICTOR} leaves them missing.  [default: {PREDICTOR}; {REGRESSION} for quantities "
     "other than latency]",
 )
-
 
 granularities_option = click.option(
     "-G",
@@ -205,13 +207,11 @@ granularities_option = click.option(
     help="Maximum number of layers in a brick: several numbers, as 1-10 or 1,3,5.",
 )
 
-
 _threads_option = click.option(
     "--threads",
     type=POSITIVE,
     help="Threads for one operator.  [default: physical cores available]",
 )
-
 
 _several_threads_option = click.option(
     "--threads",

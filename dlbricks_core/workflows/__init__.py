@@ -47,6 +47,7 @@ from dlbricks_core.workflows.sizes import (
     ModelsAtSizes,
     Sized,
     Sweep,
+    jobs_of,
     load_asked,
     read_asked,
 )
@@ -111,6 +112,7 @@ __all__ = [
     "evaluate",
     "forget_calibration",
     "generate",
+    "jobs_of",
     "known_setups",
     "layer_latencies",
     "load_asked",

@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import LATENCY, Composition, Failure, Quantity
+from dlbricks_core.facts import LATENCY, Composition, Failure, Quantity, Workload
 from dlbricks_core.figures.figure import Origin, interval
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.probe import Probe
 from dlbricks_core.wording import argument, settings
+from dlbricks_core.workflows.answers import SHORT, quantities_of
+from dlbricks_core.workflows.jobs import Basis, Job
 from dlbricks_core.workflows.places import Place
-from dlbricks_core.workflows.requirements import Basis, Known, Requirement
+from dlbricks_core.workflows.requirements import Known, Requirement
 from dlbricks_core.workflows.tariff import Accuracies, Prices
 
 MILLION = 1_000_000
-"""Number of inferences that a price refers to."""
+"""Number of inferences or output tokens that a price refers to."""
 
 PRICE = "price"
 """Name of the price, which alternatives may be ordered by like a measured quantity."""
@@ -26,18 +27,24 @@ PRICE = "price"
 _MS_PER_HOUR = 3_600_000.0
 
 
-def price_in(currency: str) -> Quantity:
-    """The price of a million inferences as a quantity, in a currency."""
-    unit = f"{currency} for a million inferences"
-    return Quantity(PRICE, unit, Composition.SUM, "price of inferences")
+def counted(workload: Workload | None) -> str:
+    """Outputs of runs that prices and rates refer to: inferences, or tokens of an answer."""
+    return "inferences" if workload is None else "output tokens"
 
 
-def order_by(name: str, prices: Prices | None) -> Requirement:
+def price_in(currency: str, workload: Workload | None = None) -> Quantity:
+    """The price of a million inferences or output tokens as a quantity, in a currency."""
+    what = counted(workload)
+    return Quantity(PRICE, f"{currency} for a million {what}", Composition.SUM, f"price of {what}")
+
+
+def order_by(name: str, prices: Prices | None, workload: Workload | None = None) -> Requirement:
     """The quantity by which alternatives are ordered, from its name.
 
     Args:
-        name: ``latency``, ``price``, or the name of a quantity that has a probe.
+        name: ``latency``, ``price``, a quantity of an answer, or one that has a probe.
         prices: Prices of systems; ``None`` if unknown.
+        workload: Workload of language models; ``None`` for single runs.
 
     Raises:
         DLBricksError: If the price is named, but prices are unknown.
@@ -50,7 +57,7 @@ def order_by(name: str, prices: Prices | None) -> Requirement:
             f"{settings(by=PRICE)} needs prices of the systems",
             hint=f"Name a file with them: {argument('prices')}.",
         )
-    return Requirement(price_in(prices.currency))
+    return Requirement(price_in(prices.currency, workload))
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,8 @@ class Wanted:
         requirements: Bounds on quantities, which may include latency.
         by: Quantity whose least value comes first; ``None`` for the price if there are prices, and
             for the latency otherwise.
+        workload: Workload that language models answer; ``None`` for one run of each model. The
+            latency of an answer is its total time.
     """
 
     max_latency_ms: float | None = None
@@ -75,13 +84,26 @@ class Wanted:
     batch: int = 1
     requirements: Sequence[Requirement] = ()
     by: Requirement | None = None
+    workload: Workload | None = None
+
+    @property
+    def counted(self) -> str:
+        """Outputs of runs that prices and rates refer to."""
+        return counted(self.workload)
+
+    @property
+    def per_run(self) -> int:
+        """Number of these outputs in one run or answer."""
+        return self.batch if self.workload is None else self.workload.batch * self.workload.generate
 
     @property
     def order(self) -> Requirement:
         """The quantity whose least value comes first."""
         if self.by is not None:
             return self.by
-        return Requirement(price_in(self.prices.currency) if self.prices else LATENCY)
+        if self.prices is None:
+            return Requirement(LATENCY)
+        return Requirement(price_in(self.prices.currency, self.workload))
 
     @property
     def longest_ms(self) -> float | None:
@@ -93,15 +115,31 @@ class Wanted:
 
     @property
     def others(self) -> list[Requirement]:
-        """Requirements on all quantities with a probe: the one to order by, and the bounds."""
-        bounded = [each for each in self.requirements if each.probe is not None]
+        """Requirements on all quantities that have a figure beside latency and price.
+
+        They are those with a probe that alternatives are ordered by or that have a bound. An answer
+        has its own, with a bound or without.
+        """
+        bounded = [each for each in self.requirements if each.quantity != LATENCY]
+        if self.workload is not None:
+            return [
+                found
+                for quantity in quantities_of(self.workload)
+                for found in [each for each in bounded if each.quantity == quantity]
+                or [Requirement(quantity)]
+            ]
         by = self.order
         is_told = by.probe is None or by.quantity in [each.quantity for each in bounded]
         return bounded if is_told else [by, *bounded]
 
     @property
+    def probed(self) -> list[Requirement]:
+        """Requirements in :attr:`others` whose quantity has a probe."""
+        return [each for each in self.others if each.probe is not None]
+
+    @property
     def probes(self) -> list[Probe]:
-        """Probes of the quantities in :attr:`others`."""
+        """Probes of the quantities in :attr:`probed`."""
         return [each.probe for each in self.others if each.probe is not None]
 
     @property
@@ -125,6 +163,30 @@ class Wanted:
                 f"{argument('min_accuracy')} needs the models' accuracies",
                 hint=f"Name a file with them: {argument('accuracies')}.",
             )
+        for each in (*self.requirements, *([] if self.by is None else [self.by])):
+            self._check_told(each)
+
+    def _check_told(self, required: Requirement) -> None:
+        """Raises an error if alternatives have no figure of a quantity."""
+        name = required.quantity.name
+        if self.workload is None:
+            if required.quantity in SHORT:
+                raise DLBricksError(
+                    f"{name} is a figure of a language model's answer",
+                    hint=f"Say how long prompt and answer are: {argument('prompt')} and "
+                    f"{argument('generate')}.",
+                )
+        elif required.probe is not None:
+            raise DLBricksError(
+                f"{name} is not known of a whole answer",
+                hint=f"Take latency, {' or '.join(each.name for each in SHORT)}. For {name} at "
+                f"each size use 'dlbricks run' with {argument('quantity')} {name}.",
+            )
+        elif required.quantity in SHORT.keys() - set(quantities_of(self.workload)):
+            raise DLBricksError(
+                f"an answer of one token has no {name}",
+                hint=f"Use {argument('generate')} 2 or more.",
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,27 +194,27 @@ class Alternative:
     """One model in one place: a system with a setup.
 
     Attributes:
-        model: The model.
+        job: The model, and its work.
         place: System and setup.
-        ms: Latency of one run, in milliseconds.
+        ms: Latency of one run, or total time of an answer, in milliseconds.
         draws: Equally likely latencies in milliseconds: shape (RESAMPLES,). The i-th draws of all
             alternatives are joint.
         basis: Basis of the latency: measured, composed or predicted.
         origin: Shares of the sum over the bricks by the origin of their figures; entirely stored if
             the whole model was measured.
-        batch: Number of inferences in one run.
+        per_run: Number of inferences in one run, or of output tokens in an answer.
         per_hour: Price of the system per hour; ``None`` if unknown.
         accuracy: Accuracy of the model; ``None`` if unknown.
         required: Figures of the quantities in :attr:`Wanted.others`, one for each.
     """
 
-    model: CanonicalModel
+    job: Job
     place: Place
     ms: float
     draws: FloatArray
     basis: Basis
     origin: Mapping[Origin, float]
-    batch: int = 1
+    per_run: int = 1
     per_hour: float | None = None
     accuracy: float | None = None
     required: Sequence[Known] = ()
@@ -164,17 +226,17 @@ class Alternative:
 
     @property
     def per_second(self) -> float:
-        """Inferences per second of one process that runs the model repeatedly."""
-        return 1e3 * self.batch / self.ms
+        """Inferences or output tokens per second of one process that repeats the job."""
+        return 1e3 * self.per_run / self.ms
 
     @property
     def per_second_interval(self) -> tuple[float, float]:
-        """90% interval of the inferences per second."""
-        return interval(1e3 * self.batch / self.draws)
+        """90% interval of the rate per second."""
+        return interval(1e3 * self.per_run / self.draws)
 
     @property
     def price(self) -> float | None:
-        """Price of a million inferences by one process that uses the system alone."""
+        """Price of a million inferences or output tokens of a process that has the system alone."""
         return None if self.per_hour is None else self.ms * self._per_ms(self.per_hour)
 
     @property
@@ -199,7 +261,7 @@ class Alternative:
         return Known(asked, self.ms * per_ms, self.draws * per_ms, self.basis)
 
     def _per_ms(self, per_hour: float) -> float:
-        return per_hour / _MS_PER_HOUR * MILLION / self.batch
+        return per_hour / _MS_PER_HOUR * MILLION / self.per_run
 
 
 @dataclass(frozen=True)

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from zlib import crc32
 
 import numpy as np
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import Failure
+from dlbricks_core.facts import LATENCY, Failure
 from dlbricks_core.figures.choice import Mask, coupled, first_shares, on_front
-from dlbricks_core.figures.figure import RESAMPLES, Origin
+from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.advice import Advice, Alternative, Ranked, Ranking, Wanted
-from dlbricks_core.workflows.composing import LEARNED_COMPOSER
 from dlbricks_core.workflows.estimate import estimate
+from dlbricks_core.workflows.jobs import Job, Time, Times
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.places import Place
 from dlbricks_core.workflows.request import Request
-from dlbricks_core.workflows.requirements import Answers, Basis
-from dlbricks_core.workflows.results import ModelResult, RunResult
+from dlbricks_core.workflows.requirements import Answers, Known, Requirement
+from dlbricks_core.workflows.results import RunResult
 
 OF_BACKEND = 0.5
 """Correlation between the errors of a predictor for one backend on two systems: 0.7 on average over
@@ -39,7 +39,7 @@ _LEAST = 1e-9
 
 
 def advise(
-    models: Sequence[CanonicalModel],
+    jobs: Sequence[Job],
     places: Sequence[Place],
     wanted: Wanted,
     store: ResultStore,
@@ -49,7 +49,7 @@ def advise(
     """Ranks places, and models if they are alternatives. Runs nothing.
 
     Args:
-        models: Models in canonical form.
+        jobs: Runs of models, or answers of language models if ``wanted`` has a workload.
         places: Candidate places.
         wanted: The user's requirements.
         store: Store of the measurements.
@@ -61,9 +61,10 @@ def advise(
         PluginError: If there is no such predictor, or it fails.
     """
     collected = _Collected()
-    models = _with_accuracies(models, wanted, collected)
+    jobs = _with_accuracies(jobs, wanted, collected)
     places = _with_prices(places, wanted, collected)
     observer.stage("Estimating", len(places))
+    models = [model for job in jobs for model in job.models]
     found: dict[Place, RunResult] = {}
     # The predictor remembers what it knows of one backend's layers from one system to the next.
     for place in sorted(places, key=lambda each: each.setup.backend):
@@ -72,15 +73,13 @@ def advise(
         seen = place.seen_in(store)
         found[place] = estimate(models, None, request, seen, predictor=predictor)
     results = [found[place] for place in places]
-    alternatives = _alternatives(places, results, wanted, collected)
+    alternatives = _alternatives(jobs, places, results, wanted, collected)
     predicts = predictor is not None
-    alternatives = _with_required(alternatives, models, wanted, store, collected, predicts)
+    alternatives = _with_required(alternatives, jobs, wanted, store, collected, predicts)
     if wanted.accuracies is None:
-        groups = {
-            model.name: [each for each in alternatives if each.model is model] for model in models
-        }
+        groups = {job.name: [each for each in alternatives if each.job is job] for job in jobs}
     else:
-        groups = {"1 model" if len(models) == 1 else f"{len(models)} models": alternatives}
+        groups = {"1 model" if len(jobs) == 1 else f"{len(jobs)} models": alternatives}
     rankings = [rank(name, each, wanted) for name, each in groups.items() if each]
     firsts = {ranking.first.alternative.place for ranking in rankings if ranking.first}
     for place, result in zip(places, results, strict=True):
@@ -138,40 +137,41 @@ def _with_fronts(
 
 def _with_required(
     alternatives: Sequence[Alternative],
-    models: Sequence[CanonicalModel],
+    jobs: Sequence[Job],
     wanted: Wanted,
     store: ResultStore,
     collected: _Collected,
     predicts: bool,
 ) -> list[Alternative]:
-    """Alternatives with figures of the quantities other than latency.
+    """Alternatives with figures of the quantities that have a probe.
 
     An alternative without a figure is reported and left out: it may exceed the bound, and has no
     place in the order.
     """
-    positions = {id(model): position for position, model in enumerate(models)}
+    if not wanted.probed:
+        return list(alternatives)
+    models = [model for job in jobs for model in job.models]  # one each: none of them is an answer
+    positions = {id(job): position for position, job in enumerate(jobs)}
     answers: dict[tuple[Place, int], Answers] = {}
     found = []
     for each in alternatives:
         known = []
-        for number, requirement in enumerate(wanted.others):
+        for number, requirement in enumerate(wanted.probed):
             key = each.place, number
             if key not in answers:
-                answers[key] = Answers.of(
-                    requirement, list(models), each.place, store, predicts=predicts
-                )
-            position = positions[id(each.model)]
+                answers[key] = Answers.of(requirement, models, each.place, store, predicts=predicts)
+            position = positions[id(each.job)]
             told = answers[key].known(position)
             if told and answers[key].note not in ("", *collected.notes):
                 collected.notes.append(answers[key].note)
             if told is None:
                 why = answers[key].why_not(answers[key].result.models[position])
-                collected.failures.append(_failure(each.model.name, why, each.place))
+                collected.failures.append(_failure(each.job.name, why, each.place))
                 break
             known.append(told)
         else:
             found.append(replace(each, required=known))
-    for number, _ in enumerate(wanted.others):
+    for number, _ in enumerate(wanted.probed):
         found = _required_in_common(found, number)
     return found
 
@@ -183,7 +183,7 @@ def _required_in_common(alternatives: Sequence[Alternative], number: int) -> lis
 
     Args:
         alternatives: All alternatives.
-        number: Index of the quantity in :attr:`Wanted.others`.
+        number: Index of the quantity in :attr:`Wanted.probed`.
     """
     told = [each.required[number] for each in alternatives]
     inferred: dict[Place, list[int]] = {}
@@ -211,29 +211,27 @@ class _Collected:
     failures: list[Failure] = field(default_factory=list)
 
 
-def _with_accuracies(
-    models: Sequence[CanonicalModel], wanted: Wanted, collected: _Collected
-) -> list[CanonicalModel]:
-    """Models that are accurate enough. Models without an accuracy become failures."""
+def _with_accuracies(jobs: Sequence[Job], wanted: Wanted, collected: _Collected) -> list[Job]:
+    """Jobs of models that are accurate enough. Models without an accuracy become failures."""
     accuracies = wanted.accuracies
     if accuracies is None:
-        return list(models)
-    found = {id(model): accuracies.of(_names(model)) for model in models}
-    for model in models:
-        if found[id(model)] is None:
+        return list(jobs)
+    found = {id(job): accuracies.of(job.names) for job in jobs}
+    for job in jobs:
+        if found[id(job)] is None:
             reason = f"{accuracies.path} holds no accuracy of it"
-            collected.failures.append(Failure(model.name, reason, "read"))
-    known = [model for model in models if found[id(model)] is not None]
+            collected.failures.append(Failure(job.name, reason, "read"))
+    known = [job for job in jobs if found[id(job)] is not None]
     least = -np.inf if wanted.min_accuracy is None else wanted.min_accuracy
-    enough = [model for model in known if (found[id(model)] or 0.0) >= least]
+    enough = [job for job in known if (found[id(job)] or 0.0) >= least]
     if not enough:
         what = "has an accuracy" if not known else f"has an accuracy of {wanted.min_accuracy:g}"
         raise DLBricksError(
             f"none of the models {what}, according to {accuracies.path}",
-            hint=f"Models: {', '.join(model.name for model in models)}.",
+            hint=f"Models: {', '.join(job.name for job in jobs)}.",
         )
     if len(enough) < len(known):
-        left = ", ".join(model.name for model in known if model not in enough)
+        left = ", ".join(job.name for job in known if job not in enough)
         collected.notes.append(f"less accurate than {wanted.min_accuracy:g}, and left out: {left}")
     return enough
 
@@ -255,55 +253,48 @@ def _with_prices(places: Sequence[Place], wanted: Wanted, collected: _Collected)
     return found
 
 
-def _names(model: CanonicalModel) -> Iterable[str]:
-    return model.name, model.source
+@dataclass(frozen=True)
+class _Draft:
+    """A job in a place, with its latency and the other figures that follow from latencies."""
+
+    job: Job
+    place: Place
+    times: Times
+    figures: Sequence[Known]
 
 
 def _alternatives(
+    jobs: Sequence[Job],
     places: Sequence[Place],
     results: Sequence[RunResult],
     wanted: Wanted,
     collected: _Collected,
 ) -> list[Alternative]:
-    """Every combination of model and place that has a latency."""
-    known = [
-        (place, model)
-        for place, result in zip(places, results, strict=True)
-        for model in result.models
-        if _has_latency(model)
-    ]
+    """Every combination of job and place that has a latency."""
+    told = [each for each in wanted.others if each.probe is None]
+    drafts = []
     for place, result in zip(places, results, strict=True):
-        collected.failures += _without_latency(place, result)
-    found = [_alternative(place, model, wanted) for place, model in known]
+        each_of = iter(result.models)
+        for job in jobs:
+            times = job.times(list(islice(each_of, len(job.models))))
+            if times[LATENCY].is_known:
+                figures = _figures([Requirement(LATENCY), *told], times, place)
+                drafts.append(_Draft(job, place, times, figures))
+            else:
+                collected.failures.append(_failure(job.name, times[LATENCY].missing, place))
+    figures = [figure for draft in drafts for figure in draft.figures]
+    owners = [draft for draft in drafts for _ in draft.figures]
     inferred: dict[Place, list[int]] = {}
-    for i, (place, model) in enumerate(known):
-        if _is_inferred(model):
-            inferred.setdefault(place, []).append(i)
-    drawn = _in_common([each.draws for each in found], inferred)
-    return [replace(each, draws=draws) for each, draws in zip(found, drawn, strict=True)]
-
-
-def _is_inferred(model: ModelResult) -> bool:
-    """Whether the uncertainty of a latency comes from a predictor."""
-    by_predictor = model.composer == LEARNED_COMPOSER or "predicted" in model.origin
-    return model.measured is None and by_predictor
-
-
-def _has_latency(model: ModelResult) -> bool:
-    whole = model.estimate.value is not None and not model.estimate.partial
-    return model.measured is not None or whole
-
-
-def _without_latency(place: Place, result: RunResult) -> list[Failure]:
-    """A failure for each model that cannot be estimated in a place."""
+    for i, (figure, draft) in enumerate(zip(figures, owners, strict=True)):
+        if draft.times[figure.requirement.quantity].is_inferred:
+            inferred.setdefault(draft.place, []).append(i)
+    drawn = iter(_in_common([figure.draws for figure in figures], inferred))
     return [
-        _failure(
-            model.cut.model.name,
-            next(iter(model.missing.values()), model.failure or "nothing is known of it"),
-            place,
+        _alternative(
+            replace(draft, figures=[replace(each, draws=next(drawn)) for each in draft.figures]),
+            wanted,
         )
-        for model in result.models
-        if not _has_latency(model)
+        for draft in drafts
     ]
 
 
@@ -311,38 +302,48 @@ def _failure(name: str, reason: str, place: Place) -> Failure:
     return Failure(name, reason, "compose", str(place), place.setup.backend)
 
 
-def _alternative(place: Place, result: ModelResult, wanted: Wanted) -> Alternative:
-    model, measured, composed = result.cut.model, result.measured, result.estimate
-    accuracies, prices = wanted.accuracies, wanted.prices
-    basis: Basis
+def _figures(asked: Sequence[Requirement], times: Times, place: Place) -> list[Known]:
+    """Figures of quantities that follow from latencies. The error of composing is common to all."""
+    whole = times[LATENCY].parts[0][1].cut.whole.signature
+    text = f"{whole} {place.setup} {place.system.fingerprint}"
+    # Only equal machines have errors of composing in common.
+    errors = np.random.default_rng(crc32(text.encode())).standard_normal(RESAMPLES)
+    return [_figure(each, times[each.quantity], errors) for each in asked]
+
+
+def _figure(asked: Requirement, time: Time, errors: FloatArray) -> Known:
+    """Figure of a quantity that follows from latencies.
+
+    Args:
+        asked: The requirement.
+        time: The time.
+        errors: Standard normal draws of the error of composing.
+    """
+    measured, composed = time.compared.measured, time.compared.estimate
     if measured is not None:
-        ms, draws, basis = measured.value, measured.plausible, "measured"
-        origin: Mapping[Origin, float] = {"stored": 1.0}
+        value, draws = measured.value, measured.plausible
     else:
         assert composed.value is not None
         assert composed.draws is not None
-        ms, origin = composed.value, result.origin
-        draws = composed.draws * _composing_errors(result, place)
-        basis = "predicted" if origin.get("predicted") else "composed"
+        value, draws = composed.value, composed.draws * (1 + composed.composing_error * errors)
+    return Known(asked, value, np.maximum(draws, _LEAST), time.basis)
+
+
+def _alternative(draft: _Draft, wanted: Wanted) -> Alternative:
+    accuracies, prices = wanted.accuracies, wanted.prices
+    latency, *others = draft.figures
     return Alternative(
-        model=model,
-        place=place,
-        ms=ms,
-        draws=np.maximum(draws, _LEAST),
-        basis=basis,
-        origin=origin,
-        batch=wanted.batch,
-        per_hour=prices.of(place) if prices else None,
-        accuracy=accuracies.of(_names(model)) if accuracies else None,
+        job=draft.job,
+        place=draft.place,
+        ms=latency.value,
+        draws=latency.draws,
+        basis=latency.basis,
+        origin=draft.times[LATENCY].origin,
+        per_run=wanted.per_run,
+        per_hour=prices.of(draft.place) if prices else None,
+        accuracy=accuracies.of(draft.job.names) if accuracies else None,
+        required=others,
     )
-
-
-def _composing_errors(result: ModelResult, place: Place) -> FloatArray:
-    """Random factors for the errors of composing, which only equal machines have in common."""
-    setup, whole = place.setup, result.cut.whole.signature
-    text = f"{whole} {setup} {place.system.fingerprint}"
-    drawn = np.random.default_rng(crc32(text.encode())).standard_normal(RESAMPLES)
-    return np.asarray(1 + result.estimate.composing_error * drawn)
 
 
 def _in_common(

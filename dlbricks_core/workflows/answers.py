@@ -7,8 +7,23 @@ from dataclasses import dataclass
 from typing import Self
 
 from dlbricks_core.compose import Estimate
-from dlbricks_core.facts import Workload
+from dlbricks_core.facts import Composition, Quantity, Workload
 from dlbricks_core.workflows.model_result import Compared, ModelResult
+
+FIRST_TOKEN = Quantity(
+    "time-to-first-token", "ms", Composition.SUM, "time from the prompt to its first output token"
+)
+OUTPUT_TOKEN = Quantity(
+    "time-per-output-token", "ms", Composition.SUM, "mean time of an output token after the first"
+)
+
+SHORT: Mapping[Quantity, str] = {FIRST_TOKEN: "TTFT", OUTPUT_TOKEN: "TPOT"}
+"""Abbreviations of the quantities that an answer has beside its total time."""
+
+
+def quantities_of(workload: Workload) -> list[Quantity]:
+    """Quantities that an answer has beside its total time, which is its latency."""
+    return [FIRST_TOKEN, OUTPUT_TOKEN] if workload.depths else [FIRST_TOKEN]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 
@@ -18,16 +18,16 @@ from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.probe import Probe, find_probe
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
+from dlbricks_core.workflows.answers import SHORT
 from dlbricks_core.workflows.elsewhere import nearest_setup
 from dlbricks_core.workflows.estimate import default_predictor, estimate
+from dlbricks_core.workflows.jobs import Basis
 from dlbricks_core.workflows.places import Place
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import ModelResult, RunResult
 
-Basis = Literal["measured", "composed", "predicted"]
-"""Basis of a figure: samples of the whole model in the place, samples of its bricks there, or
-predictions for at least some of them.
-"""
+_WITHOUT_PROBE: Mapping[str, Quantity] = {each.name: each for each in (LATENCY, *SHORT)}
+"""Quantities that follow from latencies, by name."""
 
 _REQUIREMENT = re.compile(r"\s*([^<=\s]+)\s*<=\s*([0-9.eE+-]+)\s*(\S*)\s*")
 
@@ -45,7 +45,7 @@ class Requirement:
     Attributes:
         quantity: The quantity.
         most: Maximum permitted value, in the quantity's unit; infinite for no bound.
-        probe: Probe of the quantity; ``None`` for latency and price.
+        probe: Probe of the quantity; ``None`` for latency, times of an answer and price.
     """
 
     quantity: Quantity
@@ -64,8 +64,8 @@ class Requirement:
         Raises:
             PluginError: If there is no such quantity, or its probe is broken.
         """
-        if name == LATENCY.name:
-            return cls(LATENCY)
+        if name in _WITHOUT_PROBE:
+            return cls(_WITHOUT_PROBE[name])
         probe = find_probe(name)
         return cls(probe.quantity, probe=probe)
 

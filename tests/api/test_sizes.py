@@ -58,3 +58,31 @@ def test_wrong_workloads_are_told_before_anything_is_read(wrong, message):
 def test_wrong_arguments_of_a_sweep_are_told_before_anything_is_read(wrong, error, message):
     with pytest.raises(error, match=message):
         dlbricks.sweep("absent.onnx", {"N": [1]}, backend="onnxruntime", **wrong)
+
+
+def test_advice_on_answers(save_decoder, tmp_path):
+    path, store = tmp_path / "decoder.onnx", tmp_path / "s.sqlite"
+    save_decoder(path)
+    dlbricks.answer(path, **ORT, prompt=4, generate=3, batch=2, store=store)
+    found = dlbricks.advise(
+        path, prompt=4, generate=3, batch=2, by="time-to-first-token", store=store
+    )
+    (row,) = found
+    total = row["time-to-first-token"] + 2 * row["time-per-output-token"]
+    assert row["latency_ms"] == pytest.approx(total)
+    assert found.to_dict()["settings"]["workload"]["batch"] == 2
+    (single,) = dlbricks.advise(
+        dlbricks.load(path, batch=1, dims={"sequence": 1, "past": 4}), store=store
+    )
+    assert "time-to-first-token" not in single
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [({"prompt": [4, 8]}, "advice is for one workload"), ({"generate": 0}, "generate 0 is too"),
+     ({"prompt": "4"}, "prompt cannot be '4'"), ({"batch": -1}, "batch cannot be -1"),
+     ({"by": "time-per-output-token"}, "is a figure of a language model's answer")],
+)  # fmt: skip
+def test_wrong_answers_are_told_before_advice(wrong, message, tmp_path):
+    with pytest.raises(DLBricksError, match=message):
+        dlbricks.advise("absent.onnx", **wrong, store=tmp_path / "s.sqlite")

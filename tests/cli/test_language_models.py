@@ -1,5 +1,7 @@
 """Language models and sweeps through the command line, on a real backend."""
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("onnxruntime")
@@ -137,3 +139,75 @@ def test_results_at_several_sizes_are_no_record(told, dlbricks):
     done = dlbricks("spec", "r.json")
     assert done.status == 2
     assert "no record is made" in done.err
+
+
+@pytest.fixture
+def advised(told, dlbricks, read):
+    """Advice from a store in which a decoder was timed: what it printed, and its JSON."""
+    told("run", "a.onnx", "--prompt", "8", "--generate", "5", "--runs", "3", "--end-to-end")
+    (answer,) = read("r.json")["answers"]
+
+    def run(*arguments):
+        done = dlbricks("advise", *arguments, "--store", "s.sqlite", "--json", "a.json")
+        assert max(map(len, done.out.splitlines()), default=0) <= 80
+        return done, " ".join(done.out.split())
+
+    return run, answer
+
+
+def test_advice_has_the_times_that_were_measured(advised, read):
+    run, answer = advised
+    done, out = run("a.onnx", "--prompt", "8", "--generate", "5", "--html", "a.html")
+    assert done.status == 0, done.err
+    data = read("a.json")
+    assert data["settings"]["workload"] == {"prompt": 8, "generate": 5, "depth": 0, "batch": 1}
+    ((place,),) = (ranking["alternatives"] for ranking in data["rankings"])
+    assert (place["model"], place["source"], place["basis"]) == ("a", "a.onnx", "measured")
+    assert place["latency_ms"] == pytest.approx(answer["total"]["measured_ms"])
+    assert place["interval_ms"] == pytest.approx(answer["total"]["measured_interval_ms"])
+    values = [each["value"] for each in place["required"]]
+    expected = [answer[name]["measured_ms"] for name in ("ttft", "tpot")]
+    assert values == pytest.approx(expected)
+    assert place["per_second"] == pytest.approx(5e3 / place["latency_ms"])
+    assert "a, prompt 8, generate 5: the fastest is onnxruntime" in out
+    assert "TTFT: time to first token" in out
+    assert "Total time" in Path("a.html").read_text("utf-8")
+
+
+def test_advice_bounds_and_orders_predicted_answers(advised, read):
+    run, _ = advised
+    done, out = run("b.onnx", "a.onnx", "fixed.onnx", "--prompt", "8", "--by",
+                    "time-to-first-token", "--require", "time-per-output-token<=1ns",
+                    "--max-latency", "600s", "--batch", "2")  # fmt: skip
+    assert done.status == 3, done.err
+    data = read("a.json")
+    assert [each["name"] for each in data["rankings"]] == ["b", "a"]
+    assert data["settings"]["by"] == "time-to-first-token"
+    assert data["settings"]["workload"] == {"prompt": 8, "generate": 128, "depth": 0, "batch": 2}
+    assert [each["most"] for each in data["settings"]["required"]] == [pytest.approx(1e-6)]
+    for ranking in data["rankings"]:
+        (place,) = ranking["alternatives"]
+        first, token = place["required"]
+        assert place["by"]["value"] == first["value"]
+        total = first["value"] + 127 * token["value"]
+        assert place["latency_ms"] == pytest.approx(total)
+        assert (place["allowed"], token["allowed"]) == (False, False)
+    assert [each["where"] for each in data["failures"]] == ["fixed.onnx"]
+    assert "leaves no dimension open for new tokens or the cache" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [(("fixed.onnx", "--generate", "4"), "leaves no dimension open for new tokens or the cache"),
+     (("a.onnx", "--prompt", "0"), "0 is not in the range"),
+     (("a.onnx", "--prompt", "4", "--dim", "past=1"), "past has the sizes that are asked for"),
+     (("a.onnx", "--by", "time-to-first-token"), "a figure of a language model's answer"),
+     (("a.onnx", "--prompt", "4", "--require", "peak-memory<=5MiB"), "not known of a whole")],
+    ids=str,
+)  # fmt: skip
+def test_advice_refuses_what_is_no_answer(advised, options, message):
+    run, _ = advised
+    done, _ = run(*options)
+    assert done.status == 2
+    (line,) = [line for line in done.err.splitlines() if line.startswith("Error:")]
+    assert message in line

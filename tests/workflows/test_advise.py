@@ -16,10 +16,19 @@ from dlbricks_core.predict import Contribution, Predictor, Provenance
 from dlbricks_core.predict.atlas import LayerTable, counts_matrix
 from dlbricks_core.report import advice_data
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import Observer, knowledge, oracle
+from dlbricks_core.workflows import (
+    Generation,
+    LoadOptions,
+    Observer,
+    jobs_of,
+    knowledge,
+    load_asked,
+    oracle,
+)
 from dlbricks_core.workflows import places as rooms
 from dlbricks_core.workflows.advice import Wanted
 from dlbricks_core.workflows.advise import advise
+from dlbricks_core.workflows.jobs import Job
 from dlbricks_core.workflows.places import Place, places
 from dlbricks_core.workflows.systems import name_machine
 from dlbricks_core.workflows.tariff import Accuracies, Prices
@@ -98,7 +107,8 @@ def written(tmp_path):
 
 
 def advised(models, store, predictor="guess", on=(), **wanted):
-    return advise(models, places(store, on), Wanted(**wanted), store, Observer(), predictor)
+    jobs = [Job.of(model) for model in models]
+    return advise(jobs, places(store, on), Wanted(**wanted), store, Observer(), predictor)
 
 
 def where(ranking):
@@ -227,11 +237,11 @@ def test_models_with_accuracies_are_alternatives(store, systems, models, keep, w
     path = written("a.toml", '[accuracy]\nsmall = 60\n"made:large" = 80')
     accuracies = Accuracies.read(path)
     (ranking,) = advised(models, store, accuracies=accuracies).rankings
-    assert [each.alternative.model.name for each in ranking.front] == ["large", "small"]
+    assert [each.alternative.job.name for each in ranking.front] == ["large", "small"]
     assert {each.alternative.place.system.cpu for each in ranking.front} == {"the fast"}
     assert sorted(each.front for each in ranking.ranked) == [0.0, 0.0, 1.0, 1.0]
     advice = advised(models, store, accuracies=accuracies, min_accuracy=70)
-    assert {each.model.name for each in advice.alternatives} == {"large"}
+    assert {each.job.name for each in advice.alternatives} == {"large"}
     assert "left out: small" in advice.notes[0]
     with pytest.raises(DLBricksError, match="accuracy of 90"):
         advised(models, store, accuracies=accuracies, min_accuracy=90)
@@ -243,7 +253,7 @@ def test_a_model_without_an_accuracy_is_named(store, systems, models, keep, writ
     keep(models[0], systems["slow"], 10.0)
     accuracies = Accuracies.read(written("a.toml", "[accuracy]\nsmall = 60"))
     advice = advised(models, store, accuracies=accuracies)
-    assert {each.model.name for each in advice.alternatives} == {"small"}
+    assert {each.job.name for each in advice.alternatives} == {"small"}
     assert [failure.subject for failure in advice.failures] == ["large"]
 
 
@@ -342,3 +352,29 @@ def test_two_prices_of_one_system_contradict_each_other(written, systems, asked)
     with pytest.raises(DLBricksError, match="mean one system"):
         prices.of(Place(system, asked.setup))
     assert prices.of(Place(systems["slow"], asked.setup)) is None
+
+
+@pytest.mark.parametrize("generate", [1, 5])
+def test_times_of_an_answer_err_together_and_less_on_two_systems(
+    store, systems, models, keep, save_decoder, tmp_path, generate
+):
+    keep(models[0], systems["slow"], 20.0)
+    keep(models[0], systems["fast"], 10.0)
+    save_decoder(tmp_path / "decoder.onnx")
+    asked = Generation({"prompt": (8,), "generate": (generate,)})
+    loaded = load_asked([str(tmp_path / "decoder.onnx")], asked, LoadOptions(), Observer())
+    (workload,) = asked.workloads
+    wanted = Wanted(workload=workload)
+    jobs = jobs_of(loaded, workload)
+    (ranking,) = advise(jobs, places(store), wanted, store, Observer(), "guess").rankings
+    assert ranking.name == "decoder"
+    answers = [each.alternative for each in ranking.ranked]
+    for each in answers:
+        first, *tokens = (known.draws for known in each.required)
+        assert len(tokens) == (generate > 1)
+        assert each.draws == pytest.approx(first + (generate - 1) * sum(tokens))
+        assert (each.basis, each.origin) == ("predicted", pytest.approx({"predicted": 1.0}))
+        low, high = each.interval_ms
+        assert high / low == pytest.approx(np.exp(2 * 1.645 * SPREAD), rel=0.1)
+    one, other = (np.log(each.draws) for each in answers)
+    assert np.corrcoef(one, other)[0, 1] == pytest.approx(0.5, abs=0.1)

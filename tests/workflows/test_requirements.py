@@ -14,6 +14,7 @@ from dlbricks_core.machine.system import current_system
 from dlbricks_core.workflows import advise as advising
 from dlbricks_core.workflows.advice import Alternative, Wanted, order_by
 from dlbricks_core.workflows.advise import rank
+from dlbricks_core.workflows.jobs import Job
 from dlbricks_core.workflows.places import Place
 from dlbricks_core.workflows.requirements import Answers, Known, Requirement
 from dlbricks_core.workflows.tariff import Prices
@@ -152,12 +153,12 @@ def test_predictions_of_a_quantity_in_two_places_err_together_but_not_wholly(ask
 
 def test_advice_knows_that_predictions_in_two_places_err_together(asked, monkeypatch):
     places = [Place(replace(asked.system, cpu=name), asked.setup) for name in ("one", "other")]
-    model = SimpleNamespace(name="m")
-    told = [replace(alternative(1.0, None, place=place), model=model) for place in places]
+    job = Job("m", "m", [None], None)
+    told = [replace(alternative(1.0, None, place=place), job=job, required=()) for place in places]
     same = SimpleNamespace(known=lambda _: known(100.0, 0.3, "predicted"), note="")
     monkeypatch.setattr(advising.Answers, "of", lambda *_, **__: same)
     wanted = Wanted(by=order_by("peak-memory", None))
-    found = advising._with_required(told, [model], wanted, None, advising._Collected(), True)
+    found = advising._with_required(told, [job], wanted, None, advising._Collected(), True)
     one, other = (np.log(each.required[0].draws) for each in found)
     assert np.corrcoef(one, other)[0, 1] == pytest.approx(advising.OF_BACKEND, abs=0.1)
 

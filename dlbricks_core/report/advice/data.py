@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from dlbricks_core.report.advice.words import notes
@@ -54,6 +55,8 @@ def _settings(wanted: Wanted) -> dict[str, Any]:
         "min_accuracy": wanted.min_accuracy,
         "currency": wanted.prices.currency if wanted.prices else None,
         "batch": wanted.batch,
+        "workload": None if wanted.workload is None else asdict(wanted.workload),
+        "counted": wanted.counted,
     }
 
 
@@ -76,8 +79,8 @@ def _ranked(ranked: Ranked) -> dict[str, Any]:
 def _alternative(found: Alternative) -> dict[str, Any]:
     setup = found.place.setup
     return {
-        "model": found.model.name,
-        "source": found.model.source,
+        "model": found.job.name,
+        "source": found.job.source,
         "system": found.place.system.fingerprint,
         "machine": _machine(found.place),
         "backend": setup.backend,

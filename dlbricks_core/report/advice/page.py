@@ -13,8 +13,10 @@ from dlbricks_core.report.advice.words import (
     front,
     heading_of,
     how,
+    latency_name,
     money,
     notes,
+    order_name,
     place,
     share,
     system,
@@ -53,7 +55,7 @@ def advice_page(advice: Advice) -> str:
 
 def _plot(number: int, ranking: Ranking, wanted: Wanted) -> Markup:
     quantity = wanted.order.quantity
-    name, unit = f"advice{number}", f"{quantity_name(quantity)} in {quantity.unit}"
+    name, unit = f"advice{number}", f"{order_name(wanted)} in {quantity.unit}"
     if wanted.accuracies is None:
         points = [Point(each.by.value, each.by.interval) for each in ranking.ranked]
         rows = [place(each.alternative.place) for each in ranking.ranked]
@@ -61,7 +63,7 @@ def _plot(number: int, ranking: Ranking, wanted: Wanted) -> Markup:
     first = {id(each) for each in best_of_each(ranking)}
     candidates = [
         Candidate(
-            each.alternative.model.name if id(each) in first else "",
+            each.alternative.job.name if id(each) in first else "",
             Point(each.by.value, each.by.interval),
             each.alternative.accuracy or 0.0,
             each.is_on_front,
@@ -79,7 +81,7 @@ def _table(ranking: Ranking, wanted: Wanted) -> Table:
         "Place": True,
         "System": True,
         "Rests on": True,
-        "Latency": True,
+        latency_name(wanted).capitalize(): True,
         "90% interval of it": True,
         **{
             heading: True
@@ -100,13 +102,13 @@ def _table(ranking: Ranking, wanted: Wanted) -> Table:
         [cell for cell, is_shown in zip(_cells(each), columns.values(), strict=True) if is_shown]
         for each in ranking.ranked
     ]
-    return table(shown, rows, "Latencies in ms.", names_wrap=True)
+    return table(shown, rows, "Times in ms.", names_wrap=True)
 
 
 def _cells(ranked: Ranked) -> list[str | Cell]:
     it = ranked.alternative
     return [
-        it.model.name,
+        it.job.name,
         how(it.place),
         system(it.place),
         BASES[it.basis],

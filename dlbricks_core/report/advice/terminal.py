@@ -15,6 +15,7 @@ from dlbricks_core.report.advice.words import (
     explained,
     front,
     heading_of,
+    latency_name,
     money,
     notes,
     share,
@@ -88,7 +89,7 @@ def _table(rows: Sequence[Ranked], wanted: Wanted) -> Table:
     compared, bounded = wanted.accuracies is not None, wanted.is_bounded
     columns = {
         "Rests on": True,
-        "Latency ms": True,
+        f"{latency_name(wanted).split()[0].capitalize()} ms": True,
         **{heading_of(each): _has_room(wanted) for each in wanted.others},
         "Per s": _shows_rate(wanted),
         f"{currency(wanted)} / M": wanted.prices is not None,
@@ -161,7 +162,7 @@ def _place(ranked: Ranked, *, with_model: bool) -> Text:
     mark = "*" if ranked.is_on_front else ""
     where = f" {setup.threads} thr. {it.place.name}"
     return lines(
-        *([f"{it.model.name}{mark}"] if with_model else []),
+        *([f"{it.job.name}{mark}"] if with_model else []),
         f"{setup.backend} {setup.version}",
         where,
     )

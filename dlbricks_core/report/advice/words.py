@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dlbricks_core.facts import LATENCY
+from dlbricks_core.facts import LATENCY, Quantity
 from dlbricks_core.report.heading import count, quantity_name
+from dlbricks_core.report.sizes.words import workload
 from dlbricks_core.report.tables import ms
 from dlbricks_core.workflows.advice import PRICE, Advice, Alternative, Ranked, Ranking, Wanted
+from dlbricks_core.workflows.answers import FIRST_TOKEN, OUTPUT_TOKEN, SHORT, quantities_of
+from dlbricks_core.workflows.jobs import Basis
 from dlbricks_core.workflows.places import Place
-from dlbricks_core.workflows.requirements import Basis, Requirement
+from dlbricks_core.workflows.requirements import Requirement
 
 BASES: Mapping[Basis, str] = {
     "measured": "measured",
@@ -29,22 +32,43 @@ def title(advice: Advice) -> str:
 def answer(ranking: Ranking, wanted: Wanted) -> str:
     """The best alternative, and the probability that it is the best."""
     first, bound = ranking.first, bounds(wanted)
+    name = ranking.name
+    if wanted.workload is not None:
+        name = f"{name}, {workload(wanted.workload)}"
     if first is None:
         fastest = min(ranking.ranked, key=lambda each: each.alternative.ms).alternative
         return (
-            f"{ranking.name}: nothing keeps {limits(wanted)}; the fastest is "
-            f"{named(fastest, ranking)} with {ms(fastest.ms)} ms."
+            f"{name}: nothing keeps {limits(wanted)}; the fastest is "
+            f"{named(fastest, ranking)} with {_times(fastest)}."
         )
     best, quantity = first.alternative, wanted.order.quantity
     what = _FIRST.get(quantity.name, f"one with least {quantity_name(quantity)}")
     least = [f"{ms(first.by.value)} {quantity.unit}"] if wanted.order.probe else []
-    price = [] if best.price is None else [f"{money(best.price)} {currency(wanted)} a million"]
-    figures = ", ".join([*least, *price, f"{ms(best.ms)} ms"])
+    tokens = "" if wanted.workload is None else f" {wanted.counted}"
+    per_million = f"{currency(wanted)} a million{tokens}"
+    price = [] if best.price is None else [f"{money(best.price)} {per_million}"]
+    figures = ", ".join([*least, *price, _times(best)])
     return (
-        f"{ranking.name}: the {what}{bound} is {named(best, ranking)}: {figures}; "
+        f"{name}: the {what}{bound} is {named(best, ranking)}: {figures}; "
         f"probability that it is first: {share(first.first)}."
     )
 
+
+def _times(best: Alternative) -> str:
+    """Latency of a run, or times of an answer: ``30 ms to the first token, 90 ms in all``."""
+    parts = [
+        f"{ms(each.value)} ms {_OF_ANSWERS[each.requirement.quantity]}"
+        for each in best.required
+        if each.requirement.quantity in _OF_ANSWERS
+    ]
+    return ", ".join([*dict.fromkeys(parts), f"{ms(best.ms)} ms{' in all' if parts else ''}"])
+
+
+_OF_ANSWERS: Mapping[Quantity, str] = {
+    FIRST_TOKEN: "to the first token",
+    OUTPUT_TOKEN: "per output token",
+}
+"""Words after the times of an answer."""
 
 _FIRST: Mapping[str, str] = {LATENCY.name: "fastest", PRICE: "cheapest"}
 """Word for the first alternative, by the name of the quantity to order by."""
@@ -52,7 +76,7 @@ _FIRST: Mapping[str, str] = {LATENCY.name: "fastest", PRICE: "cheapest"}
 
 def front(ranking: Ranking) -> str:
     """The models on the Pareto front, the most accurate first."""
-    models = list(dict.fromkeys(each.alternative.model.name for each in ranking.front))
+    models = list(dict.fromkeys(each.alternative.job.name for each in ranking.front))
     return f"On the Pareto front, the most accurate first: {', '.join(models) or 'none'}."
 
 
@@ -63,9 +87,11 @@ def bounds(wanted: Wanted) -> str:
 
 def limits(wanted: Wanted) -> str:
     """All bounds: ``50 ms and 500 MiB of peak memory``."""
-    latency = [] if wanted.longest_ms is None else [f"{ms(wanted.longest_ms)} ms"]
+    whole = "" if wanted.workload is None else " in all"
+    latency = [] if wanted.longest_ms is None else [f"{ms(wanted.longest_ms)} ms{whole}"]
     others = [
-        f"{ms(each.most)} {each.quantity.unit} of {quantity_name(each.quantity)}"
+        f"{ms(each.most)} {each.quantity.unit} "
+        f"{_OF_ANSWERS.get(each.quantity) or f'of {quantity_name(each.quantity)}'}"
         for each in wanted.bounds
     ]
     return " and ".join([*latency, *others])
@@ -73,12 +99,24 @@ def limits(wanted: Wanted) -> str:
 
 def heading_of(requirement: Requirement) -> str:
     """Heading of the column of a quantity other than latency."""
-    return f"{quantity_name(requirement.quantity).capitalize()} {requirement.quantity.unit}"
+    quantity = requirement.quantity
+    return f"{SHORT.get(quantity) or quantity_name(quantity).capitalize()} {quantity.unit}"
+
+
+def latency_name(wanted: Wanted) -> str:
+    """Word for the latency: that of an answer is its total time."""
+    return "latency" if wanted.workload is None else "total time"
+
+
+def order_name(wanted: Wanted) -> str:
+    """Name of the quantity by which alternatives are ordered."""
+    quantity = wanted.order.quantity
+    return latency_name(wanted) if quantity == LATENCY else quantity_name(quantity)
 
 
 def named(alternative: Alternative, ranking: Ranking) -> str:
     """A place in words, with the model where several are ranked together."""
-    model, where = alternative.model.name, place(alternative.place)
+    model, where = alternative.job.name, place(alternative.place)
     return where if model == ranking.name else f"{model} on {where}"
 
 
@@ -120,17 +158,22 @@ def systems(advice: Advice) -> dict[str, str]:
 
 def explained(wanted: Wanted, *, per_second: bool = True) -> list[str]:
     """Meaning of the tables' columns; of inferences per second only where these are shown."""
-    run = "" if wanted.batch == 1 else f"; a run makes {wanted.batch} inferences"
-    found = [f"Per s: inferences a second of one process{run}."] if per_second else []
+    job = "a run" if wanted.workload is None else "an answer"
+    run = "" if wanted.per_run == 1 else f"; {job} makes {wanted.per_run} {wanted.counted}"
+    found = [f"Per s: {wanted.counted} a second of one process{run}."] if per_second else []
+    if wanted.workload is not None:
+        parts = quantities_of(wanted.workload)
+        names = [f"{SHORT[each]}: {quantity_name(each)}" for each in parts]
+        found.insert(0, f"Total: time of the whole answer; {', '.join(names)}.")
     if wanted.prices:
         found.append(
-            f"{currency(wanted)}: price of a million inferences of one process that has the "
+            f"{currency(wanted)}: price of a million {wanted.counted} of one process that has the "
             "system for itself."
         )
     if wanted.is_bounded:
         kept = "all bounds" if _bounds(wanted) > 1 else "the bound"
         found.append(f"Keeps: probability of keeping {kept}.")
-    order = f" by {quantity_name(wanted.by.quantity)}" if wanted.by else ""
+    order = f" by {order_name(wanted)}" if wanted.by else ""
     return [*found, f"First: probability of being the first{order}{of_those(wanted)}."]
 
 
@@ -149,7 +192,8 @@ def notes(advice: Advice) -> list[str]:
     predicted = [each for each in advice.alternatives if each.basis == "predicted"]
     found = list(advice.notes)
     if predicted:
-        of = f"{len(predicted)} of {len(advice.alternatives)} latencies"
+        what = "latencies" if advice.wanted.workload is None else "answers"
+        of = f"{len(predicted)} of {len(advice.alternatives)} {what}"
         found.insert(0, f"{of} are predicted: the model was not measured there")
     found[:0] = _predicted_required(advice)
     only = dict.fromkeys(system(p) for p in advice.places if p.only_shipped)
@@ -159,9 +203,9 @@ def notes(advice: Advice) -> list[str]:
 
 
 def _predicted_required(advice: Advice) -> list[str]:
-    """Remarks on required quantities that are predicted."""
+    """Remarks on quantities with a probe that are predicted."""
     notes = []
-    for number, each in enumerate(advice.wanted.others):
+    for number, each in enumerate(advice.wanted.probed):
         known = [it.required[number] for it in advice.alternatives]
         predicted = sum(one.basis == "predicted" for one in known)
         if predicted:
@@ -174,5 +218,5 @@ def best_of_each(ranking: Ranking) -> list[Ranked]:
     """The best alternative of each model, in the order of the ranking."""
     found: dict[str, Ranked] = {}
     for each in ranking.ranked:
-        found.setdefault(each.alternative.model.name, each)
+        found.setdefault(each.alternative.job.name, each)
     return list(found.values())

@@ -7,16 +7,24 @@ from dataclasses import dataclass, replace
 
 from dlbricks_core.compose import Estimate
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import Workload
+from dlbricks_core.facts import LATENCY, Workload
 from dlbricks_core.figures.figure import Combined
 from dlbricks_core.figures.interpolation import mean_weights, spread_over
 from dlbricks_core.passes.dimensions import OpenDimension
 from dlbricks_core.wording import argument
-from dlbricks_core.workflows.answers import Answer, SizeCurve, SizePoint
+from dlbricks_core.workflows.answers import (
+    FIRST_TOKEN,
+    OUTPUT_TOKEN,
+    Answer,
+    SizeCurve,
+    SizePoint,
+)
+from dlbricks_core.workflows.jobs import Job, Time, Times
+from dlbricks_core.workflows.loading import LoadedModels
 from dlbricks_core.workflows.model_result import Compared, ModelResult
 from dlbricks_core.workflows.results import RunResult
 from dlbricks_core.workflows.sizes.decoder import DecoderDimensions
-from dlbricks_core.workflows.sizes.loading import AtSizes
+from dlbricks_core.workflows.sizes.loading import AtSizes, ModelsAtSizes
 from dlbricks_core.workflows.sizes.sizing import Sizes, check_axes, grid
 
 PROMPT, GENERATE = 512, 128
@@ -130,13 +138,52 @@ def _answer(name: str, workload: Workload, results: Mapping[int, ModelResult]) -
     """The answer from results for the prompt and for some depths."""
     prefill = results[_PROMPT]
     curve = {depth: each for depth, each in results.items() if depth != _PROMPT}
+    times = _times(workload, results)
+    token = times[OUTPUT_TOKEN].compared if OUTPUT_TOKEN in times else None
+    total = times[LATENCY].compared
+    return Answer(name, workload, prefill.compared, token, total, prefill, curve)
+
+
+def _times(workload: Workload, results: Mapping[int, ModelResult]) -> Times:
+    """Times of the answer, each a weighted sum of the results."""
+    prefill = results[_PROMPT]
+    first = Time(prefill.compared, [(1.0, prefill)])
+    curve = {depth: each for depth, each in results.items() if depth != _PROMPT}
     if not curve:
-        return Answer(name, workload, prefill.compared, None, prefill.compared, prefill, curve)
+        return {LATENCY: first, FIRST_TOKEN: first}
     weights = mean_weights(workload.depths, list(curve))
     tokens = list(zip(map(float, weights), curve.values(), strict=True))
     further = len(workload.depths)
     total = [(1.0, prefill), *((further * weight, each) for weight, each in tokens)]
-    return Answer(name, workload, prefill.compared, _sum(tokens), _sum(total), prefill, curve)
+    return {
+        LATENCY: Time(_sum(total), total),
+        FIRST_TOKEN: first,
+        OUTPUT_TOKEN: Time(_sum(tokens), tokens),
+    }
+
+
+def jobs_of(loaded: LoadedModels | ModelsAtSizes, workload: Workload | None) -> list[Job]:
+    """A job for each model: an answer, or one run where there is no workload.
+
+    Args:
+        loaded: Models at one size, or at the sizes of the workload.
+        workload: The workload that the models were loaded for.
+    """
+    if isinstance(loaded, LoadedModels):
+        return [Job.of(each) for each in loaded.models]
+    if workload is None:
+        raise ValueError("models at several sizes are no jobs without a workload")
+    return [_job(each, workload) for each in loaded.every]
+
+
+def _job(model: AtSizes, workload: Workload) -> Job:
+    sizes = _sizes(DecoderDimensions.of(model.name, model.dimensions), workload)
+    models = [model.models[each] for each in sizes.values()]
+
+    def times(results: Sequence[ModelResult]) -> Times:
+        return _times(workload, dict(zip(sizes, results, strict=True)))
+
+    return Job(model.name, models[0].source, models, times)
 
 
 def _sum(parts: Sequence[tuple[float, ModelResult]]) -> Compared:
