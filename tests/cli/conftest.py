@@ -11,6 +11,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from dlbricks_core.cli import main
+from dlbricks_core.importers.cache import FileState, ImportCache
+from dlbricks_core.importers.host import canonical
+from dlbricks_core.importers.onnx import OnnxImporter
+from dlbricks_core.importers.options import LoadOptions
 
 
 @dataclass
@@ -77,9 +81,20 @@ def save(tmp_path):
     return save_model
 
 
+def remember_import(path):
+    """Puts a model in the cache of imported models, as a command would that reads it."""
+    target, options, cache = "dlbricks_core.importers.onnx:OnnxImporter", LoadOptions(), ImportCache()
+    found = canonical(OnnxImporter().load(path), options, str(path))
+    cache.put(cache.key(target, path, options), [FileState.of(path)], found)
+
+
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory):
-    """Saves a chain model for all tests and gives its path: it is imported once, not by each."""
+    """Saves a chain model for all tests and gives its path.
+
+    It is in the cache of imported models already: commands need no process to read it, unless
+    they read it with options.
+    """
     folder = tmp_path_factory.mktemp("shared")
 
     def save_model(name, *operators, **more):
@@ -88,6 +103,7 @@ def shared(tmp_path_factory):
         if not path.exists():
             path.parent.mkdir(exist_ok=True)
             onnx.save(chain_model(*operators, name=name, **more), path)
+            remember_import(path)
         return path
 
     return save_model
@@ -116,6 +132,7 @@ def convolutions(tmp_path_factory):
     path = tmp_path_factory.mktemp("convolutions") / "convolutions.onnx"
     weights = ", ".join(["0.01"] * (16 * 16 * 9))
     onnx.save(onnx.parser.parse_model(CONVOLUTIONS.replace("{W}", f"{{{weights}}}")), path)
+    remember_import(path)
     return path
 
 

@@ -72,7 +72,7 @@ def written(dlbricks, read):
 
 
 def test_backends_are_compared_by_it(written, shared):
-    asked = shared("chain", "Relu", "Relu", "Tanh", size=64), *ASKED, *MORE
+    asked = shared("chain", "Relu", "Relu", "Tanh", size=64), *ASKED, *MORE, "-G", "1"
     found, done = written("compare", *asked, "--backends", "onnxruntime,twin", "--html", "c.html")
     said = " ".join(done.out.split())
     assert "Ballast of chain on onnxruntime and twin, 1 thread: no difference shown" in said
@@ -94,7 +94,7 @@ def test_backends_are_compared_by_it(written, shared):
     assert "atenc" not in page
     result = api.compare(
         asked[0], backends=["onnxruntime", "twin"], quantity="ballast", threads=1,
-        store="results.sqlite",
+        granularity=1, store="results.sqlite",
     )  # fmt: skip
     assert {row["measured"] for row in result.rows()} == {HULL + kib(64, 64, 64)}
     assert {row["unit"] for row in result.rows()} == {"KiB"}
@@ -157,7 +157,7 @@ def test_advice_keeps_what_is_required_of_it(written, dlbricks, shared):
         shared("small", "Relu", size=32),
         shared("large", "Relu", size=96),
     )
-    assert dlbricks("run", small, large, *ONE, "--runs", "3", "--end-to-end").status == 0
+    assert dlbricks("run", small, large, *ONE, "-G", "1", "--runs", "3", "--end-to-end").status == 0
     asked = (small, large, "--store", "results.sqlite", "--require", "ballast<=20KiB")
     found, done = written("advise", *asked, status=3)
     assert found["rankings"] == []

@@ -1,6 +1,7 @@
 """``dlbricks evaluate`` on real networks and a real backend."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -18,7 +19,7 @@ QUICK = ("--backend", "onnxruntime", "--threads", "1", "--store", "results.sqlit
 
 def test_two_networks_are_evaluated_in_the_same_rounds(dlbricks, shared, read, tmp_path):
     networks = shared("first", "Relu", "Tanh", size=64), shared("second", "Sigmoid", size=96)
-    done = dlbricks("evaluate", *networks, *QUICK, "--runs", "4", "--json", "e.json",
+    done = dlbricks("evaluate", *networks, *QUICK, "-G", "1", "--runs", "4", "--json", "e.json",
                     "--html", "e.html")  # fmt: skip
     assert done.status == 0, done.err
     assert max(map(len, done.out.splitlines())) <= 80
@@ -125,10 +126,7 @@ def test_a_note_says_why_a_model_was_cut_as_it_is(dlbricks, shared, read):
     assert "integers: cut as it is" in Path("e.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("few", "asked"), [(rewrites.FEW_LAYERS, 1), (1, 2)])
-def test_a_worker_more_is_asked_only_of_models_that_are_worth_its_start(
-    dlbricks, shared, monkeypatch, few, asked
-):
+def test_small_models_are_rewritten_by_one_worker(dlbricks, shared, monkeypatch):
     models = shared("a", "Relu", "Sigmoid"), shared("b", "Relu", "Tanh")
     limits, start = [], WorkerProcess.__init__
 
@@ -137,11 +135,18 @@ def test_a_worker_more_is_asked_only_of_models_that_are_worth_its_start(
         start(self, service, *arguments, **limit)
 
     monkeypatch.setattr(WorkerProcess, "__init__", counted)
-    monkeypatch.setattr(rewrites, "FEW_LAYERS", few)
     monkeypatch.setattr(rewrites, "physical_cores_available", lambda: 4)
     assert dlbricks("evaluate", *models, *QUICK, "--runs", "2").status == 0
     # Only workers that rewrite have a limit that is checked all the time.
-    assert sum(map(bool, limits)) == asked
+    assert sum(map(bool, limits)) == 1
+
+
+@pytest.mark.parametrize(
+    ("layers", "mib", "workers"), [(8, 1, 1), (150, 0, 2), (10, 40, 2), (500, 100, 9)]
+)
+def test_large_models_are_worth_further_workers(layers, mib, workers):
+    models = [SimpleNamespace(layers=range(layers), weight_bytes=mib << 20)] * 2
+    assert rewrites._worth_starting(models) == workers
 
 
 def test_the_fastest_composer_states_what_it_timed(dlbricks, shared, read):
