@@ -150,7 +150,7 @@ def test_a_command_ends_without_looking_for_garbage_and_collects_it_until_then(d
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="with one CPU, no BLAS has threads")
-@pytest.mark.parametrize("command", ["calibrate", "estimate", "run"])
+@pytest.mark.parametrize("command", ["calibrate", "run"])
 def test_commands_that_predict_compute_with_one_thread(command):
     code = (
         f"import os; from dlbricks_core.cli.main import cli; cli.get_command(None, '{command}')\n"

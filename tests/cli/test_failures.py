@@ -57,10 +57,10 @@ def test_missing_and_foreign_files_are_refused_in_one_line(dlbricks, tmp_path):
     check_refused(dlbricks(*QUICK, tmp_path), "is a folder", "Name a file in it")
 
 
-def test_one_bad_model_among_good_ones_is_named_and_the_others_are_done(dlbricks, save, read):
+def test_one_bad_model_among_good_ones_is_named_and_the_others_are_done(dlbricks, shared, read):
     (bad := Path("bad.onnx")).write_text("no model")
     done = dlbricks(
-        *QUICK, save("good", "Relu"), bad, "zoo:x", "--json", "o.json", "--html", "o.html"
+        *QUICK, shared("good", "Relu"), bad, "zoo:x", "--json", "o.json", "--html", "o.html"
     )
     assert done.status == 3
     failures = read("o.json")["failures"]
@@ -87,7 +87,7 @@ def test_models_without_layers_are_refused_and_do_not_end_the_others(dlbricks, s
     for command in ("run", "estimate"):
         check_refused(dlbricks(command, *QUICK, "input.onnx"), "input.onnx: it has no layers")
     files = [f"{name}.onnx" for name in EMPTY]
-    assert dlbricks("run", *QUICK, shared("good", "Relu"), *files, "--json", "o.json").status == 3
+    assert dlbricks("inspect", shared("good", "Relu"), *files, "--json", "o.json").status == 3
     failures = read("o.json")["failures"]
     assert [failure["where"] for failure in failures] == files
     assert all("no layers" in failure["reason"] for failure in failures)
@@ -316,7 +316,7 @@ def wait_until(true):
 
 def test_an_interrupted_run_can_be_continued(dlbricks, shared, tmp_path, read):
     model = shared("long", "Relu", "Sigmoid", "Tanh", size=512, batch=32)
-    many = [*QUICK[:4], "--runs", "300", "--store", "results.sqlite", "-G", "1", model,
+    many = [*QUICK[:4], "--runs", "200", "--store", "results.sqlite", "-G", "1", model,
             "--end-to-end"]  # fmt: skip
     store, kept = tmp_path / "results.sqlite", 0
     for stop, status in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)):
@@ -331,10 +331,10 @@ def test_an_interrupted_run_can_be_continued(dlbricks, shared, tmp_path, read):
     done = dlbricks(*many, "--json", "out.json")
     assert done.status == 0
     data = read("out.json")
-    assert all(len(b["samples_ms"]) == 300 for b in data["bricks"])
+    assert all(len(b["samples_ms"]) == 200 for b in data["bricks"])
     # Samples that were kept are not measured again.
     runs = data["benchmarking"]["wall_clock"]
-    assert runs["models_runs"] + runs["bricks_runs"] + kept == 300 * (len(data["bricks"]) + 1)
+    assert runs["models_runs"] + runs["bricks_runs"] + kept == 200 * (len(data["bricks"]) + 1)
 
 
 def test_two_runs_can_share_a_store(tmp_path, dlbricks, shared):
