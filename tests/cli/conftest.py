@@ -83,7 +83,11 @@ def save(tmp_path):
 
 def remember_import(path):
     """Puts a model in the cache of imported models, as a command would that reads it."""
-    target, options, cache = "dlbricks_core.importers.onnx:OnnxImporter", LoadOptions(), ImportCache()
+    target, options, cache = (
+        "dlbricks_core.importers.onnx:OnnxImporter",
+        LoadOptions(),
+        ImportCache(),
+    )
     found = canonical(OnnxImporter().load(path), options, str(path))
     cache.put(cache.key(target, path, options), [FileState.of(path)], found)
 

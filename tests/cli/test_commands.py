@@ -92,7 +92,9 @@ def test_bench_refuses_folders_that_are_not_bricks(dlbricks, shared, tmp_path):
 
 
 def test_a_system_that_the_store_lacks_is_refused(dlbricks, shared):
-    done = dlbricks("estimate", shared("a", "Relu"), *QUICK, "--store", "s.sqlite", "--system", "abc")
+    done = dlbricks(
+        "estimate", shared("a", "Relu"), *QUICK, "--store", "s.sqlite", "--system", "abc"
+    )
     assert done.status == 2
     assert "no system 'abc'" in done.err
 

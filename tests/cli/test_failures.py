@@ -229,9 +229,12 @@ def test_unusable_stores_are_left_unchanged(dlbricks, shared, tmp_path):
     check_refused(dlbricks(*QUICK, model), "newer")
 
 
-def test_an_unsupported_operator_is_named_and_the_rest_is_measured(dlbricks, shared, tmp_path, read):
+def test_an_unsupported_operator_is_named_and_the_rest_is_measured(
+    dlbricks, shared, tmp_path, read
+):
     onnx.save(two_branches("Frobnicate", domain="com.example"), tmp_path / "odd.onnx")
-    done = dlbricks(*QUICK, "odd.onnx", shared("good", "Relu"), "--end-to-end", "--json", "out.json")
+    models = "odd.onnx", shared("good", "Relu")
+    done = dlbricks(*QUICK, *models, "--end-to-end", "--json", "out.json")
     assert done.status == 3
     assert "Frobnicate" in done.out
     odd, good = read("out.json")["models"]
@@ -308,9 +311,10 @@ def samples(path):
             return 0
 
 
-def wait_until(true):
+def wait_for(number, store):
+    """Waits until a store holds a number of samples, or is there at all for none."""
     deadline = time.monotonic() + 60
-    while not true() and time.monotonic() < deadline:
+    while not (store.exists() and samples(store) >= number) and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
@@ -321,7 +325,7 @@ def test_an_interrupted_run_can_be_continued(dlbricks, shared, tmp_path, read):
     store, kept = tmp_path / "results.sqlite", 0
     for stop, status in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)):
         process, before = start(*many, cwd=tmp_path), kept
-        wait_until(lambda: samples(store) >= before + 50)
+        wait_for(before + 50, store)
         os.kill(process.pid, stop)
         _, err = process.communicate(timeout=30)
         assert process.returncode == status
@@ -340,7 +344,7 @@ def test_an_interrupted_run_can_be_continued(dlbricks, shared, tmp_path, read):
 def test_two_runs_can_share_a_store(tmp_path, dlbricks, shared):
     a, b = shared("a", "Relu", "Tanh"), shared("b", "Relu", "Sigmoid")
     other = start(*QUICK, a, cwd=tmp_path)
-    wait_until((tmp_path / "results.sqlite").exists)
+    wait_for(0, tmp_path / "results.sqlite")
     assert dlbricks(*QUICK, b).status == 0
     _, err = other.communicate(timeout=120)
     assert other.returncode == 0, err
