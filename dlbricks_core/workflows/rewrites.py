@@ -34,7 +34,7 @@ in advance, run out of memory.
 
 FEW_LAYERS, FEW_BYTES = 200, 64 << 20
 """Layers, and bytes of weights, of all models together for which one worker is enough. Rewriting
-them takes a fifth of the time in which even a framework that starts quickly starts a worker.
+them takes less than half of the time in which even a framework that starts quickly starts a worker.
 """
 
 

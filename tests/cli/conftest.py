@@ -83,13 +83,10 @@ def save(tmp_path):
 
 def remember_import(path):
     """Puts a model in the cache of imported models, as a command would that reads it."""
-    target, options, cache = (
-        "dlbricks_core.importers.onnx:OnnxImporter",
-        LoadOptions(),
-        ImportCache(),
-    )
+    options, cache = LoadOptions(), ImportCache()
+    key = cache.key("dlbricks_core.importers.onnx:OnnxImporter", path, options)
     found = canonical(OnnxImporter().load(path), options, str(path))
-    cache.put(cache.key(target, path, options), [FileState.of(path)], found)
+    cache.put(key, [FileState.of(path)], found)
 
 
 @pytest.fixture(scope="session")
@@ -125,8 +122,8 @@ convolutions (float[1,16,160,160] x) => (float[1,32,1,1] y)
     f = Conv <pads = [1, 1, 1, 1]> (e, w2)
     g = Relu(f)
     h = Concat <axis = 1> (e, g)
-    i = GlobalAveragePool(h)
-    y = Softmax <axis = 1> (i)
+    i = Softmax <axis = 1> (h)
+    y = GlobalAveragePool(i)
 }"""
 
 

@@ -29,7 +29,10 @@ def check_sums(found):
 def test_every_group_of_the_rewritten_graph_has_a_profile(dlbricks, convolutions, read, tmp_path):
     done = dlbricks("explain", convolutions, *ORT, "--top", "1", "--html", "e.html")
     assert done.status == 0, done.err
-    assert max(map(len, done.out.splitlines())) <= 80
+    lines = done.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0].startswith("convolutions on onnxruntime")
+    assert any(line.lstrip().startswith("#") for line in lines[:24])
     for word in ("Composed", "measured", "Profile of onnxruntime", "Scaled by", "more groups"):
         assert word in done.out
     data = read("e.json")
