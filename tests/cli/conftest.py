@@ -11,6 +11,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from dlbricks_core.cli import main
+from dlbricks_core.importers.cache import FileState, ImportCache
+from dlbricks_core.importers.host import canonical
+from dlbricks_core.importers.onnx import OnnxImporter
+from dlbricks_core.importers.options import LoadOptions
 
 
 @dataclass
@@ -75,6 +79,62 @@ def save(tmp_path):
         return path
 
     return save_model
+
+
+def remember_import(path):
+    """Puts a model in the cache of imported models, as a command would that reads it."""
+    options, cache = LoadOptions(), ImportCache()
+    key = cache.key("dlbricks_core.importers.onnx:OnnxImporter", path, options)
+    found = canonical(OnnxImporter().load(path), options, str(path))
+    cache.put(key, [FileState.of(path)], found)
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory):
+    """Saves a chain model for all tests and gives its path.
+
+    It is in the cache of imported models already: commands need no process to read it, unless
+    they read it with options.
+    """
+    folder = tmp_path_factory.mktemp("shared")
+
+    def save_model(name, *operators, **more):
+        told = "-".join([*operators, *(f"{key}{value}" for key, value in sorted(more.items()))])
+        path = folder / told / f"{name}.onnx"
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            onnx.save(chain_model(*operators, name=name, **more), path)
+            remember_import(path)
+        return path
+
+    return save_model
+
+
+#: Three convolutions, each with its ReLU, that hand on large maps: three segments.
+CONVOLUTIONS = """<ir_version: 8, opset_import: ["" : 17]>
+convolutions (float[1,16,160,160] x) => (float[1,32,1,1] y)
+<float[16,16,3,3] w0 = {W}, float[16,16,3,3] w1 = {W}, float[16,16,3,3] w2 = {W}> {
+    a = Conv <pads = [1, 1, 1, 1]> (x, w0)
+    b = Relu(a)
+    c = Conv <pads = [1, 1, 1, 1]> (b, w1)
+    d = Relu(c)
+    e = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (d)
+    f = Conv <pads = [1, 1, 1, 1]> (e, w2)
+    g = Relu(f)
+    h = Concat <axis = 1> (e, g)
+    i = Softmax <axis = 1> (h)
+    y = GlobalAveragePool(i)
+}"""
+
+
+@pytest.fixture(scope="session")
+def convolutions(tmp_path_factory):
+    """A network of convolutions, which ONNX Runtime fuses with the ReLU that follows."""
+    path = tmp_path_factory.mktemp("convolutions") / "convolutions.onnx"
+    weights = ", ".join(["0.01"] * (16 * 16 * 9))
+    onnx.save(onnx.parser.parse_model(CONVOLUTIONS.replace("{W}", f"{{{weights}}}")), path)
+    remember_import(path)
+    return path
 
 
 @pytest.fixture
