@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import io
 import json
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +36,23 @@ def dlbricks(capfd, monkeypatch, tmp_path):
             main([str(a) for a in arguments])
         captured = capfd.readouterr()
         return Finished(ended.value.code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def command():
+    """Runs a command line in a folder, for what tests share; ``dlbricks`` sees all output."""
+
+    def run(folder, *arguments):
+        out, err = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("COLUMNS", "80")
+            patch.setenv("XDG_DATA_HOME", str(folder / "data"))
+            patch.chdir(folder)
+            with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+                main([str(each) for each in arguments])
+        return Finished(ended.value.code, out.getvalue(), err.getvalue())
 
     return run
 
