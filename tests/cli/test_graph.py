@@ -5,6 +5,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("kept_workers")
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 

@@ -17,6 +17,7 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.store.portable import export_measurements, read_records
 
 pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.usefixtures("kept_workers")
 
 SECRET = "tell_nobody"
 BENCH = ("--backend", "onnxruntime", "--threads", "1", "--runs", "2")
@@ -44,14 +45,14 @@ def network(path, widths, size, activation, side=72):
 
 
 @pytest.fixture(scope="module")
-def owned(tmp_path_factory, command):
+def owned(tmp_path_factory, in_folder):
     """A folder with a secret network, a published one, and suites with and without decoys."""
     folder = tmp_path_factory.mktemp("owned")
     network(folder / f"{SECRET}.onnx", (32, 32, 32, 48, 48), 3, "Relu")
     network(folder / "published.onnx", (24, 40, 40, 56), 1, "Sigmoid")
     for name, decoys in ("suite", 3), ("bare", 0):
         how = private(folder / f"{SECRET}.onnx", name, decoys)
-        assert command(folder, *how, "--json", f"{name}.json").status == 0
+        assert in_folder(folder, *how, "--json", f"{name}.json").status == 0
     return folder
 
 

@@ -13,6 +13,7 @@ from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.figures.statistics import faster_half
 
 pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.usefixtures("kept_workers")
 
 BACKEND = ("--backend", "onnxruntime", "--threads", "1")
 QUICK = (*BACKEND, "--composer", "sequential", "--runs", "3", "--store", "results.sqlite",
@@ -47,7 +48,7 @@ class Ran:
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory, chain, command):
+def done(tmp_path_factory, chain, in_folder):
     folder = tmp_path_factory.mktemp("ran")
     onnx.save(chain("Relu", "Relu", "Sigmoid", name="a"), folder / "a.onnx")
     long = "b_model_with_quite_a_long_name"
@@ -58,7 +59,7 @@ def done(tmp_path_factory, chain, command):
         (*QUICK, *ran.models, "--json", "out.json"),
         (*paper, ran.models[0], "--json", "paper.json"),
     ):
-        finished = command(folder, *line)
+        finished = in_folder(folder, *line)
         assert finished.status == 0, finished.err
         ran.out.append(finished.out)
         ran.err.append(finished.err)

@@ -15,6 +15,7 @@ from dlbricks_core.measure.contention import passes
 from dlbricks_core.workflows.scenarios import composed
 
 pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.usefixtures("kept_workers")
 
 BACKEND = ("--backend", "onnxruntime", "--store", "s.sqlite", "--runs", "3")
 
@@ -24,13 +25,13 @@ SHORT = ("--duration", "0.3s")
 
 
 @pytest.fixture(scope="module")
-def offline(command, chain, tmp_path_factory):
+def offline(in_folder, chain, tmp_path_factory):
     """Folder of a small model that was put under load, with its store, and what was told."""
     folder = tmp_path_factory.mktemp("offline")
     onnx.save(chain("Relu", "Sigmoid", size=64, name="a"), folder / "a.onnx")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passes, "_SHORTEST_S", 0.1)
-        done = command(folder, "run", folder / "a.onnx", *BACKEND, "--scenario", "offline",
+        done = in_folder(folder, "run", folder / "a.onnx", *BACKEND, "--scenario", "offline",
                        "--end-to-end", *SHORT, "--json", "o.json", "--html", "o.html")  # fmt: skip
     assert done.status == 0, done.err
     return folder, done.out

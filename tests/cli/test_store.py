@@ -18,6 +18,7 @@ from dlbricks_core.facts import LATENCY, Observation, Question, Session, Setup, 
 from dlbricks_core.store import ResultStore
 
 pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.usefixtures("kept_workers")
 
 SETUP = Setup("torch", "2.13.0", "{}", 2, "interleaved/8", "0.1.0")
 KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "71bff16a9179441c")
@@ -41,14 +42,14 @@ def measured(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, chain, command):
+def folder(tmp_path_factory, chain, in_folder):
     """A folder with two models, the store of a run on them, and what that store exports."""
     folder = tmp_path_factory.mktemp("ran")
     for name, operator in ("a", "Relu"), ("b", "Tanh"):
         onnx.save(chain(operator, name=name), folder / f"{name}.onnx")
     run = ("run", folder / "a.onnx", folder / "b.onnx", *QUICK[:-1], "5", "--end-to-end")
     for line in run, ("store", "export", "all.zst"):
-        assert command(folder, *line, "--store", "here.db").status == 0
+        assert in_folder(folder, *line, "--store", "here.db").status == 0
     return folder
 
 
