@@ -145,6 +145,12 @@ class ImporterConformance(Suite):
         model: RawModel = worker.call("raw", self.target(), path, self.options, timeout=_TIMEOUT_S)
         return model
 
+    @pytest.fixture(scope="class")
+    @classmethod
+    def raw(cls, worker: WorkerProcess, original: Original) -> RawModel:
+        """The sample, read once."""
+        return cls().read(worker, original.folder / original.name)
+
     def assert_refused(self, worker: WorkerProcess, path: Path) -> None:
         """Tests that reading a file raises a ModelError with the file's name and a hint."""
         with pytest.raises(ModelError) as caught:
@@ -171,9 +177,9 @@ class ImporterConformance(Suite):
         """The importer handles the sample."""
         assert self.plugin().handles(str(path))
 
-    def test_the_sample_becomes_canonical(self, worker: WorkerProcess, path: Path) -> None:
+    def test_the_sample_becomes_canonical(self, raw: RawModel) -> None:
         """All layers of the sample get static shapes, and values can be drawn for it."""
-        model = normalize(self.read(worker, path), batch=self.options.batch)
+        model = normalize(raw, batch=self.options.batch)
         assert len(model.layers) > 1, "the sample must have several layers"
         assert model.inputs
         assert model.outputs
@@ -204,21 +210,22 @@ class ImporterConformance(Suite):
             assert "\n" not in message
             assert hint
 
-    def test_the_model_says_where_it_came_from(self, worker: WorkerProcess, path: Path) -> None:
+    def test_the_model_says_where_it_came_from(self, raw: RawModel, path: Path) -> None:
         """The model has a name, and its source has the file's name."""
-        model = self.read(worker, path)
-        assert model.name
-        assert path.name in model.source
+        assert raw.name
+        assert path.name in raw.source
 
-    def test_large_weights_stay_in_the_file(self, worker: WorkerProcess, path: Path) -> None:
+    def test_large_weights_stay_in_the_file(self, raw: RawModel) -> None:
         """Only small constants have values in the model."""
-        model = self.read(worker, path)
-        assert model.weights, "the sample must have weights"
-        assert all(value.size <= MAX_CONSTANT_ELEMENTS for value in model.constants.values())
+        assert raw.weights, "the sample must have weights"
+        assert all(value.size <= MAX_CONSTANT_ELEMENTS for value in raw.constants.values())
 
-    def test_reading_twice_gives_the_same_layers(self, worker: WorkerProcess, path: Path) -> None:
+    def test_reading_twice_gives_the_same_layers(
+        self, raw: RawModel, worker: WorkerProcess, path: Path
+    ) -> None:
         """Layers have the same signatures each time: measurements are stored under these."""
-        first, again = (normalize(self.read(worker, path), batch=self.options.batch) for _ in "ab")
+        both = raw, self.read(worker, path)
+        first, again = (normalize(each, batch=self.options.batch) for each in both)
         assert _signatures(first) == _signatures(again)
 
     def test_a_missing_file_is_refused(self, worker: WorkerProcess, path: Path) -> None:

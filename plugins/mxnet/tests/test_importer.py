@@ -440,18 +440,6 @@ def test_damaged_files_are_one_line(saved):
         MxnetImporter().load(saved, SHAPED)
 
 
-def test_entry_points_do_not_import_mxnet():
-    code = """
-import sys
-from dlbricks_mxnet.backend import MxnetBackend
-from dlbricks_mxnet.importer import MxnetImporter
-from dlbricks_mxnet.zoo import GluonZoo
-MxnetBackend().version(), GluonZoo().names(), MxnetImporter().handles("a-symbol.json")
-assert "mxnet" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 def test_mxnet_starts_without_what_it_does_not_need_and_hides_it_from_nobody():
     code = """
 import sys

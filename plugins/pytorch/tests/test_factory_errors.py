@@ -9,7 +9,6 @@ import sys
 import pytest
 from dlbricks_pytorch.factories import TorchFactories
 
-from dlbricks_core.cli import main
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.importers.texts import cut
 from dlbricks_core.passes import normalize
@@ -237,13 +236,6 @@ def test_hint_can_be_pasted_into_a_shell(load):
 )
 def test_factory_may_return_and_take(name, operators, load):
     assert [layer.op for layer in normalize(load(f"facts:{name}")).layers] == operators
-
-
-def test_command_line_tells_an_exit_of_the_users_code(load, capfd):
-    with pytest.raises(SystemExit) as ended:
-        main(["inspect", "torch:facts:exits"])
-    assert ended.value.code == 2
-    assert "usage: train.py --config FILE" in " ".join(capfd.readouterr().err.split())
 
 
 def test_long_lists_are_cut_with_their_count():
