@@ -18,6 +18,7 @@ import zstandard
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import LATENCY, Measurement, Quantity, Session
+from dlbricks_core.store.database import patiently
 from dlbricks_core.store.merging import Merged
 from dlbricks_core.store.records import Record, measurement_of, plain, record_of, system_of
 from dlbricks_core.store.selection import EVERYTHING, Selection
@@ -76,11 +77,17 @@ def exported(
 ) -> Exported:
     """A store, or a part of it, as a file. Contents in the same order give the same bytes.
 
+    Where a server was lost meanwhile, all is read again once it answers.
+
     Args:
         store: The store.
         selection: Machines and backends whose measurements are written.
         only: Whether a record is written. Those that others refer to must be.
     """
+    return patiently(store.place, lambda: _exported(store, selection, only))
+
+
+def _exported(store: ResultStore, selection: Selection, only: Callable[[Record], bool]) -> Exported:
     content, numbers, observations = BytesIO(), dict[str, int](), 0
     compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
     with compressor.stream_writer(content, closefd=False) as file:

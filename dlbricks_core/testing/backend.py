@@ -90,6 +90,14 @@ class BackendConformance(DescriptionConformance):
         with cls.laboratory(cls.settings(threads=2)) as laboratory:
             yield laboratory
 
+    @pytest.fixture(scope="class")
+    @classmethod
+    def bench(cls) -> Iterator[BackendWorker]:
+        """The backend in the worker that makes all measurements."""
+        settings = WorkerSettings(cls.settings(), timeout_s=120)
+        with BackendWorker(cls.target(), cls.plugin(), settings) as worker:
+            yield worker
+
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Runs a test once for each choice of an option that is not its default."""
         if "choice" in metafunc.fixturenames:
@@ -316,15 +324,6 @@ class BackendConformance(DescriptionConformance):
         growth = float(np.median(used[-5:])) - max(used[:_WARM_LOADS])
         assert growth < _MORE_LOADS * _WEIGHT_BYTES / 2, f"MiB in use: {[n // 2**20 for n in used]}"
 
-    def test_close_ends_the_timer(self) -> None:
-        """``close`` lets the worker end by itself, even while a network is loaded."""
-        network = self.needed("conv")
-        with self.laboratory(self.settings()) as lab:
-            lab.call("load", "left", network)
-            lab.call("run", "left")
-            ending = lab.close()
-        assert not ending, f"the worker did not end by itself: {ending}"
-
     # -- settings
 
     def test_the_worker_has_the_environment(self, lab: Laboratory) -> None:
@@ -337,6 +336,15 @@ class BackendConformance(DescriptionConformance):
         """Results with two threads are right."""
         self.needed(name)
         self.assert_case(two_threads, name)
+
+    def test_close_ends_the_timer(self) -> None:
+        """``close`` lets the worker end by itself, even while a network is loaded."""
+        network = self.needed("conv")
+        with self.laboratory(self.settings()) as lab:
+            lab.call("load", "left", network)
+            lab.call("run", "left")
+            ending = lab.close()
+        assert not ending, f"the worker did not end by itself: {ending}"
 
     def test_one_thread_means_one(self, lab: Laboratory) -> None:
         """With one thread, a large product takes no more CPU time than time on the clock."""
@@ -402,44 +410,40 @@ class BackendConformance(DescriptionConformance):
             lab.call("unload", key)
         assert median["large"] > 5 * median["small"], f"seconds for a run: {median}"
 
-    def test_the_engine_times_it(self) -> None:
+    def test_the_engine_times_it(self, bench: BackendWorker) -> None:
         """The worker that makes all measurements loads, times and checks networks."""
-        settings = WorkerSettings(self.settings(), timeout_s=120)
         models = {name: self.needed(name).model for name in ("residual_block", "gemm")}
         odd = cases.odd_model("NoSuchOperator")
-        with BackendWorker(self.target(), self.plugin(), settings) as worker:
-            for name, model in models.items():
-                worker.load(name, model)
-            for name in models:
-                samples = worker.sample(name, 3, warm_io=True)
-                assert len(samples) == 3
-                assert min(samples) > 0
-            assert set(worker.check({**models, "odd": odd}).unsupported) == {"odd"}
-            for name in models:
-                worker.unload(name)
+        for name, model in models.items():
+            bench.load(name, model)
+        for name in models:
+            samples = bench.sample(name, 3, warm_io=True)
+            assert len(samples) == 3
+            assert min(samples) > 0
+        assert set(bench.check({**models, "odd": odd}).unsupported) == {"odd"}
+        for name in models:
+            bench.unload(name)
 
-    def test_a_profile_has_every_layer_that_is_executed(self) -> None:
+    def test_a_profile_has_every_layer_that_is_executed(self, bench: BackendWorker) -> None:
         """A profile names the tensors that each executed layer computes, if there is a profile."""
         model = self.needed("residual_block").model
-        with BackendWorker(self.target(), self.plugin(), WorkerSettings(self.settings())) as worker:
-            graph = worker.rewrite(model)
-            try:
-                profile = worker.profile(model, 3, latency_ms=100.0)
-            except UnsupportedError as error:
-                pytest.skip(f"the timer has no profile: {error.message}")
+        graph = bench.rewrite(model)
+        try:
+            profile = bench.profile(model, 3, latency_ms=100.0)
+        except UnsupportedError as error:
+            pytest.skip(f"the timer has no profile: {error.message}")
         known = {name for each in profile.layers for name in each.outputs}
         assert not [layer for layer in graph.layers if known.isdisjoint(layer.outputs)]
         assert min(each.ms for each in profile.layers) >= 0
         assert profile.sum_ms < 3 * profile.run_ms
 
-    def test_a_timeline_is_within_its_run(self) -> None:
+    def test_a_timeline_is_within_its_run(self, bench: BackendWorker) -> None:
         """Spans begin within the run and end with it, if there is a timeline."""
         model = self.needed("residual_block").model
-        with BackendWorker(self.target(), self.plugin(), WorkerSettings(self.settings())) as worker:
-            try:
-                timeline = worker.timeline(model, latency_ms=100.0)
-            except UnsupportedError as error:
-                pytest.skip(f"the timer has no timeline: {error.message}")
+        try:
+            timeline = bench.timeline(model, latency_ms=100.0)
+        except UnsupportedError as error:
+            pytest.skip(f"the timer has no timeline: {error.message}")
         assert timeline.spans
         for span in timeline.spans:
             assert span.name

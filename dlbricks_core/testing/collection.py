@@ -61,10 +61,17 @@ class CollectionConformance(Suite):
         model: RawModel = worker.call("raw", self.target(), name, self.options, timeout=_TIMEOUT_S)
         return model
 
-    def normalized(self, worker: WorkerProcess) -> CanonicalModel:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def raw(cls, worker: WorkerProcess) -> RawModel:
+        """The sample, loaded once."""
+        return cls().build(worker, cls.sample)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def normalized(cls, raw: RawModel) -> CanonicalModel:
         """The sample in canonical form."""
-        raw = self.build(worker, self.sample)
-        return normalize(raw, batch=self.options.batch, dims=self.dims)
+        return normalize(raw, batch=cls.options.batch, dims=cls.dims)
 
     def test_names_need_no_framework(self) -> None:
         """Names, and notes on the models, are listed without importing the framework.
@@ -87,27 +94,24 @@ class CollectionConformance(Suite):
             sizes = [size for shape in notes["inputs"].values() for size in shape]
             assert all(isinstance(size, int) and size > 0 for size in sizes)
 
-    def test_the_sample_becomes_canonical(self, worker: WorkerProcess) -> None:
+    def test_the_sample_becomes_canonical(self, normalized: CanonicalModel) -> None:
         """All layers of the sample get static shapes."""
-        model = self.normalized(worker)
-        assert len(model.layers) > 1
-        assert not [layer.opaque for layer in model.layers if layer.opaque]
-        assert all(spec.is_static for spec in model.tensors.values())
+        assert len(normalized.layers) > 1
+        assert not [layer.opaque for layer in normalized.layers if layer.opaque]
+        assert all(spec.is_static for spec in normalized.tensors.values())
 
-    def test_the_inputs_are_those_that_it_tells(self, worker: WorkerProcess) -> None:
+    def test_the_inputs_are_those_that_it_tells(self, normalized: CanonicalModel) -> None:
         """Inputs have the names and shapes that the collection's notes tell, if there are any."""
         notes = self.plugin().describe(self.sample)
         if notes is None or not notes.inputs:
             pytest.skip("the collection has no notes on the sample's inputs")
-        model = self.normalized(worker)
-        found = {name: model.tensors[name].sizes[1:] for name in model.inputs}
+        found = {name: normalized.tensors[name].sizes[1:] for name in normalized.inputs}
         assert found == dict(notes.inputs)
 
-    def test_the_model_says_where_it_came_from(self, worker: WorkerProcess) -> None:
+    def test_the_model_says_where_it_came_from(self, raw: RawModel) -> None:
         """The model has a name, and its source is what users type."""
-        model = self.build(worker, self.sample)
-        assert model.source == f"{self.plugin.name}:{self.sample}"
-        assert model.name
+        assert raw.source == f"{self.plugin.name}:{self.sample}"
+        assert raw.name
 
     def test_an_unknown_name_is_refused(self, worker: WorkerProcess) -> None:
         """An unknown name gives an error with that name and a hint."""

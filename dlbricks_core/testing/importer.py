@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
@@ -36,17 +37,39 @@ from pathlib import Path
 from dlbricks_core.errors import ModelError
 from dlbricks_core.importers import FileNotes
 from dlbricks_core.plugins import load_object
-target, path, *modules = sys.argv[1:]
-told = {"refused": None, "notes": None}
-try:
-    notes = load_object(target)().describe(Path(path))
-except ModelError as error:
-    told["refused"] = [error.message, error.hint]
-else:
-    assert isinstance(notes, FileNotes), f"describe gave {notes!r}"
-    told["notes"] = vars(notes)
-print(json.dumps({**told, "imported": [m for m in modules if m in sys.modules]}))
+target, paths, *modules = sys.argv[1:]
+importer, told = load_object(target)(), {}
+for path in json.loads(paths):
+    told[path] = {"refused": None, "notes": None}
+    try:
+        notes = importer.describe(Path(path))
+    except ModelError as error:
+        told[path]["refused"] = [error.message, error.hint]
+    else:
+        assert isinstance(notes, FileNotes), f"describe gave {notes!r}"
+        told[path]["notes"] = vars(notes)
+print(json.dumps({"told": told, "imported": [m for m in modules if m in sys.modules]}))
 """
+
+_BROKEN = ("missing", "folder", "empty", "truncated", "noise")
+"""Kinds of files that cannot be described."""
+
+
+class Original(NamedTuple):
+    """A model in a folder.
+
+    Attributes:
+        folder: Folder with the model and all files that belong to it.
+        name: Path of the model within the folder.
+    """
+
+    folder: Path
+    name: Path
+
+    def copy(self, folder: Path) -> Path:
+        """Path of the model in another folder, into which all files are copied."""
+        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+        return folder / self.name
 
 
 class ImporterConformance(Suite):
@@ -82,15 +105,51 @@ class ImporterConformance(Suite):
         with WorkerProcess("dlbricks_core.importers.host:ImportHost") as process:
             yield process
 
+    @pytest.fixture(scope="class")
+    @classmethod
+    def original(cls, tmp_path_factory: pytest.TempPathFactory) -> Original:
+        """The sample, which is made once."""
+        folder = tmp_path_factory.mktemp("sample")
+        path = cls().sample(folder)
+        assert path.is_relative_to(folder), "sample() must write into the folder that it is given"
+        return Original(folder, path.relative_to(folder))
+
     @pytest.fixture
-    def path(self, tmp_path: Path) -> Path:
-        """Path of the sample."""
-        return self.sample(tmp_path)
+    def path(self, original: Original, tmp_path: Path) -> Path:
+        """Path of a copy of the sample, which the test may change."""
+        return original.copy(tmp_path)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def described(
+        cls, original: Original, tmp_path_factory: pytest.TempPathFactory
+    ) -> Mapping[str, Mapping[str, Any]]:
+        """Metadata in the sample and in broken files, or the reason why a file was refused.
+
+        One process, which has not imported the framework, reads all of them.
+        """
+        paths = {kind: original.copy(tmp_path_factory.mktemp("read")) for kind in _BROKEN}
+        content = paths["missing"].read_bytes()
+        for kind, path in paths.items():
+            paths[kind] = path.with_name(f"broken{cls.plugin.suffixes[0]}")
+            _write_broken(paths[kind], kind, content)
+        paths["sample"] = original.copy(tmp_path_factory.mktemp("read"))
+        asked = json.dumps([str(path) for path in paths.values()])
+        found = fresh(_NOTES, cls.target(), asked, *cls.framework_modules)
+        assert found["imported"] == [], "describe must not import the framework"
+        assert paths["sample"].read_bytes() == content, "describe must not change the file"
+        return {kind: found["told"][str(path)] for kind, path in paths.items()}
 
     def read(self, worker: WorkerProcess, path: Path) -> RawModel:
         """The model in a file, read in the worker."""
         model: RawModel = worker.call("raw", self.target(), path, self.options, timeout=_TIMEOUT_S)
         return model
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def raw(cls, worker: WorkerProcess, original: Original) -> RawModel:
+        """The sample, read once."""
+        return cls().read(worker, original.folder / original.name)
 
     def assert_refused(self, worker: WorkerProcess, path: Path) -> None:
         """Tests that reading a file raises a ModelError with the file's name and a hint."""
@@ -118,9 +177,9 @@ class ImporterConformance(Suite):
         """The importer handles the sample."""
         assert self.plugin().handles(str(path))
 
-    def test_the_sample_becomes_canonical(self, worker: WorkerProcess, path: Path) -> None:
+    def test_the_sample_becomes_canonical(self, raw: RawModel) -> None:
         """All layers of the sample get static shapes, and values can be drawn for it."""
-        model = normalize(self.read(worker, path), batch=self.options.batch)
+        model = normalize(raw, batch=self.options.batch)
         assert len(model.layers) > 1, "the sample must have several layers"
         assert model.inputs
         assert model.outputs
@@ -129,57 +188,44 @@ class ImporterConformance(Suite):
         network = materialize(model)
         assert set(network.weights) == model.weights
 
-    def described(self, path: Path) -> dict[str, Any]:
-        """Metadata in a file, or the reason why it was refused, read in a process of its own."""
-        found: dict[str, Any] = fresh(_NOTES, self.target(), str(path), *self.framework_modules)
-        assert found["imported"] == [], "describe must not import the framework"
-        return found
-
-    def test_the_sample_is_described_without_the_framework(self, path: Path) -> None:
+    def test_the_sample_is_described_without_the_framework(
+        self, described: Mapping[str, Mapping[str, Any]]
+    ) -> None:
         """A file's notes are texts, and the file stays as it was."""
-        before = path.read_bytes()
-        found = self.described(path)
+        found = described["sample"]
         assert found["refused"] is None
         assert all(isinstance(note, str) for note in found["notes"].values()), found["notes"]
-        assert path.read_bytes() == before
 
-    @pytest.mark.parametrize("kind", ["missing", "folder", "empty", "truncated", "noise"])
-    def test_a_broken_file_has_no_notes_or_is_refused(self, path: Path, kind: str) -> None:
+    @pytest.mark.parametrize("kind", _BROKEN)
+    def test_a_broken_file_has_no_notes_or_is_refused(
+        self, described: Mapping[str, Mapping[str, Any]], kind: str
+    ) -> None:
         """A file that cannot be described gives no notes or an error for users, never a crash."""
-        broken = path.with_name(f"broken{self.plugin.suffixes[0]}")
-        content = {
-            "empty": b"",
-            "truncated": path.read_bytes()[: path.stat().st_size // 2],
-            "noise": json.dumps("not a model").encode() + bytes(range(256)),
-        }
-        if kind in content:
-            broken.write_bytes(content[kind])
-        elif kind == "folder":
-            broken.mkdir()
-        found = self.described(broken)
+        found = described[kind]
         if found["refused"] is None:
             assert not any(found["notes"].values()), "notes of a file that is not a model"
         else:
             message, hint = found["refused"]
-            assert broken.name in message
+            assert f"broken{self.plugin.suffixes[0]}" in message
             assert "\n" not in message
             assert hint
 
-    def test_the_model_says_where_it_came_from(self, worker: WorkerProcess, path: Path) -> None:
+    def test_the_model_says_where_it_came_from(self, raw: RawModel, path: Path) -> None:
         """The model has a name, and its source has the file's name."""
-        model = self.read(worker, path)
-        assert model.name
-        assert path.name in model.source
+        assert raw.name
+        assert path.name in raw.source
 
-    def test_large_weights_stay_in_the_file(self, worker: WorkerProcess, path: Path) -> None:
+    def test_large_weights_stay_in_the_file(self, raw: RawModel) -> None:
         """Only small constants have values in the model."""
-        model = self.read(worker, path)
-        assert model.weights, "the sample must have weights"
-        assert all(value.size <= MAX_CONSTANT_ELEMENTS for value in model.constants.values())
+        assert raw.weights, "the sample must have weights"
+        assert all(value.size <= MAX_CONSTANT_ELEMENTS for value in raw.constants.values())
 
-    def test_reading_twice_gives_the_same_layers(self, worker: WorkerProcess, path: Path) -> None:
+    def test_reading_twice_gives_the_same_layers(
+        self, raw: RawModel, worker: WorkerProcess, path: Path
+    ) -> None:
         """Layers have the same signatures each time: measurements are stored under these."""
-        first, again = (normalize(self.read(worker, path), batch=self.options.batch) for _ in "ab")
+        both = raw, self.read(worker, path)
+        first, again = (normalize(each, batch=self.options.batch) for each in both)
         assert _signatures(first) == _signatures(again)
 
     def test_a_missing_file_is_refused(self, worker: WorkerProcess, path: Path) -> None:
@@ -205,6 +251,19 @@ class ImporterConformance(Suite):
         """Bytes that are no model give an error for users."""
         path.write_bytes(json.dumps("not a model").encode() + bytes(range(256)))
         self.assert_refused(worker, path)
+
+
+def _write_broken(path: Path, kind: str, whole: bytes) -> None:
+    """Writes a file that is no model, or makes what is no file."""
+    content = {
+        "empty": b"",
+        "truncated": whole[: len(whole) // 2],
+        "noise": json.dumps("not a model").encode() + bytes(range(256)),
+    }
+    if kind in content:
+        path.write_bytes(content[kind])
+    elif kind == "folder":
+        path.mkdir()
 
 
 def _signatures(model: CanonicalModel) -> list[Any]:

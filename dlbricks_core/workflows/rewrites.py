@@ -32,6 +32,11 @@ and needs no proof. Above it, frameworks that reserve memory for all weights, or
 in advance, run out of memory.
 """
 
+FEW_LAYERS, FEW_BYTES = 200, 64 << 20
+"""Layers, and bytes of weights, of all models together for which one worker is enough. Rewriting
+them takes less than half of the time in which even a framework that starts quickly starts a worker.
+"""
+
 
 @dataclass
 class Rewrites:
@@ -56,7 +61,8 @@ def rewrite_models(
 ) -> Rewrites:
     """Graphs that the backend rewrites models into; none if it runs models as they are.
 
-    Nothing is timed meanwhile, so models are rewritten in parallel, one or a few on each core. A
+    Nothing is timed meanwhile, so models are rewritten in parallel, one or a few on each core,
+    unless they are small: starting a worker takes longer than rewriting several such models. A
     model that would take too much of the memory is represented by a shorter one
     (:mod:`dlbricks_core.analysis.shortening`), if its blocks repeat.
     """
@@ -66,7 +72,9 @@ def rewrite_models(
     positions = [i for i, model in enumerate(models) if not _is_opaque(model)]
     observer.stage(f"Asking {request.backend.name} what it makes of the models", len(positions))
     asked = [models[position] for position in positions]
-    number = max(1, min(_at_once(request), len(asked), _held_at_once(asked)))
+    number = max(
+        1, min(_at_once(request), len(asked), _held_at_once(asked), _worth_starting(asked))
+    )
     rewrites = Rewrites()
     with ThreadPoolExecutor(number) as pool, ExitStack() as stack:
         idle = _benches(number, request, stack)
@@ -160,6 +168,13 @@ def _held_at_once(models: Sequence[CanonicalModel]) -> int:
     """Number of models that fit into memory together, if all were as large as the largest."""
     largest = max(map(_bytes_asked, models), default=0)
     return memory_to_use() // (largest + START_BYTES)
+
+
+def _worth_starting(models: Sequence[CanonicalModel]) -> int:
+    """Number of workers whose start does not take longer than what they rewrite."""
+    layers = sum(len(model.layers) for model in models)
+    weights = sum(model.weight_bytes for model in models)
+    return 1 + int(layers / FEW_LAYERS + weights / FEW_BYTES)
 
 
 def _bytes_asked(model: CanonicalModel) -> int:

@@ -21,12 +21,12 @@ def kept(tmp_path_factory):
 
 
 @pytest.fixture
-def timed(dlbricks, save, kept):
+def timed(dlbricks, shared, kept):
     """Two models, timed with one thread and with two."""
-    models = save("small", "Relu"), save("large", "Tanh", "Relu", size=256)
+    models = shared("small", "Relu"), shared("large", "Tanh", "Relu", size=256)
     if not kept.exists():
         for threads in (1, 2):
-            assert dlbricks("evaluate", *models, *TIMED, "--threads", threads).status == 0
+            assert dlbricks("evaluate", *models, *TIMED, "-G", 1, "--threads", threads).status == 0
         shutil.copy("results.sqlite", kept)
     else:
         shutil.copy(kept, "results.sqlite")
@@ -62,8 +62,8 @@ def test_each_model_has_a_ranking_of_places(dlbricks, timed, read):
         assert total == pytest.approx(1.0)
 
 
-def test_bricks_tell_of_models_that_did_not_run(dlbricks, save, read):
-    model = save("wide", "Relu", size=1024)
+def test_bricks_tell_of_models_that_did_not_run(dlbricks, shared, read):
+    model = shared("wide", "Relu", size=1024)
     assert dlbricks("run", model, *TIMED, "--threads", 1).status == 0
     assert dlbricks("advise", model, *STORE, "--json", "a.json").status == 0
     (ranking,) = read("a.json")["rankings"]
@@ -87,8 +87,8 @@ def test_models_with_accuracies_have_a_front(dlbricks, timed, files, read):
     assert dlbricks("advise", *timed, *STORE, *files, "--max-latency", "1us").status == 0
 
 
-def test_what_nobody_measured_is_said_to_be_predicted(dlbricks, timed, save):
-    other = save("other", "Sigmoid", size=64)
+def test_what_nobody_measured_is_said_to_be_predicted(dlbricks, timed, shared):
+    other = shared("other", "Sigmoid", size=64)
     found = dlbricks("advise", other, *STORE)
     assert found.status == 0
     assert "2 of 2 latencies are predicted" in " ".join(found.out.split())
@@ -109,8 +109,8 @@ def test_what_nobody_measured_is_said_to_be_predicted(dlbricks, timed, save):
         (["small.onnx", "--prices", "bad.toml"], "bad.toml has no table 'per_hour'"),
     ],
 )
-def test_wrong_use_is_one_line_with_a_hint(dlbricks, save, arguments, words):
-    save("small", "Relu")
+def test_wrong_use_is_one_line_with_a_hint(dlbricks, shared, arguments, words):
+    shutil.copy(shared("small", "Relu"), "small.onnx")
     Path("bad.toml").write_text("", "utf-8")
     found = dlbricks("advise", *arguments)
     assert found.status == 2

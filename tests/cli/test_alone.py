@@ -20,6 +20,7 @@ from dlbricks_core.workflows import ModelLoader
 
 #: The command line without plugins: none is announced, and none can be imported.
 ALONE = """
+import json
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -38,19 +39,24 @@ registry.entry_points = lambda group: [
 ]
 atlas.FOLDER = Path(sys.argv[1])
 from dlbricks_core.cli import main
-try:
-    main(sys.argv[2:])
-finally:
+statuses = []
+for line in json.loads(sys.argv[2]):
+    try:
+        main(line)
+    except SystemExit as ended:
+        statuses.append(ended.code)
     Path("modules").write_text(" ".join(sys.modules))
+sys.exit(max(statuses))
 """
 
+ONE = ["--backend", "onnxruntime", "--threads", "1"]
 SETUP = Setup("onnxruntime", "9.9", '{"optimizations":"all"}', 1,
               PROTOCOLS["interleaved"].identity, "0.1.0+ab")  # fmt: skip
 
 
 @pytest.fixture
-def model(save):
-    return save("net", "Relu", "Tanh", size=128, batch=32)
+def model(shared):
+    return shared("net", "Relu", "Tanh", size=128, batch=32)
 
 
 @pytest.fixture
@@ -88,20 +94,24 @@ def atlas(tmp_path, bricks):
 
 @pytest.fixture
 def estimated(tmp_path, model):
-    """Runs ``dlbricks estimate`` without plugins, and gives its exit status, errors and result."""
+    """Runs ``dlbricks estimate`` without plugins, and gives its exit status, errors and result.
 
-    def run(folder, *arguments):
-        path = tmp_path / "estimate.json"
-        command = [sys.executable, "-c", ALONE, str(folder), "estimate", str(model),
-                   "--store", str(tmp_path / "s.db"), "--json", str(path), *arguments]  # fmt: skip
+    Each list of further arguments is an estimate; all run in one process.
+    """
+
+    def run(folder, *lines):
+        paths = [tmp_path / f"estimate{i}.json" for i in range(len(lines))]
+        whole = [["estimate", str(model), "--store", str(tmp_path / "s.db"), "--json", str(path),
+                  *line] for path, line in zip(paths, lines, strict=True)]  # fmt: skip
+        command = [sys.executable, "-c", ALONE, str(folder), json.dumps(whole)]
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-        return done, json.loads(path.read_text()) if path.exists() else None
+        return done, *(json.loads(p.read_text()) if p.exists() else None for p in paths)
 
     return run
 
 
 def test_the_atlas_stands_in_for_a_plugin(estimated, atlas, tmp_path):
-    done, data = estimated(atlas, "--backend", "onnxruntime", "--threads", "1")
+    done, data = estimated(atlas, ONE)
     assert done.returncode == 0, done.stderr
     assert data["backend"] == {
         "name": "onnxruntime", "version": "9.9", "plugin": SETUP.plugin,
@@ -125,11 +135,10 @@ def test_the_store_stands_in_for_a_plugin(estimated, tmp_path, bricks):
             subject = Subject(signature, "brick")
             question = Question(subject, LATENCY, SETUP, system.fingerprint)
             store.add_samples(question, Observation("s", 0, (3.0,) * 6))
-    done, data = estimated(tmp_path, "--backend", "onnxruntime", "--threads", "1")
+    done, one, two = estimated(tmp_path, ONE, [*ONE[:3], "2"])
     assert done.returncode == 0, done.stderr
-    assert data["models"][0]["origin"] == {"stored": 1.0}
-    done, data = estimated(tmp_path, "--backend", "onnxruntime", "--threads", "2")
-    assert data["models"][0]["origin"] == {"predicted": 1.0}
+    assert one["models"][0]["origin"] == {"stored": 1.0}
+    assert two["models"][0]["origin"] == {"predicted": 1.0}
 
 
 @pytest.fixture
@@ -138,20 +147,21 @@ def elsewhere(tmp_path, model):
     pytest.importorskip("onnxruntime")
     cpu = min(os.sched_getaffinity(0))
     command = [sys.executable, "-m", "dlbricks_core.cli", "run", str(model), "-q", "--runs", "3",
-               "--backend", "onnxruntime", "--store", str(tmp_path / "s.db"),
-               "--json", str(tmp_path / "there.json")]  # fmt: skip
+               "--backend", "onnxruntime", "--store", "s.db", "--json", "there.json"]  # fmt: skip
     subprocess.run(
         command, check=True, cwd=tmp_path, preexec_fn=lambda: os.sched_setaffinity(0, {cpu})
     )
     return json.loads((tmp_path / "there.json").read_text())
 
 
-def test_a_store_that_was_filled_elsewhere_is_enough(elsewhere, estimated, tmp_path):
-    start = elsewhere["system"]["fingerprint"][:10]
-    done, data = estimated(
-        tmp_path, "--backend", "onnxruntime", "--runs", "3", "--system", start,
-        "--html", str(tmp_path / "page.html"),
-    )  # fmt: skip
+def test_a_store_that_was_filled_elsewhere_is_enough_and_a_new_model_says_what_it_needs(
+    elsewhere, estimated, shared, tmp_path
+):
+    fingerprint, new = elsewhere["system"]["fingerprint"], str(shared("new", "Sigmoid"))
+    there = [*ONE[:2], "--runs", "3", "--system", fingerprint[:10]]
+    done, data, more = estimated(
+        tmp_path, [*there, "--html", str(tmp_path / "page.html")], [new, *there]
+    )
     assert done.returncode == 0, done.stderr
     (there,), (here,) = elsewhere["models"], data["models"]
     assert here["estimate_ms"] == pytest.approx(there["estimate_ms"], rel=1e-9)
@@ -166,30 +176,22 @@ def test_a_store_that_was_filled_elsewhere_is_enough(elsewhere, estimated, tmp_p
         assert own not in (tmp_path / "page.html").read_text()
     assert data["system"]["fingerprint"] in (tmp_path / "page.html").read_text()
     assert "onnxruntime" not in (tmp_path / "modules").read_text().split()
-
-
-def test_a_new_model_says_what_it_needs(elsewhere, estimated, save, tmp_path):
-    new = str(save("new", "Sigmoid"))
-    fingerprint = elsewhere["system"]["fingerprint"]
-    done, data = estimated(
-        tmp_path, new, "--backend", "onnxruntime", "--runs", "3", "--system", fingerprint
-    )
-    assert done.returncode == 0, done.stderr
-    assert [model["origin"] for model in data["models"]] == [{"stored": 1.0}, {"predicted": 1.0}]
-    (needs,) = (note for note in data["notes"] if "latency of new was never measured with" in note)
+    assert [model["origin"] for model in more["models"]] == [{"stored": 1.0}, {"predicted": 1.0}]
+    (needs,) = (note for note in more["notes"] if "latency of new was never measured with" in note)
     assert "'dlbricks run'" in needs
     assert fingerprint in needs
 
 
 def test_a_backend_that_nobody_knows_is_an_error_in_one_line(estimated, tmp_path, atlas):
-    done, _ = estimated(atlas, "--backend", "nowhere")
-    assert done.returncode == 2
-    assert done.stderr.startswith("Error: unknown backend 'nowhere'\nHint: ")
-    done, _ = estimated(tmp_path, "--backend", "onnxruntime")
-    assert done.returncode == 2
-    assert "pip install dlbricks-onnxruntime" in done.stderr
-    done, _ = estimated(
-        atlas, "--backend", "onnxruntime", "--backend-option", "optimizations=basic"
+    done, *_ = estimated(
+        atlas, ["--backend", "nowhere"], [*ONE, "--backend-option", "optimizations=basic"]
     )
     assert done.returncode == 2
-    assert "Choose from all" in done.stderr
+    unknown, hint, option, choice = done.stderr.splitlines()
+    assert unknown == "Error: unknown backend 'nowhere'"
+    assert hint.startswith("Hint: ")
+    assert option.startswith("Error: ")
+    assert "Choose from all" in choice
+    done, _ = estimated(tmp_path, ONE[:2])
+    assert done.returncode == 2
+    assert "pip install dlbricks-onnxruntime" in done.stderr

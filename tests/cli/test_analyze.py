@@ -3,8 +3,8 @@
 import pytest
 
 
-def test_analyze_finds_similarity_repetition_and_operations(dlbricks, save, read, tmp_path):
-    a, b = save("a", "Relu", "Relu", "Sigmoid"), save("b", "Relu", "Tanh")
+def test_analyze_finds_similarity_repetition_and_operations(dlbricks, shared, read, tmp_path):
+    a, b = shared("a", "Relu", "Relu", "Sigmoid"), shared("b", "Relu", "Tanh")
     done = dlbricks("analyze", a, b, "--json", "out.json", "--html", "out.html")
     assert done.status == 0
     assert max(map(len, done.out.splitlines())) <= 80

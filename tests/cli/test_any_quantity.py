@@ -71,8 +71,8 @@ def written(dlbricks, read):
     return write
 
 
-def test_backends_are_compared_by_it(written, save):
-    asked = save("chain", "Relu", "Relu", "Tanh", size=64), *ASKED, *MORE
+def test_backends_are_compared_by_it(written, shared):
+    asked = shared("chain", "Relu", "Relu", "Tanh", size=64), *ASKED, *MORE, "-G", "1"
     found, done = written("compare", *asked, "--backends", "onnxruntime,twin", "--html", "c.html")
     said = " ".join(done.out.split())
     assert "Ballast of chain on onnxruntime and twin, 1 thread: no difference shown" in said
@@ -94,7 +94,7 @@ def test_backends_are_compared_by_it(written, save):
     assert "atenc" not in page
     result = api.compare(
         asked[0], backends=["onnxruntime", "twin"], quantity="ballast", threads=1,
-        store="results.sqlite",
+        granularity=1, store="results.sqlite",
     )  # fmt: skip
     assert {row["measured"] for row in result.rows()} == {HULL + kib(64, 64, 64)}
     assert {row["unit"] for row in result.rows()} == {"KiB"}
@@ -109,8 +109,8 @@ def test_backends_are_compared_by_it(written, save):
     assert len({session for _, session in sessions}) == 1
 
 
-def test_a_suite_carries_it_to_another_machine_and_back(written, dlbricks, save):
-    model = save("chain", "Relu", "Tanh", size=64)
+def test_a_suite_carries_it_to_another_machine_and_back(written, dlbricks, shared):
+    model = shared("chain", "Relu", "Tanh", size=64)
     assert dlbricks("generate", model, "-o", "suite").status == 0
     travels = ("--backend", "onnxruntime", "--threads", "1", *ASKED, "--results", "r.jsonl.zst")
     _, done = written("bench", "suite", *travels)
@@ -124,15 +124,15 @@ def test_a_suite_carries_it_to_another_machine_and_back(written, dlbricks, save)
     assert "ballast/1, on" in " ".join(other.err.split())
 
 
-def test_what_nobody_observed_is_predicted_from_enough_that_was(written, dlbricks, save):
-    new = save("newcomer", "Relu", "Sigmoid", size=48)
+def test_what_nobody_observed_is_predicted_from_enough_that_was(written, dlbricks, shared):
+    new = shared("newcomer", "Relu", "Sigmoid", size=48)
     few, done = written("estimate", new, *ONE, *ASKED, "-G", "2", status=3)
     assert few["models"][0]["estimate"] is None
     assert "12 networks of 3 families of models are needed, and the store holds 0" in " ".join(
         done.out.split()
     )
     sizes = {"ash": 16, "birch": 40, "cedar": 64, "date": 80}
-    known = [save(name, "Relu", "Tanh", "Abs", "Neg", size=size) for name, size in sizes.items()]
+    known = [shared(name, "Relu", "Tanh", "Abs", "Neg", size=size) for name, size in sizes.items()]
     assert dlbricks("run", *known, *ONE, *ASKED, "-G", "2", "--end-to-end").status == 0
     found, done = written("estimate", new, *ONE, *ASKED, "-G", "2", "--html", "e.html")
     (told,) = found["models"]
@@ -147,17 +147,17 @@ def test_what_nobody_observed_is_predicted_from_enough_that_was(written, dlbrick
     assert estimated.rows()[0]["estimate"] == told["estimate"]
     none, _ = written("estimate", new, *ONE, *ASKED, "-G", "2", "--predictor", "none", status=3)
     assert none["models"][0]["estimate"] is None
-    huge = save("huge", "Relu", size=512)
+    huge = shared("huge", "Relu", size=512)
     _, done = written("estimate", huge, *ONE, *ASKED, "-G", "2", status=3)
     assert "nothing nearly as large was observed" in " ".join(done.out.split())
 
 
-def test_advice_keeps_what_is_required_of_it(written, dlbricks, save):
+def test_advice_keeps_what_is_required_of_it(written, dlbricks, shared):
     small, large = (
-        save("small", "Relu", size=32),
-        save("large", "Relu", size=96),
+        shared("small", "Relu", size=32),
+        shared("large", "Relu", size=96),
     )
-    assert dlbricks("run", small, large, *ONE, "--runs", "3", "--end-to-end").status == 0
+    assert dlbricks("run", small, large, *ONE, "-G", "1", "--runs", "3", "--end-to-end").status == 0
     asked = (small, large, "--store", "results.sqlite", "--require", "ballast<=20KiB")
     found, done = written("advise", *asked, status=3)
     assert found["rankings"] == []
@@ -187,8 +187,8 @@ def test_advice_keeps_what_is_required_of_it(written, dlbricks, save):
     ]
 
 
-def test_advice_is_ordered_by_it(written, dlbricks, save):
-    models = save("small", "Relu", size=32), save("large", "Relu", size=96)
+def test_advice_is_ordered_by_it(written, dlbricks, shared):
+    models = shared("small", "Relu", size=32), shared("large", "Relu", size=96)
     Path("a.toml").write_text("[accuracy]\nsmall = 60\nlarge = 80\n", "utf-8")
     asked = (*models, "--store", "results.sqlite", "--by", "ballast")
     assert dlbricks("run", *models, *ONE, *ASKED, "--end-to-end").status == 0
@@ -234,8 +234,8 @@ def test_advice_is_ordered_by_it(written, dlbricks, save):
     ],
 )
 def test_a_requirement_or_order_that_is_none_is_refused_with_a_hint(
-    dlbricks, save, option, text, told
+    dlbricks, shared, option, text, told
 ):
-    done = dlbricks("advise", save("c", "Relu"), option, text, "--store", "results.sqlite")
+    done = dlbricks("advise", shared("c", "Relu"), option, text, "--store", "results.sqlite")
     assert done.status == 2
     assert told in " ".join(done.err.split())

@@ -1,5 +1,7 @@
 """``dlbricks calibrate`` on real networks and a real backend."""
 
+import shutil
+
 import pytest
 
 pytest.importorskip("onnxruntime")
@@ -8,16 +10,36 @@ QUICK = ("--backend", "onnxruntime", "--threads", "1", "--runs", "3", "--store",
 
 
 @pytest.fixture
-def networks(save):
-    return [save("a", "Relu", "Sigmoid"), save("b", "Tanh", "Relu", "Sigmoid", size=24)]
+def networks(shared):
+    return [shared("a", "Relu", "Sigmoid"), shared("b", "Tanh", "Relu", "Sigmoid", size=24)]
 
 
-def test_fitted_numbers_are_stored_with_their_origin_and_used(dlbricks, save, read, networks):
-    done = dlbricks("calibrate", *networks, *QUICK, "--json", "c.json")
-    assert done.status == 0, done.err
-    assert max(map(len, done.out.splitlines())) <= 80
-    assert "composing_error" in done.out
-    data = read("c.json")
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    """Store of the first test that calibrated with the networks, for the others."""
+    return tmp_path_factory.mktemp("filled") / "s.sqlite"
+
+
+@pytest.fixture
+def calibrated(dlbricks, networks, read, filled):
+    """The calibration with the networks, and all that the command wrote, beside its store."""
+    if not filled.exists():
+        done = dlbricks("calibrate", *networks, *QUICK, "--json", "c.json")
+        assert done.status == 0, done.err
+        shutil.copy("c.json", filled.with_name("c.json"))
+        filled.with_name("c.txt").write_text(done.out)
+        shutil.copy("s.sqlite", filled)
+    else:
+        shutil.copy(filled, "s.sqlite")
+    return read(filled.with_name("c.json")), filled.with_name("c.txt").read_text()
+
+
+def test_fitted_numbers_are_stored_with_their_origin_and_used(
+    dlbricks, shared, read, networks, calibrated
+):
+    data, told = calibrated
+    assert max(map(len, told.splitlines())) <= 80
+    assert "composing_error" in told
     found = data["calibration"]
     assert (found["composer"], found["split"]) == ("segmented", "segments")
     assert [each["name"] for each in found["models"]] == ["a", "b"]
@@ -26,7 +48,7 @@ def test_fitted_numbers_are_stored_with_their_origin_and_used(dlbricks, save, re
     (parameter,) = data["parameters"]
     assert (parameter["name"], parameter["default"]) == ("composing_error", 0.03)
     assert found["values"] == {"composing_error": parameter["value"]}
-    other = save("other", "Relu", "Tanh", size=40)
+    other = shared("other", "Relu", "Tanh", size=40)
     again = dlbricks("run", other, networks[0], *QUICK, "--json", "r.json", "--html", "r.html")
     assert "with 2 networks: composing_error" in again.out.replace("\n", " ")
     run = read("r.json")
@@ -39,22 +61,33 @@ def test_fitted_numbers_are_stored_with_their_origin_and_used(dlbricks, save, re
     assert read("e.json")["models"][0]["interval_ms"] == run["models"][0]["interval_ms"]
 
 
+@pytest.fixture
+def used(dlbricks, read, networks):
+    """The calibration that an estimate with these options uses."""
+
+    def calibration(*options):
+        done = dlbricks("estimate", networks[0], *QUICK, *options, "--json", "e.json")
+        assert done.status == 0, done.err
+        return read("e.json")["calibration"]
+
+    return calibration
+
+
 def test_a_calibration_holds_for_its_composer_backend_and_threads_until_forgotten(
-    dlbricks, read, networks
+    dlbricks, calibrated, used
 ):
-    dlbricks("calibrate", *networks, *QUICK)
+    assert used() == calibrated[0]["calibration"]
     for other in (("--composer", "similar"), ("--split", "segments"), ("--threads", "2")):
-        assert dlbricks("run", networks[0], *QUICK, *other, "--json", "r.json").status == 0
-        assert read("r.json")["calibration"] is None
+        assert used(*other) is None
     assert dlbricks("calibrate", *QUICK, "--forget").out.strip() == "Forgotten."
     assert "no such calibration" in dlbricks("calibrate", *QUICK, "--forget").out
-    assert dlbricks("run", networks[0], *QUICK, "--json", "r.json").status == 0
-    assert read("r.json")["calibration"] is None
+    assert used() is None
 
 
-def test_the_fastest_composer_is_fitted_with_all_bricks_timed(dlbricks, read):
+def test_the_fastest_composer_is_fitted_with_all_bricks_timed(dlbricks, shared, read):
     quick = (*QUICK, "--composer", "similar", "--json", "c.json")
-    done = dlbricks("calibrate", "onnx:squeezenet", *quick)
+    alike = [shared(f"alike{size}", "Relu", size=size) for size in (64, 96, 128)]
+    done = dlbricks("calibrate", *alike, *quick)
     assert done.status == 0, done.err
     data = read("c.json")
     assert data["totals"]["timed_bricks"] == data["totals"]["unique_bricks"]
@@ -62,25 +95,26 @@ def test_the_fastest_composer_is_fitted_with_all_bricks_timed(dlbricks, read):
     assert set(data["calibration"]["values"]) == {
         "composing_error", "computing_share", "inference_error"
     }  # fmt: skip
-    used = dlbricks("run", "onnx:shufflenet", *quick)
+    others = [shared(f"other{size}", "Tanh", size=size) for size in (64, 96)]
+    used = dlbricks("run", *others, *quick)
     assert used.status == 0, used.err
     assert read("c.json")["calibration"] == data["calibration"]
     assert any(each["like"] for each in read("c.json")["bricks"])
 
 
-def test_a_network_that_cannot_be_timed_is_left_out_by_name(dlbricks, read, strange, networks):
+def test_a_network_that_cannot_be_timed_is_left_out_by_name(
+    dlbricks, read, strange, networks, used
+):
     done = dlbricks("calibrate", strange, networks[0], *QUICK, "--json", "c.json")
     assert done.status == 3
     assert "Left out: strange" in done.out
     assert [each["name"] for each in read("c.json")["calibration"]["models"]] == ["a"]
-    before = dlbricks("run", networks[1], *QUICK, "--json", "r.json")
-    assert before.status == 0
+    before = used()
     alone = dlbricks("calibrate", strange, *QUICK, "--json", "c.json")
     assert alone.status == 3
     assert "Nothing was fitted" in alone.out
     assert read("c.json")["calibration"] is None
-    assert dlbricks("run", networks[1], *QUICK, "--json", "s.json").status == 0
-    assert read("s.json")["calibration"] == read("r.json")["calibration"] is not None
+    assert used() == before is not None
 
 
 def test_calibrations_that_make_no_sense_are_refused(dlbricks, networks):
@@ -96,8 +130,8 @@ def test_calibrations_that_make_no_sense_are_refused(dlbricks, networks):
         assert reason in refused.err
 
 
-def test_probes_are_timed_and_kept(dlbricks, save, read):
-    network = save("a", "Relu", "Tanh", size=64)
+def test_probes_are_timed_and_kept(dlbricks, shared, read):
+    network = shared("a", "Relu", "Tanh", size=64)
     quick = (*QUICK[:-4], "--store", "s.sqlite", "--json", "p.json")
     done = dlbricks("calibrate", network, "--probes", "2", "--runs", "3", *quick)
     assert done.status == 0, done.err

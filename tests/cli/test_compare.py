@@ -14,7 +14,7 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("torch")
 
 QUICK = ("--threads", "1", "--runs", "3", "--store", "results.sqlite", "--json", "out.json")
-TWO = ("compare", "--backends", "onnxruntime,twin", *QUICK)
+TWO = ("compare", "--backends", "onnxruntime,twin", *QUICK, "-G", "1")
 
 
 def installed(distribution):
@@ -24,20 +24,30 @@ def installed(distribution):
         return False
 
 
-ALL = ["onnxruntime", "pytorch", *(["mxnet"] if installed("dlbricks-mxnet") else [])]
+#: Two frameworks whose graphs differ.
+DIFFERENT = ["onnxruntime", "mxnet" if installed("dlbricks-mxnet") else "pytorch"]
+ALL = ["onnxruntime", "third", "twin"]
+THIRD = """
+from dlbricks_onnxruntime.backend import OnnxruntimeBackend
+
+
+class Third(OnnxruntimeBackend):
+    name = "third"
+"""
 
 
 def net(brick, backend):
     return brick["backends"][backend]["net_ms"]
 
 
-def test_json_of_a_comparison_keeps_to_the_contract(dlbricks, save, read):
-    a = save("a", "Relu", "Relu", "Sigmoid", size=128)
-    b = save("b_with_quite_a_long_name", "Relu", "Tanh", size=128)
+def test_json_of_a_comparison_keeps_to_the_contract(dlbricks, shared, read, twin, install):
+    install("third_backend", THIRD, "[dlbricks.backends]\nthird = third_backend:Third\n")
+    a = shared("a", "Relu", "Relu", "Sigmoid", size=128)
+    b = shared("b_with_quite_a_long_name", "Relu", "Tanh", size=128)
     command = "compare", "--backends", ",".join(ALL), *QUICK
     done = dlbricks(*command, a, b, "-G", "1", "--html", "out.html")
     assert done.status == 0
-    assert done.err == ""
+    assert done.err == "2 of 2 models were imported before: reused.\n"
     assert max(map(len, done.out.splitlines())) <= 80
     assert "Ideal" in done.out
     assert "<svg" in Path("out.html").read_text()
@@ -91,16 +101,18 @@ def test_json_of_a_comparison_keeps_to_the_contract(dlbricks, save, read):
     assert data["failures"] == []
 
 
-def test_parts_of_a_network_are_what_all_backends_cut_at_the_same_places(dlbricks, read):
-    command = "compare", "--backends", ",".join(ALL), *QUICK
-    done = dlbricks(*command, "onnx:light_squeezenet", "--html", "out.html")
+def test_parts_of_a_network_are_what_all_backends_cut_at_the_same_places(
+    dlbricks, convolutions, read
+):
+    command = "compare", "--backends", ",".join(DIFFERENT), *QUICK
+    done = dlbricks(*command, convolutions, "--html", "out.html")
     assert done.status == 0
-    assert "sum of 6 parts" in done.out
+    assert "sum of 3 parts" in done.out
     data = read("out.json")
     assert data["settings"]["composer"] == "segmented"
     (model,) = data["models"]
-    assert {model["backends"][name]["bricks"] for name in ALL} == {6}
-    assert len(model["parts"]) == 6
+    assert {model["backends"][name]["bricks"] for name in DIFFERENT} == {3}
+    assert len(model["parts"]) == 3
     assert model["parts"] == data["parts"]
     layers = [layer for part in model["parts"] for layer in part["layers"]]
     assert len(layers) == model["layers"]
@@ -125,36 +137,46 @@ def test_parts_of_a_network_are_what_all_backends_cut_at_the_same_places(dlbrick
             assert entry["parts_ratio"]["value"] == pytest.approx(sums / over)
 
 
-def test_load_by_others_forbids_a_winner(dlbricks, save, read, twin, monkeypatch):
-    a = save("a", *["Relu", "Sigmoid"] * 4, size=256)
+def test_load_by_others_forbids_a_winner(dlbricks, shared, read, twin, monkeypatch):
+    # Parts that are too short to be told from a call have no margin.
+    a = shared("a", *["Relu", "Sigmoid"] * 4, size=256)
     alike = "--backend-option", "onnxruntime.optimizations=off"
     monkeypatch.setattr("dlbricks_core.machine.load.MachineLoad.share", 1.0)
-    done = dlbricks(*TWO, a, *alike)
+    done = dlbricks(*TWO[:-2], a, *alike)
     (model,) = read("out.json")["models"]
     assert (model["winner"], model["slowdown"]) == (None, None)
     assert "no difference shown" in " ".join(done.out.split())
     monkeypatch.setattr("dlbricks_core.machine.load.MachineLoad.share", 0.5)
-    dlbricks(*TWO, a, *alike, "--force")
+    dlbricks(*TWO[:-2], a, *alike, "--force")
     data = read("out.json")
     assert {each["slowdown"] for each in (*data["models"], *data["parts"])} == {2.0}
     for each in (*data["models"], *data["parts"]):
         assert each["clear"] == (each["margin"]["interval"][0] > 2)
 
 
-def test_an_unknown_load_is_stated_and_not_taken_for_none(dlbricks, save, read, twin):
-    a = save("a", "Relu")
-    dlbricks(*TWO, a)
+def test_an_unknown_load_is_stated_and_not_taken_for_none(dlbricks, shared, read, twin):
+    a = shared("a", "Relu")
+    off = (*TWO, a, "--backend-option", "onnxruntime.optimizations=off")
+    lines = dlbricks(*off).out.splitlines()
+    # The first screen holds the winner and the models.
+    assert lines[0].startswith("a on onnxruntime and twin, 1 thread:")
+    assert any(word in " ".join(lines[:3]) for word in ("fastest", "no difference"))
+    assert any(line.startswith(" a ") for line in lines[:24])
     assert not [note for note in read("out.json")["notes"] if "not known" in note]
     with sqlite3.connect("results.sqlite") as store:
         store.execute("UPDATE sessions SET load = NULL")
-    dlbricks(*TWO, a)
+    assert dlbricks(*off).status == 0
     (note,) = [note for note in read("out.json")["notes"] if "not known" in note]
     assert "not known for 1 of 1 sessions" in note
+    # Options belong to a backend.
+    settings = {each["name"]: each["settings"] for each in read("out.json")["backends"]}
+    assert settings["onnxruntime"] == {"optimizations": "off"}
+    assert settings["twin"] == {"optimizations": "all"}
 
 
-def test_backends_take_turns_model_by_model_in_every_round(dlbricks, save, twin):
-    a, b = save("a", "Relu", "Sigmoid"), save("b", "Tanh", "Abs", size=24)
-    assert dlbricks(*TWO, a, b, "-G", "1").status == 0
+def test_backends_take_turns_model_by_model_in_every_round(dlbricks, shared, twin):
+    a, b = shared("a", "Relu", "Sigmoid"), shared("b", "Tanh", "Abs", size=24)
+    assert dlbricks(*TWO, a, b).status == 0
     with ResultStore.open("results.sqlite") as store:
         taken = [
             (
@@ -178,12 +200,12 @@ def test_backends_take_turns_model_by_model_in_every_round(dlbricks, save, twin)
         assert order == (there if number % 2 == 0 else there[::-1])
 
 
-def test_stored_samples_are_reused_and_noted(dlbricks, save, read, twin):
-    a = save("a", "Relu", "Sigmoid")
+def test_stored_samples_are_reused_and_noted(dlbricks, shared, read, twin):
+    a = shared("a", "Relu", "Sigmoid")
     how = "--end-to-end", "--backend", "onnxruntime", "--composer", "sequential"
     dlbricks("run", *how, *QUICK, a)
     before = {x["signature"]: x["samples_ms"] for x in read("out.json")["bricks"]}
-    again = *TWO, a, "-G", "1"
+    again = *TWO, a
     done = dlbricks(*again)
     assert done.status == 0
     assert "4 of onnxruntime" in done.out
@@ -235,14 +257,8 @@ def test_a_brick_that_fails_on_one_backend_is_named_and_the_rest_goes_on(dlbrick
     assert "com.microsoft.Trilu" in (tmp_path / "out.html").read_text()
 
 
-def test_options_belong_to_a_backend(dlbricks, save, read, twin):
-    a = save("a", "Relu")
-    done = dlbricks(*TWO, a, "--backend-option", "onnxruntime.optimizations=off")
-    assert done.status == 0
-    settings = {each["name"]: each["settings"] for each in read("out.json")["backends"]}
-    assert settings["onnxruntime"] == {"optimizations": "off"}
-    assert settings["twin"] == {"optimizations": "all"}
-    refused = dlbricks(*TWO, a, "--backend-option", "optimizations=off")
+def test_options_of_no_backend_are_refused(dlbricks, shared, twin):
+    refused = dlbricks(*TWO, shared("a", "Relu"), "--backend-option", "optimizations=off")
     assert refused.status == 2
     assert "BACKEND.KEY=VALUE" in refused.err
 
@@ -255,15 +271,17 @@ def test_options_belong_to_a_backend(dlbricks, save, read, twin):
         ("onnxruntime,caffe", "unknown backend 'caffe'"),
     ],
 )
-def test_backends_that_cannot_be_compared_are_refused(dlbricks, save, backends, word):
-    done = dlbricks("compare", "--backends", backends, *QUICK, save("a", "Relu"))
+def test_backends_that_cannot_be_compared_are_refused(dlbricks, shared, backends, word):
+    done = dlbricks("compare", "--backends", backends, *QUICK, shared("a", "Relu"))
     assert done.status == 2
     assert word in done.err
 
 
-def test_places_that_some_backends_do_not_cut_at_are_named(dlbricks, read, twin, monkeypatch):
+def test_places_that_some_backends_do_not_cut_at_are_named(
+    dlbricks, shared, read, twin, monkeypatch
+):
     monkeypatch.setattr("dlbricks_core.bricks.common.original", lambda model, name: None)
-    done = dlbricks(*TWO, "onnx:light_squeezenet")
+    done = dlbricks(*TWO, shared("a", "Relu", "Sigmoid"))
     assert done.status == 0
     data = read("out.json")
     (part,) = data["parts"]

@@ -8,11 +8,11 @@ ONE = ("--backend", "onnxruntime", "--threads", "1", "--store", "s.sqlite", "--j
 
 
 @pytest.fixture
-def settings(dlbricks, save, read):
+def settings(dlbricks, shared, read):
     """What a run of a small model was asked for, and what it says of the dial."""
 
     def run(*options):
-        done = dlbricks("run", save("a", "Relu", "Sigmoid", size=256), *ONE, *options)
+        done = dlbricks("run", shared("a", "Relu", "Sigmoid", size=256), *ONE, *options)
         assert done.status == 0, done.err
         data = read("r.json")
         return data["settings"], data["dial"]
@@ -42,7 +42,7 @@ def test_what_a_user_asks_for_decides_how_models_are_cut(settings, options, comp
     assert (dial is not None) == (composer == "learned")
 
 
-def test_the_report_says_what_was_timed(dlbricks, save):
-    done = dlbricks("run", save("a", "Relu"), *ONE, "--precision", "90%", "--html", "r.html")
+def test_the_report_says_what_was_timed(dlbricks, shared):
+    done = dlbricks("run", shared("a", "Relu"), *ONE, "--precision", "90%", "--html", "r.html")
     assert " bricks timed: ±" in " ".join(done.out.split()) or "brick timed: ±" in done.out
     assert " now" in done.out

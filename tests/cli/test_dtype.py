@@ -8,32 +8,28 @@ BACKEND = ("--backend", "onnxruntime", "--threads", "1", "--store", "results.sql
 QUICK = (*BACKEND, "--composer", "sequential", "--runs", "3")
 
 
-def test_a_run_in_another_type_keeps_the_name_and_says_the_type(dlbricks, save, read, tmp_path):
-    a = save("a", "Relu", "Sigmoid")
-    written = ("--json", "half.json", "--html", "half.html")
-    assert dlbricks("run", *QUICK, a, "--dtype", "float16", *written).status == 0
-    assert dlbricks("run", *QUICK, a, "--json", "full.json").status == 0
+def test_a_run_in_another_type_keeps_the_name_says_the_type_and_shares_no_measurement(
+    dlbricks, shared, read, tmp_path
+):
+    a = shared("a", "Relu", "Sigmoid")
+    as_half = ("run", *QUICK, a, "--dtype", "float16", "--json", "half.json")
+    done = dlbricks("run", *QUICK, a, "--json", "full.json"), dlbricks(*as_half, "--html", "h.html")
+    assert [each.status for each in done] == [0, 0]
+    assert not any("from the store" in each.out for each in done)
     half, full = read("half.json"), read("full.json")
+    for each in (half, full):
+        assert each["benchmarking"]["reused_networks"] == 0
+    assert "nothing left to measure" in dlbricks(*as_half).out
     assert (half["settings"]["dtype"], full["settings"]["dtype"]) == ("float16", None)
     assert half["models"][0]["name"] == full["models"][0]["name"] == "a"
     assert half["models"][0]["inputs"] == {"input": "float16[1x16]"}
     assert any(note.startswith("float16: ") for note in half["notes"])
     assert not any("float" in note for note in full["notes"])
-    assert "converted to float16" in (tmp_path / "half.html").read_text("utf-8")
+    assert "converted to float16" in (tmp_path / "h.html").read_text("utf-8")
 
 
-def test_two_types_of_a_model_share_no_measurement(dlbricks, save, read):
-    a = save("a", "Relu", "Sigmoid")
-    for dtype in ((), ("--dtype", "float16")):
-        done = dlbricks("run", *QUICK, a, *dtype, "--json", "out.json")
-        assert "from the store" not in done.out
-        assert read("out.json")["benchmarking"]["reused_networks"] == 0
-    again = dlbricks("run", *QUICK, a, "--dtype", "float16")
-    assert "nothing left to measure" in again.out
-
-
-def test_an_estimate_of_a_type_that_nobody_measured_says_so(dlbricks, save):
-    a = save("a", "Relu", "Sigmoid", size=256)
+def test_an_estimate_of_a_type_that_nobody_measured_says_so(dlbricks, shared):
+    a = shared("a", "Relu", "Sigmoid", size=256)
     done = dlbricks("estimate", *BACKEND, a, "--dtype", "bfloat16")
     assert done.status == 0
     told = " ".join(done.out.split())
@@ -41,35 +37,35 @@ def test_an_estimate_of_a_type_that_nobody_measured_says_so(dlbricks, save):
     assert "Note: bfloat16: " in told
 
 
-def test_layers_without_kernels_for_a_type_are_named(dlbricks, save):
-    done = dlbricks("run", *QUICK, save("a", "Relu"), "--dtype", "bfloat16")
+def test_layers_without_kernels_for_a_type_are_named(dlbricks, shared):
+    done = dlbricks("run", *QUICK, shared("a", "Relu"), "--dtype", "bfloat16")
     told = " ".join(done.out.split())
     assert done.status == 3
     assert "no CPU kernel for MatMul of bfloat16" in told
     assert "unsupported: MatMul, Relu" in told
 
 
-def test_what_the_backend_computes_in_float32_is_counted(dlbricks, save):
+def test_what_the_backend_computes_in_float32_is_counted(dlbricks, shared):
     done = dlbricks("run", *BACKEND, "--composer", "segmented", "--runs", "3",
-                    save("a", "Sigmoid", "Sigmoid", "Sigmoid"), "--dtype", "float16")  # fmt: skip
+                    shared("a", "Sigmoid", "Sigmoid", "Sigmoid"), "--dtype", "float16")  # fmt: skip
     told = " ".join(done.out.split())
     assert "onnxruntime computes" in told
     assert "layers in float32, not in float16" in told
 
 
 @pytest.mark.parametrize("command", ["run", "estimate", "inspect", "generate"])
-def test_an_unknown_type_is_one_line_with_those_that_there_are(dlbricks, save, command):
+def test_an_unknown_type_is_one_line_with_those_that_there_are(dlbricks, shared, command):
     backend = BACKEND if command in ("run", "estimate") else ()
     out = ("--output", "bricks") if command == "generate" else ()
-    done = dlbricks(command, *backend, save("a", "Relu"), *out, "--dtype", "float12")
+    done = dlbricks(command, *backend, shared("a", "Relu"), *out, "--dtype", "float12")
     assert (done.status, done.out) == (2, "")
     error, hint = done.err.splitlines()
     assert error.startswith("Error: --dtype float12 is not an element type")
     assert hint.startswith("Hint: There are bfloat16, float16, float32, int4, int8")
 
 
-def test_bricks_of_a_suite_have_the_type(dlbricks, save, read):
-    a = save("a", "Relu")
+def test_bricks_of_a_suite_have_the_type(dlbricks, shared, read):
+    a = shared("a", "Relu")
     made = dlbricks("generate", a, "-G", "1", "--dtype", "float16", "--output", "bricks")
     assert made.status == 0
     done = dlbricks("bench", "bricks", *BACKEND, "--runs", "3", "--json", "bench.json")

@@ -1,25 +1,29 @@
 """``dlbricks evaluate`` on real networks and a real backend."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from dlbricks_core.worker import WorkerProcess
+from dlbricks_core.workflows import rewrites
+
 pytest.importorskip("onnxruntime")
 
 REUSED = "2 of 2 models were imported before: reused.\n"
 QUICK = ("--backend", "onnxruntime", "--threads", "1", "--store", "results.sqlite")
-NETWORKS = ("onnx:squeezenet", "onnx:shufflenet")
 
 
-def test_two_networks_are_evaluated_in_the_same_rounds(dlbricks, read, tmp_path):
-    done = dlbricks("evaluate", *NETWORKS, *QUICK, "--runs", "4", "--json", "e.json",
+def test_two_networks_are_evaluated_in_the_same_rounds(dlbricks, shared, read, tmp_path):
+    networks = shared("first", "Relu", "Tanh", size=64), shared("second", "Sigmoid", size=96)
+    done = dlbricks("evaluate", *networks, *QUICK, "-G", "1", "--runs", "4", "--json", "e.json",
                     "--html", "e.html")  # fmt: skip
     assert done.status == 0, done.err
     assert max(map(len, done.out.splitlines())) <= 80
-    for word in ("light_squeezenet", "light_shufflenet", "mean absolute error", "geometric mean",
+    for word in ("first", "second", "mean absolute error", "geometric mean",
                  "Benchmarking speedup"):  # fmt: skip
         assert word in done.out
     data = read("e.json")
@@ -49,12 +53,12 @@ def test_two_networks_are_evaluated_in_the_same_rounds(dlbricks, read, tmp_path)
         assert costs["speedup"] == pytest.approx(costs["models_s"] / costs["bricks_s"])
     wall = data["benchmarking"]["wall_clock"]
     assert found["speedup"]["wall_clock"]["models_s"] == wall["models_s"]
-    assert "light_squeezenet" in (tmp_path / "e.html").read_text(encoding="utf-8")
+    assert "second" in (tmp_path / "e.html").read_text(encoding="utf-8")
 
 
-def test_the_store_is_used_only_for_what_was_timed_together(dlbricks, save, read):
-    a, b = save("a", "Relu", "Sigmoid"), save("b", "Relu", "Tanh")
-    quick = (*QUICK, "--runs", "3", "--json", "e.json")
+def test_the_store_is_used_only_for_what_was_timed_together(dlbricks, shared, read):
+    a, b = shared("a", "Relu", "Sigmoid"), shared("b", "Relu", "Tanh")
+    quick = (*QUICK, "-G", "1", "--runs", "3", "--json", "e.json")
     assert dlbricks("run", a, *quick).status == 0
     both = dlbricks("evaluate", a, b, *quick)
     assert "timing everything again" in both.err
@@ -73,9 +77,9 @@ def test_the_store_is_used_only_for_what_was_timed_together(dlbricks, save, read
     assert [len(m["measured_samples_ms"]) for m in read("e.json")["models"]] == [4, 4]
 
 
-def test_a_model_with_an_unknown_operator_is_left_out(dlbricks, save, read, strange):
-    good = save("good", "Relu", "Sigmoid")
-    quick = (*QUICK, "--runs", "3", "--json", "e.json", "--html", "e.html")
+def test_a_model_with_an_unknown_operator_is_left_out(dlbricks, shared, read, strange):
+    good = shared("good", "Relu", "Sigmoid")
+    quick = (*QUICK, "-G", "1", "--runs", "3", "--json", "e.json", "--html", "e.html")
     done = dlbricks("evaluate", strange, good, *quick)
     assert done.status == 3
     assert "Left out of the figures: strange" in done.out
@@ -91,8 +95,8 @@ def test_a_model_with_an_unknown_operator_is_left_out(dlbricks, save, read, stra
     assert read("e.json")["evaluation"]["mape"] is None
 
 
-def test_the_composer_is_chosen_as_in_a_run(dlbricks, save, read):
-    model = save("good", "Relu", "Sigmoid")
+def test_the_composer_is_chosen_as_in_a_run(dlbricks, shared, read):
+    model = shared("good", "Relu", "Sigmoid")
     quick = (*QUICK, "--runs", "3", "--json", "e.json")
     assert dlbricks("evaluate", model, *quick, "--composer", "parallel").status == 0
     assert read("e.json")["settings"]["composer"] == "parallel"
@@ -102,14 +106,14 @@ def test_the_composer_is_chosen_as_in_a_run(dlbricks, save, read):
     assert dlbricks("evaluate", *quick).status == 2
 
 
-def test_a_note_says_why_a_model_was_cut_as_it_is(dlbricks, save, read):
+def test_a_note_says_why_a_model_was_cut_as_it_is(dlbricks, shared, read):
     """ONNX Runtime has no kernel for Relu on 16-bit integers, and so refuses the whole model."""
     x, y = (helper.make_tensor_value_info(n, TensorProto.INT16, (1, 8)) for n in "xy")
     nodes = [helper.make_node("Abs", ["x"], ["a"]), helper.make_node("Relu", ["a"], ["y"])]
     graph = helper.make_graph(nodes, "integers", [x], [y])
     imports = [helper.make_opsetid("", 21)]
     onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=10), "integers.onnx")
-    done = dlbricks("evaluate", "integers.onnx", save("plain", "Relu"), *QUICK, "--runs", "3",
+    done = dlbricks("evaluate", "integers.onnx", shared("plain", "Relu"), *QUICK, "--runs", "3",
                     "--json", "e.json", "--html", "e.html")  # fmt: skip
     assert done.status == 3
     integers, plain = read("e.json")["models"]
@@ -122,9 +126,33 @@ def test_a_note_says_why_a_model_was_cut_as_it_is(dlbricks, save, read):
     assert "integers: cut as it is" in Path("e.html").read_text(encoding="utf-8")
 
 
-def test_the_fastest_composer_states_what_it_timed(dlbricks, read):
+def test_small_models_are_rewritten_by_one_worker(dlbricks, shared, monkeypatch):
+    models = shared("a", "Relu", "Sigmoid"), shared("b", "Relu", "Tanh")
+    limits, start = [], WorkerProcess.__init__
+
+    def counted(self, service, *arguments, **limit):
+        limits.append(limit.get("resident", 0))
+        start(self, service, *arguments, **limit)
+
+    monkeypatch.setattr(WorkerProcess, "__init__", counted)
+    monkeypatch.setattr(rewrites, "physical_cores_available", lambda: 4)
+    assert dlbricks("evaluate", *models, *QUICK, "--runs", "2").status == 0
+    # Only workers that rewrite have a limit that is checked all the time.
+    assert sum(map(bool, limits)) == 1
+
+
+@pytest.mark.parametrize(
+    ("layers", "mib", "workers"), [(8, 1, 1), (150, 0, 2), (10, 40, 2), (500, 100, 9)]
+)
+def test_large_models_are_worth_further_workers(layers, mib, workers):
+    models = [SimpleNamespace(layers=range(layers), weight_bytes=mib << 20)] * 2
+    assert rewrites._worth_starting(models) == workers
+
+
+def test_the_fastest_composer_states_what_it_timed(dlbricks, shared, read):
+    networks = [shared(f"alike{size}", "Relu", size=size) for size in (64, 96)]
     fastest = ("--composer", "similar", "--runs", "2")
-    done = dlbricks("evaluate", *NETWORKS, *QUICK, *fastest, "--json", "e.json")
+    done = dlbricks("evaluate", *networks, *QUICK, *fastest, "--json", "e.json")
     assert done.status == 0, done.err
     data = read("e.json")
     told = [each for each in data["bricks"] if each["like"]]

@@ -5,6 +5,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("kept_workers")
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -49,17 +51,19 @@ def test_a_real_network_is_drawn_with_its_critical_path(dlbricks, tmp_path, read
     assert path["cost"] == sum(data["layers"][i]["cost"] for i in path["layers"])
 
 
-def test_costs_are_latencies_if_the_store_has_them(dlbricks, tmp_path, read):
+def test_costs_are_latencies_if_the_store_has_them(dlbricks, save, tmp_path, read):
     pytest.importorskip("onnxruntime")
     how = ("--backend", "onnxruntime", "--threads", "1", "--runs", "2", "--store", "s.sqlite")
-    empty = dlbricks("graph", "onnx:squeezenet", "-o", "out.svg", *how)
+    save("a", "Relu")
+    save("b", "Relu", "Tanh")
+    empty = dlbricks("graph", "a.onnx", "-o", "out.svg", *how)
     assert empty.status == 3
     assert "The store has no latencies of single layers" in empty.out
     assert "by floating-point operations" in " ".join(drawn(tmp_path / "out.svg")[0])
 
-    run = ("onnx:squeezenet", *how, "-G", "1", "--no-end-to-end", "--json", "run.json")
+    run = ("a.onnx", *how, "-G", "1", "--no-end-to-end", "--json", "run.json")
     assert dlbricks("run", *run).status == 0
-    done = dlbricks("graph", "onnx:squeezenet", "-o", "out.svg", "--json", "out.json", *how)
+    done = dlbricks("graph", "a.onnx", "-o", "out.svg", "--json", "out.json", *how)
     assert done.status == 0
     text = " ".join(drawn(tmp_path / "out.svg")[0])
     assert "by measured latencies" in text
@@ -71,13 +75,6 @@ def test_costs_are_latencies_if_the_store_has_them(dlbricks, tmp_path, read):
     assert 0 <= model["parallel_estimate_ms"] - path["cost"] < min(calls.values()) + 0.1
     assert path["missing"] == {}
 
-
-def test_layers_without_a_measurement_are_named(dlbricks, save, tmp_path):
-    pytest.importorskip("onnxruntime")
-    how = ("--backend", "onnxruntime", "--threads", "1", "--runs", "2", "--store", "s.sqlite")
-    save("a", "Relu")
-    save("b", "Relu", "Tanh")
-    assert dlbricks("run", "a.onnx", *how, "-G", "1", "--no-end-to-end").status == 0
     done = dlbricks("graph", "b.onnx", "-o", "out.svg", *how)
     assert done.status == 3
     assert "Cost not known, missing in the path's (dashed boxes): Tanh (1)." in done.out

@@ -3,16 +3,22 @@
 import pytest
 
 pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.usefixtures("kept_workers")
 
 QUICK = ("run", "--backend", "onnxruntime", "--threads", "1", "--composer", "segmented",
          "--runs", "2", "--store", "results.sqlite", "--json", "out.json")  # fmt: skip
 
 
-def test_a_model_that_does_not_fit_says_so_first_and_is_estimated(
+def test_only_of_a_model_that_does_not_fit_it_is_said_and_it_is_estimated(
     dlbricks, save, read, monkeypatch
 ):
+    model = save("a", "Relu", "Relu")
+    fitting = dlbricks(*QUICK, model)
+    assert "fit" not in fitting.out
+    assert read("out.json")["models"][0]["memory"]["fits"] is True
+
     monkeypatch.setattr("dlbricks_core.workflows.footprint.memory_to_use", lambda: 1000)
-    done = dlbricks(*QUICK, save("a", "Relu", "Relu"))
+    done = dlbricks(*QUICK, model)
     assert done.status == 0
     first, second, third, *_ = done.out.splitlines()
     assert first.startswith("a does not fit: it needs")
@@ -25,25 +31,27 @@ def test_a_model_that_does_not_fit_says_so_first_and_is_estimated(
     assert (memory["available_bytes"], memory["cache_bytes"], memory["fits"]) == (1000, 0, False)
     assert data["peak_memory_bytes"] > 10**7
 
-    compared = dlbricks(*QUICK, "--end-to-end", "a.onnx")
+    compared = dlbricks(*QUICK, "--end-to-end", model)
     assert compared.status == 3
     assert "it does not fit" in " ".join(compared.out.split())
     assert read("out.json")["models"][0]["measured_ms"] is None
 
 
-def test_of_a_model_that_fits_nothing_is_said(dlbricks, save, read):
-    done = dlbricks(*QUICK, save("a", "Relu", "Relu"))
-    assert "fit" not in done.out
-    assert read("out.json")["models"][0]["memory"]["fits"] is True
-
-
 def test_a_comparison_says_on_which_backends_a_model_does_not_fit(
-    dlbricks, save, read, monkeypatch, tmp_path
+    dlbricks, save, install, monkeypatch, tmp_path
 ):
-    pytest.importorskip("dlbricks_pytorch")
-    # Two copies of the weights do not fit: ONNX Runtime loads with them, PyTorch does not.
+    source = """
+        from dataclasses import replace
+        from dlbricks_onnxruntime.backend import OnnxruntimeBackend
+
+        class Frugal(OnnxruntimeBackend):
+            name = "frugal"
+            traits = replace(OnnxruntimeBackend.traits, weights_held=1, weights_loading=1)
+        """
+    install("frugal", source, "[dlbricks.backends]\nfrugal = frugal:Frugal\n")
+    # Two copies of the weights do not fit: ONNX Runtime loads with them, the other one does not.
     monkeypatch.setattr("dlbricks_core.workflows.footprint.memory_to_use", lambda: 3_000)
-    done = dlbricks("compare", save("a", "Relu", "Relu"), "--backends", "pytorch,onnxruntime",
+    done = dlbricks("compare", save("a", "Relu", "Relu"), "--backends", "frugal,onnxruntime",
                     "--threads", "1", "--runs", "2", "--store", "results.sqlite",
                     "--html", "page.html")  # fmt: skip
     assert done.status == 3

@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.usefixtures("kept_workers")
 
 QUICK = ("--backend", "onnxruntime", "--threads", "1", "--runs", "3", "--composer", "sequential",
          "--store", "s.db")  # fmt: skip

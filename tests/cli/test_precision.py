@@ -6,6 +6,7 @@ from dlbricks_core.figures.precision import BUDGET_S, FEWEST, MOST
 from dlbricks_core.workflows import Request
 
 pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.usefixtures("kept_workers")
 
 BACKEND = ("--backend", "onnxruntime", "--threads", "1", "--store", "results.sqlite",
            "--composer", "sequential", "--json", "out.json")  # fmt: skip
@@ -49,7 +50,7 @@ def test_what_is_precise_is_not_measured_on(dlbricks, save, read, known, command
 
 
 def test_a_second_model_is_measured_where_it_is_new(dlbricks, save, read):
-    a, b = (save(name, "Relu", op, size=256) for name, op in (("a", "Sigmoid"), ("b", "Tanh")))
+    a, b = (save(name, "Relu", op, size=64) for name, op in (("a", "Sigmoid"), ("b", "Tanh")))
     dlbricks("run", "--end-to-end", a, *LOOSE)
     more = dlbricks("run", "--end-to-end", a, b, *LOOSE)
     assert "4 networks came from the store, 2 measured now" in more.out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.store.portable import export_measurements, read_records
 
 pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.usefixtures("kept_workers")
 
 SECRET = "tell_nobody"
 BENCH = ("--backend", "onnxruntime", "--threads", "1", "--runs", "2")
@@ -42,16 +44,40 @@ def network(path, widths, size, activation, side=72):
     onnx.save(model, path)
 
 
+@pytest.fixture(scope="module")
+def owned(tmp_path_factory, in_folder):
+    """A folder with a secret network, a published one, and suites with and without decoys."""
+    folder = tmp_path_factory.mktemp("owned")
+    network(folder / f"{SECRET}.onnx", (32, 32, 32, 48, 48), 3, "Relu")
+    network(folder / "published.onnx", (24, 40, 40, 56), 1, "Sigmoid")
+    for name, decoys in ("suite", 3), ("bare", 0):
+        how = private(folder / f"{SECRET}.onnx", name, decoys)
+        assert in_folder(folder, *how, "--json", f"{name}.json").status == 0
+    return folder
+
+
 @pytest.fixture
-def secret(tmp_path):
-    network(tmp_path / f"{SECRET}.onnx", (32, 32, 32, 48, 48), 3, "Relu")
-    network(tmp_path / "published.onnx", (24, 40, 40, 56), 1, "Sigmoid")
-    return tmp_path / f"{SECRET}.onnx"
+def suites(owned, tmp_path):
+    """Copies of those suites and of their keys, in the current folder."""
+    for each in owned.glob("suite*"), owned.glob("bare*"):
+        for path in each:
+            copy = shutil.copytree if path.is_dir() else shutil.copy
+            copy(path, tmp_path / path.name)
+
+
+@pytest.fixture
+def secret(owned):
+    return owned / f"{SECRET}.onnx"
+
+
+def private(model, folder, decoys):
+    published = model.parent / "published.onnx"
+    return ("generate", model, "--private", "--decoys", decoys, "--decoys-from", published,
+            "-o", folder)  # fmt: skip
 
 
 def generate(dlbricks, secret, folder, decoys, *more):
-    return dlbricks("generate", secret, "--private", "--decoys", decoys, "--decoys-from",
-                    "published.onnx", "-o", folder, *more)  # fmt: skip
+    return dlbricks(*private(secret, folder, decoys), *more)
 
 
 def estimate(dlbricks, key, results):
@@ -91,8 +117,7 @@ def true_alone(path, true, target):
     return len(measurements), len(kept)
 
 
-def test_a_suite_holds_no_name_and_no_count(dlbricks, secret, tmp_path):
-    assert generate(dlbricks, secret, "suite", 2).status == 0
+def test_a_suite_holds_no_name_and_no_count(suites, tmp_path):
     files = [each for each in (tmp_path / "suite").rglob("*") if each.is_file()]
     assert all(SECRET.encode() not in each.read_bytes() for each in files)
     manifest = json.loads((tmp_path / "suite" / "manifest.json").read_text())
@@ -102,9 +127,8 @@ def test_a_suite_holds_no_name_and_no_count(dlbricks, secret, tmp_path):
     assert all("used" not in each for each in manifest["bricks"])
 
 
-def test_the_owner_is_told_how_many_decoys_there_are_and_not_which(dlbricks, secret, tmp_path):
-    assert generate(dlbricks, secret, "suite", 2, "--json", "written.json").status == 0
-    written = json.loads((tmp_path / "written.json").read_text())
+def test_the_owner_is_told_how_many_decoys_there_are_and_not_which(suites, tmp_path):
+    written = json.loads((tmp_path / "suite.json").read_text())
     true = set(json.loads((tmp_path / "suite.key.json").read_text())["models"][0]["bricks"])
     decoys = {each["signature"] for each in written["bricks"]} - true
     assert written["private"] == {
@@ -128,23 +152,21 @@ def test_the_owner_is_warned_of_what_decoys_do_not_hide(dlbricks, secret, tmp_pa
     assert (written["without_decoys"], written["whole_models"]) == (1, 1)
 
 
-def test_two_suites_of_one_model_share_its_bricks_alone(dlbricks, secret, tmp_path):
-    for name in ("first", "second"):
-        assert generate(dlbricks, secret, name, 2).status == 0
+def test_two_suites_of_one_model_share_its_bricks_alone(dlbricks, suites, secret, tmp_path):
+    assert generate(dlbricks, secret, "second", 3).status == 0
     held = [
         {each.stem for each in (tmp_path / name / "bricks").iterdir()}
-        for name in ("first", "second")
+        for name in ("suite", "second")
     ]
-    key = json.loads((tmp_path / "first.key.json").read_text())
+    key = json.loads((tmp_path / "suite.key.json").read_text())
     assert set(key["models"][0]["bricks"]) <= held[0] & held[1]
     assert held[0] != held[1]
 
 
-def test_the_owner_is_told_what_an_attacker_learns(dlbricks, secret):
+def test_the_owner_is_told_what_an_attacker_learns(dlbricks, suites, owned):
     pytest.importorskip("sklearn")
-    assert generate(dlbricks, secret, "suite", 3).status == 0
     done = dlbricks("privacy", "suite", "--key", "suite.key.json", "--published",
-                    "published.onnx", "--json", "privacy.json")  # fmt: skip
+                    owned / "published.onnx", "--json", "privacy.json")  # fmt: skip
     assert done.status == 0, done.err
     assert max(map(len, done.out.splitlines())) <= 80
     told = json.loads(Path("privacy.json").read_text())
@@ -153,11 +175,10 @@ def test_the_owner_is_told_what_an_attacker_learns(dlbricks, secret):
     assert model["log10_candidates_left"] <= model["log10_candidates"]
 
 
-def test_a_model_without_decoys_is_the_only_candidate(dlbricks, secret):
+def test_a_model_without_decoys_is_the_only_candidate(dlbricks, suites, owned):
     pytest.importorskip("sklearn")
-    assert generate(dlbricks, secret, "suite", 0).status == 0
-    done = dlbricks("privacy", "suite", "--key", "suite.key.json", "--published",
-                    "published.onnx", "--json", "privacy.json")  # fmt: skip
+    done = dlbricks("privacy", "bare", "--key", "bare.key.json", "--published",
+                    owned / "published.onnx", "--json", "privacy.json")  # fmt: skip
     assert done.status == 0, done.err
     told = json.loads(Path("privacy.json").read_text())
     assert told["attackers"] == []
@@ -186,9 +207,9 @@ def test_a_key_never_lies_in_its_suite(dlbricks, secret, tmp_path):
     assert not (tmp_path / "suite").exists()
 
 
-def test_a_key_of_another_suite_is_refused(dlbricks, secret):
-    assert generate(dlbricks, secret, "suite", 0).status == 0
-    assert generate(dlbricks, "published.onnx", "other", 0).status == 0
-    done = dlbricks("privacy", "suite", "--key", "other.key.json", "--published", "published.onnx")
+def test_a_key_of_another_suite_is_refused(dlbricks, suites, owned):
+    published = owned / "published.onnx"
+    assert generate(dlbricks, published, "other", 0).status == 0
+    done = dlbricks("privacy", "suite", "--key", "other.key.json", "--published", published)
     assert done.status == 2
     assert "is not the key" in done.err

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
+import onnx
 import pytest
 
 from dlbricks_core.machine.load import MachineLoad
@@ -13,28 +15,46 @@ from dlbricks_core.measure.contention import passes
 from dlbricks_core.workflows.scenarios import composed
 
 pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.usefixtures("kept_workers")
 
 BACKEND = ("--backend", "onnxruntime", "--store", "s.sqlite", "--runs", "3")
 
 
+#: Good figures need more time.
+SHORT = ("--duration", "0.3s")
+
+
+@pytest.fixture(scope="module")
+def offline(in_folder, chain, tmp_path_factory):
+    """Folder of a small model that was put under load, with its store, and what was told."""
+    folder = tmp_path_factory.mktemp("offline")
+    onnx.save(chain("Relu", "Sigmoid", size=64, name="a"), folder / "a.onnx")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passes, "_SHORTEST_S", 0.1)
+        done = in_folder(folder, "run", folder / "a.onnx", *BACKEND, "--scenario", "offline",
+                       "--end-to-end", *SHORT, "--json", "o.json", "--html", "o.html")  # fmt: skip
+    assert done.status == 0, done.err
+    return folder, done.out
+
+
 @pytest.fixture
-def under_load(dlbricks, save, monkeypatch):
-    """Puts a small model under load, for less time than good figures need."""
+def under_load(dlbricks, offline, tmp_path, monkeypatch):
+    """Puts the small model under load; the store has what was measured of it before."""
     monkeypatch.setattr(passes, "_SHORTEST_S", 0.1)
-    path = save("a", "Relu", "Sigmoid", size=64)
+    shutil.copy(offline[0] / "s.sqlite", tmp_path)
 
     def run(scenario, *more):
-        short = ("--duration", "0.3s") if "--end-to-end" in more else ()
+        short = SHORT if "--end-to-end" in more else ()
+        path = offline[0] / "a.onnx"
         return dlbricks("run", path, *BACKEND, "--scenario", scenario, *more, *short)
 
     return run
 
 
-def test_bricks_and_the_whole_model_answer_and_the_best_is_named(under_load, read):
-    done = under_load("offline", "--end-to-end", "--json", "o.json", "--html", "o.html")
-    assert done.status == 0, done.err
-    assert max(map(len, done.out.splitlines())) <= 80
-    data = read("o.json")
+def test_bricks_and_the_whole_model_answer_and_the_best_is_named(offline, read):
+    folder, out = offline
+    assert max(map(len, out.splitlines())) <= 80
+    data = read(folder / "o.json")
     (model,) = data["scenarios"]
     cores = physical_cores_available()
     expected = {(n, m) for n in range(1, cores + 1) for m in range(1, cores + 1) if n * m <= cores}
@@ -45,7 +65,7 @@ def test_bricks_and_the_whole_model_answer_and_the_best_is_named(under_load, rea
     most = max(each["measured"]["throughput"] for each in model["placements"])
     assert best["measured"]["throughput"] == most
     named = "{instances} x {threads}".format(**model["best"])
-    assert f"a: {named} serves most" in done.out
+    assert f"a: {named} serves most" in out
     for each in model["placements"]:
         taken = each["measured"]
         assert len(taken["latencies_ms"]) == taken["queries"] > 10
@@ -53,36 +73,43 @@ def test_bricks_and_the_whole_model_answer_and_the_best_is_named(under_load, rea
         assert taken["overhead"]["median_us"] > 0
         error = each["composed"]["throughput"] / taken["throughput"] - 1
         assert each["throughput_error"] == pytest.approx(error)
-    assert "serves most" in Path("o.html").read_text("utf-8")
+    assert "serves most" in (folder / "o.html").read_text("utf-8")
 
 
-def test_models_are_told_apart_and_disturbances_of_bricks_are_told_once(
+def test_models_are_told_apart_and_one_bad_model_and_disturbances_are_told_once(
     under_load, save, read, monkeypatch
 ):
     load = MachineLoad(1.0, 2, others=1.4, steal=0.0, throttled=0.0)
     monkeypatch.setattr(composed, "LoadSampler", lambda: SimpleNamespace(load=lambda: load))
-    done = under_load("offline", save("b", "Tanh", "Relu"), "--threads", "1", "--instances", "1",
-                      "--json", "o.json", "--html", "o.html")  # fmt: skip
-    assert done.status == 0, done.err
+    done = under_load("offline", save("b", "Tanh", "Relu"), "absent.onnx", "--threads", "1",
+                      "--instances", "1", "--json", "o.json", "--html", "o.html",
+                      "--force")  # fmt: skip
+    assert done.status == 3, done.err
+    data = read("o.json")
+    assert [each["where"] for each in data["failures"]] == ["absent.onnx"]
+    assert [each["name"] for each in data["scenarios"]] == ["a", "b"]
     assert "\\n" not in done.out
     assert {"a", "b"} <= set(done.out.splitlines())
     told = "other processes used 1.4 of 2 CPUs"
     assert (done.out + done.err).count(told) == 1
-    assert told in read("o.json")["warnings"]
+    assert told in data["warnings"]
     assert told in Path("o.html").read_text("utf-8")
 
 
-def test_what_was_measured_is_not_measured_again_unless_forced(under_load, read):
-    lines = []
-    for more in ((), (), ("--force",)):
-        done = under_load("single-stream", "--threads", "1", "--end-to-end", "--json", "o.json",
-                          *more)  # fmt: skip
+def test_what_was_measured_is_not_measured_again_unless_forced(under_load, offline, read):
+    found = [read(offline[0] / "o.json")]
+    for more in (), ("--threads", "1", "--instances", "1", "--force"):
+        done = under_load("offline", "--end-to-end", "--json", "o.json", *more)
         assert done.status == 0, done.out + done.err
-        lines.append(read("o.json")["scenarios"][0]["placements"][0]["measured"])
-    first, second, forced = lines
-    assert [each["stored"] for each in lines] == [False, True, False]
-    assert first["latencies_ms"] == second["latencies_ms"] != forced["latencies_ms"]
-    assert first["throughput"] == second["throughput"]
+        found.append(read("o.json"))
+    first, second, forced = (each["scenarios"][0]["placements"] for each in found)
+    stored = [{each["measured"]["stored"] for each in rows} for rows in (first, second, forced)]
+    assert stored == [{False}, {True}, {False}]
+    for one, other in zip(first, second, strict=True):
+        for figure in ("latencies_ms", "throughput"):
+            assert one["measured"][figure] == other["measured"][figure]
+    alone = {(each["instances"], each["threads"]): each["measured"] for each in first}[1, 1]
+    assert alone["latencies_ms"] != forced[0]["measured"]["latencies_ms"]
 
 
 def test_a_server_finds_a_rate_that_keeps_the_bound(under_load, read):
@@ -99,22 +126,13 @@ def test_a_server_finds_a_rate_that_keeps_the_bound(under_load, read):
 
 
 def test_a_bound_that_nothing_keeps_is_told(under_load, read):
-    done = under_load("multi-stream", "--latency-bound", "0.1us", "--threads", "1", "--json",
-                      "o.json")  # fmt: skip
+    done = under_load("multi-stream", "--latency-bound", "0.1us", "--threads", "1",
+                      "--instances", "1", "--json", "o.json")  # fmt: skip
     assert done.status == 0, done.err
     assert "no n x m keeps 0.0001 ms" in done.out
     (model,) = read("o.json")["scenarios"]
     assert model["best"] is None
     assert {each["composed"]["holds"] for each in model["placements"]} == {False}
-
-
-def test_one_bad_model_does_not_end_the_others(under_load, read):
-    done = under_load("offline", "absent.onnx", "--threads", "1", "--instances", "1", "--json",
-                      "o.json")  # fmt: skip
-    assert done.status == 3
-    data = read("o.json")
-    assert [each["where"] for each in data["failures"]] == ["absent.onnx"]
-    assert [each["name"] for each in data["scenarios"]] == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -154,8 +172,8 @@ def test_frameworks_are_compared_under_the_same_load(dlbricks, save, read, twin,
     monkeypatch.setattr(passes, "_SHORTEST_S", 0.1)
     small, large = save("a", "Relu", "Sigmoid", size=64), save("b", "Tanh", "Relu", size=64)
     done = dlbricks("compare", small, large, "absent.onnx", "--backends", "onnxruntime,twin",
-                    "--scenario", "offline", "--threads", "1", "--store", "s.sqlite",
-                    "--json", "o.json", "--html", "o.html")  # fmt: skip
+                    "--scenario", "offline", "--threads", "1", "--instances", "1", "--store",
+                    "s.sqlite", "--json", "o.json", "--html", "o.html")  # fmt: skip
     assert done.status == 3, done.err
     assert max(map(len, done.out.splitlines())) <= 80
     data = read("o.json")

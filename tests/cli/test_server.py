@@ -9,6 +9,7 @@ from dlbricks_core.machine.system import current_system
 from dlbricks_core.store import ResultStore
 
 pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.usefixtures("kept_workers")
 
 TEXTS = {".json", ".html", ".js", ".css"}
 SECRETS = ("s3cret", "%2F%26")
@@ -70,7 +71,8 @@ def test_what_was_measured_travels_to_a_database_and_back(
     other = postgres.create()
     told = ("--json", tmp_path / "out.json")
     for command in (
-        ("run", "net.onnx", *quick, "--end-to-end", *told),
+        ("run", "net.onnx", *quick, *told),
+        ("estimate", "net.onnx", *quick, *told),
         ("spec", "out.json", "--json", tmp_path / "spec.json"),
         ("rerun", "spec.json", "--store", database, *told),
         ("store", "export", "a.jsonl.zst", "--store", database, *told),

@@ -7,8 +7,12 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+import onnx
 import pytest
+
+from dlbricks_core.report.files import to_standard_output
 
 DLBRICKS = f"{sys.executable} -m dlbricks_core.cli"
 
@@ -19,16 +23,21 @@ def buffered(monkeypatch):
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
 
 
-@pytest.fixture
-def shell(tmp_path, save):
-    """Runs a line of the shell in a folder with ``a.onnx``."""
-    save("a", "Relu")
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, chain):
+    """A folder with ``a.onnx``, which is imported once and comes from the cache from then on."""
+    folder = tmp_path_factory.mktemp("streams")
+    onnx.save(chain("Relu", name="a"), folder / "a.onnx")
+    return folder
 
-    def run(line, **more):
+
+@pytest.fixture
+def shell(folder):
+    """Runs a line of the shell in that folder."""
+
+    def run(line):
         command = ["bash", "-c", line.replace("dlbricks", DLBRICKS)]
-        return subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, timeout=60, **more
-        )
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
 
     return run
 
@@ -36,13 +45,13 @@ def shell(tmp_path, save):
 @pytest.mark.parametrize(
     ("line", "status", "reason"),
     [
-        ("dlbricks inspect a.onnx >&-", 2, "standard output cannot be written: Bad file"),
+        ("dlbricks --help >&-", 2, "standard output cannot be written: Bad file"),
         ("dlbricks inspect a.onnx > /dev/full", 2, "standard output cannot be written: No space"),
         ("dlbricks --help > /dev/full", 2, "standard output cannot be written: No space"),
         ("dlbricks inspect a.onnx -q >&-", 0, ""),
         ("dlbricks inspect a.onnx --json - >&-", 2, "not open for writing"),
-        ("dlbricks inspect a.onnx --json - > /dev/full", 2, "No space"),
-        ("dlbricks inspect a.onnx --json /dev/full", 2, "/dev/full cannot be written: No space"),
+        ("dlbricks inspect a.onnx -q --json - > /dev/full", 2, "No space"),
+        ("dlbricks inspect a.onnx -q --json /dev/full", 2, "/dev/full cannot be written: No space"),
         ("dlbricks inspect a.onnx 2>&-", 0, ""),
         ("dlbricks inspect a.onnx <&- >&- 2>&-", 2, ""),
         ("dlbricks inspect b.onnx 2> /dev/full", 2, ""),
@@ -56,28 +65,38 @@ def test_unusable_streams_cause_at_most_one_line(shell, line, status, reason):
     assert [text.split(":")[0] for text in lines] == (["Error", "Hint"] if reason else [])
 
 
-@pytest.mark.parametrize("arguments", ["models", "inspect a.onnx", "--help"])
+@pytest.mark.parametrize("arguments", ["inspect a.onnx -q --json -", "--help"])
 def test_a_pipe_that_ends_early_is_silent(shell, arguments):
     done = shell(f"dlbricks {arguments} | true; echo ${{PIPESTATUS[0]}}")
     assert done.stdout == "141\n"
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize(
-    "name", ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link", "log"]
-)
-def test_json_is_appended_to_standard_output(shell, tmp_path, name):
-    (tmp_path / "link").symlink_to("/dev/stdout")
-    (tmp_path / "log").write_text("old\n")
-    done = shell(f"(echo before; dlbricks inspect a.onnx --json {name}; echo after) >> log")
+@pytest.mark.parametrize("name", ["link", "log"])
+def test_json_is_appended_to_standard_output(shell, folder, name):
+    (folder / "link").unlink(missing_ok=True)
+    (folder / "link").symlink_to("/dev/stdout")
+    (folder / "log").write_text("old\n")
+    done = shell(f"(echo before; dlbricks inspect a.onnx -q --json {name}; echo after) >> log")
     assert (done.returncode, done.stderr) == (0, "")
-    text = (tmp_path / "log").read_text()
+    text = (folder / "log").read_text()
     assert text.startswith("old\nbefore\n{")
     assert text.endswith("}\nafter\n")
     assert json.loads(text.removeprefix("old\nbefore\n").removesuffix("after\n"))["models"]
 
 
-def test_json_can_be_written_to_a_pipe_and_to_another_descriptor(shell, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("/dev/stdout", True), ("/dev/fd/1", True), ("/proc/self/fd/1", True), ("link", True),
+     ("/dev/stderr", False), ("/dev/fd/2", False), ("file", False)],
+)  # fmt: skip
+def test_standard_output_is_known_by_all_its_names(tmp_path, name, known):
+    (tmp_path / "link").symlink_to("/dev/stdout")
+    (tmp_path / "file").touch()
+    assert to_standard_output(tmp_path / Path(name)) is known
+
+
+def test_json_can_be_written_to_a_pipe_and_to_another_descriptor(shell):
     done = shell("dlbricks inspect a.onnx --json - | cat; dlbricks inspect a.onnx --json /dev/fd/3 "
                  "3>&1 >/dev/null")  # fmt: skip
     first, second = done.stdout.split("}\n{")
@@ -85,7 +104,7 @@ def test_json_can_be_written_to_a_pipe_and_to_another_descriptor(shell, tmp_path
 
 
 def test_standard_output_may_be_a_socket_or_a_pipe_that_does_not_wait(tmp_path, save):
-    many = [save(f"model{i}", *["Relu"] * 8) for i in range(30)]
+    many = [save(f"model{i}", *["Relu"] * 8) for i in range(15)]
     command = [*DLBRICKS.split(), "inspect", "-v", "--json", "/dev/stdout", *many]
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
@@ -95,12 +114,12 @@ def test_standard_output_may_be_a_socket_or_a_pipe_that_does_not_wait(tmp_path, 
     select.select([ours], [], [], 60)
     time.sleep(0.3)  # until it is full
     with ours.makefile() as reader:
-        assert len(json.load(reader)["models"]) == 30
+        assert len(json.load(reader)["models"]) == 15
     assert process.communicate(timeout=60) == (None, b"Importing models\n")
     assert process.returncode == 0
     read, write = os.pipe()
     os.set_blocking(write, False)
-    process = subprocess.Popen(["bash", "-c", f"{DLBRICKS} models; {DLBRICKS} --help"],
+    process = subprocess.Popen(["bash", "-c", f"{DLBRICKS} run --help; {DLBRICKS} --help"],
                                stdout=write, stderr=subprocess.PIPE)  # fmt: skip
     os.close(write)
     with os.fdopen(read) as reader:

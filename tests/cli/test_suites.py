@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from dlbricks_core.store.portable import export_measurements
 from dlbricks_core.workflows.carried import written_results
 
 pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.usefixtures("kept_workers")
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
 net (float[1, 32, 64, 64] x) => (float[1, 32, 64, 64] y)
@@ -65,32 +67,34 @@ class Machine:
         return json.loads((self.folder / name).read_text())
 
 
-def done(process):
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-    return out
-
-
 def carry(name, one, other):
     """Moves a file or a folder from one machine to another."""
     (one.folder / name).rename(other.folder / name)
 
 
 @pytest.fixture(scope="module")
-def begun(tmp_path_factory):
-    """Two machines. There, a suite was timed into a store with 1 and with 2 threads."""
+def begun(tmp_path_factory, in_folder):
+    """Two machines. There, a suite was timed into a store, and another one as if for 2 threads."""
     folder = tmp_path_factory.mktemp("journey")
     here, there = Machine(folder / "here"), Machine(folder / "there")
     here.folder.mkdir()
     there.folder.mkdir()
     onnx.save(onnx.parser.parse_model(NET), here.folder / "net.onnx")
-    out = done(here.start("generate", "net.onnx", "-o", "suite"))
-    assert out.splitlines()[0] == "1 model of 1 brick in suite"
+    done = in_folder(here.folder, "generate", "net.onnx", "-o", "suite")
+    assert done.out.splitlines()[0] == "1 model of 1 brick in suite"
     carry("suite", here, there)
-    for threads in (1, 2):
-        store = ("--store", f"s{threads}.sqlite", "--json", f"bench{threads}.json")
-        done(there.start("bench", "suite", *TIMES, threads, *store))
+    store = ("--store", "s1.sqlite", "--json", "bench1.json")
+    assert in_folder(there.folder, "bench", "suite", *TIMES, "1", *store).status == 0
+    shutil.copy(there.folder / "s1.sqlite", there.folder / "s2.sqlite")
+    change(there.folder / "s2.sqlite", "threads = 2")
     return folder
+
+
+def change(store, values):
+    """Makes measurements in a store, and what backends made of models, be of something else."""
+    with closing(sqlite3.connect(store)) as connection, connection:
+        for table in ("measurements", "rewrites"):
+            connection.execute(f"UPDATE {table} SET {values}")
 
 
 @pytest.fixture
@@ -210,9 +214,8 @@ def test_results_and_a_store_exclude_each_other(dlbricks, save):
 def test_results_need_neither_the_version_nor_the_system_that_they_are_of(machines):
     here, there = machines
     store = there.folder / "s1.sqlite"
+    change(store, "version = '0.0.1', system = 'feed'")
     with sqlite3.connect(store) as connection:
-        for table in ("measurements", "rewrites"):
-            connection.execute(f"UPDATE {table} SET version = '0.0.1', system = 'feed'")
         connection.execute("UPDATE systems SET fingerprint = 'feed'")
     with ResultStore.open(store) as opened:
         export_measurements(opened, here.folder / "results")
@@ -226,13 +229,22 @@ def test_results_need_neither_the_version_nor_the_system_that_they_are_of(machin
     assert data["system"]["fingerprint"] == "feed"
 
 
-def test_a_backend_that_runs_models_as_they_are_is_believed_here(machines):
-    pytest.importorskip("torch")
+def test_a_backend_that_runs_models_as_they_are_is_believed_here(machines, install):
+    source = """
+        from dataclasses import replace
+        from dlbricks_onnxruntime.backend import OnnxruntimeBackend
+
+        class AsTheyAre(OnnxruntimeBackend):
+            name = "faithful"
+            traits = replace(OnnxruntimeBackend.traits, rewrites=False)
+            rewrite = None  # nobody asks for it
+        """
+    install("faithful", source, "[dlbricks.backends]\nfaithful = faithful:AsTheyAre\n")
     here, there = machines
-    how = ("--backend", "pytorch", "--runs", "3", "--threads", "1", "--results", "results")
+    how = ("--backend", "faithful", "--runs", "3", "--threads", "1", "--results", "results")
     assert there.run("bench", "suite", *how).status == 0
     carry("results", there, here)
-    estimate = ("estimate", "net.onnx", "--backend", "pytorch", "--results", "results")
+    estimate = ("estimate", "net.onnx", "--backend", "faithful", "--results", "results")
     assert here.run(*estimate, "--json", "out.json").status == 0
     (model,) = here.read("out.json")["models"]
     assert (model["composer"], model["origin"]) == ("segmented", {"stored": 1.0})
@@ -240,15 +252,13 @@ def test_a_backend_that_runs_models_as_they_are_is_believed_here(machines):
 
 def test_after_an_upgrade_there_the_latest_version_counts(machines):
     here, there = machines
-    done(there.start("bench", "suite", *TIMES, "1", "--results", "results"))
-    old = there.folder / "s1.sqlite"
-    with sqlite3.connect(old) as connection:
-        for table in ("measurements", "rewrites"):
-            connection.execute(f"UPDATE {table} SET version = '0.0.1'")
-    with ResultStore.open(old) as opened:
+    carry(with_results(there), there, here)
+    change(there.folder / "s1.sqlite", "version = '0.0.1'")
+    with sqlite3.connect(there.folder / "s1.sqlite") as connection:
+        connection.execute("UPDATE observations SET taken_at = '2020' || substr(taken_at, 5)")
+    with ResultStore.open(there.folder / "s1.sqlite") as opened:
         export_measurements(opened, here.folder / "old")
-    carry("results", there, here)
-    both = ("estimate", "net.onnx", *KNOWS, "old", "--results", "results", "--json", "out.json")
+    both = ("estimate", "net.onnx", *KNOWS, "old", "--results", "r1", "--json", "out.json")
     assert here.run(*both).status == 0
     assert here.read("out.json")["backend"]["version"] != "0.0.1"
 

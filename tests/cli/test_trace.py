@@ -13,9 +13,9 @@ from time import monotonic, sleep
 import pytest
 
 pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.usefixtures("kept_workers")
 
-MODEL = "onnx:squeezenet"
-QUICK = ("--threads", "1", "--store", "results.sqlite", "--runs", "3")
+QUICK = ("--threads", "1", "--store", "results.sqlite", "--runs", "2")
 LEVELS = ["whole model", "bricks", "layers", "operators"]
 FOUND = "return document.body.innerText"
 VIEWER_S = 60
@@ -37,26 +37,19 @@ def traced():
 
 
 @pytest.fixture
-def trace(dlbricks, read, traced):
-    """Traces the model on a backend, once for all tests."""
+def trace(dlbricks, read, traced, save):
+    """Traces a small model on a backend, once for all tests."""
 
     def run(backend):
         if backend not in traced:
-            done = dlbricks("trace", MODEL, "--backend", backend, *QUICK, "-o", "t.json",
+            model = save("small", "Relu", "Tanh", "Sigmoid", size=256, batch=16)
+            done = dlbricks("trace", model, "--backend", backend, *QUICK, "-o", "t.json",
                             "--json", "told.json")  # fmt: skip
             assert done.status == 0, done.err
             traced[backend] = Traced(done.out, read("told.json"), read("t.json"))
         return traced[backend]
 
     return run
-
-
-@pytest.mark.parametrize("command", [("trace", "-o", "t.json"), ("explain",)], ids=lambda c: c[0])
-def test_a_model_of_which_nothing_is_known_has_no_estimate(dlbricks, strange, command):
-    name, *more = command
-    done = dlbricks(name, strange, "--backend", "onnxruntime", *QUICK, *more)
-    assert done.status == 3
-    assert "no estimate, not measured" in " ".join(done.out.split())
 
 
 def test_no_file_is_written_where_nothing_was_measured(dlbricks, strange, read):
@@ -66,6 +59,10 @@ def test_no_file_is_written_where_nothing_was_measured(dlbricks, strange, read):
     assert not Path("t.json").exists()
     assert "t.json is not written: nothing was measured." in done.out
     assert any("nowhere.Strange" in each["where"] for each in read("told.json")["failures"])
+    assert "no estimate, not measured" in " ".join(done.out.split())
+    done = dlbricks("explain", strange, "--backend", "onnxruntime", *QUICK)
+    assert done.status == 3
+    assert "no estimate, not measured" in " ".join(done.out.split())
 
 
 def track(events, name):
@@ -124,19 +121,33 @@ def test_a_brick_without_a_measurement_is_named_and_not_counted_as_zero(dlbricks
 
 
 def test_a_file_that_cannot_be_written_is_refused_before_anything_runs(dlbricks):
-    done = dlbricks("trace", MODEL, "--backend", "onnxruntime", *QUICK, "-o", "no/where.json")
+    done = dlbricks("trace", "onnx:squeezenet", "--backend", "onnxruntime", *QUICK, "-o",
+                    "no/where.json")  # fmt: skip
     assert done.status == 2
     assert "there is no folder" in done.err
 
 
-def test_what_the_framework_does_not_tell_is_named(dlbricks, tmp_path):
-    """MXNet's threaded engine does not tell which operator of a kind ran."""
-    if find_spec("mxnet") is None:
-        pytest.skip("mxnet is not installed")
-    done = dlbricks("trace", MODEL, "--backend", "mxnet", "--backend-option", "engine=threaded",
-                    *QUICK, "-o", "t.json")  # fmt: skip
+def test_what_the_framework_does_not_tell_is_named(dlbricks, install, save, tmp_path):
+    source = """
+        from dlbricks_core.errors import UnsupportedError
+        from dlbricks_onnxruntime.backend import OnnxruntimeBackend
+
+        class Silent(OnnxruntimeBackend):
+            name = "silent"
+
+            def timer(self, settings):
+                timer = super().timer(settings)
+                timer.profile = timer.timeline = self._refuse
+                return timer
+
+            def _refuse(self, *_, **__):
+                raise UnsupportedError("it does not tell which operator of a kind ran")
+        """
+    install("silent", source, "[dlbricks.backends]\nsilent = silent:Silent\n")
+    done = dlbricks("trace", save("a", "Relu"), "--backend", "silent", *QUICK, "-o",
+                    "t.json")  # fmt: skip
     assert done.status == 0, done.err
-    assert "No operators: the threaded engine does not tell" in " ".join(done.out.split())
+    assert "No operators: it does not tell which" in " ".join(done.out.split())
     events = json.loads((tmp_path / "t.json").read_text(encoding="utf-8"))["traceEvents"]
     assert track(events, "whole model")
     assert not track(events, "operators")

@@ -12,14 +12,18 @@ import onnx
 import pytest
 from rich.console import Console
 
+from dlbricks_core.backends.host import TimerHost
 from dlbricks_core.facts import Failure
-from dlbricks_core.plugins import Plugin
+from dlbricks_core.measure.worker import Checked
+from dlbricks_core.plugins import Plugin, load_object
 from dlbricks_core.report import print_verification
 from dlbricks_core.testing import cases
 from dlbricks_core.worker import WorkerProcess
 from dlbricks_core.workflows import Request
 from dlbricks_core.workflows.agreement import relative_error
 from dlbricks_core.workflows.verify import REFERENCE, Verdict, VerifyOptions, verify
+
+pytestmark = pytest.mark.usefixtures("kept_workers")
 
 
 def test_verify_shows_that_a_backend_agrees(dlbricks, save, read, tmp_path):
@@ -88,12 +92,84 @@ def model(residual):
     return residual()
 
 
+CLIPPED = """(float[5, 2, 4] x, float[1, 12, 4] w1, float[1, 12, 3] w2) => (y)
+    { y = LSTM <hidden_size = 3, clip = 0.05> (x, w1, w2) }"""
+
+
+#: The package has a function of the module's name.
+MODULE = sys.modules["dlbricks_core.workflows.verify"]
+
+
+class Here:
+    """Stands for a worker without a process, for backends that neither crash nor hang."""
+
+    def __init__(self, target, backend, settings):
+        self._target, self._seed, self._host = target, settings.seed, TimerHost()
+        self._host.start(target, settings.backend, None, None, 0, warm=False, keeps_memory=False)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def check(self, models):
+        return Checked(self._host.check(self._target, models), {})
+
+    def infer(self, model):
+        return self._host.infer(model, self._seed)
+
+
+class ReferenceHere:
+    """The same for the ONNX reference evaluator."""
+
+    def __init__(self, service):
+        self._host = load_object(service)()
+
+    def call(self, method, *arguments, timeout):
+        return getattr(self._host, method)(*arguments)
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def here(wrong, monkeypatch):
+    """Verifies models in this process."""
+    monkeypatch.setattr(MODULE, "BackendWorker", Here)
+    monkeypatch.setattr(MODULE, "WorkerProcess", ReferenceHere)
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """Verdicts so far."""
+    return {}
+
+
+@pytest.fixture
+def verified(here, model, builder, kept):
+    """Verdicts of some backends on three models, by the model's name; found once for all tests."""
+
+    def run(*names):
+        if names not in kept:
+            b = builder()
+            large = b.add("Mul", b.input, b.weight(1, value=np.full(1, 9e4, dtype=np.float32)))
+            b.add("Softmax", large, axis=1)
+            models = [model, cases.build(CLIPPED, "clipped").model, b.model(name="onehot")]
+            found = kept[names] = {}
+            for verdict in verify(models, options(*names)):
+                found.setdefault(verdict.model, []).append(verdict)
+        return kept[names]
+
+    return run
+
+
 def options(*names):
     return [Request.of(name, threads=1) for name in names]
 
 
-def test_verify_finds_a_wrong_backend(wrong, model):
-    exact, off = verify([model], options("faulty", "wrong"))
+def test_verify_finds_a_wrong_backend(verified, model):
+    exact, off = verified("faulty", "wrong")["residual"]
     assert (exact.agrees, exact.error, exact.reference) == (True, 0.0, REFERENCE)
     assert not off.agrees
     assert off.error > 1e-3
@@ -101,14 +177,14 @@ def test_verify_finds_a_wrong_backend(wrong, model):
     assert loose.agrees
 
 
-def test_the_first_backend_is_the_reference(wrong, model):
+def test_the_first_backend_is_the_reference(here, model):
     exact, off = verify([model], options("faulty", "wrong"), VerifyOptions(reference_s=0))
     assert (exact.reference, exact.error) == ("faulty", 0.0)
     assert (off.reference, off.agrees) == ("faulty", False)
 
 
-def test_backends_that_agree_with_each_other_dispute_the_reference(wrong, model):
-    first, second = verify([model], options("wrong", "wrong"))
+def test_backends_that_agree_with_each_other_dispute_the_reference(verified):
+    first, second = verified("wrong", "wrong")["residual"]
     assert (first.reference, first.error, second.error) == ("wrong", 0.0, 0.0)
     assert first.remarks == (
         "the backends agree with each other; the onnx reference does not",
@@ -117,37 +193,25 @@ def test_backends_that_agree_with_each_other_dispute_the_reference(wrong, model)
     assert not first.agrees
 
 
-def test_the_reference_counts_if_a_backend_agrees_with_it(wrong, model):
-    *off, exact = verify([model], options("wrong", "wrong", "faulty"))
+def test_the_reference_counts_if_a_backend_agrees_with_it(verified):
+    *off, exact = verified("wrong", "wrong", "faulty")["residual"]
     assert {verdict.reference for verdict in (*off, exact)} == {REFERENCE}
     assert [verdict.agrees for verdict in (*off, exact)] == [False, False, True]
     assert exact.remarks == ()
 
 
-def test_a_majority_names_who_differs(wrong, model):
+def test_a_majority_names_who_differs(here, model):
     found = verify([model], options("wrong", "faulty", "faulty"), VerifyOptions(reference_s=0))
     assert [verdict.agrees for verdict in found] == [False, True, True]
     assert [verdict.reference for verdict in found] == ["faulty"] * 3
     assert found[0].remarks == ("faulty and faulty agree with each other; wrong does not",)
 
 
-CLIPPED = """(float[5, 2, 4] x, float[1, 12, 4] w1, float[1, 12, 3] w2) => (y)
-    { y = LSTM <hidden_size = 3, clip = 0.05> (x, w1, w2) }"""
-
-
-@pytest.fixture
-def clipped():
-    return cases.build(CLIPPED, "clipped").model
-
-
-#: The package has a function of the module's name.
-MODULE = sys.modules["dlbricks_core.workflows.verify"]
-
 KNOWN = "known to be wrong in the onnx reference: LSTM: clip is ignored"
 
 
-def test_a_known_defect_of_the_reference_is_not_held_against_backends(wrong, clipped):
-    found = verify([clipped], options("wrong", "wrong"))
+def test_a_known_defect_of_the_reference_is_not_held_against_backends(verified):
+    found = verified("wrong", "wrong")["clipped"]
     assert all(verdict.agrees for verdict in found)
     assert found[0].remarks == (
         "the backends agree with each other; the onnx reference does not", KNOWN,
@@ -158,8 +222,8 @@ def test_a_known_defect_of_the_reference_is_not_held_against_backends(wrong, cli
     assert [printed.count(remark) for remark in found[0].remarks] == [1, 1]
 
 
-def test_a_backend_with_the_same_defect_does_not_make_the_reference_right(wrong, clipped):
-    *right, same = verify([clipped], options("wrong", "wrong", "faulty"))
+def test_a_backend_with_the_same_defect_does_not_make_the_reference_right(verified):
+    *right, same = verified("wrong", "wrong", "faulty")["clipped"]
     assert all(verdict.agrees for verdict in right)
     assert (same.agrees, same.reference) == (False, "wrong")
     assert same.remarks == (
@@ -167,8 +231,9 @@ def test_a_backend_with_the_same_defect_does_not_make_the_reference_right(wrong,
     )  # fmt: skip
 
 
-def test_a_single_backend_is_not_judged_by_a_wrong_reference(wrong, clipped, model):
-    alone, other = verify([clipped, model], options("wrong"))
+def test_a_single_backend_is_not_judged_by_a_wrong_reference(verified):
+    found = verified("wrong")
+    (alone,), (other,) = found["clipped"], found["residual"]
     assert "nothing to compare" in alone.failure
     assert alone.remarks == (KNOWN,)
     assert (other.failure, other.reference, other.remarks) == ("", REFERENCE, ())
@@ -220,24 +285,47 @@ def test_a_failure_of_the_reference_shows_in_the_exit_status(
     assert {v["agrees"] for v in read("v.json")["verdicts"]} == {True}
 
 
-def test_verify_names_layers_that_cannot_run_alone(wrong, builder, model):
-    b = builder()
-    b.relu(b.input)
-    layers = (replace(b.layers[0], opaque="a result that is no tensor"),)
-    first, second = verify([replace(b.model(name="maps"), layers=layers), model], options("faulty"))
-    assert [(x.part, x.reason) for x in first.unsupported] == [
+@pytest.fixture
+def judged(wrong, model, builder, kept):
+    """Verdicts on odd models, by name; each is followed by a usual one, which has to agree."""
+
+    def odd(name, *operators):
+        b = builder()
+        x = b.input
+        for operator, attributes in operators:
+            x = b.add(operator, x, **attributes)
+        return b.model(name=name)
+
+    if "odd" not in kept:
+        b = builder()
+        zeros = b.add("Mul", b.input, b.weight(1, value=np.zeros(1, dtype=np.float32)))
+        relu, lacking = ("Relu", {}), ("Unsupported", {})
+        maps = odd("maps", relu)
+        opaque = replace(maps.layers[0], opaque="a result that is no tensor")
+        models = [
+            replace(maps, layers=(opaque,)),
+            odd("odd", relu, ("RaiseCheck", {})),
+            odd("lacking", relu, lacking, lacking),
+            odd("kinds", *(("Unsupported", {"axis": axis}) for axis in (1, 2, 3))),
+            odd("crash", relu, ("CrashCheck", {})),
+            b.model(zeros, name="zeros"),
+        ]
+        found = verify([each for odd in models for each in (odd, model)], options("faulty"))
+        assert [verdict.agrees for verdict in found[1::2]] == [True] * len(models)
+        kept["odd"] = {verdict.model: verdict for verdict in found[::2]}
+    return kept["odd"]
+
+
+def test_verify_names_layers_that_cannot_run_alone(judged):
+    assert [(x.part, x.reason) for x in judged["maps"].unsupported] == [
         ("Relu", "a result that is no tensor")
     ]
-    assert second.agrees
 
 
-def test_a_failing_check_does_not_affect_other_models(wrong, builder, model):
-    b = builder()
-    b.add("RaiseCheck", b.relu(b.input))
-    first, second = verify([b.model(name="odd"), model], options("faulty"))
-    assert (first.unsupported, first.agrees) == ((), False)
-    assert "not today" in first.failure
-    assert second.agrees
+def test_a_failing_check_does_not_affect_other_models(judged):
+    found = judged["odd"]
+    assert (found.unsupported, found.agrees) == ((), False)
+    assert "not today" in found.failure
 
 
 def test_a_model_of_text_does_not_affect_other_models(dlbricks, save, tmp_path, read):
@@ -254,22 +342,16 @@ def test_a_model_of_text_does_not_affect_other_models(dlbricks, save, tmp_path, 
     assert labels["failure"] or labels["unsupported"]
 
 
-def test_verify_reports_each_unsupported_layer(wrong, builder, model):
-    b = builder()
-    b.add("Unsupported", b.add("Unsupported", b.relu(b.input)))
-    first, second = verify([b.model(name="lacking"), model], options("faulty"))
-    assert [(x.part, x.layers) for x in first.unsupported] == [("Unsupported", 2)]
-    assert "no counterpart" in first.unsupported[0].reason
-    assert not first.agrees
-    assert second.agrees
+def test_verify_reports_each_unsupported_layer(judged):
+    found = judged["lacking"]
+    assert [(x.part, x.layers) for x in found.unsupported] == [("Unsupported", 2)]
+    assert "no counterpart" in found.unsupported[0].reason
+    assert not found.agrees
 
 
-def test_each_unsupported_operator_is_named_once(wrong, builder):
-    b = builder()
-    x = b.add("Unsupported", b.input, axis=1)
-    b.add("Unsupported", b.add("Unsupported", x, axis=2), axis=3)
-    (verdict,) = verify([b.model(name="lacking")], options("faulty"))
-    assert [(x.part, x.layers) for x in verdict.unsupported] == [("Unsupported", 3)]
+def test_each_unsupported_operator_is_named_once(judged):
+    found = judged["kinds"]
+    assert [(x.part, x.layers) for x in found.unsupported] == [("Unsupported", 3)]
 
 
 def test_an_operator_that_its_reason_names_is_not_named_twice():
@@ -280,12 +362,8 @@ def test_an_operator_that_its_reason_names_is_not_named_twice():
     assert "Unsupported: net on jax: LpPool (x2): no counterpart\n" in stream.getvalue()
 
 
-def test_verify_survives_a_crash(wrong, builder, model):
-    b = builder()
-    b.add("CrashCheck", b.relu(b.input))
-    first, second = verify([b.model(name="crash"), model], options("faulty"))
-    assert "SIGSEGV" in first.failure
-    assert second.agrees
+def test_verify_survives_a_crash(judged):
+    assert "SIGSEGV" in judged["crash"].failure
 
 
 def test_verify_runs_a_model_no_longer_than_its_limit(wrong, faulty, model):
@@ -296,18 +374,13 @@ def test_verify_runs_a_model_no_longer_than_its_limit(wrong, faulty, model):
     assert "no answer within" in verdict.failure
 
 
-def test_verify_does_not_take_constant_outputs_for_agreement(wrong, builder):
-    b = builder()
-    zeros = b.add("Mul", b.input, b.weight(1, value=np.zeros(1, dtype=np.float32)))
-    (verdict,) = verify([b.model(zeros, name="zeros")], options("faulty"))
-    assert (verdict.error, verdict.varied, verdict.agrees) == (0.0, False, False)
+def test_verify_does_not_take_constant_outputs_for_agreement(judged):
+    found = judged["zeros"]
+    assert (found.error, found.varied, found.agrees) == (0.0, False, False)
 
 
-def test_verify_looks_behind_a_saturated_softmax(wrong, builder):
-    b = builder()
-    large = b.add("Mul", b.input, b.weight(1, value=np.full(1, 9e4, dtype=np.float32)))
-    b.add("Softmax", large, axis=1)
-    (verdict,) = verify([b.model(name="onehot")], options("wrong"))
+def test_verify_looks_behind_a_saturated_softmax(verified):
+    (verdict,) = verified("wrong")["onehot"]
     # The error is a hundredth of numbers that spread about as far as they are large.
     assert 0.005 < verdict.error < 0.02
 

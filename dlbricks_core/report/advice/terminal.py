@@ -39,6 +39,9 @@ SHOWN = 12
 _PLACE = 20
 """Number of characters of a place."""
 
+_ANY = 1000
+"""Maximum width of a table whose width is looked for."""
+
 _FEW_REQUIRED = 2
 """Maximum number of required quantities that fit beside the other columns."""
 
@@ -72,8 +75,11 @@ def print_advice(console: Console, advice: Advice) -> None:
 
 def _print_ranking(console: Console, ranking: Ranking, wanted: Wanted) -> None:
     rows = ranking.ranked if wanted.accuracies is None else best_of_each(ranking)
-    console.print(_table(rows[:SHOWN], wanted))
-    if wanted.others and not _has_room(wanted):
+    shown = _table(rows[:SHOWN], wanted, together=_has_room(wanted))
+    width = console.measure(shown, options=console.options.update(max_width=_ANY)).maximum
+    together = _has_room(wanted) and width <= console.width
+    console.print(shown if together else _table(rows[:SHOWN], wanted, together=False))
+    if wanted.others and not together:
         console.print(_required_table(rows[:SHOWN], wanted))
     if wanted.accuracies is not None:
         console.print("The first place of each model. *: on the Pareto front.")
@@ -81,16 +87,21 @@ def _print_ranking(console: Console, ranking: Ranking, wanted: Wanted) -> None:
         console.print(f"{count(len(rows) - SHOWN, 'row')} more are not shown here.")
 
 
-def _table(rows: Sequence[Ranked], wanted: Wanted) -> Table:
+def _table(rows: Sequence[Ranked], wanted: Wanted, *, together: bool) -> Table:
     """Alternatives.
 
     Where models are compared or quantities are required, inferences per second do not fit.
+
+    Args:
+        rows: The alternatives.
+        wanted: The user's requirements.
+        together: Whether required quantities stand beside the other columns.
     """
     compared, bounded = wanted.accuracies is not None, wanted.is_bounded
     columns = {
         "Rests on": True,
         f"{latency_name(wanted).split()[0].capitalize()} ms": True,
-        **{heading_of(each): _has_room(wanted) for each in wanted.others},
+        **{heading_of(each): together for each in wanted.others},
         "Per s": _shows_rate(wanted),
         f"{currency(wanted)} / M": wanted.prices is not None,
         "Acc.": compared,
@@ -101,7 +112,7 @@ def _table(rows: Sequence[Ranked], wanted: Wanted) -> Table:
     shown = table("Place", *(name for name, is_shown in columns.items() if is_shown))
     shown.columns[0].min_width = _PLACE
     shown.columns[1].justify = "left"
-    if _has_room(wanted):
+    if together:
         _head_required(shown.columns[_REQUIRED:], wanted)
     for each in rows:
         cells = zip(columns.values(), _cells(each), strict=True)
@@ -116,7 +127,7 @@ def _shows_rate(wanted: Wanted) -> bool:
 
 
 def _has_room(wanted: Wanted) -> bool:
-    """Whether required quantities fit beside the other columns."""
+    """Whether required quantities may fit beside the other columns; long figures do not."""
     return (
         len(wanted.others) <= _FEW_REQUIRED and wanted.accuracies is None and wanted.prices is None
     )

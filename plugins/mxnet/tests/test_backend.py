@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 import tracemalloc
+from functools import cache
 
 import numpy as np
 import psutil
 import pytest
+from dlbricks_mxnet import loading
 from dlbricks_mxnet.backend import MxnetBackend
 from dlbricks_mxnet.framework import import_mxnet
 from dlbricks_mxnet.importer import from_block, trace
@@ -195,9 +197,10 @@ def test_opening_files_takes_one_weight_more_than_all_of_them(timer, tmp_path):
     assert 4 * 36 < taken < 7.5 * 36, f"{taken:.0f} MiB for 4 weights of 36 MiB"
 
 
-def test_a_transposed_weight_is_copied_once(timer):
-    tensors = {"x": spec("float32", 1, 4096), "w": spec("float32", 4096, 8192)}
-    tensors |= {"y": spec("float32", 1, 8192)}
+def test_a_transposed_weight_is_copied_once(timer, monkeypatch):
+    monkeypatch.setattr(loading, "_PART_BYTES", 2**22)
+    tensors = {"x": spec("float32", 1, 1024), "w": spec("float32", 1024, 2048)}
+    tensors |= {"y": spec("float32", 1, 2048)}
     drawn = network([Layer("MatMul", ("x", "w"), ("y",))], ["x"], ["y"], tensors, ["w"])
     tracemalloc.start()
     loaded = timer.load(drawn)
@@ -226,7 +229,11 @@ def test_unloaded_networks_do_not_run(timer):
         timer.run(loaded)
 
 
-@pytest.mark.parametrize("name", ["resnet18_v2", "squeezenet1.1", "mobilenetv2_0.25"])
+@pytest.mark.parametrize(
+    ("timer", "name"),
+    zip(EXECUTORS, ["squeezenet1.1", "mobilenetv2_0.25", "resnet18_v2"], strict=True),
+    indirect=["timer"],
+)
 def test_zoo_networks_run_as_gluon_runs_them(timer, name):
     block = mx.gluon.model_zoo.vision.get_model(name)
     mx.random.seed(0)
@@ -268,9 +275,9 @@ _PROBE = """
 import os, sys
 from dlbricks_core.backends import BackendSettings
 from dlbricks_mxnet.backend import MxnetBackend
-threads, executor = int(sys.argv[1]), sys.argv[2]
-timer = MxnetBackend().timer(BackendSettings(threads, {"executor": executor}))
-sys.path.insert(0, sys.argv[3])
+threads = int(sys.argv[1])
+timer = MxnetBackend().timer(BackendSettings(threads, {"executor": "symbol"}))
+sys.path.insert(0, sys.argv[2])
 from test_backend import convolution
 loaded = timer.load(convolution(64, 64))
 timer.run(loaded)
@@ -279,11 +286,13 @@ print(len(os.listdir("/proc/self/task")))
 """
 
 
-def _probe(threads, executor):
+@cache
+def _probe(threads):
+    """What a process that runs a convolution with some threads prints."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "MXNET_"))}
     folder = os.path.dirname(__file__)  # noqa: PTH120
     return subprocess.run(
-        [sys.executable, "-c", _PROBE, str(threads), executor, folder],
+        [sys.executable, "-c", _PROBE, str(threads), folder],
         env=environment,
         check=True,
         capture_output=True,
@@ -311,11 +320,11 @@ def test_memory_is_read_once_the_engine_has_finished(monkeypatch, tmp_path):
 
 
 def test_threads_take_effect():
-    assert int(_probe(2, "cachedop").stdout) > int(_probe(1, "cachedop").stdout)
+    assert int(_probe(2).stdout) > int(_probe(1).stdout)
 
 
 def test_nothing_reaches_the_user_on_stderr():
-    lines = _probe(1, "symbol").stderr.splitlines()
+    lines = _probe(1).stderr.splitlines()
     # MXNet names its engine wherever one is chosen; the worker keeps that to itself.
     assert [line for line in lines if "MXNet start using engine" not in line] == []
 

@@ -43,6 +43,10 @@ def too_slow():
     return model(nodes, FLOAT, [12_000, 12_000], [12_000, 12_000])
 
 
+def fine():
+    return model([helper.make_node("Relu", ["x"], ["y"])], FLOAT, [4], [4])
+
+
 @pytest.fixture
 def run(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
@@ -62,7 +66,8 @@ def test_each_failure_has_its_reason_and_the_others_are_measured(run, tmp_path):
     onnx.save(divided_by_nothing(INT), tmp_path / "crash.onnx")
     onnx.save(too_large(), tmp_path / "memory.onnx")
     onnx.save(too_slow(), tmp_path / "slow.onnx")
-    names = ["nan.onnx", "crash.onnx", "memory.onnx", "slow.onnx", "onnx:squeezenet"]
+    onnx.save(fine(), tmp_path / "fine.onnx")
+    names = ["nan.onnx", "crash.onnx", "memory.onnx", "slow.onnx", "fine.onnx"]
     status, data = run(*names, "-G", "2", "--timeout", "3", "--no-end-to-end")
     assert status == 3
     *broken, good = data["models"]

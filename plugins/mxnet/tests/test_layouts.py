@@ -78,10 +78,11 @@ def between_convolutions():
     return [(name, MxnetBackend().rewrite(model, SETTINGS, 0)) for name, model in models.items()]
 
 
-def run_between_marks(models):
+def run_between_marks(*kinds):
     """Runs models twice; what oneDNN says of each second run stands between two marks."""
     timer = MxnetBackend().timer(SETTINGS)
-    for name, model in models:
+    named = ((f"{make.__name__}:{name}", model) for make in kinds for name, model in make())
+    for name, model in named:
         loaded = timer.load(materialize(model))
         for mark in ("first", name):  # weights are put in order in the first
             print("=" + mark, flush=True)
@@ -90,12 +91,15 @@ def run_between_marks(models):
             print("=", flush=True)
 
 
-def said_by_onednn(models):
-    """What oneDNN says of the models that a function of this module makes, with their names.
+@pytest.fixture(scope="module")
+def said_by_onednn():
+    """What oneDNN says of models that functions of this module make, with their names, in order.
 
     It has to know from the start of its process that it is to say something.
     """
-    run = f"import test_layouts as t; t.run_between_marks(t.{models.__name__}())"
+    kinds = (between_convolutions, convolutions, model_and_bricks)
+    names = ", ".join(f"t.{make.__name__}" for make in kinds)
+    run = f"import test_layouts as t; t.run_between_marks({names})"
     done = subprocess.run(
         [sys.executable, "-c", run],
         env={**os.environ, "DNNL_VERBOSE": "1", "PYTHONPATH": str(Path(__file__).parent)},
@@ -104,13 +108,18 @@ def said_by_onednn(models):
         text=True,
     )
     marked = (part.partition("\n") for part in done.stdout.split("=")[1::2])
-    return [(name, text) for name, _, text in marked if name != "first"]
+    said = {make.__name__: [] for make in kinds}
+    for name, _, text in marked:
+        if name != "first":
+            made_by, _, own = name.partition(":")
+            said[made_by].append((own, text))
+    return said
 
 
-def test_what_knows_blocks_is_what_onednn_puts_nothing_in_order_for():
+def test_what_knows_blocks_is_what_onednn_puts_nothing_in_order_for(said_by_onednn):
     models = dict(between_convolutions())
     between = {
-        name: text.split(",convolution,") for name, text in said_by_onednn(between_convolutions)
+        name: text.split(",convolution,") for name, text in said_by_onednn["between_convolutions"]
     }
     assert between.keys() == models.keys()
     assert all(len(texts) == 3 for texts in between.values())
@@ -218,10 +227,10 @@ def convolutions():
     return models
 
 
-def test_what_a_convolution_is_found_to_leave_is_what_onednn_says():
+def test_what_a_convolution_is_found_to_leave_is_what_onednn_says(said_by_onednn):
     said = {
         name: re.findall(r",convolution,.* dst_f32::blocked:(\w+):", text)
-        for name, text in said_by_onednn(convolutions)
+        for name, text in said_by_onednn["convolutions"]
     }
     found = {name: model.tensors["t0"].layout for name, model in convolutions()}
     assert said == {name: ["abcd" if n == PLAIN else n] for name, n in found.items()}
@@ -243,8 +252,8 @@ def model_and_bricks():
     return [("whole", model), *(("brick", part) for part in parts)]
 
 
-def test_bricks_run_the_kernels_of_the_model_on_the_layouts_of_the_model():
-    (_, whole), *bricks = said_by_onednn(model_and_bricks)
+def test_bricks_run_the_kernels_of_the_model_on_the_layouts_of_the_model(said_by_onednn):
+    (_, whole), *bricks = said_by_onednn["model_and_bricks"]
     assert len(kernels(whole)) > 100
     assert [kernel for _, text in bricks for kernel in kernels(text)] == kernels(whole)
 

@@ -19,7 +19,7 @@ from dlbricks_core.passes import normalize
 from dlbricks_core.values import materialize
 
 # Large only in weights, and built of the same operators as the others.
-LARGE = {"light_vgg19", "light_zfnet512"}
+LARGE = {"light_bvlc_alexnet", "light_vgg19", "light_zfnet512"}
 
 
 def _check(model, *executors):

@@ -10,7 +10,7 @@ import os
 
 import pytest
 from dlbricks_mxnet.backend import MxnetBackend
-from dlbricks_mxnet.profile import _one_by_one, _times
+from dlbricks_mxnet.profile import _one_by_one, _times, profile, timeline
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.errors import UnsupportedError
@@ -18,20 +18,17 @@ from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.passes import normalize
+from dlbricks_core.testing.cases import network as network_of
 
 TARGET = "dlbricks_mxnet.backend:MxnetBackend"
 TRIES = 5
 """Other work on the machine disturbs some of them."""
 
 
-def worker(**options):
-    return BackendWorker(TARGET, MxnetBackend(), WorkerSettings(BackendSettings(1, options)))
-
-
 @pytest.fixture(scope="module")
 def timing():
     """A worker that times with one thread."""
-    with worker() as started:
+    with BackendWorker(TARGET, MxnetBackend(), WorkerSettings(BackendSettings(1))) as started:
         yield started
 
 
@@ -66,10 +63,12 @@ def test_the_time_is_where_the_work_is_each_time_anew(timing):
 
 
 @pytest.mark.parametrize("option", [{"executor": "symbol"}, {"engine": "threaded"}])
-def test_what_cannot_be_told_apart_is_refused(option):
-    model = normalize(LightModels().load("light_squeezenet"))
-    with worker(**option) as refusing, pytest.raises(UnsupportedError):
-        refusing.profile(model, 2, 100.0)
+def test_what_cannot_be_told_apart_is_refused_before_anything_runs(option):
+    network, settings = network_of("relu"), BackendSettings(1, option)
+    with pytest.raises(UnsupportedError):
+        profile(network, settings, 2)
+    with pytest.raises(UnsupportedError):
+        timeline(network, settings)
 
 
 def test_later_executors_fuse_operators_as_before():

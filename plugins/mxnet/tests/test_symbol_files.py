@@ -160,17 +160,6 @@ def test_pipe_is_refused(tmp_path):
         MxnetImporter().load(tmp_path / "net-symbol.json")
 
 
-def test_command_line_says_it_in_one_line(load, tmp_path, capfd):
-    from dlbricks_core.cli import main
-
-    with pytest.raises(DLBricksError):
-        load(dense({"op": "WarpCTC"}))
-    with pytest.raises(SystemExit) as ended:
-        main(["inspect", str(tmp_path / "net-symbol.json")])
-    assert ended.value.code == 2
-    assert "WarpCTC" in capfd.readouterr().err
-
-
 # -- parameters --------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import tempfile
 import warnings
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[3] / "tests" / "fuzz"))
-from mutate_json import outcomes, report
+from mutate_json import mutated, outcomes, report
 
 TARGET = "dlbricks_pytorch.importer:PytorchImporter"
 PROGRAM = "models/model.json"
@@ -57,21 +58,22 @@ def archive(path: Path, entries: Mapping[str, bytes | str]) -> Path:
 
 
 def run(count: int, seed: int) -> tuple[Counter[str], list[str]]:
-    """The outcomes of damaged programs and, of a tenth as many, of damaged lists of weights."""
+    """The outcomes of damaged programs and, for each fourth one, of damaged lists of weights."""
     entries = sample()
-    counts: Counter[str] = Counter()
-    wrong: list[str] = []
+    at = PROGRAM
+
+    def damaged(_: bytes, rng: random.Random) -> bytes:
+        nonlocal at
+        at = rng.choice((PROGRAM, PROGRAM, PROGRAM, WEIGHTS))
+        return mutated(entries[at], rng)
+
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.pt2"
-        for name, share in ((PROGRAM, count), (WEIGHTS, count // 10)):
 
-            def write(content: bytes, name: str = name) -> Path:
-                return archive(path, {**entries, name: content})
+        def write(content: bytes) -> Path:
+            return archive(path, {**entries, at: content})
 
-            part, problems = outcomes(TARGET, entries[name], write, share, seed)
-            counts += part
-            wrong += [f"{name} {problem}" for problem in problems]
-    return counts, wrong
+        return outcomes(TARGET, b"", write, count, seed, mutate=damaged)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,13 @@ import sys
 
 import pytest
 import torch
-from dlbricks_pytorch.export import to_proto, trace
+from dlbricks_pytorch.export import OPSET, _known_operators, to_proto, trace
 from dlbricks_pytorch.factories import TorchFactories
 from dlbricks_pytorch.importer import PytorchImporter, from_exported, from_module
 from dlbricks_pytorch.package import load_program
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.onnx._internal.exporter import _registration
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.cli import main
@@ -46,6 +47,19 @@ def test_module_is_left_as_it_was():
     assert operators(from_module(module, (IMAGE,))) == OPERATORS
     assert module.training
     assert not module.bn.training
+
+
+def test_translations_of_torch_onnx_are_read_once_and_stay_as_they_are(monkeypatch):
+    from_module(Network(), (IMAGE,))
+    source = _registration.onnxscript_apis
+    monkeypatch.setattr(source, "get_torchlib_ops", lambda: pytest.fail("they are read again"))
+    before = _registration.ONNXRegistry.from_torchlib
+    assert operators(from_module(Network(), (IMAGE,))) == OPERATORS
+    assert _registration.ONNXRegistry.from_torchlib == before
+    with _known_operators():
+        known = _registration.ONNXRegistry.from_torchlib(opset_version=OPSET)
+    own = [name for name, each in known.functions.items() if any(one.is_custom for one in each)]
+    assert own == []
 
 
 def test_module_with_keyword_arguments_and_a_name():

@@ -17,8 +17,8 @@ from dlbricks_core.passes import normalize
 
 FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.onnx"))
-#: Large in weights alone: the same operators as AlexNet's.
-LARGE = {"light_vgg19", "light_zfnet512"}
+#: Large in weights alone: the same operators as in others.
+LARGE = {"light_bvlc_alexnet", "light_vgg19", "light_zfnet512"}
 
 
 def without_last_softmax(model: CanonicalModel) -> CanonicalModel:

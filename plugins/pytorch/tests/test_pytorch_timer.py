@@ -169,18 +169,6 @@ def test_what_many_networks_need_of_onednn_is_kept():
     assert "create:cache_miss" not in second
 
 
-def test_description_needs_no_torch():
-    script = (
-        "import sys; from dlbricks_pytorch.backend import PytorchBackend as B;"
-        "from dlbricks_core.backends import BackendSettings as S;"
-        "b = B(); print(b.version()); b.environment(S()); assert 'torch' not in sys.modules"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
-                          env=os.environ, check=False)  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == metadata.version("torch")
-
-
 def test_without_torch_the_cure_is_named(monkeypatch):
     def missing(name: str) -> str:
         raise metadata.PackageNotFoundError(name)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import math
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import onnx_ir
@@ -15,6 +17,7 @@ import torch
 from onnx import ModelProto
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.export.graph_signature import OutputKind
+from torch.onnx._internal.exporter._registration import ONNXRegistry
 from torch.utils import _pytree as pytree
 
 from dlbricks_core.errors import ModelError
@@ -75,7 +78,7 @@ def to_program(program: torch.export.ExportedProgram) -> torch.onnx.ONNXProgram:
     _settle_strides(program)
     _drop_constant_results(program)
     try:
-        with _quiet():
+        with _quiet(), _known_operators():
             result = torch.onnx.export(
                 program,
                 dynamo=True,
@@ -189,6 +192,33 @@ def _without_fast_path() -> Iterator[None]:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
+
+
+@contextlib.contextmanager
+def _known_operators() -> Iterator[None]:
+    """Lets torch.onnx read the sources of its own translations once in a process.
+
+    It would read all 500 for each program, which takes longer than a small program's export.
+    """
+    own = ONNXRegistry.__dict__["from_torchlib"]
+
+    def known(_: type[ONNXRegistry], **opset: int) -> ONNXRegistry:
+        registry = copy.copy(_registry(own, **opset))
+        # Each export adds translations of its own.
+        registry.functions = {name: [*each] for name, each in registry.functions.items()}
+        return registry
+
+    ONNXRegistry.from_torchlib = classmethod(known)
+    try:
+        yield
+    finally:
+        ONNXRegistry.from_torchlib = own
+
+
+@cache
+def _registry(own: Any, **opset: int) -> ONNXRegistry:
+    found: ONNXRegistry = own.__get__(None, ONNXRegistry)(**opset)
+    return found
 
 
 @contextlib.contextmanager
