@@ -59,7 +59,7 @@ def _print_unsupported(console: Console, unsupported: Sequence[Failure]) -> None
         console.print(f"  {reason} ({times:,})")
     more = len(reasons) - _REASONS
     if more > 0:
-        console.print(f"  and {count(more, 'more reason')}, which --json names.")
+        console.print(f"  and {count(more, 'more reason')}, all of which the JSON names.")
 
 
 def _width(judged: Sequence[Judged]) -> str:

@@ -19,7 +19,7 @@ def test_each_reason_why_networks_are_left_out_is_printed_once(capsys, asked):
     begin = printed.index("Left out: 9 networks with operators that the backend lacks:")
     assert printed[begin + 1] == "  MXNet: no counterpart of Det (2)"
     assert printed[begin + 2] == "  MXNet: no counterpart of Mish (1)"
-    assert printed[begin + 7] == "  and 3 more reasons, which --json names."
+    assert printed[begin + 7] == "  and 3 more reasons, all of which the JSON names."
     assert len(survey_data(survey)["unsupported"]) == 9
 
 
