@@ -1,13 +1,20 @@
 """Advice in words and pictures."""
 
 import re
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from dlbricks_core.facts import Setup
+from dlbricks_core.figures.figure import RESAMPLES
+from dlbricks_core.report.advice.terminal import print_advice
 from dlbricks_core.report.advice.words import explained, money, share
+from dlbricks_core.report.console import Console
 from dlbricks_core.report.html.plots import Candidate, Point, pareto
-from dlbricks_core.workflows.advice import Wanted
+from dlbricks_core.workflows.advice import Advice, Alternative, Wanted
+from dlbricks_core.workflows.advise import rank
+from dlbricks_core.workflows.requirements import Known, Requirement
 
 
 @pytest.mark.parametrize(
@@ -54,3 +61,21 @@ def test_inferences_per_second_are_explained_only_where_they_are_shown():
 @pytest.mark.parametrize(("threads", "told"), [(1, "1 thread"), (2, "2 threads")])
 def test_one_thread_is_told_as_one(threads, told):
     assert Setup("a", "1", "{}", threads, "p", "1").told_threads == told
+
+
+@pytest.mark.parametrize(("ms", "tables"), [(1.0, 1), (400_000.0, 2)])
+def test_bounds_have_a_table_of_their_own_where_figures_are_long(capsys, ms, tables):
+    bounds = [Requirement.read(f"{name}<=900s") for name in ("load-time", "cold-start")]
+    draws = ms * np.linspace(0.5, 1.5, RESAMPLES)
+    known = [Known(each, ms, draws, "measured") for each in bounds]
+    setup, system = Setup("onnxruntime", "1.31.1", "{}", 2, "p", "1"), SimpleNamespace(cpu="A")
+    place = SimpleNamespace(setup=setup, name="47f667cd", system=system)
+    job = SimpleNamespace(name="a model")
+    it = Alternative(job, place, ms, draws, "measured", {}, required=known)
+    wanted = Wanted(requirements=bounds)
+    advice = Advice(wanted, [rank("a model", [it], wanted)], [], [], [])
+    print_advice(Console(width=80), advice)
+    printed = capsys.readouterr().out
+    assert len(re.findall("^ Place", printed, re.M)) == tables
+    assert "First" in printed
+    assert max(map(len, printed.splitlines())) <= 80
