@@ -22,7 +22,14 @@ from dlbricks_core.facts import (
     Setup,
     Subject,
 )
-from dlbricks_core.store import ResultStore, Selection, export_measurements, import_measurements
+from dlbricks_core.store import (
+    ResultStore,
+    Selection,
+    export_measurements,
+    import_measurements,
+    portable,
+)
+from dlbricks_core.store.database import ServerLostError
 from dlbricks_core.store.dialects import Bytewise
 from dlbricks_core.store.records import plain
 from dlbricks_core.store.schema import systems
@@ -332,3 +339,18 @@ def test_systems_come_in_the_same_order_from_a_file_and_a_server(here, there):
             store.remember_system(name, {})
     assert [each for each in here.systems() if each != "here"] == sorted(names)
     assert list(there.systems()) == sorted(names)
+
+
+def test_a_store_is_read_again_where_its_server_was_lost(here, monkeypatch):
+    read, lost = portable._exported, []
+
+    def lose_once(*arguments):
+        if not lost:
+            lost.append(True)
+            raise ServerLostError("the server is gone")
+        return read(*arguments)
+
+    expected = portable.exported(here).content
+    monkeypatch.setattr(portable, "_exported", lose_once)
+    with pytest.warns(UserWarning, match="the server was lost"):
+        assert portable.exported(here).content == expected
