@@ -4,7 +4,8 @@ Scripts reach it through the package itself: ``import dlbricks_core as dlbricks`
 calls a workflow of :mod:`dlbricks_core.workflows` and decides nothing itself.
 """
 
-from dlbricks_core.api.functions import advise, answer, compare, cut, estimate, load, sweep, time
+from dlbricks_core.api.advice import advise
+from dlbricks_core.api.functions import answer, compare, cut, estimate, load, sweep, time
 from dlbricks_core.api.inputs import AtSizes, Measuring
 from dlbricks_core.api.results import (
     AdviceResult,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +22,6 @@ from dlbricks_core.api.inputs import (
     sources_of,
 )
 from dlbricks_core.api.results import (
-    AdviceResult,
     Bricks,
     ComparisonResult,
     Estimates,
@@ -36,7 +34,6 @@ from dlbricks_core.wording import argument, settings
 from dlbricks_core.workflows import (
     GENERATE,
     NO_PREDICTOR,
-    PREDICTOR,
     PROMPT,
     Generation,
     LoadedModels,
@@ -44,14 +41,8 @@ from dlbricks_core.workflows import (
     ModelsAtSizes,
     Observer,
     Sweep,
-    jobs_of,
     read_asked,
 )
-from dlbricks_core.workflows import advise as advising
-from dlbricks_core.workflows.advice import Wanted, order_by
-from dlbricks_core.workflows.places import places
-from dlbricks_core.workflows.requirements import Requirement
-from dlbricks_core.workflows.tariff import Accuracies, Prices
 
 
 def load(
@@ -340,105 +331,6 @@ def compare(
     every = models_of(models)
     with opened_store(store) as opened:
         return ComparisonResult(workflows.compare(every, cutting, requests, opened, Observer()))
-
-
-def advise(
-    models: Sources,
-    *,
-    max_latency_ms: float | None = None,
-    require: Sequence[str] = (),
-    on: Sequence[str] = (),
-    backends: Sequence[str] = (),
-    by: str | None = None,
-    prices: str | os.PathLike[str] | None = None,
-    accuracies: str | os.PathLike[str] | None = None,
-    min_accuracy: float | None = None,
-    predictor: str | None = None,
-    store: Store = None,
-    prompt: int | None = None,
-    generate: int | None = None,
-    batch: int | None = None,
-) -> AdviceResult:
-    """Tells on which system, and with which framework, models are best.
-
-    The best alternative has the lowest latency, the lowest price, or the least of another quantity.
-    Nothing is run. Latencies that were not measured are predicted.
-
-    With ``prompt`` or ``generate``, language models are compared by their answers. Latency is then
-    the total time of an answer, and prices are those of a million output tokens.
-
-    Args:
-        models: One or several, as :func:`load` takes them, or :func:`answer` if they answer.
-        max_latency_ms: Longest latency of a run, or total time of an answer, that is allowed;
-            ``None`` for any.
-        require: Bounds of other quantities, such as ``"peak-memory<=500MiB"``, or of an answer
-            ``"time-per-output-token<=100ms"``.
-        on: Only these systems: beginnings of fingerprints, or names of processors; none for all of
-            the store.
-        backends: Only these frameworks; none for all of the store.
-        by: Quantity whose least value comes first: ``"latency"``, ``"price"``, the name of a
-            quantity that has a probe, or of an answer ``"time-to-first-token"`` or
-            ``"time-per-output-token"``; ``None`` for the price if there are ``prices``, and for the
-            latency otherwise.
-        prices: TOML file with prices of systems.
-        accuracies: TOML file with accuracies of the models, which are alternatives then.
-        min_accuracy: Least accuracy that is allowed.
-        predictor: As for :func:`estimate`.
-        store: As for :func:`time`.
-        prompt: Tokens of the prompt; ``None`` for those of :func:`answer` if ``generate`` is given.
-        generate: Output tokens; ``None`` for those of :func:`answer` if ``prompt`` is given.
-        batch: Inferences that one run makes, or requests that are computed together; ``None`` for
-            1.
-
-    Raises:
-        DLBricksError: If an argument is wrong, or there is no place to advise on. A model of which
-            too little is known is not an error: ``failures`` of the result names it.
-        ModelError: If a model cannot be read.
-    """
-    given = checked(
-        max_latency_ms=max_latency_ms, require=require, on=on, compared=backends, prices=prices,
-        accuracies=accuracies, min_accuracy=min_accuracy, predictor=predictor, by=by,
-    )  # fmt: skip
-    sizes = checked(batch=batch)
-    asked = _answer_of(checked(prompt=prompt, generate=generate), sizes)
-    workload = asked.workloads[0] if asked else None
-    priced = Prices.read(given["prices"]) if "prices" in given else None
-    wanted = Wanted(
-        max_latency_ms=given.get("max_latency_ms"),
-        min_accuracy=given.get("min_accuracy"),
-        prices=priced,
-        accuracies=Accuracies.read(given["accuracies"]) if "accuracies" in given else None,
-        batch=sizes.get("batch") or 1,
-        requirements=[Requirement.read(text) for text in given["require"]],
-        by=order_by(given["by"], priced, workload) if "by" in given else None,
-        workload=workload,
-    )
-    loaded = (
-        LoadedModels(models_of(models, LoadOptions(**sizes)), [])
-        if asked is None
-        else read_asked(sources_of(models), asked, LoadOptions())
-    )
-    jobs = jobs_of(loaded, workload)
-    name = given.get("predictor", PREDICTOR)
-    with opened_store(store, writes=False) as opened:
-        where = places(opened, given["on"], given["compared"], wanted.probes)
-        predicting = None if name == NO_PREDICTOR else name
-        return AdviceResult(advising.advise(jobs, where, wanted, opened, Observer(), predicting))
-
-
-def _answer_of(
-    tokens: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]
-) -> Generation | None:
-    """The answer that advice is asked for; ``None`` without numbers of tokens."""
-    if not tokens:
-        return None
-    asked = Generation({**tokens, **{name: (size,) for name, size in sizes.items()}})
-    if len(asked.workloads) > 1:
-        raise DLBricksError(
-            "advice is for one workload",
-            hint=f"Ask for each {argument('prompt')} and {argument('generate')} by itself.",
-        )
-    return asked
 
 
 @dataclass(frozen=True)

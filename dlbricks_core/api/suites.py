@@ -211,6 +211,7 @@ def take_survey(
     seed: int | None = None,
     store: Store = None,
     backend_options: Mapping[str, str] | None = None,
+    families: Sequence[str] = (),
 ) -> Surveyed:
     """Times networks from which latencies of others are predicted, until a budget ends.
 
@@ -226,6 +227,8 @@ def take_survey(
         seed: Seed of networks, weights and inputs; without it, 0.
         store: As for :func:`time`.
         backend_options: As for :func:`time`.
+        families: Names of the families that networks are drawn from, such as ``"half_floats"``;
+            none for all. With some, only ``models`` are cut into bricks.
 
     Raises:
         DLBricksError: If an argument is wrong. A network that cannot be timed is not an error:
@@ -236,17 +239,27 @@ def take_survey(
     budget = given.get("budget_s", SURVEY_S)
     with opened_store(store) as opened:
         found = surveying.survey(
-            given["models"], request, opened, Observer(), budget, LoadOptions(), ImportSettings()
+            given["models"],
+            request,
+            opened,
+            Observer(),
+            budget,
+            LoadOptions(),
+            ImportSettings(),
+            families,
         )
     return Surveyed(found)
 
 
-def pack_survey(folder: Pathlike, *, backend: str | None = None, store: Store = None) -> list[Path]:
+def pack_survey(
+    folder: Pathlike, *, backend: str | None = None, extend: bool = False, store: Store = None
+) -> list[Path]:
     """Writes what a store knows for predictors: a file for each system, backend and threads.
 
     Args:
         folder: Folder to write to.
         backend: Name of a backend; ``None`` for all.
+        extend: Whether files also hold what the installed atlas has of the same system and setup.
         store: As for :func:`systems`.
 
     Returns:
@@ -257,4 +270,5 @@ def pack_survey(folder: Pathlike, *, backend: str | None = None, store: Store = 
     """
     given = checked(backend=backend) if backend is not None else {}
     with opened_store(store, writes=False, create=False) as opened:
-        return [each.path for each in pack(opened, Path(folder), Observer(), given.get("backend"))]
+        packed = pack(opened, Path(folder), Observer(), given.get("backend"), extend=extend)
+        return [each.path for each in packed]

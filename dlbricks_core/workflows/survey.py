@@ -18,7 +18,7 @@ from dlbricks_core.importers import LoadOptions, ModelCollection
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.plugins import Plugin, attempt, discover
 from dlbricks_core.store import ResultStore
-from dlbricks_core.survey import Drawn, draw, is_quick
+from dlbricks_core.survey import Drawn, draw, is_quick, weights
 from dlbricks_core.workflows.candidates import BASE, Candidates, already_timed
 from dlbricks_core.workflows.judging import Judged, Judges
 from dlbricks_core.workflows.knowledge import family_of
@@ -113,8 +113,8 @@ def survey(
             only bricks of models in ``specs`` are timed as well.
 
     Raises:
-        DLBricksError: If there is no such collection, or a given size or value belongs to none of
-            the models.
+        DLBricksError: If there is no such collection or family, or a given size or value belongs
+            to none of the models.
     """
     begin = perf_counter()
     clock = _Clock(observer, budget_s)
@@ -170,6 +170,12 @@ def survey(
 
 def _drawn(seed: int, families: Collection[str]) -> Iterator[Drawn]:
     """Drawn networks of some families, or of all if none is named."""
+    unknown = sorted(set(families) - weights().keys())
+    if unknown:
+        raise DLBricksError(
+            f"no network is drawn from a family {unknown[0]!r}",
+            hint=f"There are {', '.join(sorted(weights()))}.",
+        )
     return (each for each in draw(seed) if not families or each.family in families)
 
 

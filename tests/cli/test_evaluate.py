@@ -1,7 +1,6 @@
 """``dlbricks evaluate`` on real networks and a real backend."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -139,14 +138,6 @@ def test_small_models_are_rewritten_by_one_worker(dlbricks, shared, monkeypatch)
     assert dlbricks("evaluate", *models, *QUICK, "--runs", "2").status == 0
     # Only workers that rewrite have a limit that is checked all the time.
     assert sum(map(bool, limits)) == 1
-
-
-@pytest.mark.parametrize(
-    ("layers", "mib", "workers"), [(8, 1, 1), (150, 0, 2), (10, 40, 2), (500, 100, 9)]
-)
-def test_large_models_are_worth_further_workers(layers, mib, workers):
-    models = [SimpleNamespace(layers=range(layers), weight_bytes=mib << 20)] * 2
-    assert rewrites._worth_starting(models) == workers
 
 
 def test_the_fastest_composer_states_what_it_timed(dlbricks, shared, read):

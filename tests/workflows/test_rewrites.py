@@ -1,6 +1,7 @@
 """What backends make of models: how many are asked at once, and what the store keeps of it."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,6 +25,14 @@ def test_no_more_are_asked_at_once_than_there_are_cores_for(
     backend.traits = Traits(rewrite_uses_all_threads=alone)
     where = replace(asked, backend=backend, settings=BackendSettings(threads))
     assert rewrites._at_once(where) == expected
+
+
+@pytest.mark.parametrize(
+    ("layers", "mib", "workers"), [(8, 1, 1), (150, 0, 2), (10, 40, 2), (500, 100, 9)]
+)
+def test_large_models_are_worth_further_workers(layers, mib, workers):
+    models = [SimpleNamespace(layers=range(layers), weight_bytes=mib << 20)] * 2
+    assert rewrites._worth_starting(models) == workers
 
 
 @pytest.fixture

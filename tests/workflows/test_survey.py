@@ -7,6 +7,7 @@ from itertools import chain, count
 import pytest
 
 from dlbricks_core.bricks import Brick, extract, signature
+from dlbricks_core.errors import DLBricksError
 from dlbricks_core.store import ResultStore
 from dlbricks_core.survey import Drawn
 from dlbricks_core.workflows import ImportSettings, LoadOptions, Observer
@@ -82,6 +83,11 @@ def test_only_networks_of_named_families_are_drawn(surveyed, monkeypatch, builde
     monkeypatch.setattr(package, "_listed", lambda observer: pytest.fail("models are loaded"))
     assert dict(surveyed(families=["pool"]).families) == {"pool": COUNT}
     assert {each.layers for each in store.measurements()} == {("Sigmoid",)}
+
+
+def test_an_unknown_family_is_refused_at_once(surveyed):
+    with pytest.raises(DLBricksError, match="family 'pools'"):
+        surveyed(families=["pools"])
 
 
 def test_each_survey_times_others(surveyed, store):
