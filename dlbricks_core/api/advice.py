@@ -9,6 +9,7 @@ from dlbricks_core.api.arguments import checked
 from dlbricks_core.api.inputs import Sources, Store, models_of, opened_store, sources_of
 from dlbricks_core.api.results import AdviceResult
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.scenarios import Scenario
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows import (
     NO_PREDICTOR,
@@ -43,6 +44,7 @@ def advise(
     prompt: int | None = None,
     generate: int | None = None,
     batch: int | None = None,
+    scenario: str | None = None,
 ) -> AdviceResult:
     """Tells on which system, and with which framework, models are best.
 
@@ -52,19 +54,22 @@ def advise(
     With ``prompt`` or ``generate``, language models are compared by their answers. Latency is then
     the total time of an answer, and prices are those of a million output tokens.
 
+    With ``scenario``, systems are compared under a load that :func:`serve` measured there, with
+    each number of instances. Latency is then the scenario's percentile of it.
+
     Args:
         models: One or several, as :func:`load` takes them, or :func:`answer` if they answer.
-        max_latency_ms: Longest latency of a run, or total time of an answer, that is allowed;
-            ``None`` for any.
+        max_latency_ms: Longest latency of a run, percentile of it under load, or total time of an
+            answer, that is allowed; ``None`` for any. The server scenario needs it.
         require: Bounds of other quantities, such as ``"peak-memory<=500MiB"``, or of an answer
             ``"time-per-output-token<=100ms"``.
         on: Only these systems: beginnings of fingerprints, or names of processors; none for all of
             the store.
         backends: Only these frameworks; none for all of the store.
-        by: Quantity whose least value comes first: ``"latency"``, ``"price"``, the name of a
-            quantity that has a probe, or of an answer ``"time-to-first-token"`` or
-            ``"time-per-output-token"``; ``None`` for the price if there are ``prices``, and for the
-            latency otherwise.
+        by: Quantity whose best value comes first: ``"latency"``, ``"price"``, the name of a
+            quantity that has a probe, of an answer ``"time-to-first-token"`` or
+            ``"time-per-output-token"``, or under load ``"throughput"``; ``None`` for the price if
+            there are ``prices``, and for the latency or the scenario's figure otherwise.
         prices: TOML file with prices of systems.
         accuracies: TOML file with accuracies of the models, which are alternatives then.
         min_accuracy: Least accuracy that is allowed.
@@ -74,6 +79,7 @@ def advise(
         generate: Output tokens; ``None`` for those of :func:`answer` if ``prompt`` is given.
         batch: Inferences that one run makes, or requests that are computed together; ``None`` for
             1.
+        scenario: As for :func:`serve`; ``None`` for single runs.
 
     Raises:
         DLBricksError: If an argument is wrong, or there is no place to advise on. A model of which
@@ -84,6 +90,12 @@ def advise(
         max_latency_ms=max_latency_ms, require=require, on=on, compared=backends, prices=prices,
         accuracies=accuracies, min_accuracy=min_accuracy, predictor=predictor, by=by,
     )  # fmt: skip
+    load = None if scenario is None else Scenario(checked(scenario=scenario)["scenario"])
+    if load is not None and predictor is not None:
+        raise DLBricksError(
+            f"{argument('predictor')} is not for {argument('scenario')}",
+            hint="Nothing predicts loads.",
+        )
     sizes = checked(batch=batch)
     asked = _answer_of(checked(prompt=prompt, generate=generate), sizes)
     workload = asked.workloads[0] if asked else None
@@ -95,8 +107,9 @@ def advise(
         accuracies=Accuracies.read(given["accuracies"]) if "accuracies" in given else None,
         batch=sizes.get("batch") or 1,
         requirements=[Requirement.read(text) for text in given["require"]],
-        by=order_by(given["by"], priced, workload) if "by" in given else None,
+        by=order_by(given["by"], priced, workload, load) if "by" in given else None,
         workload=workload,
+        scenario=load,
     )
     loaded = (
         LoadedModels(models_of(models, LoadOptions(**sizes)), [])
@@ -106,7 +119,8 @@ def advise(
     jobs = jobs_of(loaded, workload)
     name = given.get("predictor", PREDICTOR)
     with opened_store(store, writes=False) as opened:
-        where = places(opened, given["on"], given["compared"], wanted.probes)
+        under_load = load is not None
+        where = places(opened, given["on"], given["compared"], wanted.probes, under_load=under_load)
         predicting = None if name == NO_PREDICTOR else name
         return AdviceResult(advising.advise(jobs, where, wanted, opened, Observer(), predicting))
 

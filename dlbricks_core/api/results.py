@@ -334,8 +334,8 @@ class AdviceResult(Result):
 
 
 _ADVISED = (
-    "model", "system", "backend", "threads", "basis", "latency_ms", "price_per_million", "accuracy",
-    "allowed", "keeps_probability", "first_probability",
+    "model", "system", "backend", "threads", "instances", "basis", "latency_ms", "per_second",
+    "price_per_million", "accuracy", "allowed", "keeps_probability", "first_probability",
 )  # fmt: skip
 """Fields of an alternative that are columns."""
 

@@ -11,6 +11,7 @@ import click
 from dlbricks_core.cli import given, kinds, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import advice_data, advice_page, print_advice
+from dlbricks_core.scenarios import Scenario
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import NO_PREDICTOR, PREDICTOR, jobs_of, load_asked
 from dlbricks_core.workflows.advice import Wanted, order_by
@@ -29,8 +30,8 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
     "max_latency_ms",
     type=kinds.LATENCY_MS,
     metavar="TIME",
-    help="Maximum latency of a run, or total time of an answer (50ms, 0.5s; milliseconds without "
-    "a unit).",
+    help="Maximum latency of a run, its percentile under load, or total time of an answer (50ms, "
+    "0.5s; milliseconds without a unit).",
 )
 @click.option(
     "--require",
@@ -44,9 +45,10 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option(
     "--by",
     metavar="QUANTITY",
-    help="Quantity whose least value comes first: latency, price, or one with a probe, such as "
+    help="Quantity whose best value comes first: latency, price, or one with a probe, such as "
     "peak-memory ('dlbricks plugins' lists probes); with --prompt also time-to-first-token and "
-    "time-per-output-token.  [default: price with --prices, otherwise latency]",
+    "time-per-output-token, with --scenario also throughput.  [default: price with --prices, "
+    "otherwise latency, or throughput of the scenarios offline and server]",
 )
 @click.option(
     "--on",
@@ -81,6 +83,12 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
     metavar="NUMBER",
     help="Minimum accuracy, in the unit of the file.",
 )
+@click.option(
+    "--scenario",
+    type=click.Choice([each.value for each in Scenario]),
+    help="Compare instances under a load, from what 'dlbricks run --scenario' measured. Latency is "
+    "the scenario's percentile then.",
+)
 @options.predictor_option
 @options.load_options
 @options.answer_options
@@ -95,6 +103,7 @@ def command(
     prices: Path | None,
     accuracies: Path | None,
     min_accuracy: float | None,
+    scenario: str | None,
     predictor: str | None,
     store: str | None,
     **values: Any,
@@ -103,16 +112,20 @@ def command(
 
     Systems, frameworks and threads are those of the store. A model that was not measured there
     is predicted. With --prompt or --generate, language models are compared by the total time of
-    their answer, which is its latency then. Exit status 3: the latency of a model, or a quantity
-    that --require or --by names, is unknown in some place, which is reported.
+    their answer, which is its latency then. With --scenario, places are compared with as many
+    instances as were measured there. Exit status 3: the latency of a model, or a quantity that
+    --require or --by names, is unknown in some place, which is reported.
     """
     if not models:
         raise click.UsageError("Name at least one MODEL.")
+    if scenario is not None and predictor is not None:
+        raise click.UsageError("--predictor is not for --scenario: nothing predicts loads.")
     output = Output(values)
     load = given.load_options_of(values)
     asked = given.answer_of(values)
     workload = asked.workloads[0] if asked else None
     priced = Prices.read(prices) if prices else None
+    load_of = None if scenario is None else Scenario(scenario)
     wanted = Wanted(
         max_latency_ms=max_latency_ms,
         min_accuracy=min_accuracy,
@@ -120,12 +133,13 @@ def command(
         accuracies=Accuracies.read(accuracies) if accuracies else None,
         batch=load.batch or 1,
         requirements=[Requirement.read(text) for text in required],
-        by=None if by is None else order_by(by, priced, workload),
+        by=None if by is None else order_by(by, priced, workload, load_of),
         workload=workload,
+        scenario=load_of,
     )
     named = PREDICTOR if predictor is None else predictor
     with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
-        where = places(opened, on, backends, wanted.probes)
+        where = places(opened, on, backends, wanted.probes, under_load=load_of is not None)
         loaded = load_asked(models, asked, load, progress, given.import_settings_of(values))
         jobs = jobs_of(loaded, workload)
         predicting = None if named == NO_PREDICTOR else named

@@ -99,8 +99,7 @@ def answer_of(
         bound_ms: Bound on the scenario's percentile in milliseconds; ``None`` for no bound.
     """
     share = PATTERNS[scenario].percentile
-    tail = percentile(run.latency_ms, share or 0.99)
-    return ScenarioAnswer(
+    found = ScenarioAnswer(
         scenario=scenario,
         instances=instances,
         throughput=run.throughput,
@@ -108,9 +107,10 @@ def answer_of(
         p90=percentile(run.latency_ms, 0.90),
         p99=percentile(run.latency_ms, 0.99),
         early_stopping_ms=None if share is None else early_stopping_estimate(run.latency_ms, share),
-        holds=None if bound_ms is None else tail <= bound_ms and run.throughput > 0,
+        holds=None,
         queries=len(run.latency_ms),
     )
+    return found.within(bound_ms)
 
 
 def simulate(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -145,6 +145,11 @@ class ScenarioAnswer:
     def pattern(self) -> LoadPattern:
         """The load pattern of the scenario."""
         return PATTERNS[self.scenario]
+
+    def within(self, bound_ms: float | None) -> ScenarioAnswer:
+        """A copy whose percentile is compared with a bound."""
+        holds = None if bound_ms is None else self.tail_ms <= bound_ms and self.throughput > 0
+        return replace(self, holds=holds)
 
     @property
     def tail_ms(self) -> float:

@@ -6,16 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import LATENCY, Composition, Failure, Quantity, Workload
+from dlbricks_core.figures.choice import Mask
 from dlbricks_core.figures.figure import Origin, interval
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.probe import Probe
+from dlbricks_core.scenarios import PATTERNS, Scenario
 from dlbricks_core.wording import argument, settings
 from dlbricks_core.workflows.answers import SHORT, quantities_of
 from dlbricks_core.workflows.jobs import Basis, Job
 from dlbricks_core.workflows.places import Place
-from dlbricks_core.workflows.requirements import Known, Requirement
+from dlbricks_core.workflows.requirements import THROUGHPUT, Known, Requirement
 from dlbricks_core.workflows.tariff import Accuracies, Prices
 
 MILLION = 1_000_000
@@ -24,27 +28,38 @@ MILLION = 1_000_000
 PRICE = "price"
 """Name of the price, which alternatives may be ordered by like a measured quantity."""
 
-_MS_PER_HOUR = 3_600_000.0
+_S_PER_HOUR = 3600.0
 
 
-def counted(workload: Workload | None) -> str:
-    """Outputs of runs that prices and rates refer to: inferences, or tokens of an answer."""
+def counted(workload: Workload | None, scenario: Scenario | None = None) -> str:
+    """Outputs of runs that prices and rates refer to: inferences, tokens, samples or queries."""
+    if scenario is not None:
+        return PATTERNS[scenario].unit
     return "inferences" if workload is None else "output tokens"
 
 
-def price_in(currency: str, workload: Workload | None = None) -> Quantity:
-    """The price of a million inferences or output tokens as a quantity, in a currency."""
-    what = counted(workload)
+def price_in(
+    currency: str, workload: Workload | None = None, scenario: Scenario | None = None
+) -> Quantity:
+    """The price of a million outputs as a quantity, in a currency."""
+    what = counted(workload, scenario)
     return Quantity(PRICE, f"{currency} for a million {what}", Composition.SUM, f"price of {what}")
 
 
-def order_by(name: str, prices: Prices | None, workload: Workload | None = None) -> Requirement:
+def order_by(
+    name: str,
+    prices: Prices | None,
+    workload: Workload | None = None,
+    scenario: Scenario | None = None,
+) -> Requirement:
     """The quantity by which alternatives are ordered, from its name.
 
     Args:
-        name: ``latency``, ``price``, a quantity of an answer, or one that has a probe.
+        name: ``latency``, ``price``, ``throughput``, a quantity of an answer, or one that has a
+            probe.
         prices: Prices of systems; ``None`` if unknown.
         workload: Workload of language models; ``None`` for single runs.
+        scenario: Load of the systems; ``None`` for single runs.
 
     Raises:
         DLBricksError: If the price is named, but prices are unknown.
@@ -57,7 +72,7 @@ def order_by(name: str, prices: Prices | None, workload: Workload | None = None)
             f"{settings(by=PRICE)} needs prices of the systems",
             hint=f"Name a file with them: {argument('prices')}.",
         )
-    return Requirement(price_in(prices.currency, workload))
+    return Requirement(price_in(prices.currency, workload, scenario))
 
 
 @dataclass(frozen=True)
@@ -71,10 +86,12 @@ class Wanted:
         accuracies: Accuracies of models. With accuracies the models are alternatives for one task.
         batch: Number of inferences in one run of a model.
         requirements: Bounds on quantities, which may include latency.
-        by: Quantity whose least value comes first; ``None`` for the price if there are prices, and
-            for the latency otherwise.
+        by: Quantity whose best value comes first; ``None`` for the price if there are prices, and
+            for the latency or the scenario's figure otherwise.
         workload: Workload that language models answer; ``None`` for one run of each model. The
             latency of an answer is its total time.
+        scenario: Load of the systems; ``None`` for runs that have a system for themselves. Under
+            load, latency is the scenario's percentile of it.
     """
 
     max_latency_ms: float | None = None
@@ -85,25 +102,29 @@ class Wanted:
     requirements: Sequence[Requirement] = ()
     by: Requirement | None = None
     workload: Workload | None = None
+    scenario: Scenario | None = None
 
     @property
     def counted(self) -> str:
         """Outputs of runs that prices and rates refer to."""
-        return counted(self.workload)
+        return counted(self.workload, self.scenario)
 
     @property
     def per_run(self) -> int:
         """Number of these outputs in one run or answer."""
+        if self.scenario is not None:
+            return 1
         return self.batch if self.workload is None else self.workload.batch * self.workload.generate
 
     @property
     def order(self) -> Requirement:
-        """The quantity whose least value comes first."""
+        """The quantity whose best value comes first."""
         if self.by is not None:
             return self.by
-        if self.prices is None:
-            return Requirement(LATENCY)
-        return Requirement(price_in(self.prices.currency, self.workload))
+        if self.prices is not None:
+            return Requirement(price_in(self.prices.currency, self.workload, self.scenario))
+        by_latency = self.scenario is None or PATTERNS[self.scenario].by_latency
+        return Requirement(LATENCY if by_latency else THROUGHPUT)
 
     @property
     def longest_ms(self) -> float | None:
@@ -163,13 +184,40 @@ class Wanted:
                 f"{argument('min_accuracy')} needs the models' accuracies",
                 hint=f"Name a file with them: {argument('accuracies')}.",
             )
+        if self.scenario is not None:
+            self._check_load(self.scenario)
         for each in (*self.requirements, *([] if self.by is None else [self.by])):
             self._check_told(each)
+
+    def _check_load(self, scenario: Scenario) -> None:
+        """Raises an error if the load does not fit to the other requirements."""
+        if self.workload is not None:
+            raise DLBricksError(
+                f"{argument('scenario')} is for single runs, not for whole answers",
+                hint=f"Leave {argument('prompt')} and {argument('generate')} out.",
+            )
+        if PATTERNS[scenario].needs_bound and self.longest_ms is None:
+            raise DLBricksError(
+                f"the {scenario} scenario needs a bound on the latency",
+                hint=f"Give one in milliseconds, such as {settings(max_latency_ms=50)}.",
+            )
 
     def _check_told(self, required: Requirement) -> None:
         """Raises an error if alternatives have no figure of a quantity."""
         name = required.quantity.name
-        if self.workload is None:
+        if self.scenario is not None:
+            if required.quantity not in (LATENCY, THROUGHPUT) and name != PRICE:
+                raise DLBricksError(
+                    f"{name} is not known under load",
+                    hint=f"Take latency, {THROUGHPUT.name} or {PRICE}, or leave "
+                    f"{argument('scenario')} out.",
+                )
+        elif required.quantity == THROUGHPUT:
+            raise DLBricksError(
+                f"{name} is a figure of a load",
+                hint=f"Name it: {settings(scenario=Scenario.OFFLINE)}.",
+            )
+        elif self.workload is None:
             if required.quantity in SHORT:
                 raise DLBricksError(
                     f"{name} is a figure of a language model's answer",
@@ -206,6 +254,8 @@ class Alternative:
         per_hour: Price of the system per hour; ``None`` if unknown.
         accuracy: Accuracy of the model; ``None`` if unknown.
         required: Figures of the quantities in :attr:`Wanted.others`, one for each.
+        rate: Throughput of all instances under load; ``None`` for a process that has the system for
+            itself.
     """
 
     job: Job
@@ -218,6 +268,7 @@ class Alternative:
     per_hour: float | None = None
     accuracy: float | None = None
     required: Sequence[Known] = ()
+    rate: Known | None = None
 
     @property
     def interval_ms(self) -> tuple[float, float]:
@@ -226,23 +277,37 @@ class Alternative:
 
     @property
     def per_second(self) -> float:
-        """Inferences or output tokens per second of one process that repeats the job."""
-        return 1e3 * self.per_run / self.ms
+        """Outputs per second: of one process that repeats the job, or of all instances."""
+        return 1e3 * self.per_run / self.ms if self.rate is None else self.rate.value
+
+    @property
+    def per_second_draws(self) -> FloatArray:
+        """Equally likely rates per second: shape (RESAMPLES,)."""
+        return 1e3 * self.per_run / self.draws if self.rate is None else self.rate.draws
 
     @property
     def per_second_interval(self) -> tuple[float, float]:
         """90% interval of the rate per second."""
-        return interval(1e3 * self.per_run / self.draws)
+        return interval(self.per_second_draws)
+
+    @property
+    def serves(self) -> Mask:
+        """Whether there are outputs in each draw; a bound may leave none. Shape (RESAMPLES,)."""
+        return np.asarray(self.per_second_draws > 0)
 
     @property
     def price(self) -> float | None:
-        """Price of a million inferences or output tokens of a process that has the system alone."""
-        return None if self.per_hour is None else self.ms * self._per_ms(self.per_hour)
+        """Price of a million outputs if nothing else uses the system; ``None`` if unknown."""
+        if self.per_hour is None or not self.per_second:
+            return None
+        return MILLION * self.per_hour / _S_PER_HOUR / self.per_second
 
     @property
     def price_interval(self) -> tuple[float, float] | None:
-        """90% interval of the price."""
-        return None if self.per_hour is None else interval(self.draws * self._per_ms(self.per_hour))
+        """90% interval of the price; ``None`` if the price is unknown, or may be infinite."""
+        if self.per_hour is None or not self.serves.all():
+            return None
+        return interval(self._price_draws(self.per_hour))
 
     def known(self, asked: Requirement) -> Known:
         """Figure of a quantity by which alternatives are ordered.
@@ -255,13 +320,17 @@ class Alternative:
                 return each
         if asked.quantity == LATENCY:
             return Known(asked, self.ms, self.draws, self.basis)
+        if asked.quantity == THROUGHPUT:
+            return Known(asked, self.per_second, self.per_second_draws, self.basis)
         if self.per_hour is None:
             raise ValueError(f"nothing is known of {asked.quantity.name}")
-        per_ms = self._per_ms(self.per_hour)
-        return Known(asked, self.ms * per_ms, self.draws * per_ms, self.basis)
+        price = np.inf if self.price is None else self.price
+        return Known(asked, price, self._price_draws(self.per_hour), self.basis)
 
-    def _per_ms(self, per_hour: float) -> float:
-        return per_hour / _MS_PER_HOUR * MILLION / self.per_run
+    def _price_draws(self, per_hour: float) -> FloatArray:
+        """Equally likely prices; infinite where there are no outputs: shape (RESAMPLES,)."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(MILLION * per_hour / _S_PER_HOUR / self.per_second_draws)
 
 
 @dataclass(frozen=True)

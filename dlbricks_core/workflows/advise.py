@@ -23,6 +23,7 @@ from dlbricks_core.workflows.places import Place
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.requirements import Answers, Known, Requirement
 from dlbricks_core.workflows.results import RunResult
+from dlbricks_core.workflows.scenarios.advising import under_load
 
 OF_BACKEND = 0.5
 """Correlation between the errors of a predictor for one backend on two systems: 0.7 on average over
@@ -64,6 +65,36 @@ def advise(
     jobs = _with_accuracies(jobs, wanted, collected)
     places = _with_prices(places, wanted, collected)
     observer.stage("Estimating", len(places))
+    if wanted.scenario is not None:
+        loads = [
+            each
+            for place in places
+            for each in under_load(jobs, place, wanted, place.seen_in(store), observer)
+        ]
+        alternatives = [each for each in loads if isinstance(each, Alternative)]
+        collected.failures.extend(each for each in loads if isinstance(each, Failure))
+    else:
+        alternatives = _estimated(jobs, places, wanted, store, observer, predictor, collected)
+    if wanted.accuracies is None:
+        groups = {job.name: [each for each in alternatives if each.job is job] for job in jobs}
+    else:
+        groups = {"1 model" if len(jobs) == 1 else f"{len(jobs)} models": alternatives}
+    rankings = [rank(name, each, wanted) for name, each in groups.items() if each]
+    firsts = {ranking.first.alternative.place for ranking in rankings if ranking.first}
+    notes = [note for place in places if place in firsts for note in collected.of.get(place, ())]
+    return Advice(wanted, rankings, places, [*collected.notes, *notes], collected.failures)
+
+
+def _estimated(
+    jobs: Sequence[Job],
+    places: Sequence[Place],
+    wanted: Wanted,
+    store: ResultStore,
+    observer: Observer,
+    predictor: str | None,
+    collected: _Collected,
+) -> list[Alternative]:
+    """Every combination of job and place whose figures are known or predicted."""
     models = [model for job in jobs for model in job.models]
     found: dict[Place, RunResult] = {}
     # The predictor remembers what it knows of one backend's layers from one system to the next.
@@ -72,21 +103,11 @@ def advise(
         request = Request.for_stored(place.setup, place.system)
         seen = place.seen_in(store)
         found[place] = estimate(models, None, request, seen, predictor=predictor)
+        collected.of[place] = [f"{place}: {note}" for note in found[place].outcome.notes]
     results = [found[place] for place in places]
     alternatives = _alternatives(jobs, places, results, wanted, collected)
     predicts = predictor is not None
-    alternatives = _with_required(alternatives, jobs, wanted, store, collected, predicts)
-    if wanted.accuracies is None:
-        groups = {job.name: [each for each in alternatives if each.job is job] for job in jobs}
-    else:
-        groups = {"1 model" if len(jobs) == 1 else f"{len(jobs)} models": alternatives}
-    rankings = [rank(name, each, wanted) for name, each in groups.items() if each]
-    firsts = {ranking.first.alternative.place for ranking in rankings if ranking.first}
-    for place, result in zip(places, results, strict=True):
-        if place in firsts:
-            for note in result.outcome.notes:
-                collected.notes.append(f"{place}: {note}")
-    return Advice(wanted, rankings, places, collected.notes, collected.failures)
+    return _with_required(alternatives, jobs, wanted, store, collected, predicts)
 
 
 def rank(name: str, alternatives: Sequence[Alternative], wanted: Wanted) -> Ranking:
@@ -99,15 +120,20 @@ def rank(name: str, alternatives: Sequence[Alternative], wanted: Wanted) -> Rank
     """
     limit = np.inf if wanted.longest_ms is None else wanted.longest_ms
     by = [each.known(wanted.order) for each in alternatives]
-    costs = np.array([each.draws for each in by])
+    costs = np.array([each.costs for each in by])
     keeps = np.array([each.draws for each in alternatives]) <= limit
     for row, each in zip(keeps, alternatives, strict=True):
+        row &= each.serves
         for known in each.required:
             row &= known.keeps
     firsts = first_shares(costs, keeps)
     allowed = np.array(
         [
-            [each.ms <= limit and all(known.is_kept for known in each.required)]
+            [
+                each.ms <= limit
+                and each.per_second > 0
+                and all(known.is_kept for known in each.required)
+            ]
             for each in alternatives
         ]
     )
@@ -119,7 +145,7 @@ def rank(name: str, alternatives: Sequence[Alternative], wanted: Wanted) -> Rank
     ]
     if wanted.accuracies is not None:
         ranked = _with_fronts(ranked, costs, keeps, allowed)
-    return Ranking(name, sorted(ranked, key=lambda e: (not e.is_allowed, e.by.value)))
+    return Ranking(name, sorted(ranked, key=lambda e: (not e.is_allowed, e.by.cost)))
 
 
 def _with_fronts(
@@ -127,7 +153,7 @@ def _with_fronts(
 ) -> list[Ranked]:
     merits = np.array([each.alternative.accuracy for each in ranked], dtype=np.float64)
     probable = on_front(costs, merits, keeps).mean(axis=1)
-    values = np.array([[each.by.value] for each in ranked])
+    values = np.array([[each.by.cost] for each in ranked])
     expected = on_front(values, merits, allowed)[:, 0]
     return [
         replace(each, front=float(share), is_on_front=bool(is_on))
@@ -205,10 +231,17 @@ def _required_in_common(alternatives: Sequence[Alternative], number: int) -> lis
 
 @dataclass
 class _Collected:
-    """Notes and failures that accompany the figures."""
+    """Notes and failures that accompany the figures.
+
+    Attributes:
+        notes: Notes on the whole.
+        failures: Models without a figure somewhere.
+        of: Notes on places, which matter if they are the first of a model.
+    """
 
     notes: list[str] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    of: dict[Place, list[str]] = field(default_factory=dict)
 
 
 def _with_accuracies(jobs: Sequence[Job], wanted: Wanted, collected: _Collected) -> list[Job]:

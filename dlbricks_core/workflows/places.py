@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import eq
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Machine, Setup, System
@@ -30,14 +32,23 @@ class Place:
         setup: How models run.
         machine: The machine of the system; ``None`` if only the atlas of the package has
             measurements of the system, and the store has none.
+        instances: Number of processes that run a model at the same time, each with the setup's
+            threads; ``None`` for a single one that has the system for itself.
     """
 
     system: System
     setup: Setup
     machine: Machine | None = None
+    instances: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.setup.backend}, {self.setup.told_threads} on {self.name}"
+        return f"{self.setup.backend}, {self.size} on {self.name}"
+
+    @property
+    def size(self) -> str:
+        """Threads, or instances x threads: ``2 threads`` or ``4 x 2 threads``."""
+        told = self.setup.told_threads
+        return told if self.instances is None else f"{self.instances} x {told}"
 
     @property
     def name(self) -> str:
@@ -74,6 +85,8 @@ def places(
     on: Sequence[str] = (),
     backends: Collection[str] = (),
     probes: Iterable[Probe] = (),
+    *,
+    under_load: bool = False,
 ) -> list[Place]:
     """Places with measurements in the store, and places of the atlas that the user names.
 
@@ -87,16 +100,17 @@ def places(
         backends: Names of backends; empty for all.
         probes: Probes of further quantities. Setups in which the store holds one of these without
             latencies are places, too.
+        under_load: Whether only setups count under which models or bricks ran side by side.
 
     Raises:
         DLBricksError: If a named system has no measurement with one of the backends, or if there is
             no place.
     """
-    own = _of_store(store, [each.protocol.identity for each in probes])
+    own = _under_load(store) if under_load else _of_store(store, probes)
     held = {place.system.fingerprint for place in own}
     elsewhere = [
         Place(each.system, replace(each.setup, protocol=_PROTOCOL.identity))
-        for each in shipped()
+        for each in (() if under_load else shipped())
         if each.system.fingerprint not in held
     ]
     every = [*own, *elsewhere]
@@ -108,24 +122,36 @@ def places(
     wanted = [place for place in every if any(map(place.is_called, on))] if on else own
     found = [place for place in wanted if not backends or place.setup.backend in backends]
     if not found:
-        raise DLBricksError(_nothing(wanted, backends), hint=_how(every, wanted, store))
+        why = _nothing(wanted, backends, under_load=under_load)
+        raise DLBricksError(why, hint=_how(every, wanted, store, under_load=under_load))
     return found
 
 
-def _of_store(store: ResultStore, others: Sequence[str]) -> list[Place]:
+def _of_store(store: ResultStore, probes: Iterable[Probe]) -> list[Place]:
     """Places with measurements in the store, in a stable order.
 
     Args:
         store: Store of the measurements.
-        others: Protocols of quantities other than latency whose setups are places, too.
+        probes: Probes of quantities other than latency whose setups are places, too.
     """
+    asked = (_PROTOCOL.identity, *(each.protocol.identity for each in probes))
+    return _chosen(store, [partial(eq, protocol) for protocol in asked])
+
+
+def _under_load(store: ResultStore) -> list[Place]:
+    """Places where models or bricks ran side by side, in a stable order."""
+    return _chosen(store, [lambda protocol: protocol.startswith(f"{_PROTOCOL.identity};")])
+
+
+def _chosen(store: ResultStore, wanted: Sequence[Callable[[str], bool]]) -> list[Place]:
+    """Places of setups whose protocol is wanted; the first condition comes first."""
     facts = store.systems()
     best: dict[tuple[str, str, str, str, str, int], Place] = {}
     found = list(_setups(store))
-    for protocol in (_PROTOCOL.identity, *others):
+    for is_wanted in wanted:
         for setup, machine in found:
             fingerprint = machine.system
-            if setup.protocol != protocol or fingerprint not in facts:
+            if not is_wanted(setup.protocol) or fingerprint not in facts:
                 continue
             how = (setup.backend, setup.version, setup.options, setup.threads)
             key = (fingerprint, machine.name, *how)
@@ -144,15 +170,23 @@ def _setups(store: ResultStore) -> Iterator[tuple[Setup, Machine]]:
                     yield setup, machine
 
 
-def _nothing(wanted: Sequence[Place], backends: Collection[str]) -> str:
+def _nothing(wanted: Sequence[Place], backends: Collection[str], *, under_load: bool) -> str:
     if not wanted:
-        return "the store holds no latencies: there is no system to advise on"
+        what = "figures under load" if under_load else "latencies"
+        return f"the store holds no {what}: there is no system to advise on"
     return f"nothing was measured with {' or '.join(backends)} on the requested systems"
 
 
-def _how(every: Sequence[Place], wanted: Sequence[Place], store: ResultStore) -> str:
+def _how(
+    every: Sequence[Place], wanted: Sequence[Place], store: ResultStore, *, under_load: bool
+) -> str:
     if wanted:
         return f"Measured with: {', '.join(sorted({place.setup.backend for place in wanted}))}."
+    if under_load:
+        return (
+            f"Put models under load first, with 'dlbricks run' and {argument('scenario')}, or "
+            f"choose another store than {store.place} with {argument('store')}."
+        )
     return (
         f"Measure first, choose another store than {store.place} with {argument('store')}, or name "
         f"a system of the atlas with {argument('on')}: {_listed(every)}."

@@ -11,13 +11,13 @@ from typing import Self
 import numpy as np
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import LATENCY, Quantity
+from dlbricks_core.facts import LATENCY, Composition, Quantity
 from dlbricks_core.figures.figure import interval
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.probe import Probe, find_probe
 from dlbricks_core.store import ResultStore
-from dlbricks_core.wording import argument
+from dlbricks_core.wording import argument, settings
 from dlbricks_core.workflows.answers import SHORT
 from dlbricks_core.workflows.elsewhere import nearest_setup
 from dlbricks_core.workflows.estimate import default_predictor, estimate
@@ -26,7 +26,11 @@ from dlbricks_core.workflows.places import Place
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import ModelResult, RunResult
 
-_WITHOUT_PROBE: Mapping[str, Quantity] = {each.name: each for each in (LATENCY, *SHORT)}
+THROUGHPUT = Quantity(
+    "throughput", "1/s", Composition.LOAD, "samples or queries that all instances serve"
+)
+
+_WITHOUT_PROBE: Mapping[str, Quantity] = {each.name: each for each in (LATENCY, *SHORT, THROUGHPUT)}
 """Quantities that follow from latencies, by name."""
 
 _REQUIREMENT = re.compile(r"\s*([^<=\s]+)\s*<=\s*([0-9.eE+-]+)\s*(\S*)\s*")
@@ -90,6 +94,11 @@ class Requirement:
             ) from error
         asked = cls.of(name)
         most *= _factor(unit or asked.quantity.unit, asked.quantity)
+        if asked.quantity == THROUGHPUT:
+            raise DLBricksError(
+                "a throughput has no upper bound",
+                hint=f"Order by it: {settings(by=THROUGHPUT.name)}.",
+            )
         if not most > 0:
             raise DLBricksError(f"{text!r:.60}: no value is that small", hint="Write more than 0.")
         return replace(asked, most=most)
@@ -128,6 +137,21 @@ class Known:
     def interval(self) -> tuple[float, float]:
         """90% interval of the value."""
         return interval(self.draws)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all values are finite: prices of what is not served are not."""
+        return bool(np.isfinite([self.value, *self.draws]).all())
+
+    @property
+    def cost(self) -> float:
+        """Number of which the least is best."""
+        return -self.value if self.requirement.quantity == THROUGHPUT else self.value
+
+    @property
+    def costs(self) -> FloatArray:
+        """Equally likely numbers of which the least is best: shape (RESAMPLES,)."""
+        return -self.draws if self.requirement.quantity == THROUGHPUT else self.draws
 
     @property
     def keeps(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -14,6 +14,7 @@ from dlbricks_core.report.console import Console
 from dlbricks_core.report.html.plots import Candidate, Point, pareto
 from dlbricks_core.workflows.advice import Advice, Alternative, Wanted
 from dlbricks_core.workflows.advise import rank
+from dlbricks_core.workflows.places import Place
 from dlbricks_core.workflows.requirements import Known, Requirement
 
 
@@ -68,8 +69,8 @@ def test_bounds_have_a_table_of_their_own_where_figures_are_long(capsys, ms, tab
     bounds = [Requirement.read(f"{name}<=900s") for name in ("load-time", "cold-start")]
     draws = ms * np.linspace(0.5, 1.5, RESAMPLES)
     known = [Known(each, ms, draws, "measured") for each in bounds]
-    setup, system = Setup("onnxruntime", "1.31.1", "{}", 2, "p", "1"), SimpleNamespace(cpu="A")
-    place = SimpleNamespace(setup=setup, name="47f667cd", system=system)
+    system = SimpleNamespace(cpu="A", fingerprint="47f667cd")
+    place = Place(system, Setup("onnxruntime", "1.31.1", "{}", 2, "p", "1"))
     job = SimpleNamespace(name="a model")
     it = Alternative(job, place, ms, draws, "measured", {}, required=known)
     wanted = Wanted(requirements=bounds)

@@ -57,6 +57,7 @@ def _settings(wanted: Wanted) -> dict[str, Any]:
         "batch": wanted.batch,
         "workload": None if wanted.workload is None else asdict(wanted.workload),
         "counted": wanted.counted,
+        "scenario": wanted.scenario,
     }
 
 
@@ -67,13 +68,18 @@ def _ranking(ranking: Ranking) -> dict[str, Any]:
 def _ranked(ranked: Ranked) -> dict[str, Any]:
     return {
         **_alternative(ranked.alternative),
-        "by": {"value": ranked.by.value, "interval": ranked.by.interval, "basis": ranked.by.basis},
+        "by": _by(ranked.by),
         "allowed": ranked.is_allowed,
         "keeps_probability": ranked.keeps,
         "first_probability": ranked.first,
         "on_front": ranked.is_on_front if ranked.front is not None else None,
         "front_probability": ranked.front,
     }
+
+
+def _by(known: Known) -> dict[str, Any]:
+    value, ends = (known.value, known.interval) if known.is_finite else (None, None)
+    return {"value": value, "interval": ends, "basis": known.basis}
 
 
 def _alternative(found: Alternative) -> dict[str, Any]:
@@ -87,6 +93,7 @@ def _alternative(found: Alternative) -> dict[str, Any]:
         "backend_version": setup.version,
         "backend_options": setup.options,
         "threads": setup.threads,
+        "instances": found.place.instances,
         "basis": found.basis,
         "origin": dict(found.origin),
         "latency_ms": found.ms,

@@ -54,11 +54,15 @@ def advice_page(advice: Advice) -> str:
 
 
 def _plot(number: int, ranking: Ranking, wanted: Wanted) -> Markup:
+    """The alternatives by their order; empty if none has a finite value."""
     quantity = wanted.order.quantity
     name, unit = f"advice{number}", f"{order_name(wanted)} in {quantity.unit}"
+    shown = [each for each in ranking.ranked if each.by.is_finite]
+    if not shown:
+        return Markup("")
     if wanted.accuracies is None:
-        points = [Point(each.by.value, each.by.interval) for each in ranking.ranked]
-        rows = [place(each.alternative.place) for each in ranking.ranked]
+        points = [Point(each.by.value, each.by.interval) for each in shown]
+        rows = [place(each.alternative.place) for each in shown]
         return dots(name, rows, {"": points}, unit, f"{unit}, by place")
     first = {id(each) for each in best_of_each(ranking)}
     candidates = [
@@ -68,7 +72,7 @@ def _plot(number: int, ranking: Ranking, wanted: Wanted) -> Markup:
             each.alternative.accuracy or 0.0,
             each.is_on_front,
         )
-        for each in ranking.ranked
+        for each in shown
     ]
     return pareto(name, candidates, unit, "accuracy", f"Accuracy against {unit}")
 

@@ -15,7 +15,7 @@ from dlbricks_core.report.advice.words import (
     explained,
     front,
     heading_of,
-    latency_name,
+    latency_heading,
     money,
     notes,
     share,
@@ -100,7 +100,7 @@ def _table(rows: Sequence[Ranked], wanted: Wanted, *, together: bool) -> Table:
     compared, bounded = wanted.accuracies is not None, wanted.is_bounded
     columns = {
         "Rests on": True,
-        f"{latency_name(wanted).split()[0].capitalize()} ms": True,
+        latency_heading(wanted): True,
         **{heading_of(each): together for each in wanted.others},
         "Per s": _shows_rate(wanted),
         f"{currency(wanted)} / M": wanted.prices is not None,
@@ -123,7 +123,7 @@ def _table(rows: Sequence[Ranked], wanted: Wanted, *, together: bool) -> Table:
 
 def _shows_rate(wanted: Wanted) -> bool:
     """Whether inferences per second fit beside the other columns."""
-    return wanted.accuracies is None and not wanted.others
+    return wanted.scenario is not None or (wanted.accuracies is None and not wanted.others)
 
 
 def _has_room(wanted: Wanted) -> bool:
@@ -169,9 +169,10 @@ def _cells(ranked: Ranked) -> list[str | Text]:
 def _place(ranked: Ranked, *, with_model: bool) -> Text:
     """Backend, threads and system, below the model where rows are of several models."""
     it = ranked.alternative
-    setup = it.place.setup
+    setup, instances = it.place.setup, it.place.instances
     mark = "*" if ranked.is_on_front else ""
-    where = f" {setup.threads} thr. {it.place.name}"
+    size = f"{setup.threads} thr." if instances is None else f"{instances} x {setup.threads}"
+    where = f" {size} {it.place.name}"
     return lines(
         *([f"{it.job.name}{mark}"] if with_model else []),
         f"{setup.backend} {setup.version}",

@@ -8,11 +8,12 @@ from dlbricks_core.facts import LATENCY, Quantity
 from dlbricks_core.report.heading import count, quantity_name
 from dlbricks_core.report.sizes.words import workload
 from dlbricks_core.report.tables import ms
+from dlbricks_core.scenarios import PATTERNS, Scenario
 from dlbricks_core.workflows.advice import PRICE, Advice, Alternative, Ranked, Ranking, Wanted
 from dlbricks_core.workflows.answers import FIRST_TOKEN, OUTPUT_TOKEN, SHORT, quantities_of
 from dlbricks_core.workflows.jobs import Basis
 from dlbricks_core.workflows.places import Place
-from dlbricks_core.workflows.requirements import Requirement
+from dlbricks_core.workflows.requirements import THROUGHPUT, Requirement
 
 BASES: Mapping[Basis, str] = {
     "measured": "measured",
@@ -35,27 +36,35 @@ def answer(ranking: Ranking, wanted: Wanted) -> str:
     name = ranking.name
     if wanted.workload is not None:
         name = f"{name}, {workload(wanted.workload)}"
+    if wanted.scenario is not None:
+        name = f"{name}, {wanted.scenario}"
     if first is None:
         fastest = min(ranking.ranked, key=lambda each: each.alternative.ms).alternative
         return (
             f"{name}: nothing keeps {limits(wanted)}; the fastest is "
-            f"{named(fastest, ranking)} with {_times(fastest)}."
+            f"{named(fastest, ranking)} with {_times(fastest, wanted)}."
         )
     best, quantity = first.alternative, wanted.order.quantity
     what = _FIRST.get(quantity.name, f"one with least {quantity_name(quantity)}")
     least = [f"{ms(first.by.value)} {quantity.unit}"] if wanted.order.probe else []
-    tokens = "" if wanted.workload is None else f" {wanted.counted}"
-    per_million = f"{currency(wanted)} a million{tokens}"
+    alone = wanted.workload is None and wanted.scenario is None
+    per_million = f"{currency(wanted)} a million{'' if alone else f' {wanted.counted}'}"
     price = [] if best.price is None else [f"{money(best.price)} {per_million}"]
-    figures = ", ".join([*least, *price, _times(best)])
+    figures = ", ".join([*least, *price, _times(best, wanted)])
     return (
         f"{name}: the {what}{bound} is {named(best, ranking)}: {figures}; "
         f"probability that it is first: {share(first.first)}."
     )
 
 
-def _times(best: Alternative) -> str:
-    """Latency of a run, or times of an answer: ``30 ms to the first token, 90 ms in all``."""
+def _times(best: Alternative, wanted: Wanted) -> str:
+    """Latency of a run, times of an answer, or figures under load.
+
+    ``30 ms to the first token, 90 ms in all``, ``620 samples/s, 99th percentile 3.4 ms``.
+    """
+    if wanted.scenario is not None:
+        rate = f"{ms(best.per_second)} {wanted.counted}/s"
+        return f"{rate}, {latency_name(wanted)} {ms(best.ms)} ms"
     parts = [
         f"{ms(each.value)} ms {_OF_ANSWERS[each.requirement.quantity]}"
         for each in best.required
@@ -70,7 +79,11 @@ _OF_ANSWERS: Mapping[Quantity, str] = {
 }
 """Words after the times of an answer."""
 
-_FIRST: Mapping[str, str] = {LATENCY.name: "fastest", PRICE: "cheapest"}
+_FIRST: Mapping[str, str] = {
+    LATENCY.name: "fastest",
+    PRICE: "cheapest",
+    THROUGHPUT.name: "one that serves most",
+}
 """Word for the first alternative, by the name of the quantity to order by."""
 
 
@@ -104,8 +117,22 @@ def heading_of(requirement: Requirement) -> str:
 
 
 def latency_name(wanted: Wanted) -> str:
-    """Word for the latency: that of an answer is its total time."""
+    """Word for the latency: an answer's is its total time, and a load's a percentile."""
+    if wanted.scenario is not None:
+        return f"{_percentile(wanted.scenario)}th percentile"
     return "latency" if wanted.workload is None else "total time"
+
+
+def latency_heading(wanted: Wanted) -> str:
+    """Heading of the column of latencies, with their unit."""
+    if wanted.scenario is not None:
+        return f"p{_percentile(wanted.scenario)} ms"
+    return f"{latency_name(wanted).split()[0].capitalize()} ms"
+
+
+def _percentile(scenario: Scenario) -> int:
+    """Percentile of the latency that counts in a scenario; the 99th where none does."""
+    return round(100 * (PATTERNS[scenario].percentile or 0.99))
 
 
 def order_name(wanted: Wanted) -> str:
@@ -126,9 +153,8 @@ def place(where: Place) -> str:
 
 
 def how(where: Place) -> str:
-    """Backend and threads of a place."""
-    setup = where.setup
-    return f"{setup.backend} {setup.version}, {count(setup.threads, 'thread')}"
+    """Backend and threads of a place, and its instances."""
+    return f"{where.setup.backend} {where.setup.version}, {where.size}"
 
 
 def system(where: Place) -> str:
@@ -160,21 +186,28 @@ def explained(wanted: Wanted, *, per_second: bool = True) -> list[str]:
     """Meaning of the tables' columns; of inferences per second only where these are shown."""
     job = "a run" if wanted.workload is None else "an answer"
     run = "" if wanted.per_run == 1 else f"; {job} makes {wanted.per_run} {wanted.counted}"
-    found = [f"Per s: {wanted.counted} a second of one process{run}."] if per_second else []
+    found = [f"Per s: {wanted.counted} a second of {_whose(wanted)}{run}."] if per_second else []
+    if wanted.scenario is not None:
+        found.insert(0, f"{latency_heading(wanted)}: {latency_name(wanted)} of the latency.")
     if wanted.workload is not None:
         parts = quantities_of(wanted.workload)
         names = [f"{SHORT[each]}: {quantity_name(each)}" for each in parts]
         found.insert(0, f"Total: time of the whole answer; {', '.join(names)}.")
     if wanted.prices:
         found.append(
-            f"{currency(wanted)}: price of a million {wanted.counted} of one process that has the "
-            "system for itself."
+            f"{currency(wanted)}: price of a million {wanted.counted} of {_whose(wanted)} on a "
+            "system that does nothing else."
         )
     if wanted.is_bounded:
         kept = "all bounds" if _bounds(wanted) > 1 else "the bound"
         found.append(f"Keeps: probability of keeping {kept}.")
     order = f" by {order_name(wanted)}" if wanted.by else ""
     return [*found, f"First: probability of being the first{order}{of_those(wanted)}."]
+
+
+def _whose(wanted: Wanted) -> str:
+    """Processes whose outputs count, in words."""
+    return "one process" if wanted.scenario is None else "all instances"
 
 
 def of_those(wanted: Wanted) -> str:
@@ -194,12 +227,19 @@ def notes(advice: Advice) -> list[str]:
     if predicted:
         what = "latencies" if advice.wanted.workload is None else "answers"
         of = f"{len(predicted)} of {len(advice.alternatives)} {what}"
-        found.insert(0, f"{of} are predicted: the model was not measured there")
+        shares = sorted(each.origin["predicted"] for each in predicted)
+        ends = dict.fromkeys(map(share, (shares[0], shares[-1])))
+        part = f", {' to '.join(ends)} of each" if shares[0] < _ALL else ""
+        found.insert(0, f"{of} are predicted{part}: the model was not measured there")
     found[:0] = _predicted_required(advice)
     only = dict.fromkeys(system(p) for p in advice.places if p.only_shipped)
     if only:
         found.insert(0, f"nothing in the store is from {', '.join(only)}: the atlas alone knows it")
     return found
+
+
+_ALL = 0.995
+"""Least share of a latency that counts as all of it."""
 
 
 def _predicted_required(advice: Advice) -> list[str]:

@@ -9,7 +9,7 @@ model's length, whatever the cause.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
@@ -48,6 +48,7 @@ from dlbricks_core.workflows.composing import CutOptions, find_composer
 from dlbricks_core.workflows.cutting import Cutting, cut_models
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
+from dlbricks_core.workflows.rewrites import kept_rewrites
 
 _LOADED_SHARE = 0.7
 """Maximum share of an instance's memory that the bricks may take by our count."""
@@ -119,8 +120,34 @@ def service_times(
     memory = memory_to_use() // instances
     with ExitStack() as opened:
         workers = [opened.enter_context(_instance(asked, memory, own)) for own in cpus]
-        composing = _Composing(asked, cutting, workers, store, observer)
+        composing = _Composing(asked, cutting, instances, workers, store, observer)
         return [composing.composed(cut) for cut in cutting.brickset.models]
+
+
+def stored_service_times(
+    models: Sequence[CanonicalModel], request: Request, numbers: Iterable[int], store: ResultStore
+) -> dict[int, list[Composed]]:
+    """Service times of each model's instances, from stored measurements. Runs nothing.
+
+    Args:
+        models: Models in canonical form.
+        request: The measurements to use, and their system; each instance has its threads.
+        numbers: Numbers of instances.
+        store: Store of the measurements.
+
+    Returns:
+        By number of instances, service times for each model. A reason stands for those that the
+        store does not hold.
+    """
+    options = CutOptions.chosen(None, None, None)
+    calibration = store.calibration(options.calibration_key(request))
+    rewrites = kept_rewrites(models, request, store) if options.cuts_rewritten else None
+    cutting = cut_models(models, options, request, Observer(), calibration, rewrites)
+    composing = (_Composing(request, cutting, number, (), store, Observer()) for number in numbers)
+    return {
+        each.instances: [each.composed(cut) for cut in cutting.brickset.models]
+        for each in composing
+    }
 
 
 def _instance(request: Request, memory_bytes: int, cpus: Sequence[int]) -> Instance:
@@ -172,7 +199,9 @@ class _Composing:
     Attributes:
         request: How bricks run.
         cutting: All models.
-        workers: The instances. The first one times bricks.
+        instances: Number of instances.
+        workers: The instances, of which the first one times bricks; none to use only what is
+            stored.
         store: Store of the measurements.
         observer: Receives the progress.
         disturbances: Whatever makes figures of the present model doubtful.
@@ -180,6 +209,7 @@ class _Composing:
 
     request: Request
     cutting: Cutting
+    instances: int
     workers: Sequence[Instance]
     store: ResultStore
     observer: Observer
@@ -190,7 +220,7 @@ class _Composing:
         self.disturbances.clear()
         try:
             alone, single = self._while_busy(cut, 1)
-            count = len(self.workers)
+            count = self.instances
             if count == 1:
                 found = Composed(cut.model, ServiceTimes(1, single), alone)
             else:
@@ -231,6 +261,8 @@ class _Composing:
         found = {} if self.request.force else self.store.get(asked.all)
         taken = [len(found[key].observations) if key in found else 0 for key in asked.all]
         if min(taken) < SLICES:
+            if not self.workers:
+                raise BackendError(f"its bricks were not timed {_times(asked.busy)}")
             self._play(asked, SLICES - min(taken))
         return self.store.get(asked.all)
 
@@ -239,8 +271,9 @@ class _Composing:
         cut, workers = asked.cut, self.workers[: asked.busy]
         order = self._loaded(cut, workers)
         record = SessionRecord(uuid4().hex, current_host(), asked.system, __version__)
+        self.store.remember_system(asked.system, self.request.system.to_dict())
         self.store.keep_session(record)
-        times = "alone" if asked.busy == 1 else f"{asked.busy} at a time"
+        times = _times(asked.busy)
         self.observer.stage(f"Running the {len(order)} bricks of {cut.model.name}, {times}", count)
         sampler = LoadSampler()
         replaced = asked.all if self.request.force else ()
@@ -309,6 +342,11 @@ class _Composing:
         for worker in self.workers:
             for signature in cut.counts:
                 worker.unload(signature)
+
+
+def _times(busy: int) -> str:
+    """Number of instances that run bricks at the same time, in words."""
+    return "alone" if busy == 1 else f"{busy} at a time"
 
 
 def _are_mostly_calls(cut: CutModel, known: Mapping[str, Measured]) -> bool:

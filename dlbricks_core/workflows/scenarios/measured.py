@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import itemgetter
 from uuid import uuid4
 
 import numpy as np
@@ -63,6 +65,9 @@ _STEP, _RESOLUTION, _MOST_TRIALS = 0.10, 0.025, 7
 """Search for the highest rate: initial relative step, relative width at which it ends, and maximum
 number of runs.
 """
+
+_LOAD = r"{}:instances=(\d+),([0-9.e+-]+)s(?:,bound=([0-9.e+-]+)ms)?"
+"""Pattern of what a load adds to a protocol: instances, seconds and bound of a scenario."""
 
 _BLOCKS = 10
 """Number of consecutive parts of a run whose means show the uncertainty of the throughput."""
@@ -123,6 +128,10 @@ class Loaded:
     warnings: tuple[str, ...] = ()
     reason: str = ""
 
+    def within(self, bound_ms: float | None) -> Loaded:
+        """A copy whose percentile is compared with a bound."""
+        return self if self.answer is None else replace(self, answer=self.answer.within(bound_ms))
+
 
 @dataclass(frozen=True)
 class Load:
@@ -165,8 +174,52 @@ def measured(
     Raises:
         DLBricksError: If there are too few cores.
     """
-    cpus = places(instances, request.settings.threads)
-    return [_Loading(model, request, load, cpus, store, observer).found() for model in models]
+    places(instances, request.settings.threads)  # refuses too many
+    return [_Loading(model, request, load, instances, store, observer).found() for model in models]
+
+
+def stored_loads(
+    model: CanonicalModel,
+    request: Request,
+    scenario: Scenario,
+    bound_ms: float | None,
+    store: ResultStore,
+) -> dict[int, Loaded]:
+    """Stored figures of a whole model in a scenario, by number of instances. Runs nothing.
+
+    Of several runs with one number of instances, the longest counts.
+
+    Args:
+        model: The model in canonical form.
+        request: How the model ran, and on which system; each instance had its threads.
+        scenario: The load pattern.
+        bound_ms: Bound on the scenario's percentile in milliseconds. The rate of a server depends
+            on it; in other scenarios, runs under any bound count.
+        store: Store of the measurements.
+    """
+    found = {}
+    asked = None if bound_ms is None else float(f"{bound_ms:g}")  # as protocols have it
+    for seconds, instances, bound in sorted(_stored(request, scenario, store), key=itemgetter(0)):
+        if scenario is Scenario.SERVER and bound != asked:
+            continue
+        load = Load(scenario, bound, seconds)
+        loading = _Loading(model, request, load, instances, store, Observer())
+        if (known := loading.known()) is not None:
+            found[instances] = known.within(bound_ms)
+    return found
+
+
+def _stored(
+    request: Request, scenario: Scenario, store: ResultStore
+) -> Iterator[tuple[float, int, float | None]]:
+    """Seconds, number of instances and bound of each load in the store."""
+    told = re.compile(rf"{re.escape(request.setup.protocol)};{_LOAD.format(scenario)}")
+    for setup, system in store.setups(request.setup.backend):
+        alike = replace(setup, protocol=request.setup.protocol) == request.setup
+        match = told.fullmatch(setup.protocol)
+        if match and alike and system == request.fingerprint:
+            instances, seconds, bound = match.groups()
+            yield float(seconds), int(instances), float(bound) if bound else None
 
 
 @dataclass(frozen=True)
@@ -177,7 +230,7 @@ class _Loading:
         model: The model in canonical form.
         request: How the model runs.
         load: The load.
-        cpus: CPUs of each instance.
+        instances: Number of instances.
         store: Store of the latencies.
         observer: Receives the progress.
     """
@@ -185,14 +238,14 @@ class _Loading:
     model: CanonicalModel
     request: Request
     load: Load
-    cpus: Sequence[Sequence[int]]
+    instances: int
     store: ResultStore
     observer: Observer
 
     def found(self) -> Loaded:
         """Figures of the model's instances, measured now or from the store."""
         try:
-            known = None if self.request.force else self._known()
+            known = None if self.request.force else self.known()
             return known or self._measured()
         except StoreError:  # the model is not to blame
             raise
@@ -213,7 +266,7 @@ class _Loading:
         load = self.load
         bound = "" if load.bound_ms is None else f",bound={load.bound_ms:g}ms"
         setup = self.request.setup
-        own = f"{load.scenario}:instances={len(self.cpus)},{load.seconds:g}s{bound}"
+        own = f"{load.scenario}:instances={self.instances},{load.seconds:g}s{bound}"
         return Question(
             Subject(self._whole.signature, "model"),
             quantity,
@@ -221,7 +274,8 @@ class _Loading:
             self.request.fingerprint,
         )
 
-    def _known(self) -> Loaded | None:
+    def known(self) -> Loaded | None:
+        """Figures of the model's instances from the store; ``None`` if it holds none."""
         keys = [self._key(quantity) for quantity in (SCENARIO_LATENCY, SCENARIO_THROUGHPUT)]
         found = self.store.get(keys)
         if not all(key in found and found[key].values for key in keys):
@@ -230,7 +284,7 @@ class _Loading:
         return self._told(Run(latencies, float(throughput[0])), stored=True)
 
     def _measured(self) -> Loaded:
-        name = f"{self.model.name}, {len(self.cpus)} x {self.request.settings.threads}"
+        name = f"{self.model.name}, {self.instances} x {self.request.settings.threads}"
         self.observer.stage(f"Loading {name}")
         with self._generator() as generator:
             generator.load(self._whole.model)
@@ -258,7 +312,7 @@ class _Loading:
     @contextmanager
     def _generator(self) -> Iterator[LoadGenerator]:
         request = self.request
-        memory = memory_to_use() // len(self.cpus)
+        memory = memory_to_use() // self.instances
         settings = WorkerSettings(request.settings, request.seed, request.timeout_s, memory)
         with ExitStack() as opened:
             yield LoadGenerator(
@@ -266,7 +320,7 @@ class _Loading:
                     opened.enter_context(
                         ServingWorker(request.plugin.target, request.backend, settings, cpus)
                     )
-                    for cpus in self.cpus
+                    for cpus in places(self.instances, request.settings.threads)
                 ]
             )
 
@@ -286,7 +340,7 @@ class _Loading:
         alone = generator.stream(Scenario.SINGLE_STREAM, self.load.seconds / 4)
         if percentile(alone.run.latency_ms, 0.50) > bound_ms:  # no rate keeps the bound
             return replace(alone, run=Run(alone.run.latency_ms, 0.0)), []
-        count = len(self.cpus)
+        count = self.instances
         # The generator's overhead keeps instances busy, too.
         full_ms, alone_ms = (each.service_ms + each.dispatch_ms for each in (full, alone))
         service = ServiceTimes(count, full_ms, {1: alone_ms} if count > 1 else None)
@@ -318,7 +372,7 @@ class _Loading:
     def _told(self, run: Run, trials: Sequence[Trial] = (), *, stored: bool = False) -> Loaded:
         """Figures of a run, with intervals."""
         load = self.load
-        answer = answer_of(load.scenario, len(self.cpus), run, load.bound_ms)
+        answer = answer_of(load.scenario, self.instances, run, load.bound_ms)
         share = PATTERNS[load.scenario].percentile or 0.99
         answer = replace(
             answer,
