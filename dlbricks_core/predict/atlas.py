@@ -20,6 +20,8 @@ from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.features import NAMES, Features
 
+Integers = np.ndarray[Any, np.dtype[np.intp]]
+
 FOLDER = Path(__file__).parent / "contributions"
 """Folder of the contributions that ship with the package."""
 
@@ -71,6 +73,8 @@ class Contribution:
         pulls: Pull of each layer: the error of the baseline at any layer is the sum of the pulls,
             each times the covariance of the two layers. Empty if they are not computed.
         kernel: Identity of the kernel that the pulls belong to.
+        sessions: Session in which each network was measured, as a number from 0. Empty if no two
+            sessions differ, as in files, from which their differences are taken.
     """
 
     system: System
@@ -85,6 +89,7 @@ class Contribution:
     groups: tuple[str, ...]
     pulls: FloatArray = field(default_factory=lambda: np.zeros(0))
     kernel: str = ""
+    sessions: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
     def __len__(self) -> int:
         return len(self.signatures)
@@ -102,12 +107,15 @@ class Contribution:
             log_ms=self.log_ms[list(networks)],
             noise=self.noise[list(networks)],
             call_ms=self.call_ms[list(networks)],
+            sessions=self.sessions[list(networks)] if self.sessions.size else self.sessions,
             signatures=tuple(self.signatures[i] for i in networks),
             groups=tuple(self.groups[i] for i in networks),
         )
 
     def extended(self, older: Contribution) -> Self:
         """This contribution and the networks that only another one of the same system holds.
+
+        The networks of the older one count as one session.
 
         Args:
             older: Contribution of the same system and setup; the plugin may be of another version.
@@ -116,6 +124,7 @@ class Contribution:
         rest = older.only([i for i, each in enumerate(older.signatures) if each not in known])
         table = LayerTable()
         networks = [*table.add_all(self), *table.add_all(rest)]
+        sessions = self.sessions if self.sessions.size else np.zeros(len(self), dtype=np.intp)
         first, last = self.provenance, rest.provenance
         return replace(
             self,
@@ -133,6 +142,7 @@ class Contribution:
             log_ms=np.concatenate([self.log_ms, rest.log_ms]),
             noise=np.concatenate([self.noise, rest.noise]),
             call_ms=np.concatenate([self.call_ms, rest.call_ms]),
+            sessions=np.concatenate([sessions + 1, np.zeros(len(rest), dtype=np.intp)]),
             signatures=(*self.signatures, *rest.signatures),
             groups=(*self.groups, *rest.groups),
         )

@@ -30,6 +30,39 @@ _Indices = np.ndarray[Any, np.dtype[np.intp]]
 
 
 @dataclass(frozen=True, eq=False)
+class Sessions:
+    """Sessions in which networks were observed. The networks of one session share an error.
+
+    A shared machine is slower for a whole session than for another, which the scatter of the
+    samples does not show.
+
+    Attributes:
+        of: Session of each network, as a number from 0: shape (networks,).
+        variance: Variance of the error that the networks of a session share.
+    """
+
+    of: _Indices
+    variance: float
+
+    def add_to(self, covariance: FloatArray) -> None:
+        """Adds the covariance of the shared errors to one between networks, in place."""
+        order = np.argsort(self.of, kind="stable")
+        for members in np.split(order, np.cumsum(np.bincount(self.of))[:-1]):
+            covariance[np.ix_(members, members)] += self.variance
+
+    def shared(self, apart: FloatArray, noise: FloatArray) -> FloatArray:
+        """Most probable shared error of each network: shape (networks,).
+
+        Args:
+            apart: Residual of each network.
+            noise: Variance of the further error that each network has for itself.
+        """
+        precision = np.bincount(self.of, 1 / noise)
+        pull = np.bincount(self.of, apart / noise)
+        return np.asarray((self.variance * pull / (1 + self.variance * precision))[self.of])
+
+
+@dataclass(frozen=True, eq=False)
 class Belief:
     """Normal distribution of the logarithms of latencies, joint over layers.
 
@@ -52,6 +85,7 @@ class Belief:
         noise: FloatArray,
         call_ms: FloatArray | float = 0.0,
         of: Sequence[int] | None = None,
+        sessions: Sessions | None = None,
     ) -> Self:
         """The belief after an observation of networks.
 
@@ -67,12 +101,13 @@ class Belief:
                 takes less carries little information, which the logarithm of the whole latency
                 reflects.
             of: Layers to update; ``None`` for all. The belief about other layers is not computed.
+            sessions: Sessions of the networks; ``None`` if they share no error.
         """
         asked = self if of is None else self.of(of)
         if not counts.shape[0]:
             return asked
         timed, counts = _timed(counts)
-        fitted = self.of(timed)._fitted(counts, log_ms, noise, call_ms)
+        fitted = self.of(timed)._fitted(counts, log_ms, noise, call_ms, sessions)
         chosen = list(range(len(self.mean)) if of is None else of)
         between = self.covariance[timed][:, chosen]
         half = scipy.linalg.solve_triangular(fitted.factor, fitted.shares @ between, lower=True)
@@ -85,6 +120,7 @@ class Belief:
         log_ms: FloatArray,
         noise: FloatArray,
         call_ms: FloatArray | float = 0.0,
+        sessions: Sessions | None = None,
     ) -> FloatArray:
         """Pull of each layer: the mean moves by the covariance times the pulls.
 
@@ -92,7 +128,7 @@ class Belief:
         """
         timed, counts = _timed(counts)
         found = np.zeros(len(self.mean))
-        found[timed] = self.of(timed)._fitted(counts, log_ms, noise, call_ms).pulls
+        found[timed] = self.of(timed)._fitted(counts, log_ms, noise, call_ms, sessions).pulls
         return found
 
     def _fitted(
@@ -101,6 +137,7 @@ class Belief:
         log_ms: FloatArray,
         noise: FloatArray,
         call_ms: FloatArray | float,
+        sessions: Sessions | None,
     ) -> _Fitted:
         """The most probable latencies of observed layers."""
         pulls = shift = np.zeros(len(self.mean))
@@ -110,6 +147,8 @@ class Belief:
             left = log_ms - np.log(totals) + shares @ shift
             spread = shares @ (shares @ self.covariance).T
             spread[np.diag_indices_from(spread)] += noise
+            if sessions is not None:
+                sessions.add_to(spread)
             factor = scipy.linalg.cholesky(spread, lower=True, overwrite_a=True)
             target = shares.T @ scipy.linalg.cho_solve((factor, True), left)
             moved = self.covariance @ target
@@ -117,7 +156,8 @@ class Belief:
             for length in _LENGTHS:
                 way = pulls + length * (target - pulls), shift + length * (moved - shift)
                 apart = log_ms - np.log(counts @ np.exp(self.mean + way[1]) + call_ms)
-                found.append((float(apart @ (apart / noise) + way[0] @ way[1]) / 2, *way))
+                own = apart if sessions is None else apart - sessions.shared(apart, noise)
+                found.append((float(apart @ (own / noise) + way[0] @ way[1]) / 2, *way))
             best, pulls, shift = min(found, key=lambda each: each[0])
             if best > misfit - _SETTLED * len(log_ms):
                 break

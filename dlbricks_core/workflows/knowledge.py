@@ -182,6 +182,7 @@ def _contribution(
     layers = [table.add(features_of(networks[signature])) for signature in signatures]
     found = _Latencies.of(sampled)
     sessions = dict.fromkeys(session for each in sampled for session in each.sessions)
+    number = {session: i for i, session in enumerate(sessions)}
     groups = tuple(",".join(sorted(networks[s].groups)) for s in signatures)
     drawn = sum(SURVEYED in group for group in groups)
     return Contribution(
@@ -199,6 +200,8 @@ def _contribution(
         log_ms=np.log(found.ms),
         noise=found.noise,
         call_ms=found.call_ms,
+        # Later samples than those of the first session are few.
+        sessions=np.array([number[each.sessions[0]] for each in sampled], dtype=np.intp),
         signatures=signatures,
         groups=groups,
     )

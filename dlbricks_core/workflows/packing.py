@@ -10,6 +10,7 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Setup
 from dlbricks_core.predict import Contribution, shipped
 from dlbricks_core.predict.from_atlas import kernel_of, with_pulls
+from dlbricks_core.predict.levelling import levelled
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows.knowledge import contributions
@@ -38,6 +39,8 @@ def pack(
     extend: bool = False,
 ) -> list[Packed]:
     """Writes the measurements of a store, one file for each system and setup.
+
+    Differences between sessions are taken off.
 
     Args:
         store: Store of the measurements.
@@ -69,7 +72,8 @@ def pack(
             again = f"-{names[name]}" if names[name] > 1 else ""
             path = folder / f"{name}{again}.npz"
             whole = _with_shipped(each) if extend else each
-            complete = with_pulls(whole, kernel_of(whole.setup.backend))
+            kernel = kernel_of(whole.setup.backend)
+            complete = with_pulls(levelled(whole, kernel), kernel)
             complete.write(path)
             packed.append(Packed(path, complete))
             observer.advance(path.name)

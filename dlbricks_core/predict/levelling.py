@@ -1,0 +1,57 @@
+"""Levelling: removes differences between sessions from the latencies of a contribution."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.predict.atlas import Contribution
+from dlbricks_core.predict.belief import Sessions
+from dlbricks_core.predict.from_atlas import prior_of, processor_of
+from dlbricks_core.predict.kernel import Kernel
+
+SESSION_ERROR = 0.1
+"""Standard deviation of the relative error that networks of one session share. It maximizes the
+likelihood of most contributions, 0.06 to 0.15 nearly as well (research/2026-11-28-sessions.md).
+"""
+
+_DRAWN = "survey:"
+"""Beginning of groups of networks that no model has."""
+
+
+def levelled(contribution: Contribution, kernel: Kernel) -> Contribution:
+    """The contribution with latencies as if all networks were measured in one session.
+
+    What sessions differ by follows from layers alike that were measured in several of them. The
+    session of most networks of models is the one that stays as it is: drawn networks take longer in
+    some sessions than layers of models do.
+
+    Args:
+        contribution: Measured networks, with their sessions.
+        kernel: Covariance of the baseline's errors.
+    """
+    if not contribution.sessions.size:
+        return contribution
+    errors = _session_errors(contribution, kernel)
+    of_models = np.array([_DRAWN not in group for group in contribution.groups])
+    errors -= np.median(errors[of_models] if of_models.any() else errors)
+    own_ms = np.maximum(np.exp(contribution.log_ms) - contribution.call_ms, 0.0)
+    ms = contribution.call_ms + own_ms * np.exp(-errors)
+    log_ms = np.where(own_ms > 0, np.log(np.maximum(ms, _LEAST_MS)), contribution.log_ms)
+    return replace(contribution, log_ms=log_ms, sessions=np.zeros(0, dtype=np.intp))
+
+
+_LEAST_MS = 1e-9
+
+
+def _session_errors(contribution: Contribution, kernel: Kernel) -> FloatArray:
+    """Error of each network's logarithm that its session shares: shape (networks,)."""
+    prior = prior_of(contribution.features, kernel, processor_of(contribution))
+    noise = contribution.noise + kernel.noise
+    sessions = Sessions(contribution.sessions, SESSION_ERROR**2)
+    measured = contribution.counts, contribution.log_ms, noise, contribution.call_ms
+    layers = prior.mean + prior.covariance @ prior.pulls(*measured, sessions)
+    expected = np.log(contribution.counts @ np.exp(layers) + contribution.call_ms)
+    return sessions.shared(contribution.log_ms - expected, noise)
