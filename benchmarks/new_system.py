@@ -4,7 +4,8 @@ r"""Errors of estimates on this machine, as if the atlas lacked it, without prob
 
 For each number of probes and in a new store, probes are timed and the models estimated. Nothing
 else of this machine is known. The reference latencies are those of the whole models, timed to ±3%
-before and after the probes; the mean of both counts, and how far they are apart is printed. With
+before and after the probes; the mean of both counts, and how far they are apart is printed. Where
+some are far apart, the machine was disturbed: with two threads, small layers take twice as long. With
 --apart, the atlas holds no network of a model's own family either. With --asked, probes are chosen
 for these models, and among their bricks; else for models in general.
 """
@@ -88,7 +89,11 @@ def main(backend: str, threads: str, *names: str) -> None:
         result, seconds = estimated(models, probes, request, atlas, asked)
         after = wholes(models, precise)[0] if probes else before
         ratios = {name: after[name] / ms for name, ms in before.items() if name in after}
-        print(f"wholes: {np.median([*ratios.values()]):.3f} times as long after the probes")
+        low, middle, high = np.percentile([*ratios.values()], (5, 50, 95))
+        print(
+            f"wholes: {middle:.3f} times as long after the probes "
+            f"(90% of them: {low:.2f} to {high:.2f} times)"
+        )
         truth = {name: before[name] * ratio**0.5 for name, ratio in ratios.items()}
         report(probes, seconds, result, truth)
         before = after

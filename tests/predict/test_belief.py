@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dlbricks_core.predict.belief import Belief, shares_of
+from dlbricks_core.predict.belief import Belief, Sessions, shares_of
 
 PRIOR = Belief(
     np.log([1.0, 2.0, 4.0]), np.array([[0.3, 0.2, 0.1], [0.2, 0.4, 0.1], [0.1, 0.1, 0.2]])
@@ -24,8 +24,9 @@ def equal(one, other, rel=1e-9):
 
 def conditioned(belief, design, values, noise):
     """What linear observations of a normal distribution make of it, by the textbook."""
+    errors = np.diag(noise) if np.ndim(noise) == 1 else noise
     gain = belief.covariance @ design.T
-    gain = gain @ np.linalg.inv(design @ belief.covariance @ design.T + np.diag(noise))
+    gain = gain @ np.linalg.inv(design @ belief.covariance @ design.T + errors)
     return Belief(
         belief.mean + gain @ (values - design @ belief.mean),
         belief.covariance - gain @ design @ belief.covariance,
@@ -95,6 +96,18 @@ def test_a_network_tells_what_its_layers_take_together():
     assert np.exp(found.mean).sum() == pytest.approx(10.0, rel=1e-3)
     # What one takes more, others take less.
     assert found.covariance[0, 1] < PRIOR.covariance[0, 1] - 0.1
+
+
+def test_networks_of_one_session_share_an_error():
+    design = np.array([[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0]])
+    values, noise = np.log([3.0, 2.5, 5.0]), np.array([0.01, 0.02, 0.03])
+    sessions = Sessions(np.array([1, 0, 1]), 0.04)
+    together = np.diag(noise) + 0.04 * np.array([[1, 0, 1], [0, 1, 0], [1, 0, 1]])
+    found = PRIOR.observed(counts(*design), values, noise, sessions=sessions)
+    equal(found, conditioned(PRIOR, design, values, together))
+    apart = np.array([0.5, -0.2, 0.1])
+    shared = (together - np.diag(noise)) @ np.linalg.inv(together) @ apart
+    assert sessions.shared(apart, noise) == pytest.approx(shared)
 
 
 def test_pulls_say_how_far_the_mean_of_any_layer_moves():

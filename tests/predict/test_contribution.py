@@ -113,6 +113,15 @@ def test_more_layers_than_two_bytes_can_number_can_be_kept(contribution, tmp_pat
     assert (found[0, many - 1], found[1, 2]) == (1, 99_999)
 
 
+def test_what_extends_a_contribution_is_a_session_of_its_own(contribution):
+    mine = replace(contribution.only([1, 2]), sessions=np.array([0, 1]))
+    found = mine.extended(contribution)
+    assert found.signatures == (*mine.signatures, contribution.signatures[0])
+    assert list(found.sessions) == [1, 2, 0]
+    assert list(found.only([0, 2]).sessions) == [1, 0]
+    assert list(contribution.only([1, 2]).extended(contribution).sessions) == [1, 1, 0]
+
+
 def test_a_contribution_of_nothing_can_be_kept(contribution, tmp_path):
     contribution.only([]).write(tmp_path / "none.npz")
     found = Contribution.read(tmp_path / "none.npz")

@@ -78,6 +78,17 @@ def test_a_contribution_holds_what_was_measured(asked, store, bricks, measured):
     assert found.provenance.begin <= found.provenance.end
 
 
+def test_networks_are_told_apart_by_their_sessions(asked, store, bricks, measured):
+    first, *others = bricks
+    measured(1.0, 2.0, 3.0, which=others)
+    store.add_samples(asked.key(first, "brick"), Observation("t", 0, (1.0, 2.0, 3.0), 0.25))
+    remember(store, {first: bricks[first]}, {})
+    (found,) = contributions(store)
+    session = dict(zip(found.signatures, found.sessions, strict=True))
+    assert {session[each] for each in others} != {session[first]}
+    assert len({session[each] for each in others}) == 1
+
+
 def test_the_noise_is_that_of_the_figure(measured, store):
     random = np.random.default_rng(0)
     samples = tuple(10 + random.exponential(1.0, 200))

@@ -57,6 +57,20 @@ def test_each_setup_has_a_file(tmp_path, store, measured, asked):
     ] == ["other"]
 
 
+def test_differences_between_sessions_are_taken_off(tmp_path, store, measured, monkeypatch):
+    measured()
+    seen = []
+    monkeypatch.setattr(
+        packing,
+        "levelled",
+        lambda each, kernel: seen.append(each) or replace(each, noise=each.noise + 1),
+    )
+    (packed,) = pack(store, tmp_path, Observer())
+    assert [list(each.sessions) for each in seen] == [[0] * len(packed.contribution)]
+    assert (packed.contribution.noise > 1).all()
+    assert len(packed.contribution.pulls) == len(packed.contribution.features.kinds)
+
+
 def test_what_the_atlas_holds_of_the_same_setup_is_added(tmp_path, store, measured, monkeypatch):
     measured()
     (everything,) = contributions(store)
