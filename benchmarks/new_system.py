@@ -5,9 +5,9 @@ r"""Errors of estimates on this machine, as if the atlas lacked it, without prob
 For each number of probes and in a new store, probes are timed and the models estimated. Nothing
 else of this machine is known. The reference latencies are those of the whole models, timed to ±3%
 before and after the probes; the mean of both counts, and how far they are apart is printed. Where
-some are far apart, the machine was disturbed: with two threads, small layers take twice as long. With
---apart, the atlas holds no network of a model's own family either. With --asked, probes are chosen
-for these models, and among their bricks; else for models in general.
+some are far apart, the machine was disturbed: with two threads, small layers take twice as long.
+With --apart, the atlas holds no network of a model's own family either. With --asked, probes are
+chosen for these models, and among their bricks; else for models in general.
 """
 
 from __future__ import annotations
