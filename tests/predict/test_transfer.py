@@ -92,9 +92,9 @@ def test_doubt_about_known_places_stays(layers):
 
 
 @pytest.mark.parametrize(
-    ("place", "share"), [((OTHER, SETUP), 0.7), (threads(2), 0.5)], ids=["processor", "threads"]
+    ("place", "share"), [((OTHER, SETUP), 1.0), (threads(2), 0.5)], ids=["processor", "threads"]
 )
-def test_what_the_baseline_expects_of_a_difference_is_believed_in_part(layers, place, share):
+def test_what_the_baseline_expects_of_a_difference_is_believed_and_doubted(layers, place, share):
     """A difference of one, in the logarithm, whether by processor or by twice the threads."""
     belief = Belief(np.zeros(5), np.zeros((5, 5)))
     slower = {SYSTEM: 0.0, OTHER: 1.0}
