@@ -66,13 +66,10 @@ def advise(
     places = _with_prices(places, wanted, collected)
     observer.stage("Estimating", len(places))
     if wanted.scenario is not None:
-        loads = [
-            each
-            for place in places
-            for each in under_load(jobs, place, wanted, place.seen_in(store), observer)
-        ]
-        alternatives = [each for each in loads if isinstance(each, Alternative)]
-        collected.failures.extend(each for each in loads if isinstance(each, Failure))
+        loads = under_load(jobs, places, wanted, store, observer)
+        alternatives = loads.alternatives
+        collected.failures.extend(loads.failures)
+        collected.notes.extend(loads.notes)
     else:
         alternatives = _estimated(jobs, places, wanted, store, observer, predictor, collected)
     if wanted.accuracies is None:

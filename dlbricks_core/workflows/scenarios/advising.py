@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from math import log
 from zlib import crc32
 
@@ -59,26 +59,52 @@ class _Figures:
     tails_ms: FloatArray
 
 
+@dataclass(frozen=True)
+class Loads:
+    """Models under load in some places.
+
+    Attributes:
+        alternatives: Every combination of model, place and number of instances with figures.
+        failures: Models without figures in a place.
+        notes: What makes figures doubtful.
+    """
+
+    alternatives: list[Alternative] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
 def under_load(
-    jobs: Sequence[Job], place: Place, wanted: Wanted, store: ResultStore, observer: Observer
-) -> Iterator[Alternative | Failure]:
-    """Alternatives of all models in a place, for each number of instances. Runs nothing.
+    jobs: Sequence[Job],
+    places: Sequence[Place],
+    wanted: Wanted,
+    store: ResultStore,
+    observer: Observer,
+) -> Loads:
+    """All models in all places, for each number of instances. Runs nothing.
 
     A whole model that was put under load counts before its bricks.
 
     Args:
         jobs: The models.
-        place: System and setup; each instance has the setup's threads.
+        places: Systems and setups; each instance has the setup's threads.
         wanted: The user's requirements. They name the scenario.
         store: Store of the measurements.
-        observer: Receives a notice of the place.
-
-    Yields:
-        The alternatives, or one failure for a model without figures in the place.
+        observer: Receives a notice of each place.
     """
+    found = Loads()
+    for place in places:
+        observer.advance(f"{place.setup.backend} on {place.name}")
+        _add(found, jobs, place, wanted, place.seen_in(store))
+    return found
+
+
+def _add(
+    found: Loads, jobs: Sequence[Job], place: Place, wanted: Wanted, store: ResultStore
+) -> None:
+    """Adds all models in a place."""
     scenario = wanted.scenario
     assert scenario is not None
-    observer.advance(f"{place.setup.backend} on {place.name}")
     request = Request.for_stored(place.setup, place.system)
     models = [model for job in jobs for model in job.models]
     most = max(1, place.system.available_cores // place.setup.threads)
@@ -86,7 +112,7 @@ def under_load(
     for position, (job, model) in enumerate(zip(jobs, models, strict=True)):
         wholes = stored_loads(model, request, scenario, wanted.longest_ms, store)
         composed = {number: each[position] for number, each in bricks.items()}
-        found = False
+        known = len(found.alternatives)
         for number in sorted(composed.keys() | wholes.keys()):
             own = replace(place, instances=number)
             rng = np.random.default_rng(crc32(f"{model.name} {own.setup} {own}".encode()))
@@ -95,12 +121,13 @@ def under_load(
                 figures = _measured(whole, rng)
             elif composed[number].service is not None:
                 figures = _composed(composed[number], scenario, wanted.longest_ms, rng)
+                found.notes.extend(f"{own}: {each}" for each in composed[number].warnings)
             else:
                 continue
-            found = True
-            yield _alternative(job, own, wanted, figures, measured=whole is not None)
-        if not found:
-            yield _failure(model, scenario, place, composed[1].reason)
+            it = _alternative(job, own, wanted, figures, measured=whole is not None)
+            found.alternatives.append(it)
+        if len(found.alternatives) == known:
+            found.failures.append(_failure(model, scenario, place, composed[1].reason))
 
 
 def _failure(model: CanonicalModel, scenario: Scenario, place: Place, reason: str) -> Failure:

@@ -234,7 +234,7 @@ class _Composing:
             for worker in self.workers:
                 worker.restart()  # the state of these workers is unknown
             return Composed(cut.model, reason=reason_of(error))
-        return replace(found, warnings=tuple(self.disturbances))
+        return replace(found, warnings=tuple(dict.fromkeys(self.disturbances)))
 
     def _while_busy(self, cut: CutModel, count: int) -> tuple[Estimate, FloatArray]:
         """Estimate of a model with some busy instances, and latencies scattered around it."""

@@ -26,6 +26,7 @@ from dlbricks_core.workflows.advise import advise
 from dlbricks_core.workflows.jobs import Job
 from dlbricks_core.workflows.places import places
 from dlbricks_core.workflows.scenarios import advising
+from dlbricks_core.workflows.scenarios import composed as timing
 from dlbricks_core.workflows.scenarios.composed import Composed, service_times
 from dlbricks_core.workflows.tariff import Prices
 
@@ -199,6 +200,12 @@ def test_the_error_of_composing_is_that_of_all_figures(model, scenario, deviatio
     assert np.std(np.log(figures.rates)) == pytest.approx(deviation, rel=0.2)
     assert np.median(figures.rates) == pytest.approx(figures.answer.throughput, rel=0.01)
     assert figures.tails_ms.max() <= 40.0
+
+
+def test_what_makes_composed_figures_doubtful_is_told(model, store, composed, monkeypatch):
+    monkeypatch.setattr(timing, "_MOST_CALLS", 0.0)
+    notes = advised(model, store).notes
+    assert sum("hardly longer than a call" in each for each in notes) == 2  # 1 x 1 and 2 x 1
 
 
 def test_a_bound_that_no_rate_keeps_leaves_nothing_to_serve(model, store, composed, tmp_path):
