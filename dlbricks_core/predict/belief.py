@@ -156,8 +156,8 @@ class Belief:
             for length in _LENGTHS:
                 way = pulls + length * (target - pulls), shift + length * (moved - shift)
                 apart = log_ms - np.log(counts @ np.exp(self.mean + way[1]) + call_ms)
-                own = apart if sessions is None else apart - sessions.shared(apart, noise)
-                found.append((float(apart @ (own / noise) + way[0] @ way[1]) / 2, *way))
+                misses = misfit_of(apart, noise, sessions)
+                found.append((float(misses + way[0] @ way[1]) / 2, *way))
             best, pulls, shift = min(found, key=lambda each: each[0])
             if best > misfit - _SETTLED * len(log_ms):
                 break
@@ -200,6 +200,18 @@ class _Fitted:
     pulls: FloatArray
     shares: scipy.sparse.csr_array
     factor: FloatArray
+
+
+def misfit_of(apart: FloatArray, noise: FloatArray, sessions: Sessions | None) -> float:
+    """Squared distance of residuals from 0, in units of the covariance of their errors.
+
+    Args:
+        apart: Residual of each network.
+        noise: Variance of each network's own error.
+        sessions: Sessions of the networks; ``None`` if they share no error.
+    """
+    own = apart if sessions is None else apart - sessions.shared(apart, noise)
+    return float(apart @ (own / noise))
 
 
 def _timed(counts: scipy.sparse.csr_array) -> tuple[_Indices, scipy.sparse.csr_array]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dlbricks_core.predict.belief import Belief, Sessions, shares_of
+from dlbricks_core.predict.belief import Belief, Sessions, misfit_of, shares_of
 
 PRIOR = Belief(
     np.log([1.0, 2.0, 4.0]), np.array([[0.3, 0.2, 0.1], [0.2, 0.4, 0.1], [0.1, 0.1, 0.2]])
@@ -108,6 +108,9 @@ def test_networks_of_one_session_share_an_error():
     apart = np.array([0.5, -0.2, 0.1])
     shared = (together - np.diag(noise)) @ np.linalg.inv(together) @ apart
     assert sessions.shared(apart, noise) == pytest.approx(shared)
+    misfit = apart @ np.linalg.inv(together) @ apart
+    assert misfit_of(apart, noise, sessions) == pytest.approx(misfit)
+    assert misfit_of(apart, noise, None) == pytest.approx((apart**2 / noise).sum())
 
 
 def test_pulls_say_how_far_the_mean_of_any_layer_moves():

@@ -199,7 +199,17 @@ def test_the_error_of_composing_is_that_of_all_figures(model, scenario, deviatio
     figures = advising._composed(found, scenario, 40.0, np.random.default_rng(0))
     assert np.std(np.log(figures.rates)) == pytest.approx(deviation, rel=0.2)
     assert np.median(figures.rates) == pytest.approx(figures.answer.throughput, rel=0.01)
-    assert figures.tails_ms.max() <= 40.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_rate_that_keeps_the_bound_keeps_it_in_each_draw(model, seed):
+    rng = np.random.default_rng(seed)
+    service = ServiceTimes(2, 10.0 * np.exp(0.3 * rng.standard_normal(50)))
+    estimate = Estimate(10.0, None, (), draws=np.full(RESAMPLES, 10.0), composing_error=0.03)
+    found = Composed(model, service, estimate, estimate)
+    figures = advising._composed(found, Scenario.SERVER, 60.0, rng)
+    assert figures.rates.min() > 0
+    assert figures.tails_ms.max() <= 60.0
 
 
 def test_what_makes_composed_figures_doubtful_is_told(model, store, composed, monkeypatch):
