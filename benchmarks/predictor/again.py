@@ -23,11 +23,12 @@ import numpy as np
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.predict import Contribution
+from dlbricks_core.predict.atlas import SURVEYED
 from dlbricks_core.predict.from_atlas import kernel_of, with_pulls
 from dlbricks_core.store import ResultStore
 from dlbricks_core.survey import draw
 from dlbricks_core.workflows import Observer, Request
-from dlbricks_core.workflows.knowledge import SURVEYED, contributions, family_of
+from dlbricks_core.workflows.knowledge import contributions, family_of
 from dlbricks_core.workflows.loading import ModelLoader, expand
 from dlbricks_core.workflows.measuring import Target, measure
 from dlbricks_core.workflows.survey import GRANULARITIES, RUNS

@@ -17,13 +17,14 @@ import scipy
 
 from dlbricks_core.errors import DLBricksError, reason
 from dlbricks_core.facts import Setup, System
-from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.figures.statistics import FloatArray, Indices
 from dlbricks_core.predict.features import NAMES, Features
-
-Integers = np.ndarray[Any, np.dtype[np.intp]]
 
 FOLDER = Path(__file__).parent / "contributions"
 """Folder of the contributions that ship with the package."""
+
+SURVEYED = "survey:"
+"""Prefix of groups of drawn networks; the family that they were drawn from follows."""
 
 _FORMAT = 5
 """Version of the files; it rises with their structure, and with the kinds of layers."""
@@ -89,7 +90,7 @@ class Contribution:
     groups: tuple[str, ...]
     pulls: FloatArray = field(default_factory=lambda: np.zeros(0))
     kernel: str = ""
-    sessions: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    sessions: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
     def __len__(self) -> int:
         return len(self.signatures)

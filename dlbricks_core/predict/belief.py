@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import scipy
 
-from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.figures.statistics import FloatArray, Indices
 
 _STEPS = 30
 """Maximum number of Newton steps. With single layers, the first step is exact."""
@@ -26,9 +26,6 @@ _JITTER = 1e-9
 """Variance added so that a covariance matrix stays positive definite despite rounding."""
 
 
-_Indices = np.ndarray[Any, np.dtype[np.intp]]
-
-
 @dataclass(frozen=True, eq=False)
 class Sessions:
     """Sessions in which networks were observed. The networks of one session share an error.
@@ -41,7 +38,7 @@ class Sessions:
         variance: Variance of the error that the networks of a session share.
     """
 
-    of: _Indices
+    of: Indices
     variance: float
 
     def add_to(self, covariance: FloatArray) -> None:
@@ -168,7 +165,7 @@ class Belief:
         """The belief with an additional, independent error of each layer."""
         return type(self)(self.mean, self.covariance + covariance)
 
-    def of(self, layers: Sequence[int] | _Indices) -> Self:
+    def of(self, layers: Sequence[int] | Indices) -> Self:
         """The belief about some of the layers."""
         chosen = np.asarray(layers, dtype=np.intp)
         if np.array_equal(chosen, np.arange(len(self.mean))):
@@ -214,7 +211,7 @@ def misfit_of(apart: FloatArray, noise: FloatArray, sessions: Sessions | None) -
     return float(apart @ (own / noise))
 
 
-def _timed(counts: scipy.sparse.csr_array) -> tuple[_Indices, scipy.sparse.csr_array]:
+def _timed(counts: scipy.sparse.csr_array) -> tuple[Indices, scipy.sparse.csr_array]:
     """Layers that occur in any network, and their counts. Fitting needs no others."""
     timed = np.unique(counts.indices)
     return timed, counts[:, timed]

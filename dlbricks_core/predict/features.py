@@ -12,6 +12,7 @@ import numpy as np
 from dlbricks_core.analysis import layer_bytes, layer_flops
 from dlbricks_core.analysis.einsum import products_of
 from dlbricks_core.bricks import weights_are_reread
+from dlbricks_core.figures.statistics import Indices
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.predict.kinds import CLASSES, computing, kinds_of
 from dlbricks_core.predict.layers import integer, integers, plain, product, shapes_of, weight_of
@@ -73,7 +74,7 @@ class Features:
         rows = [_numbers(model, layer) for layer in model.layers]
         return cls(kinds_of(model), np.array(rows).reshape(len(rows), len(NAMES)))
 
-    def part(self, layers: Sequence[int] | np.ndarray[Any, np.dtype[np.intp]]) -> Features:
+    def part(self, layers: Sequence[int] | Indices) -> Features:
         """Features of some of the layers."""
         return Features(tuple(self.kinds[i] for i in layers), self.numbers[layers])
 

@@ -10,14 +10,12 @@ from zlib import crc32
 
 import numpy as np
 
-from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.figures.statistics import FloatArray, Indices
 from dlbricks_core.predict.features import NAMES, Features
 from dlbricks_core.predict.kinds import class_of
 
 _SAME = 1e-4
 """Distance below which two layers are one: rounding leaves about a tenth of it."""
-
-_Indices = np.ndarray[Any, np.dtype[np.intp]]
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,7 @@ def _classes(features: Features) -> tuple[str, ...]:
     return tuple(class_of(kind) for kind in features.kinds)
 
 
-def _blocks(rows: tuple[str, ...], columns: tuple[str, ...]) -> Iterator[tuple[_Indices, _Indices]]:
+def _blocks(rows: tuple[str, ...], columns: tuple[str, ...]) -> Iterator[tuple[Indices, Indices]]:
     """Rows and columns of each name in both lists; most pairs of layers share no name."""
     first, second = np.array(rows), np.array(columns)
     for name in dict.fromkeys(rows):

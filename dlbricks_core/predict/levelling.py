@@ -7,18 +7,18 @@ from dataclasses import replace
 import numpy as np
 
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.predict.atlas import Contribution
+from dlbricks_core.predict.atlas import SURVEYED, Contribution
 from dlbricks_core.predict.belief import Sessions
 from dlbricks_core.predict.from_atlas import prior_of, processor_of
 from dlbricks_core.predict.kernel import Kernel
 
 SESSION_ERROR = 0.1
-"""Standard deviation of the relative error that networks of one session share. It maximizes the
-likelihood of most contributions, 0.06 to 0.15 nearly as well (research/2026-11-28-sessions.md).
+"""Standard deviation of the relative error that networks of one session share. On a
+machine with neighbours, 0.06 to 0.15 maximizes the likelihood (research/2026-11-28-sessions.md).
 """
 
-_DRAWN = "survey:"
-"""Beginning of groups of networks that no model has."""
+_LEAST_MS = 1e-9
+"""Least latency whose logarithm is taken, in milliseconds."""
 
 
 def levelled(contribution: Contribution, kernel: Kernel) -> Contribution:
@@ -35,15 +35,12 @@ def levelled(contribution: Contribution, kernel: Kernel) -> Contribution:
     if not contribution.sessions.size:
         return contribution
     errors = _session_errors(contribution, kernel)
-    of_models = np.array([_DRAWN not in group for group in contribution.groups])
+    of_models = np.array([SURVEYED not in group for group in contribution.groups])
     errors -= np.median(errors[of_models] if of_models.any() else errors)
     own_ms = np.maximum(np.exp(contribution.log_ms) - contribution.call_ms, 0.0)
     ms = contribution.call_ms + own_ms * np.exp(-errors)
     log_ms = np.where(own_ms > 0, np.log(np.maximum(ms, _LEAST_MS)), contribution.log_ms)
     return replace(contribution, log_ms=log_ms, sessions=np.zeros(0, dtype=np.intp))
-
-
-_LEAST_MS = 1e-9
 
 
 def _session_errors(contribution: Contribution, kernel: Kernel) -> FloatArray:

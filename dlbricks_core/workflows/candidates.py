@@ -8,9 +8,10 @@ from itertools import islice
 
 import numpy as np
 
+from dlbricks_core.predict.atlas import SURVEYED
 from dlbricks_core.store import ResultStore
 from dlbricks_core.survey import Drawn, weights
-from dlbricks_core.workflows.knowledge import SURVEYED, drawn_family, remember
+from dlbricks_core.workflows.knowledge import drawn_family, remember
 from dlbricks_core.workflows.measuring import Target
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.timing_order import alike_together

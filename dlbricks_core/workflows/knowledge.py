@@ -18,7 +18,7 @@ from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.figures.statistics import FloatArray, faster_half
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.predict import Contribution, Provenance, shipped
-from dlbricks_core.predict.atlas import LayerTable, counts_matrix
+from dlbricks_core.predict.atlas import SURVEYED, LayerTable, counts_matrix
 from dlbricks_core.predict.features import NAMES, Features, joined
 from dlbricks_core.store import ResultStore
 from dlbricks_core.version import __version__
@@ -31,9 +31,6 @@ get other kinds.
 
 FEATURES = f"{_REVISION}:{crc32(','.join(NAMES).encode()):08x}"
 """Version of the features that this DLBricks computes."""
-
-SURVEYED = "survey:"
-"""Prefix of groups of drawn networks; the family that they were drawn from follows."""
 
 _PROTOCOL = next(iter(PROTOCOLS.values()))
 """Protocol whose samples count; other protocols leave the caches in another state."""

@@ -14,7 +14,7 @@ from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.predict import Contribution
-from dlbricks_core.predict.atlas import LayerTable, counts_matrix
+from dlbricks_core.predict.atlas import SURVEYED, LayerTable, counts_matrix
 from dlbricks_core.predict.belief import Belief
 from dlbricks_core.predict.features import Features, joined
 from dlbricks_core.predict.from_atlas import believed, kernel_of
@@ -23,7 +23,7 @@ from dlbricks_core.predict.probes import choose_probes, half_widths
 from dlbricks_core.predict.robust import doubt
 from dlbricks_core.store import ResultStore
 from dlbricks_core.survey import draw
-from dlbricks_core.workflows.knowledge import SURVEYED, family_of, knowledge
+from dlbricks_core.workflows.knowledge import family_of, knowledge
 from dlbricks_core.workflows.measuring import Outcome, Target, measure, open_worker
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
