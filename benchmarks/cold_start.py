@@ -7,6 +7,10 @@ half, the files are dropped from it. In the middle of these rounds, DLBricks mea
 composes the same times.
 
     python benchmarks/cold_start.py onnxruntime onnx:squeezenet onnx:resnet50
+    python benchmarks/cold_start.py mxnet onnx:resnet50 --program mxnet-module
+
+MXNet has several ways to open a network. The usual program takes `SymbolBlock` without gradients,
+as the benchmark of memory does; others take it as in MXNet's pages, or `Module`.
 """
 
 from __future__ import annotations
@@ -52,6 +56,22 @@ print(json.dumps(marks), flush=True)
 os._exit(0)  # nothing is measured from here on
 """
 
+_MXNET = """\
+import numpy
+numpy.bool = numpy.bool_
+import mxnet
+mark()
+path = f"{{folder}}/network-0000.params"
+{open}
+mxnet.nd.waitall()
+mark()
+fed = {fed}
+def run():
+    {call}
+    mxnet.nd.waitall()
+"""
+_ARRAYS = "[mxnet.nd.array(each, dtype=each.dtype) for each in inputs()]"
+
 PROGRAMS = {
     "onnxruntime": """\
 import numpy, onnxruntime
@@ -78,26 +98,29 @@ def run():
     with torch.inference_mode():
         return network(*fed)
 """,
-    "mxnet": """\
-import numpy
-numpy.bool = numpy.bool_
-import mxnet
-mark()
+    "mxnet": _MXNET.format(
+        open="""\
+block = mxnet.gluon.SymbolBlock.imports(f"{folder}/network-symbol.json", names)
+block.collect_params().setattr("grad_req", "null")
+block.collect_params().load(path, cast_dtype=True, dtype_source="saved")""",
+        fed=_ARRAYS, call="block(*fed)",
+    ),
+    "mxnet-gradients": _MXNET.format(
+        open="""\
+block = mxnet.gluon.SymbolBlock.imports(f"{folder}/network-symbol.json", names, path)""",
+        fed=_ARRAYS, call="block(*fed)",
+    ),
+    "mxnet-module": _MXNET.format(
+        open="""\
 symbol, arguments, auxiliary = mxnet.model.load_checkpoint(f"{folder}/network", 0)
 module = mxnet.mod.Module(symbol, data_names=names, label_names=None, context=mxnet.cpu())
-fed = inputs()
-described = [mxnet.io.DataDesc(n, each.shape, each.dtype) for n, each in zip(names, fed)]
+described = [mxnet.io.DataDesc(n, each.shape, each.dtype) for n, each in zip(names, inputs())]
 module.bind(described, for_training=False)
-module.set_params(arguments, auxiliary)
-mark()
-batch = mxnet.io.DataBatch([mxnet.nd.array(each, dtype=each.dtype) for each in fed])
-def run():
-    module.forward(batch, is_train=False)
-    for each in module.get_outputs():
-        each.wait_to_read()
-""",
-}
-"""User programs by the name of the backend."""
+module.set_params(arguments, auxiliary)""",
+        fed=f"mxnet.io.DataBatch({_ARRAYS})", call="module.forward(fed, is_train=False)",
+    ),
+}  # fmt: skip
+"""User programs; the first part of a name is the backend."""
 
 STEPS = "starting", "opening", "first-run"
 COUNTED = {
@@ -156,17 +179,17 @@ def write(backend: str, settings: BackendSettings, source: str, folder: Path) ->
         np.save(folder / f"input{position}.npy", network.inputs[name])
 
 
-def run_once(case: Case, backend: str, environment: Mapping[str, str], threads: int) -> None:
+def run_once(case: Case, program: str, environment: Mapping[str, str], threads: int) -> None:
     """Runs the program with files in the page cache, and with files on the disk."""
     for taken in (case.warm, case.cold):
         for path in case.folder.rglob("*"):
             if path.is_file() and taken is case.cold:
                 _drop(path)
-        program = _BEGIN + PROGRAMS[backend] + _END
+        source = _BEGIN + PROGRAMS[program] + _END
         arguments = [str(case.folder), str(threads), json.dumps(case.model.inputs)]
         begin = perf_counter()
         with subprocess.Popen(
-            [sys.executable, "-c", program, *arguments],
+            [sys.executable, "-c", source, *arguments],
             stdout=subprocess.PIPE, text=True, env=environment,
         ) as process:  # fmt: skip
             assert process.stdout is not None
@@ -208,12 +231,14 @@ def _backend(name: str) -> Backend:
 def main() -> None:
     """Prints each model's cold start, measured and composed, and their parts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("backend", choices=PROGRAMS)
+    parser.add_argument("backend", choices=[name for name in PROGRAMS if "-" not in name])
     parser.add_argument("models", nargs="+")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=8, help="processes of each kind and model")
+    parser.add_argument("--program", choices=PROGRAMS, help="another user program")
     parser.add_argument("--write", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    program = given.program or given.backend
     backend = _backend(given.backend)
     options = {name: each.default for name, each in backend.options.items()}
     settings = BackendSettings(given.threads, options)
@@ -235,8 +260,8 @@ def main() -> None:
             if number == given.rounds // 2:
                 estimates, seconds = composed(cases, given.backend, given.threads, Path(name))
             for case in cases:
-                run_once(case, given.backend, environment, given.threads)
-    print(f"{given.backend}, {given.threads} thread(s), {given.rounds} rounds; ms, medians; "
+                run_once(case, program, environment, given.threads)
+    print(f"{program}, {given.threads} thread(s), {given.rounds} rounds; ms, medians; "
           f"composing took {seconds:.0f} s")  # fmt: skip
     for case, estimate in zip(cases, estimates, strict=True):
         report(case, estimate)

@@ -83,14 +83,21 @@ class SavedSymbol(Saved[Loaded]):
         return Parsed(symbol, {name.partition(":")[2]: each for name, each in arrays.items()})
 
     def prepare(self, parsed: Parsed, fed: dict[str, NDArray]) -> Loaded:
-        """Builds the executor, whose parameters are copies, as in Gluon and Module.
+        """Builds the executor, whose parameters are those of a ``SymbolBlock`` without gradients.
 
         Arrays of the file are dropped one by one. MXNet's default engine does so: it copies while
         the program goes on, and by then the program refers to no array of the file any more.
         """
         auxiliary = frozenset(parsed.symbol.list_auxiliary_states())
         lowered = Lowered(parsed.symbol, tuple(fed), {}, auxiliary)
-        held = {name: parsed.arrays.pop(name).copy() for name in list(parsed.arrays)}
+        data = [mx.sym.var(name, dtype=array.dtype) for name, array in fed.items()]
+        block = mx.gluon.SymbolBlock(parsed.symbol, data)
+        parameters = block.collect_params()
+        parameters.setattr("grad_req", "null")
+        for name in list(parsed.arrays):
+            one = {name: parsed.arrays.pop(name)}
+            parameters.load_dict(one, allow_missing=True, cast_dtype=True, dtype_source="saved")
+        held = {name: parameter.data() for name, parameter in parameters.items()}
         start = self.executor(lowered, {**held, **fed})
         mx.nd.waitall()  # the threaded engine is still copying
         return Loaded(self.network.model, lowered, start, tuple(fed.values()))
