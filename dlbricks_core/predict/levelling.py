@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 
 import numpy as np
@@ -17,26 +18,39 @@ SESSION_ERROR = 0.1
 machine with neighbours, 0.06 to 0.15 maximizes the likelihood (research/2026-11-28-sessions.md).
 """
 
+_MOST = 3 * SESSION_ERROR
+"""Largest error of a session. Networks that seem to share more are of a kind that the expectation
+does not fit.
+"""
+
 _LEAST_MS = 1e-9
 """Least latency whose logarithm is taken, in milliseconds."""
 
 
-def levelled(contribution: Contribution, kernel: Kernel) -> Contribution:
+def levelled(
+    contribution: Contribution, kernel: Kernel, wholes: Set[str] = frozenset()
+) -> Contribution:
     """The contribution with latencies as if all networks were measured in one session.
 
     What sessions differ by follows from layers alike that were measured in several of them. The
     session of most networks of models is the one that stays as it is: drawn networks take longer in
     some sessions than layers of models do.
 
+    Whole models stay as they were measured. A session often holds one model and its layers, and a
+    model may take longer than its layers on every day.
+
     Args:
         contribution: Measured networks, with their sessions.
         kernel: Covariance of the baseline's errors.
+        wholes: Signatures of networks that are whole models.
     """
     if not contribution.sessions.size:
         return contribution
     errors = _session_errors(contribution, kernel)
     of_models = np.array([SURVEYED not in group for group in contribution.groups])
     errors -= np.median(errors[of_models] if of_models.any() else errors)
+    whole = np.array([signature in wholes for signature in contribution.signatures])
+    errors[whole | (np.abs(errors) > _MOST)] = 0.0
     own_ms = np.maximum(np.exp(contribution.log_ms) - contribution.call_ms, 0.0)
     ms = contribution.call_ms + own_ms * np.exp(-errors)
     log_ms = np.where(own_ms > 0, np.log(np.maximum(ms, _LEAST_MS)), contribution.log_ms)

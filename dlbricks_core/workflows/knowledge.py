@@ -89,6 +89,17 @@ def contributions(
     ]
 
 
+def whole_models(store: ResultStore, backend: str | None = None) -> frozenset[str]:
+    """Signatures of whole models that were timed as the backend lowers them.
+
+    Args:
+        store: Store of the measurements.
+        backend: Name of the backend; ``None`` for every one.
+    """
+    subjects = (each.question.subject for each in store.sampled(LATENCY, backend))
+    return frozenset(each.signature for each in subjects if each.kind == "model")
+
+
 def remember(
     store: ResultStore, bricks: Mapping[str, Brick], groups: Mapping[str, Collection[str]]
 ) -> None:

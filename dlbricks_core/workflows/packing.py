@@ -13,7 +13,7 @@ from dlbricks_core.predict.from_atlas import kernel_of, with_pulls
 from dlbricks_core.predict.levelling import levelled
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
-from dlbricks_core.workflows.knowledge import contributions
+from dlbricks_core.workflows.knowledge import contributions, whole_models
 from dlbricks_core.workflows.observer import Observer
 
 
@@ -62,6 +62,7 @@ def pack(
             hint=f"Run a survey first, or choose another store with {argument('store')}.",
         )
     observer.stage("Packing the store's measurements", len(found))
+    wholes = whole_models(store, backend)
     names = Counter[str]()
     packed = []
     try:
@@ -73,7 +74,7 @@ def pack(
             path = folder / f"{name}{again}.npz"
             whole = _with_shipped(each) if extend else each
             kernel = kernel_of(whole.setup.backend)
-            complete = with_pulls(levelled(whole, kernel), kernel)
+            complete = with_pulls(levelled(whole, kernel, wholes), kernel)
             complete.write(path)
             packed.append(Packed(path, complete))
             observer.advance(path.name)

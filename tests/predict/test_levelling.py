@@ -77,3 +77,16 @@ def test_a_network_that_takes_no_longer_than_a_call_is_left_alone(three, kernel)
     log_ms[-1] = np.log(CALL_MS)
     found = levelled(slower(replace(three, log_ms=log_ms), [1.0, 1.0, 1.25]), kernel)
     assert found.log_ms[-1] == log_ms[-1]
+
+
+def test_whole_models_stay_as_they_were_measured(three, kernel):
+    measured = slower(three, [1.0, 1.0, 1.25])
+    of_last = measured.signatures[-1]
+    found = levelled(measured, kernel, {of_last})
+    assert found.log_ms[-1] == pytest.approx(measured.log_ms[-1], abs=1e-12)
+    assert ratios(found, three) == pytest.approx(1.0, abs=0.04)
+
+
+def test_a_session_that_is_too_far_off_is_taken_for_another_kind_of_network(three, kernel):
+    measured = slower(three, [1.0, 1.0, 1.6])
+    assert ratios(levelled(measured, kernel), three) == pytest.approx([1.0, 1.0, 1.6], abs=0.04)

@@ -57,16 +57,22 @@ def test_each_setup_has_a_file(tmp_path, store, measured, asked):
     ] == ["other"]
 
 
-def test_differences_between_sessions_are_taken_off(tmp_path, store, measured, monkeypatch):
+def test_differences_between_sessions_are_taken_off_all_but_whole_models(
+    tmp_path, asked, store, measured, monkeypatch
+):
     measured()
+    signature = contributions(store)[0].signatures[0]
+    whole = Observation("s", 0, (3.0,), overhead=0.5)
+    store.add_samples(asked.key(signature, "model"), whole)
     seen = []
-    monkeypatch.setattr(
-        packing,
-        "levelled",
-        lambda each, kernel: seen.append(each) or replace(each, noise=each.noise + 1),
-    )
+
+    def levelled(each, kernel, wholes):
+        seen.append((list(each.sessions), wholes))
+        return replace(each, noise=each.noise + 1)
+
+    monkeypatch.setattr(packing, "levelled", levelled)
     (packed,) = pack(store, tmp_path, Observer())
-    assert [list(each.sessions) for each in seen] == [[0] * len(packed.contribution)]
+    assert seen == [([0] * len(packed.contribution), {signature})]
     assert (packed.contribution.noise > 1).all()
     assert len(packed.contribution.pulls) == len(packed.contribution.features.kinds)
 
