@@ -106,11 +106,12 @@ LINES = [
 
 
 @pytest.fixture(scope="module")
-def written(perceptron, save_decoder, distribution, tmp_path_factory):
+def written(perceptron, save_decoder, distribution, keep_workers, tmp_path_factory):
     """What each command line wrote."""
     folder = tmp_path_factory.mktemp("json")
     found = []
     with pytest.MonkeyPatch.context() as patch:
+        keep_workers(patch)
         patch.chdir(folder)
         distribution.install_twin(patch, tmp_path_factory.mktemp("site"))
         # Under load for less time than good figures need.

@@ -58,6 +58,7 @@ def arguments(line, small=SMALL):
 @pytest.mark.parametrize(
     "page", [p for p in sorted(DOCS.rglob("*.md")) if blocks(p)], ids=lambda p: p.stem
 )
+@pytest.mark.usefixtures("kept_workers")
 def test_commands_of_pages_run(page, perceptron, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
