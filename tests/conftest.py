@@ -245,6 +245,48 @@ def closed():
 
 
 @pytest.fixture(scope="session")
+def keeping():
+    """The module ``helpers/kept_workers.py``."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parent / "helpers"))
+        import kept_workers
+    return kept_workers
+
+
+@pytest.fixture(scope="session")
+def kept_rewriter(keeping):
+    kept = keeping.KeptRewriter()
+    yield kept
+    kept.end()
+
+
+@pytest.fixture(scope="session")
+def kept_importer(keeping, tmp_path_factory):
+    site = tmp_path_factory.mktemp("importer")
+    (site / "kept_importer.py").write_text(keeping.IMPORTER)
+    kept = keeping.KeptImporter(site)
+    yield kept
+    kept.end()
+
+
+@pytest.fixture(scope="session")
+def keep_workers(kept_importer, kept_rewriter):
+    """Has commands keep the processes that import and rewrite models, while a patch lasts."""
+
+    def keep(patch):
+        patch.setattr("dlbricks_core.workflows.loading.WorkerProcess", kept_importer)
+        patch.setattr("dlbricks_core.measure.worker.WorkerProcess", kept_rewriter)
+
+    return keep
+
+
+@pytest.fixture
+def kept_workers(keep_workers, monkeypatch):
+    """Keeps the processes that import and rewrite models from one command to the next."""
+    keep_workers(monkeypatch)
+
+
+@pytest.fixture(scope="session")
 def distribution():
     """Installs distributions for tests; see ``helpers/distribution.py``."""
     with pytest.MonkeyPatch.context() as patch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 from dlbricks_core.analysis.flops import ELEMENTWISE
 from dlbricks_core.ir import CanonicalModel, Layer
@@ -117,21 +118,26 @@ def kinds_of(model: CanonicalModel) -> tuple[str, ...]:
     return tuple(kinds)
 
 
+# Predictions ask for the classes of many thousands of layers of a few hundred kinds.
+@cache
 def class_of(kind: str) -> str:
     """Class of a kind. Layers of one class are computed in similar ways."""
     return sort_of(kind).partition(":")[0]
 
 
+@cache
 def sort_of(kind: str) -> str:
     """Class and sort of a kind, without its type and the layer that it follows."""
     return kind.partition("@")[0].partition("~")[0]
 
 
+@cache
 def type_of(kind: str) -> str:
     """Short element type that layers of a kind compute with; empty for usual types."""
     return kind.partition("@")[0].partition("~")[2]
 
 
+@cache
 def group_of(kind: str) -> tuple[str, str]:
     """Class and short type of a kind. Layers of one group have the same rate of operations."""
     return class_of(kind), type_of(kind)

@@ -45,7 +45,7 @@ def parts_of(
     knowing = [
         (
             Processor.of(each.system, each.setup.threads),
-            frozenset(map(group_of, each.features.kinds)),
+            frozenset(map(group_of, set(each.features.kinds))),
         )
         for each in bases
     ]

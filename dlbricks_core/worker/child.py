@@ -21,7 +21,8 @@ from dlbricks_core.worker.memory import lacks_memory, limit_memory
 
 _FEW_OBJECTS = 50_000
 """New objects after which a worker looks for garbage; Python's own number is 700. A framework makes
-a million while it is imported, nearly all of which stay: torch's import takes a twentieth less."""
+a million while it is imported, nearly all of which stay: torch's import takes a twentieth less.
+None is looked for while the service itself is imported, nor in what that leaves."""
 
 
 def serve(channel: Channel, service: object) -> None:
@@ -80,14 +81,18 @@ def main() -> None:
     limits on memory, the ``MODULE:CLASS`` of the service, and the spelling of arguments in
     messages.
     """
-    gc.set_threshold(_FEW_OBJECTS)
+    gc.disable()
     connection, log, folder, memory, resident, service, spelling = sys.argv[1:]
     stand_guard(int(connection), int(log), Path(folder), int(resident))
     limit_memory(int(memory))
     channel = Channel(socket.socket(fileno=int(connection)))
     channel.send(os.getpid())
     with arguments_spelled(_imported(spelling)) if spelling else nullcontext():
-        serve(channel, _imported(service)())
+        made = _imported(service)()
+        gc.freeze()
+        gc.set_threshold(_FEW_OBJECTS)
+        gc.enable()
+        serve(channel, made)
     # The interpreter looks for garbage as it ends, which takes a quarter of a short worker's time.
     gc.freeze()
 

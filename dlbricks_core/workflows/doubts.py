@@ -98,7 +98,7 @@ def far_types(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[str]
     known = {
         (name, dtype)
         for each in atlas
-        for name, dtype in set(map(group_of, each.features.kinds))
+        for name, dtype in set(map(group_of, set(each.features.kinds)))
         if processor_of(each).handling(dtype) == processor.handling(dtype)
     }
     new = [(name, dtype) for name, dtype in sorted(asked - known) if dtype]
@@ -119,7 +119,7 @@ def far_operators(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[
         atlas: What was measured, here and elsewhere, with this backend.
     """
     backend = result.request.setup.backend
-    known = {class_of(kind) for each in atlas for kind in each.features.kinds}
+    known = {class_of(kind) for each in atlas for kind in set(each.features.kinds)}
     predicted = [
         as_run_by(backend, each.brick.model)
         for each in result.bricks

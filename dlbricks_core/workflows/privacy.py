@@ -33,6 +33,7 @@ from dlbricks_core.workflows.knowledge import family_of
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.private import hide
 from dlbricks_core.workflows.request import Request
+from dlbricks_core.workflows.rewrites import Benches
 
 FEW = 5
 """Number of alternatives below which a brick stands out."""
@@ -149,13 +150,15 @@ def privacy(
     own = {family_of(cut.model) for cut in brickset.models}
     known = [each for each in published if family_of(each) not in own]
     decoys = (len(bricks) - len(brickset.bricks)) // max(len(brickset.bricks), 1)
-    examples = examples_of(known, options, backend, min(decoys, _EXAMPLE_DECOYS), observer)
+    with Benches() as benches:
+        examples = examples_of(
+            known, options, backend, min(decoys, _EXAMPLE_DECOYS), observer, benches
+        )
+        everybodys = _known(published, options, backend, observer, benches)
     judge = Judge(examples) if examples else None
     several = len({each.group for each in examples}) > 1
     validated = cross_validated(examples) if several else {}
-    return assessed(
-        brickset, bricks, judge, _known(published, options, backend, observer), validated
-    )
+    return assessed(brickset, bricks, judge, everybodys, validated)
 
 
 def assessed(
@@ -196,6 +199,7 @@ def examples_of(
     request: Request | None,
     decoys: int,
     observer: Observer,
+    benches: Benches | None = None,
 ) -> list[Example]:
     """Suites of published models, each with decoys from the others.
 
@@ -205,13 +209,14 @@ def examples_of(
         request: The backend that rewrites models; ``None`` for none.
         decoys: Number of decoys for each brick; with 0 there are no examples.
         observer: Receives the progress.
+        benches: Workers that are kept for further models; ``None`` for none.
     """
     found = []
     random = np.random.default_rng()
     for model in published if decoys else ():
         family = family_of(model)
         others = [each for each in published if family_of(each) != family]
-        hidden = hide([model], options, request, others, decoys, random, observer)
+        hidden = hide([model], options, request, others, decoys, random, observer, benches)
         if len(hidden.brickset.bricks) >= _FEWEST_BRICKS and hidden.decoys:
             true, false = hidden.brickset.bricks.values(), hidden.decoys.values()
             found.append(Example(family, list(true), list(false)))
@@ -223,9 +228,10 @@ def _known(
     options: CutOptions,
     request: Request | None,
     observer: Observer,
+    benches: Benches,
 ) -> Published:
     nobody = np.random.default_rng(0)
-    cut = hide(published, options, request, (), 0, nobody, observer).brickset
+    cut = hide(published, options, request, (), 0, nobody, observer, benches).brickset
     return Published.of(
         (each.model.name, [cut.bricks[signature] for signature in each.counts])
         for each in cut.models

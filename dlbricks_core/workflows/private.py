@@ -30,7 +30,12 @@ from dlbricks_core.workflows.composing import (
 from dlbricks_core.workflows.loading import ModelLoader, expand
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
-from dlbricks_core.workflows.rewrites import Rewrites, rewrite_models
+from dlbricks_core.workflows.rewrites import (
+    Benches,
+    Rewrites,
+    benches_or_own,
+    rewrite_models,
+)
 
 PUBLISHED = ("onnx:",)
 """Default models that decoys come from, which every installation has."""
@@ -147,6 +152,7 @@ def hide(
     decoys: int,
     random: np.random.Generator,
     observer: Observer,
+    benches: Benches | None = None,
 ) -> Hidden:
     """Cuts models, and finds decoys for their bricks.
 
@@ -158,10 +164,30 @@ def hide(
         decoys: Number of decoys for each brick.
         random: Generator that draws the decoys.
         observer: Receives the progress.
+        benches: Workers that are kept for further models; ``None`` for none.
     """
+    with benches_or_own(benches) as kept:
+        return _hidden(models, options, request, donors, decoys, random, observer, kept)
+
+
+def _hidden(
+    models: Sequence[CanonicalModel],
+    options: CutOptions,
+    request: Request | None,
+    donors: Sequence[CanonicalModel],
+    decoys: int,
+    random: np.random.Generator,
+    observer: Observer,
+    benches: Benches,
+) -> Hidden:
+    """As :func:`hide`, with workers that stay."""
+
+    def rewritten(asked: Sequence[CanonicalModel]) -> Rewrites:
+        return rewrite_models(asked, request, observer, benches) if request else Rewrites()
+
     granularity, strategy = options.granularity, options.strategy
     rereading = find_composer(options.composer).rereading
-    rewrites = rewrite_models(models, request, observer) if request else Rewrites()
+    rewrites = rewritten(models)
     for position, reason in rewrites.refused.items():
         raise DLBricksError(
             f"{models[position].name} cannot be rewritten: {reason}",
@@ -184,7 +210,7 @@ def hide(
             networks += decoy_networks(cut, found, number, cutting, random)
             ends += [names] * number
             observer.advance(cut.model.name)
-        rewrites = rewrite_models(networks, request, observer) if request else Rewrites()
+        rewrites = rewritten(networks)
         for position, network in enumerate(networks):
             # A network that the backend rejects would stand out by the form of its bricks.
             if position not in rewrites.refused:

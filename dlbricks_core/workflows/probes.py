@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import islice
 
 import numpy as np
@@ -297,10 +298,15 @@ def surveyed(number: int) -> dict[str, Target]:
     Args:
         number: Number of networks.
     """
-    return {
-        each.brick.signature: Target(each.brick, "brick", SURVEYED + each.family)
-        for each in islice(draw(), number)
-    }
+    return {target.brick.signature: target for target in _first(number)}
+
+
+@cache
+def _first(number: int) -> tuple[Target, ...]:
+    """The first networks of the survey, drawn once for all models of a process."""
+    return tuple(
+        Target(each.brick, "brick", SURVEYED + each.family) for each in islice(draw(), number)
+    )
 
 
 def _alone(brick: Brick) -> Features:

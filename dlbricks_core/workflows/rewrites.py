@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from time import perf_counter
+from types import TracebackType
+from typing import Self
 
 from dlbricks_core.analysis.shortening import (
     KEPT,
@@ -56,8 +58,73 @@ class Rewrites:
     seconds: float = 0.0
 
 
+class Benches:
+    """Workers that rewrite models, kept for several sets of models with one request.
+
+    Starting a worker takes longer than rewriting several small models.
+    """
+
+    def __init__(self) -> None:
+        self._workers: list[BackendWorker] = []
+        self._stack = ExitStack()
+
+    @contextmanager
+    def lent(self, number: int, request: Request) -> Iterator[SimpleQueue[BackendWorker]]:
+        """Some of the workers; more are started if there are too few. An error ends all of them.
+
+        Args:
+            number: Number of workers, which share the memory.
+            request: The backend and its settings.
+        """
+        if len(self._workers) < number:
+            self._end()
+            share = memory_to_use() // number
+            settings = WorkerSettings(request.settings, request.seed, request.timeout_s, share)
+            target = request.plugin.target
+            self._workers = [
+                self._stack.enter_context(BackendWorker(target, request.backend, settings))
+                for _ in range(number)
+            ]
+        idle: SimpleQueue[BackendWorker] = SimpleQueue()
+        for worker in self._workers[:number]:
+            idle.put(worker)
+        try:
+            yield idle
+        except BaseException as error:
+            self._end(type(error), error, error.__traceback__)
+            raise
+
+    def _end(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
+    ) -> None:
+        self._workers = []
+        self._stack.__exit__(kind, error, trace)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end(kind, error, trace)
+
+
+def benches_or_own(benches: Benches | None) -> AbstractContextManager[Benches]:
+    """Given workers, which stay; or workers that end with the context."""
+    return Benches() if benches is None else nullcontext(benches)
+
+
 def rewrite_models(
-    models: Sequence[CanonicalModel], request: Request, observer: Observer
+    models: Sequence[CanonicalModel],
+    request: Request,
+    observer: Observer,
+    benches: Benches | None = None,
 ) -> Rewrites:
     """Graphs that the backend rewrites models into; none if it runs models as they are.
 
@@ -65,6 +132,12 @@ def rewrite_models(
     unless they are small: starting a worker takes longer than rewriting several such models. A
     model that would take too much of the memory is represented by a shorter one
     (:mod:`dlbricks_core.analysis.shortening`), if its blocks repeat.
+
+    Args:
+        models: Models in canonical form.
+        request: The backend and its settings.
+        observer: Receives the progress.
+        benches: Workers that are kept for further models with the same request; ``None`` for none.
     """
     if not request.backend.traits.rewrites:
         return Rewrites()
@@ -77,7 +150,8 @@ def rewrite_models(
     )
     rewrites = Rewrites()
     with ThreadPoolExecutor(number) as pool, ExitStack() as stack:
-        idle = _benches(number, request, stack)
+        kept = stack.enter_context(benches_or_own(benches))
+        idle = stack.enter_context(kept.lent(number, request))
         # Whatever ends the loop: no rewriting may begin once the workers are closed.
         stack.callback(pool.shutdown, wait=False, cancel_futures=True)
         found = pool.map(lambda position: _answer(models[position], idle), positions)
@@ -192,17 +266,6 @@ def _nbytes(model: CanonicalModel) -> int:
 def _is_comfortable(model: CanonicalModel) -> bool:
     """Whether the machine has memory enough to rewrite the whole model."""
     return _nbytes(model) <= COMFORTABLE * memory_to_use()
-
-
-def _benches(number: int, request: Request, stack: ExitStack) -> SimpleQueue[BackendWorker]:
-    share = memory_to_use() // number
-    settings = WorkerSettings(request.settings, request.seed, request.timeout_s, share)
-    idle: SimpleQueue[BackendWorker] = SimpleQueue()
-    for _ in range(number):
-        idle.put(
-            stack.enter_context(BackendWorker(request.plugin.target, request.backend, settings))
-        )
-    return idle
 
 
 @dataclass(frozen=True)

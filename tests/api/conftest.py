@@ -5,8 +5,8 @@ from onnx import TensorProto, helper
 
 
 @pytest.fixture(autouse=True)
-def own_store(monkeypatch, tmp_path):
-    """Keeps the user's own store out of the tests."""
+def own_store(kept_workers, monkeypatch, tmp_path):
+    """Keeps the user's own store out of the tests, and processes that read models for the next."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
 
 

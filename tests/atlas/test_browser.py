@@ -32,16 +32,18 @@ def dlbricks(*arguments):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(keep_workers, tmp_path_factory):
     """A site: one model measured, composed for two threads, and predicted for PyTorch."""
     root = tmp_path_factory.mktemp("atlas")
-    store = ("--store", root / "s.sqlite")
-    assert dlbricks("run", MODELS[0], *ORT, "--threads", 1, "--end-to-end", *store) == 0
-    assert dlbricks("run", MODELS[0], *ORT, "--threads", 2, *store) == 0
-    assert dlbricks("run", MODELS[1], *ORT, "--threads", 1, *store) == 0
-    torch = ("--backend", "pytorch", "--threads", 1, "--runs", 3)
-    assert dlbricks("run", MODELS[1], *torch, *store) == 0
-    assert dlbricks("atlas", "-o", root / "site", *store) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        keep_workers(patch)
+        store = ("--store", root / "s.sqlite")
+        assert dlbricks("run", MODELS[0], *ORT, "--threads", 1, "--end-to-end", *store) == 0
+        assert dlbricks("run", MODELS[0], *ORT, "--threads", 2, *store) == 0
+        assert dlbricks("run", MODELS[1], *ORT, "--threads", 1, *store) == 0
+        torch = ("--backend", "pytorch", "--threads", 1, "--runs", 3)
+        assert dlbricks("run", MODELS[1], *torch, *store) == 0
+        assert dlbricks("atlas", "-o", root / "site", *store) == 0
     return root / "site"
 
 

@@ -2,12 +2,10 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 
 import numpy as np
 import onnx
@@ -19,7 +17,6 @@ from dlbricks_core.importers.cache import FileState, ImportCache
 from dlbricks_core.importers.host import canonical
 from dlbricks_core.importers.onnx import OnnxImporter
 from dlbricks_core.importers.options import LoadOptions
-from dlbricks_core.worker import WorkerProcess
 
 
 @dataclass
@@ -47,130 +44,8 @@ def dlbricks(capfd, monkeypatch, tmp_path):
     return run
 
 
-IMPORTER = """
-import os
-
-from dlbricks_core.importers.host import ImportHost
-
-
-class Importer(ImportHost):
-    def ask(self, folder, method, arguments):
-        os.chdir(folder)
-        self._last = None  # its path may be relative to another folder
-        return getattr(self, method)(*arguments)
-"""
-
-#: Importers that read files and import no modules of the user's.
-READERS = {
-    "dlbricks_core.importers.onnx:OnnxImporter",
-    "dlbricks_core.importers.light:LightModels",
-}
-
-
-class KeptImporter:
-    """Imports in one process for all commands; stands where each command starts its own.
-
-    Modules of the user's are imported once in a process, so other importers get their own.
-    """
-
-    def __init__(self, site):
-        self._site, self._kept, self._own = site, None, None
-
-    def __call__(self, service):
-        return self
-
-    def call(self, method, *arguments, timeout=None):
-        if arguments[0] not in READERS:
-            self._own = self._own or WorkerProcess("dlbricks_core.importers.host:ImportHost")
-            return self._own.call(method, *arguments, timeout=timeout)
-        if self._kept is None:
-            path = os.pathsep.join([str(self._site), os.environ.get("PYTHONPATH", "")])
-            self._kept = WorkerProcess("kept_importer:Importer", {"PYTHONPATH": path})
-        asked = os.getcwd(), method, arguments  # noqa: PTH109 - Path.cwd() is the same
-        return self._kept.call("ask", *asked, timeout=timeout)
-
-    def close(self):
-        if self._own is not None:
-            self._own.close()
-            self._own = None
-        if self._kept is not None and self._kept._guard.poll() is not None:
-            self.end()
-
-    def end(self):
-        if self._kept is not None:
-            self._kept.close()
-            self._kept = None
-
-
-class KeptRewriter:
-    """Rewrites models in one process for all commands; timing gets processes of its own.
-
-    A command may rewrite several models at the same time: while the process is lent, others get
-    their own as well.
-    """
-
-    def __init__(self):
-        self._asked, self._kept, self._lent = None, None, Lock()
-
-    def __call__(self, service, environment=None, **limits):
-        asked = service, dict(environment or {}), os.environ.get("PYTHONPATH")
-        if (
-            not limits.get("resident")
-            or self._asked not in (None, asked)
-            or not self._lent.acquire(blocking=False)
-        ):
-            return WorkerProcess(service, environment, **limits)
-        if self._kept is None or self._kept._guard.poll() is not None:
-            self._asked, self._kept = asked, WorkerProcess(service, environment, **limits)
-        return Borrowed(self._kept, self._lent)
-
-    def end(self):
-        if self._kept is not None:
-            self._kept.close()
-
-
-class Borrowed:
-    """A process that goes on when who borrowed it has done with it."""
-
-    def __init__(self, process, lent):
-        self._process, self._lent = process, lent
-
-    def __getattr__(self, name):
-        return getattr(self._process, name)
-
-    def kill(self):
-        lent, self._lent = self._lent, None
-        if lent is not None:
-            lent.release()
-
-    close = kill
-
-
 @pytest.fixture(scope="session")
-def kept_rewriter():
-    kept = KeptRewriter()
-    yield kept
-    kept.end()
-
-
-@pytest.fixture(scope="session")
-def kept_importer(tmp_path_factory):
-    site = tmp_path_factory.mktemp("importer")
-    (site / "kept_importer.py").write_text(IMPORTER)
-    kept = KeptImporter(site)
-    yield kept
-    kept.end()
-
-
-@pytest.fixture
-def kept_workers(kept_importer, kept_rewriter, monkeypatch):
-    """Keeps the processes that import and rewrite models from one command to the next."""
-    monkeypatch.setattr("dlbricks_core.workflows.loading.WorkerProcess", kept_importer)
-    monkeypatch.setattr("dlbricks_core.measure.worker.WorkerProcess", kept_rewriter)
-
-
-@pytest.fixture(scope="session")
-def in_folder(kept_importer, kept_rewriter):
+def in_folder(keep_workers):
     """Runs a command line in a folder, for what tests share; ``dlbricks`` sees all output."""
 
     def run(folder, *arguments):
@@ -178,8 +53,7 @@ def in_folder(kept_importer, kept_rewriter):
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("COLUMNS", "80")
             patch.setenv("XDG_DATA_HOME", str(folder / "data"))
-            patch.setattr("dlbricks_core.workflows.loading.WorkerProcess", kept_importer)
-            patch.setattr("dlbricks_core.measure.worker.WorkerProcess", kept_rewriter)
+            keep_workers(patch)
             patch.chdir(folder)
             with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
                 main([str(each) for each in arguments])

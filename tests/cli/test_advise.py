@@ -7,6 +7,8 @@ import pytest
 
 from dlbricks_core.machine.system import current_system
 
+pytestmark = pytest.mark.usefixtures("kept_workers")
+
 for needed in ("jsonschema", "onnxruntime"):
     pytest.importorskip(needed)
 

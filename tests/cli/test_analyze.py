@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("kept_workers")
+
 
 def test_analyze_finds_similarity_repetition_and_operations(dlbricks, shared, read, tmp_path):
     a, b = shared("a", "Relu", "Relu", "Sigmoid"), shared("b", "Relu", "Tanh")

@@ -11,6 +11,8 @@ jsonschema = pytest.importorskip("jsonschema")
 import dlbricks_core as api  # noqa: E402
 from dlbricks_core.store import ResultStore  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("kept_workers")
+
 SCHEMA = json.loads(
     (Path(__file__).parents[2] / "docs/reference/dlbricks.schema.json").read_text("utf-8")
 )

@@ -6,6 +6,8 @@ import pytest
 
 pytest.importorskip("onnxruntime")
 
+pytestmark = pytest.mark.usefixtures("kept_workers")
+
 QUICK = ("--backend", "onnxruntime", "--threads", "1", "--runs", "3", "--store", "s.sqlite")
 
 

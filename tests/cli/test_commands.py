@@ -12,6 +12,8 @@ from onnx import numpy_helper
 
 pytest.importorskip("onnxruntime")
 
+pytestmark = pytest.mark.usefixtures("kept_workers")
+
 QUICK = ("--backend", "onnxruntime", "--threads", "1", "--runs", "3")
 
 

@@ -13,6 +13,8 @@ from dlbricks_core.store import ResultStore
 pytest.importorskip("onnxruntime")
 pytest.importorskip("torch")
 
+pytestmark = pytest.mark.usefixtures("kept_workers")
+
 QUICK = ("--threads", "1", "--runs", "3", "--store", "results.sqlite", "--json", "out.json")
 TWO = ("compare", "--backends", "onnxruntime,twin", *QUICK, "-G", "1")
 

@@ -4,6 +4,8 @@ import pytest
 
 pytest.importorskip("onnxruntime")
 
+pytestmark = pytest.mark.usefixtures("kept_workers")
+
 ONE = ("--backend", "onnxruntime", "--threads", "1", "--store", "s.sqlite", "--json", "r.json")
 
 

@@ -4,6 +4,8 @@ import pytest
 
 pytest.importorskip("onnxruntime")
 
+pytestmark = pytest.mark.usefixtures("kept_workers")
+
 BACKEND = ("--backend", "onnxruntime", "--threads", "1", "--store", "results.sqlite")
 QUICK = (*BACKEND, "--composer", "sequential", "--runs", "3")
 

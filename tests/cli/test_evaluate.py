@@ -12,6 +12,8 @@ from dlbricks_core.workflows import rewrites
 
 pytest.importorskip("onnxruntime")
 
+pytestmark = pytest.mark.usefixtures("kept_workers")
+
 REUSED = "2 of 2 models were imported before: reused.\n"
 QUICK = ("--backend", "onnxruntime", "--threads", "1", "--store", "results.sqlite")
 

@@ -4,6 +4,8 @@ import pytest
 
 pytest.importorskip("onnxruntime")
 
+pytestmark = pytest.mark.usefixtures("kept_workers")
+
 QUICK = ("--threads", "1", "--store", "results.sqlite", "--runs", "4", "--json", "e.json")
 ORT = ("--backend", "onnxruntime", *QUICK)
 

@@ -18,6 +18,8 @@ from dlbricks_core.store import ResultStore
 
 pytest.importorskip("onnxruntime")
 
+pytestmark = pytest.mark.usefixtures("kept_workers")
+
 QUICK = ("--backend", "onnxruntime", "--threads", "1", "--runs", "3", "--composer", "sequential",
          "--store", "results.sqlite")  # fmt: skip
 

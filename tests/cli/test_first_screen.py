@@ -7,6 +7,8 @@ import pytest
 
 pytest.importorskip("onnxruntime")
 
+pytestmark = pytest.mark.usefixtures("kept_workers")
+
 QUICK = ("--threads", "1", "--runs", "2", "-G", "1", "--store", "s.sqlite")
 ORT = ("--backend", "onnxruntime", *QUICK)
 

@@ -11,6 +11,8 @@ from dlbricks_core.workflows.knowledge import contributions
 
 pytest.importorskip("onnxruntime")
 
+pytestmark = pytest.mark.usefixtures("kept_workers")
+
 STORE = ("--store", "s.sqlite")
 QUICK = ("--backend", "onnxruntime", "--threads", "1", "--budget", "1s", *STORE)
 

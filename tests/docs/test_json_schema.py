@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ from dlbricks_core.machine.system import current_system
 from dlbricks_core.measure.contention import passes
 
 jsonschema = pytest.importorskip("jsonschema")
-for framework in ("onnxruntime", "sklearn"):
-    pytest.importorskip(framework)
+pytest.importorskip("onnxruntime")
+if find_spec("sklearn") is None:  # importing it takes a second of each process that collects
+    pytest.skip("scikit-learn is not installed", allow_module_level=True)
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "docs" / "reference" / "dlbricks.schema.json").read_text("utf-8"))
@@ -106,11 +108,12 @@ LINES = [
 
 
 @pytest.fixture(scope="module")
-def written(perceptron, save_decoder, distribution, tmp_path_factory):
+def written(perceptron, save_decoder, distribution, keep_workers, tmp_path_factory):
     """What each command line wrote."""
     folder = tmp_path_factory.mktemp("json")
     found = []
     with pytest.MonkeyPatch.context() as patch:
+        keep_workers(patch)
         patch.chdir(folder)
         distribution.install_twin(patch, tmp_path_factory.mktemp("site"))
         # Under load for less time than good figures need.

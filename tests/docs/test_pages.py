@@ -10,6 +10,7 @@ import pytest
 
 from dlbricks_core.cli import main
 from dlbricks_core.cli.main import cli
+from dlbricks_core.measure.contention import passes
 
 for framework in ("onnxruntime", "torch"):
     pytest.importorskip(framework)
@@ -47,6 +48,8 @@ def arguments(line, small=SMALL):
     if command in TIMING:
         runs = () if "--precision" in words else ("--runs", "2")
         words = [*words, *runs, "--threads", "1"]
+    if "--scenario" in words and command in TIMING:
+        words = [*words, "--instances", "1"]
     if command == "study" and "--from" not in words:
         words = [*words, "--threads", "1"]
     return words
@@ -55,9 +58,12 @@ def arguments(line, small=SMALL):
 @pytest.mark.parametrize(
     "page", [p for p in sorted(DOCS.rglob("*.md")) if blocks(p)], ids=lambda p: p.stem
 )
+@pytest.mark.usefixtures("kept_workers")
 def test_commands_of_pages_run(page, perceptron, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    # Under load for less time than good figures need.
+    monkeypatch.setattr(passes, "_SHORTEST_S", 0.1)
     perceptron("a.onnx", "batch", "sequence")
     perceptron("b.onnx", 1, 4)
     perceptron("c.onnx", 2, 4)

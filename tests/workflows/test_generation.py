@@ -22,6 +22,8 @@ from dlbricks_core.workflows import (
     read_asked,
 )
 
+pytestmark = pytest.mark.usefixtures("kept_workers")
+
 
 @pytest.fixture(scope="module")
 def path(save_decoder, tmp_path_factory):

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,7 +12,14 @@ from dlbricks_core.bricks import BrickSet, CutModel, native
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, packed, unpacked
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import rewrites
-from dlbricks_core.workflows.rewrites import Rewrites, keep_rewrites, kept_rewrites
+from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.rewrites import (
+    Benches,
+    Rewrites,
+    keep_rewrites,
+    kept_rewrites,
+    rewrite_models,
+)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +41,65 @@ def test_no_more_are_asked_at_once_than_there_are_cores_for(
 def test_large_models_are_worth_further_workers(layers, mib, workers):
     models = [SimpleNamespace(layers=range(layers), weight_bytes=mib << 20)] * 2
     assert rewrites._worth_starting(models) == workers
+
+
+class Counted:
+    """A worker that rewrites nothing; all of them, and those that have ended."""
+
+    begun: ClassVar[list[object]] = []
+    ended: ClassVar[list[object]] = []
+
+    def __init__(self, *arguments):
+        Counted.begun.append(self)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        Counted.ended.append((self, exception[0]))
+
+    def rewrite(self, model):
+        return model
+
+
+@pytest.fixture
+def counted(asked, monkeypatch):
+    for each in ("begun", "ended"):
+        monkeypatch.setattr(Counted, each, [])
+    monkeypatch.setattr(rewrites, "BackendWorker", Counted)
+    asked.backend.traits = Traits(rewrites=True)
+    return asked
+
+
+def test_workers_are_kept_for_further_models_where_these_are_enough(counted, residual, monkeypatch):
+    monkeypatch.setattr(rewrites, "physical_cores_available", lambda: 2)
+    with Benches() as benches:
+        for _ in range(3):
+            assert rewrite_models([residual()], counted, Observer(), benches).graphs.keys() == {0}
+        assert (len(Counted.begun), Counted.ended) == (1, [])
+        monkeypatch.setattr(rewrites, "_worth_starting", lambda _: 2)
+        found = rewrite_models([residual(), residual()], counted, Observer(), benches)
+        assert found.graphs.keys() == {0, 1}
+        # The first one had the memory for itself.
+        assert (len(Counted.begun), Counted.ended) == (3, [(Counted.begun[0], None)])
+    assert {each for each, _ in Counted.ended} == set(Counted.begun)
+
+
+def test_workers_of_one_set_of_models_end_with_it(counted, residual):
+    for _ in range(2):
+        rewrite_models([residual()], counted, Observer())
+    assert len(Counted.begun) == len(Counted.ended) == 2
+
+
+def test_kept_workers_end_at_once_where_rewriting_is_interrupted(counted, residual, monkeypatch):
+    def interrupted(self, name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Observer, "advance", interrupted)
+    with Benches() as benches:
+        with pytest.raises(KeyboardInterrupt):
+            rewrite_models([residual()], counted, Observer(), benches)
+        assert Counted.ended == [(Counted.begun[0], KeyboardInterrupt)]
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from dlbricks_core.errors import ModelError
 from dlbricks_core.workflows import LoadOptions, Observer
 from dlbricks_core.workflows.loading import load_models
 
+pytestmark = pytest.mark.usefixtures("kept_workers")
+
 TEXT = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[1,sequence] x) => (float[1,sequence] y) { y = Relu(x) }"""
 

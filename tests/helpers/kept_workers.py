@@ -1,0 +1,107 @@
+"""Processes that import and rewrite models, and that many commands of tests share."""
+
+from __future__ import annotations
+
+import os
+from threading import Lock
+
+from dlbricks_core.worker import WorkerProcess
+
+IMPORTER = """
+import os
+
+from dlbricks_core.importers.host import ImportHost
+
+
+class Importer(ImportHost):
+    def ask(self, folder, method, arguments):
+        os.chdir(folder)
+        self._last = None  # its path may be relative to another folder
+        return getattr(self, method)(*arguments)
+"""
+
+#: Importers that read files and import no modules of the user's.
+READERS = {
+    "dlbricks_core.importers.onnx:OnnxImporter",
+    "dlbricks_core.importers.light:LightModels",
+    "dlbricks_core.importers.decoders.collection:LanguageModels",
+}
+
+
+class KeptImporter:
+    """Imports in one process for all commands; stands where each command starts its own.
+
+    Modules of the user's are imported once in a process, so other importers get their own.
+    """
+
+    def __init__(self, site):
+        self._site, self._kept, self._own = site, None, None
+
+    def __call__(self, service):
+        return self
+
+    def call(self, method, *arguments, timeout=None):
+        if arguments[0] not in READERS:
+            self._own = self._own or WorkerProcess("dlbricks_core.importers.host:ImportHost")
+            return self._own.call(method, *arguments, timeout=timeout)
+        if self._kept is None:
+            path = os.pathsep.join([str(self._site), os.environ.get("PYTHONPATH", "")])
+            self._kept = WorkerProcess("kept_importer:Importer", {"PYTHONPATH": path})
+        asked = os.getcwd(), method, arguments  # noqa: PTH109 - Path.cwd() is the same
+        return self._kept.call("ask", *asked, timeout=timeout)
+
+    def close(self):
+        if self._own is not None:
+            self._own.close()
+            self._own = None
+        if self._kept is not None and self._kept._guard.poll() is not None:
+            self.end()
+
+    def end(self):
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
+
+
+class KeptRewriter:
+    """Rewrites models in one process for all commands; timing gets processes of its own.
+
+    A command may rewrite several models at the same time: while the process is lent, others get
+    their own as well.
+    """
+
+    def __init__(self):
+        self._asked, self._kept, self._lent = None, None, Lock()
+
+    def __call__(self, service, environment=None, **limits):
+        asked = service, dict(environment or {}), os.environ.get("PYTHONPATH")
+        if (
+            not limits.get("resident")
+            or self._asked not in (None, asked)
+            or not self._lent.acquire(blocking=False)
+        ):
+            return WorkerProcess(service, environment, **limits)
+        if self._kept is None or self._kept._guard.poll() is not None:
+            self._asked, self._kept = asked, WorkerProcess(service, environment, **limits)
+        return Borrowed(self._kept, self._lent)
+
+    def end(self):
+        if self._kept is not None:
+            self._kept.close()
+
+
+class Borrowed:
+    """A process that goes on when who borrowed it has done with it."""
+
+    def __init__(self, process, lent):
+        self._process, self._lent = process, lent
+
+    def __getattr__(self, name):
+        return getattr(self._process, name)
+
+    def kill(self):
+        lent, self._lent = self._lent, None
+        if lent is not None:
+            lent.release()
+
+    close = kill
