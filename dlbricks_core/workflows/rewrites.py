@@ -69,14 +69,19 @@ class Benches:
         self._stack = ExitStack()
 
     @contextmanager
-    def lent(self, number: int, request: Request) -> Iterator[SimpleQueue[BackendWorker]]:
-        """Some of the workers; more are started if there are too few. An error ends all of them.
+    def lent(
+        self, number: int, most: int, request: Request
+    ) -> Iterator[SimpleQueue[BackendWorker]]:
+        """Some of the workers. An error ends all of them.
+
+        Workers share the memory. So others are started if there are too few or too many.
 
         Args:
-            number: Number of workers, which share the memory.
+            number: Number of workers to lend.
+            most: Maximum number of workers, each with memory enough for the largest model.
             request: The backend and its settings.
         """
-        if len(self._workers) < number:
+        if not number <= len(self._workers) <= most:
             self._end()
             share = memory_to_use() // number
             settings = WorkerSettings(request.settings, request.seed, request.timeout_s, share)
@@ -145,13 +150,12 @@ def rewrite_models(
     positions = [i for i, model in enumerate(models) if not _is_opaque(model)]
     observer.stage(f"Asking {request.backend.name} what it makes of the models", len(positions))
     asked = [models[position] for position in positions]
-    number = max(
-        1, min(_at_once(request), len(asked), _held_at_once(asked), _worth_starting(asked))
-    )
+    most = max(1, _held_at_once(asked))
+    number = max(1, min(_at_once(request), len(asked), most, _worth_starting(asked)))
     rewrites = Rewrites()
     with ThreadPoolExecutor(number) as pool, ExitStack() as stack:
         kept = stack.enter_context(benches_or_own(benches))
-        idle = stack.enter_context(kept.lent(number, request))
+        idle = stack.enter_context(kept.lent(number, most, request))
         # Whatever ends the loop: no rewriting may begin once the workers are closed.
         stack.callback(pool.shutdown, wait=False, cancel_futures=True)
         found = pool.map(lambda position: _answer(models[position], idle), positions)

@@ -82,6 +82,9 @@ def test_workers_are_kept_for_further_models_where_these_are_enough(counted, res
         assert found.graphs.keys() == {0, 1}
         # The first one had the memory for itself.
         assert (len(Counted.begun), Counted.ended) == (3, [(Counted.begun[0], None)])
+        monkeypatch.setattr(rewrites, "_held_at_once", lambda _: 1)
+        rewrite_models([residual()], counted, Observer(), benches)
+        assert len(Counted.begun) == 4, "a large model needs more memory than one of two has"
     assert {each for each, _ in Counted.ended} == set(Counted.begun)
 
 
