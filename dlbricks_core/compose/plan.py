@@ -50,10 +50,11 @@ class Plan:
         """A copy of the plan with a predictor's figures for bricks without another recipe.
 
         Args:
-            figures: Predicted figures of bricks, by signature.
+            figures: Predicted figures of bricks, or of whole models in place of their bricks, by
+                signature.
         """
         added = {
-            signature: (*self.recipes[signature], FromPredictor(figure))
+            signature: (*self.recipes.get(signature, ()), FromPredictor(figure))
             for signature, figure in figures.items()
         }
         return replace(self, recipes={**self.recipes, **added})

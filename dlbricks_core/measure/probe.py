@@ -102,6 +102,17 @@ class Probe(ABC):
         """
         return self.observe(timer, model, seed)
 
+    def sizes(self, model: CanonicalModel) -> Sequence[float]:
+        """Sizes that the value of a whole model grows with; empty where none are known.
+
+        A model without observations is predicted from well-known ones that ship with the package,
+        as a constant and a multiple of each size.
+
+        Args:
+            model: A model whose sizes are all known.
+        """
+        return ()
+
     def total(self, cut: CutModel, values: Sequence[Values]) -> FloatArray:
         """Value of a model, as the quantity's composition says.
 

@@ -10,7 +10,14 @@ from typing import Protocol
 from dlbricks_core.bricks import Brick, CutModel
 from dlbricks_core.compose import Estimate, Parallel, Plan
 from dlbricks_core.facts import Measurement, Question
-from dlbricks_core.figures.figure import Figure, Measured, Origin, rounds_of, undisturbed
+from dlbricks_core.figures.figure import (
+    Figure,
+    Measured,
+    Origin,
+    interval,
+    rounds_of,
+    undisturbed,
+)
 from dlbricks_core.figures.statistics import warnings_for
 from dlbricks_core.measure.probe import Probe
 from dlbricks_core.wording import argument
@@ -25,6 +32,9 @@ _NATIVE_TOLERANCE = 0.03
 """Minimum relative difference to the framework's own form that deserves a note."""
 
 _CALIBRATED_ON = ("its interval is not calibrated: the calibration was taken on it, among others",)
+
+NOT_MEASURED = "not measured"
+"""Reason why a brick has no figure, where nothing failed."""
 
 _IN_PLACE = ("the whole model was timed in place of its bricks",)
 
@@ -77,7 +87,11 @@ def assemble(
             replace(
                 model,
                 composer=name,
-                parts=_part_results(model.cut, request, parts, outcome),
+                parts=(
+                    []
+                    if _whole(model.cut, latencies)
+                    else _part_results(model.cut, request, parts, outcome)
+                ),
                 memory=cutting.footprints.get(model.cut.whole.signature),
             )
             for model in models
@@ -108,7 +122,11 @@ class _ByProbe:
     parts: Sequence[Mapping[str, Figure]]
 
     def compose(self, cut: CutModel, figures: Mapping[str, Figure], /) -> Estimate:
-        return self.probe.estimate(cut, [figures, *self.parts])
+        whole = _whole(cut, figures)
+        if whole is None:
+            return self.probe.estimate(cut, [figures, *self.parts])
+        ends = interval(whole.plausible, whole.value)
+        return Estimate(whole.value, ends, (), ends, whole.plausible)
 
 
 def _estimators(
@@ -145,7 +163,7 @@ def _brick_result(
     measurement = outcome.measurements.get(key)
     quantity = request.quantity
     if latency is None:
-        reason = outcome.failures.get(key, "not measured")
+        reason = outcome.failures.get(key, NOT_MEASURED)
         return BrickResult(brick, occurrences, None, failure=reason, quantity=quantity)
     origin = _origin(latency, key, outcome)
     if measurement is None:
@@ -168,7 +186,7 @@ def _origins(
 ) -> Mapping[Origin, float]:
     """Shares of the sum over a model's known bricks, by the origin of their figures.
 
-    Where the whole model was measured instead of its bricks, its figure is the whole sum.
+    Where a figure of the whole model stands in place of its bricks, it is the whole sum.
     """
     known = {signature: latencies[signature] for signature in cut.counts if signature in latencies}
     # Where no brick takes longer than a call of the timer, each counts alike.
@@ -186,14 +204,14 @@ def _origins(
 
 
 def _whole(cut: CutModel, latencies: Mapping[str, Figure]) -> Figure | None:
-    """Figure of a whole model that was measured instead of its bricks; ``None`` otherwise."""
+    """Figure of a whole model that stands in place of its bricks; ``None`` otherwise."""
     whole = cut.whole.signature
     return None if whole in cut.counts else latencies.get(whole)
 
 
 def _why_missing(keys: Sequence[Question], outcome: Outcome) -> str:
     """Reason why measurements under these keys give a brick no figure."""
-    return next((outcome.failures[key] for key in keys if key in outcome.failures), "not measured")
+    return next((outcome.failures[key] for key in keys if key in outcome.failures), NOT_MEASURED)
 
 
 def _model_result(
@@ -222,7 +240,8 @@ def _model_result(
     timed = dict.fromkeys(chain.from_iterable(keys.values()))
     bricks = [outcome.measurements[k] for k in timed if k in outcome.measurements]
     original = outcome.measurements.get(request.key(cut.whole.signature, "native"))
-    in_place = _whole(cut, latencies) is not None
+    standing = _whole(cut, latencies)
+    in_place = standing is not None and standing.origin != "predicted"
     # A figure that an estimate rests on is no reference for the estimate.
     compared = None if in_place else measurement
     measured = Measured.of(compared, request.protocol) if compared else None

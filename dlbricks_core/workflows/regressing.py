@@ -12,9 +12,10 @@ from dlbricks_core.figures.figure import Figure, Measured, Predicted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.features import Features
 from dlbricks_core.predict.regression import FEWEST, FEWEST_FAMILIES, Regression, size_of
+from dlbricks_core.predict.whole_models import whole_models
 from dlbricks_core.store import ResultStore
-from dlbricks_core.wording import argument
-from dlbricks_core.workflows.assemble import assemble
+from dlbricks_core.wording import argument, listed
+from dlbricks_core.workflows.assemble import NOT_MEASURED, assemble
 from dlbricks_core.workflows.knowledge import FEATURES, features_of
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import RunResult
@@ -28,21 +29,32 @@ _MANY = (
     "{name} {quantity} observes them"
 )
 
+_SHIPPED = (
+    "{quantity} of {names} is predicted from {models} well-known models on {backend} {version}, "
+    "{threads} ({system}, {date}): 'dlbricks run' with {name} {quantity} observes {theirs} bricks"
+)
+
+_NAMED = 3
+"""Maximum number of models that a note names."""
+
 _LARGE = "{} is not predicted for {} of {} bricks: nothing nearly as large was observed"
 
 
 def with_regression(result: RunResult, store: ResultStore) -> RunResult:
     """The result with predicted values for bricks without a value.
 
-    A brick stays missing if it failed, if it is much larger than all observed networks, or if too
-    few networks were observed.
+    Where the package ships observations of whole models, models are predicted as a whole. A brick
+    of any other model stays missing if it failed, if it is much larger than all observed networks,
+    or if too few networks were observed.
 
     Args:
         result: Result from the store alone.
         store: Store of the observations.
     """
     request = result.request
-    missing = [each.brick for each in result.bricks if each.latency is None]
+    result = _with_whole_models(result)
+    lacking = {signature for model in result.models for signature in model.missing}
+    missing = [each.brick for each in result.bricks if each.brick.signature in lacking]
     keys = {each.signature: request.key(each.signature, "brick") for each in missing}
     failed = {key for key, found in store.get(keys.values()).items() if found.failure}
     failed |= result.outcome.unsupported.keys()
@@ -75,6 +87,44 @@ def with_regression(result: RunResult, store: ResultStore) -> RunResult:
         return found
     left = len(sizes) - len(told)
     return _noted(found, _LARGE.format(request.quantity.name, left, len(result.bricks)))
+
+
+def _with_whole_models(result: RunResult) -> RunResult:
+    """The result with models predicted as a whole that lack a brick which did not fail."""
+    request = result.request
+    probe, setup = request.probe, request.setup
+    known = whole_models(request.quantity.name, setup.backend)
+    if probe is None or not known or not known[0].tell_of(setup, probe.version):
+        return result
+    shipped = known[0]
+    if shipped.regression is None:
+        return result
+    told, names = {}, []
+    for model in result.models:
+        whole = model.cut.whole
+        only_unmeasured = set(model.missing.values()) == {NOT_MEASURED}
+        if only_unmeasured and whole.signature not in model.cut.counts:
+            size = np.array(probe.sizes(whole.model))
+            if shipped.regression.tells_of(size):
+                told[whole.signature] = shipped.regression.predict(size, 0.0)
+                names.append(model.cut.model.name)
+    if not told:
+        return result
+    cutting = replace(result.cutting, plan=result.cutting.plan.predicting(told))
+    found = replace(assemble(request, cutting, result.outcome), predictor=REGRESSION)
+    note = _SHIPPED.format(
+        quantity=request.quantity.name,
+        names=listed(names, _NAMED),
+        models=len(shipped.models),
+        backend=shipped.backend,
+        version=shipped.version,
+        threads="1 thread" if shipped.threads == 1 else f"{shipped.threads} threads",
+        system=shipped.system,
+        date=shipped.date,
+        name=argument("quantity"),
+        theirs="its" if len(told) == 1 else "their",
+    )
+    return _noted(found, note)
 
 
 def _noted(result: RunResult, note: str) -> RunResult:

@@ -127,3 +127,23 @@ def test_a_precision_is_refused_for_other_quantities(dlbricks, save):
     done = dlbricks("run", save("c", "Relu"), *backend, "--quantity", "load-time", "--budget", "5s")
     assert done.status == 2
     assert "--budget is not for" in " ".join(done.err.split())
+
+
+def test_peak_memory_that_nobody_observed_is_predicted_from_well_known_models(
+    dlbricks, read, tmp_path
+):
+    asked = "onnx:light_squeezenet", *ONCE[:-2], "--quantity", "peak-memory"
+    done = dlbricks("estimate", *asked, "--json", "e.json", "--html", "e.html")
+    assert done.status == 0, done.err
+    (told,) = read("e.json")["models"]
+    assert told["origin"] == {"predicted": 1.0}
+    assert told["interval"][0] < told["estimate"] < told["interval"][1]
+    assert 15 < told["estimate"] < 50
+    assert (told["parts"], told["missing"]) == ([], [])
+    note = "peak-memory of light_squeezenet is predicted from"
+    assert note in " ".join(done.out.split())
+    assert note in Path("e.html").read_text()
+    none = dlbricks("estimate", *asked, "--predictor", "none")
+    assert (none.status, note in " ".join(none.out.split())) == (3, False)
+    other = dlbricks("estimate", *asked, "--backend-option", "optimizations=basic")
+    assert (other.status, note in " ".join(other.out.split())) == (3, False)

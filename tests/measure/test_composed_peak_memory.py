@@ -173,3 +173,11 @@ def test_peak_memory_while_loading_adds_up(loading, number):
     assert peak(relus(number), loading_memory=loading) == pytest.approx(
         max(number * loading + 1, peak(relus(number)))
     )
+
+
+def test_a_whole_model_has_sizes_that_its_peak_memory_grows_with():
+    layers = Layer("Conv", ("x", "w", "b"), ("c",)), Layer("MatMul", ("c", "m"), ("y",))
+    kernel, matrix = TensorSpec("float32", (2**19,)), TensorSpec("float32", (2**20,))
+    tensors = {**dict.fromkeys("xcyb", MEBIBYTE), "w": kernel, "m": matrix}
+    model = CanonicalModel("m", layers, ("x",), ("y",), tensors, frozenset("wbm"))
+    assert PeakMemory().sizes(model) == (3.0, 4.0, 4.0, 3.0, 2.0)

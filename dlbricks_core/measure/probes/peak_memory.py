@@ -41,6 +41,8 @@ none fits into what the others have freed.
 
 _MOST_COPIES = 33
 
+_CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
+
 _KEPT = Quantity("kept-memory", "MiB", Composition.SUM, "memory that a loaded network keeps")
 _OWN = Quantity("own-memory", "MiB", Composition.SUM, "kept beside weights that others may read")
 _LOADING = Quantity("loading-memory", "MiB", Composition.SUM, "peak of memory while it loads")
@@ -104,6 +106,29 @@ class PeakMemory(Probe):
         """MiB at the peak, without the parts, which a single network does not reveal."""
         with timer.elsewhere() as writer, _saved(writer, model, seed) as saved:
             return (_Peaks.of(timer, saved).most + _mib(model, model.inputs),)
+
+    def sizes(self, model: CanonicalModel) -> Sequence[float]:
+        """MiB of weights and of feature maps, and the number of layers.
+
+        Returns:
+            Weights of convolutions, which frameworks lay out anew, other weights, the largest
+                weight, the most feature maps that are live at a time, and the number of layers.
+        """
+        convolved = {
+            name
+            for layer in model.layers
+            if layer.op in _CONVOLUTIONS
+            for name in layer.inputs[1:]
+            if name in model.weights
+        }
+        of_convolutions = _mib(model, sorted(convolved))
+        return (
+            of_convolutions,
+            model.weight_bytes / MIB - of_convolutions,
+            max((_mib(model, [name]) for name in model.weights), default=0.0),
+            model.live_bytes / MIB,
+            float(len(model.layers)),
+        )
 
     def total(self, cut: CutModel, values: Sequence[Values]) -> FloatArray:
         """The highest of three peaks: while loading, just after loading, and while running."""

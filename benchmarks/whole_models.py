@@ -1,0 +1,123 @@
+r"""Observes a quantity of whole models, from which it is predicted for others without a run.
+
+    python benchmarks/whole_models.py peak-memory onnxruntime onnx: mxnet:
+    python benchmarks/whole_models.py peak-memory onnxruntime mxnet:resnet18_v1 --batch 8
+    python benchmarks/whole_models.py peak-memory onnxruntime
+
+Each model is observed as by `dlbricks run MODEL --quantity NAME --end-to-end`, but without its
+bricks, and added to the file of the package. Models that the file holds are not observed again.
+In the end, and without a MODEL at once, each family is predicted from all others.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from dlbricks_core.bricks import CutModel
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.predict.regression import Regression
+from dlbricks_core.predict.whole_models import FOLDER, Seen, WholeModels, whole_models
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows import LoadOptions, Observer, Request, load_models
+from dlbricks_core.workflows.knowledge import family_of
+from dlbricks_core.workflows.measuring import Target, measure
+
+
+def observed(model: CanonicalModel, request: Request) -> float | None:
+    """Value of the quantity of a whole model, or nothing if it fails."""
+    target = Target(CutModel(model, (), model).whole, "model")
+    with TemporaryDirectory() as folder, ResultStore.open(f"{folder}/results.sqlite") as store:
+        found = measure([target], request, store, Observer())
+    for key, measurement in found.measurements.items():
+        if key.quantity == request.quantity:
+            return float(median(each.values[0] for each in measurement.observations))
+    print(f"{model.name} failed: {'; '.join(found.failures.values())}", flush=True)
+    return None
+
+
+def empty(request: Request) -> WholeModels:
+    """A file without models."""
+    assert request.probe is not None
+    setup, system = request.setup, request.target
+    return WholeModels(
+        quantity=request.quantity.name,
+        probe=request.probe.version,
+        backend=setup.backend,
+        version=setup.version,
+        options=setup.options,
+        threads=setup.threads,
+        system=f"{system.cpu} ({system.microarchitecture})",
+        date="",
+        models=(),
+    )
+
+
+def judge(held: WholeModels) -> None:
+    """Prints how far each family is off, predicted from all others."""
+    errors, inside = [], []
+    for family in sorted({each.family for each in held.models}):
+        others = [each for each in held.models if each.family != family]
+        regression = Regression.fitted(
+            np.array([each.sizes for each in others]),
+            np.array([each.value for each in others]),
+            [each.family for each in others],
+        )
+        for each in held.models:
+            if regression is None or each.family != family:
+                continue
+            figure = regression.predict(np.array(each.sizes), 0.0)
+            low, high = np.percentile(figure.draws, (5, 95))
+            errors.append(figure.value / each.value - 1)
+            inside.append(low <= each.value <= high)
+            beyond = "" if regression.tells_of(np.array(each.sizes)) else "  larger than others"
+            print(
+                f"{each.name:28} {each.value:9.1f} {figure.value:9.1f} {errors[-1]:+7.1%}{beyond}"
+            )
+    off = np.abs(errors)
+    print(
+        f"{held.backend}: {len(off)} models, each family predicted from the others: mean error "
+        f"{off.mean():.1%}, {np.mean(off <= 0.1):.0%} within 10%, {np.mean(off <= 0.2):.0%} within "
+        f"20%, {np.mean(inside):.0%} covered by 90% intervals"
+    )
+
+
+def main() -> None:
+    """Observes models, adds them to the file, and judges all of it."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("quantity")
+    parser.add_argument("backend")
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--batch", type=int)
+    asked = parser.parse_args()
+    request = replace(Request.of(asked.backend, threads=1, quantity=asked.quantity), precision=None)
+    held = next(iter(whole_models(asked.quantity, asked.backend)), empty(request))
+    models: Sequence[CanonicalModel] = ()
+    if asked.models:
+        models = load_models(asked.models, LoadOptions(batch=asked.batch), Observer()).models
+    for model in models:
+        name = f"{model.name}, batch {asked.batch}" if asked.batch else model.name
+        if request.probe is None or name in {each.name for each in held.models}:
+            continue
+        value = observed(model, request)
+        if value is not None:
+            print(f"{name:28} {value:9.1f}", flush=True)
+            sizes = tuple(round(float(each), 4) for each in request.probe.sizes(model))
+            seen = Seen(name, family_of(model), sizes, round(value, 2))
+            today = datetime.now(UTC).date().isoformat()
+            held = replace(held, date=today, models=(*held.models, seen))
+            FOLDER.mkdir(exist_ok=True)
+            held.write(FOLDER / f"{asked.quantity}-{asked.backend}.json")
+    judge(held)
+
+
+if __name__ == "__main__":
+    main()

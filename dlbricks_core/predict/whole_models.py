@@ -1,0 +1,102 @@
+"""Whole models whose quantities were observed elsewhere, which ship with the package."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from dlbricks_core.facts import Setup
+from dlbricks_core.predict.regression import Regression
+
+FOLDER = Path(__file__).parent / "whole_models"
+"""Folder of the files: one for each quantity and backend."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A whole model whose quantity was observed.
+
+    Attributes:
+        name: Name of the model.
+        family: Family of models that it belongs to.
+        sizes: What the quantity's probe says that the value grows with.
+        value: The value, in the quantity's unit.
+    """
+
+    name: str
+    family: str
+    sizes: tuple[float, ...]
+    value: float
+
+
+@dataclass(frozen=True)
+class WholeModels:
+    """Whole models whose quantity was observed in one setup.
+
+    Attributes:
+        quantity: Name of the quantity.
+        probe: Version of its probe.
+        backend: Name of the backend.
+        version: Version of its framework.
+        options: Options of the backend, as in a setup.
+        threads: Number of threads.
+        system: The system, in words.
+        date: Day of the last observation.
+        models: The models.
+    """
+
+    quantity: str
+    probe: int
+    backend: str
+    version: str
+    options: str
+    threads: int
+    system: str
+    date: str
+    models: tuple[Seen, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Reads a file."""
+        held = json.loads(path.read_text("utf-8"))
+        models = (
+            Seen(each["name"], each["family"], tuple(each["sizes"]), each["value"])
+            for each in held.pop("models")
+        )
+        return cls(models=tuple(models), **held)
+
+    def write(self, path: Path) -> None:
+        """Writes a file, with a line for each model."""
+        held = asdict(self)
+        models = ",\n".join(f"  {json.dumps(each)}" for each in held.pop("models"))
+        head = json.dumps(held, indent=1)[:-2]
+        path.write_text(f'{head},\n "models": [\n{models}\n ]\n}}\n', "utf-8")
+
+    def tell_of(self, setup: Setup, probe: int) -> bool:
+        """Whether they tell about a setup: one of the same options and version of the probe.
+
+        Another version of the framework and another number of threads count as alike.
+        """
+        return (self.backend, self.options, self.probe) == (setup.backend, setup.options, probe)
+
+    @cached_property
+    def regression(self) -> Regression | None:
+        """Regression on their sizes; ``None`` if they are too few."""
+        return Regression.fitted(
+            np.array([each.sizes for each in self.models]),
+            np.array([each.value for each in self.models]),
+            [each.family for each in self.models],
+        )
+
+
+@cache
+def whole_models(quantity: str, backend: str) -> Sequence[WholeModels]:
+    """Shipped observations of a quantity on a backend: one or none."""
+    path = FOLDER / f"{quantity}-{backend}.json"
+    return (WholeModels.read(path),) if path.exists() else ()
