@@ -2,6 +2,8 @@ r"""Observes a quantity of whole models, from which it is predicted for others w
 
     python benchmarks/whole_models.py peak-memory onnxruntime onnx: mxnet:
     python benchmarks/whole_models.py peak-memory onnxruntime mxnet:resnet18_v1 --batch 8
+    python benchmarks/whole_models.py peak-memory onnxruntime llm:gpt2 --dim batch=1 \
+        --dim sequence=1 --dim past=128
     python benchmarks/whole_models.py peak-memory onnxruntime
 
 Each model is observed as by `dlbricks run MODEL --quantity NAME --end-to-end`, but without its
@@ -97,14 +99,20 @@ def main() -> None:
     parser.add_argument("backend")
     parser.add_argument("models", nargs="*")
     parser.add_argument("--batch", type=int)
+    parser.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE")
     asked = parser.parse_args()
     request = replace(Request.of(asked.backend, threads=1, quantity=asked.quantity), precision=None)
     held = next(iter(whole_models(asked.quantity, asked.backend)), empty(request))
+    dims = {name: int(size) for name, _, size in (each.partition("=") for each in asked.dim)}
+    chosen = (
+        [f"batch {asked.batch}"] if asked.batch else [f"{n} {size}" for n, size in dims.items()]
+    )
     models: Sequence[CanonicalModel] = ()
     if asked.models:
-        models = load_models(asked.models, LoadOptions(batch=asked.batch), Observer()).models
+        options = LoadOptions(dims=dims, batch=asked.batch)
+        models = load_models(asked.models, options, Observer()).models
     for model in models:
-        name = f"{model.name}, batch {asked.batch}" if asked.batch else model.name
+        name = ", ".join([model.name, *chosen])
         if request.probe is None or name in {each.name for each in held.models}:
             continue
         value = observed(model, request)
