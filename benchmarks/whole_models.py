@@ -1,6 +1,6 @@
 r"""Observes a quantity of whole models, from which it is predicted for others without a run.
 
-    python benchmarks/whole_models.py peak-memory onnxruntime onnx: mxnet:
+    python benchmarks/whole_models.py peak-memory onnxruntime onnx: mxnet: --least 16
     python benchmarks/whole_models.py peak-memory onnxruntime mxnet:resnet18_v1 --batch 8
     python benchmarks/whole_models.py peak-memory onnxruntime llm:gpt2 --dim batch=1 \
         --dim sequence=1 --dim past=128
@@ -8,6 +8,7 @@ r"""Observes a quantity of whole models, from which it is predicted for others w
 
 Each model is observed as by `dlbricks run MODEL --quantity NAME --end-to-end`, but without its
 bricks, and added to the file of the package. Models that the file holds are not observed again.
+With --least, values below it are left out: relative errors of the smallest count as much as any.
 In the end, and without a MODEL at once, each family is predicted from all others.
 """
 
@@ -98,6 +99,7 @@ def main() -> None:
     parser.add_argument("quantity")
     parser.add_argument("backend")
     parser.add_argument("models", nargs="*")
+    parser.add_argument("--least", type=float, default=0.0, help="smallest value that is kept")
     parser.add_argument("--batch", type=int)
     parser.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE")
     asked = parser.parse_args()
@@ -118,6 +120,7 @@ def main() -> None:
         value = observed(model, request)
         if value is not None:
             print(f"{name:28} {value:9.1f}", flush=True)
+        if value is not None and value >= asked.least:
             sizes = tuple(round(float(each), 4) for each in request.probe.sizes(model))
             seen = Seen(name, family_of(model), sizes, round(value, 2))
             today = datetime.now(UTC).date().isoformat()
