@@ -135,6 +135,8 @@ def test_small_models_are_rewritten_by_one_worker(dlbricks, shared, monkeypatch)
         limits.append(limit.get("resident", 0))
         start(self, service, *arguments, **limit)
 
+    # No process that an earlier command has left.
+    monkeypatch.setattr("dlbricks_core.measure.worker.WorkerProcess", WorkerProcess)
     monkeypatch.setattr(WorkerProcess, "__init__", counted)
     monkeypatch.setattr(rewrites, "physical_cores_available", lambda: 4)
     assert dlbricks("evaluate", *models, *QUICK, "--runs", "2").status == 0

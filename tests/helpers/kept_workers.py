@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from threading import Lock
 
+from dlbricks_core.wording import spelling
 from dlbricks_core.worker import WorkerProcess
 
 IMPORTER = """
@@ -31,11 +32,12 @@ READERS = {
 class KeptImporter:
     """Imports in one process for all commands; stands where each command starts its own.
 
-    Modules of the user's are imported once in a process, so other importers get their own.
+    Modules of the user's are imported once in a process, so other importers get their own. Calls
+    from Python have another process than commands: messages spell arguments in another way.
     """
 
     def __init__(self, site):
-        self._site, self._kept, self._own = site, None, None
+        self._site, self._kept, self._own = site, {}, None
 
     def __call__(self, service):
         return self
@@ -44,23 +46,25 @@ class KeptImporter:
         if arguments[0] not in READERS:
             self._own = self._own or WorkerProcess("dlbricks_core.importers.host:ImportHost")
             return self._own.call(method, *arguments, timeout=timeout)
-        if self._kept is None:
+        spelled = spelling()
+        if spelled not in self._kept:
             path = os.pathsep.join([str(self._site), os.environ.get("PYTHONPATH", "")])
-            self._kept = WorkerProcess("kept_importer:Importer", {"PYTHONPATH": path})
+            self._kept[spelled] = WorkerProcess("kept_importer:Importer", {"PYTHONPATH": path})
         asked = os.getcwd(), method, arguments  # noqa: PTH109 - Path.cwd() is the same
-        return self._kept.call("ask", *asked, timeout=timeout)
+        return self._kept[spelled].call("ask", *asked, timeout=timeout)
 
     def close(self):
         if self._own is not None:
             self._own.close()
             self._own = None
-        if self._kept is not None and self._kept._guard.poll() is not None:
-            self.end()
+        ended = [each for each, kept in self._kept.items() if kept._guard.poll() is not None]
+        for each in ended:
+            self._kept.pop(each).close()
 
     def end(self):
-        if self._kept is not None:
-            self._kept.close()
-            self._kept = None
+        for kept in self._kept.values():
+            kept.close()
+        self._kept.clear()
 
 
 class KeptRewriter:
@@ -74,7 +78,7 @@ class KeptRewriter:
         self._asked, self._kept, self._lent = None, None, Lock()
 
     def __call__(self, service, environment=None, **limits):
-        asked = service, dict(environment or {}), os.environ.get("PYTHONPATH")
+        asked = service, dict(environment or {}), os.environ.get("PYTHONPATH"), spelling()
         if (
             not limits.get("resident")
             or self._asked not in (None, asked)
