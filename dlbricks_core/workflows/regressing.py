@@ -34,6 +34,11 @@ _SHIPPED = (
     "{threads} ({system}, {date}): 'dlbricks run' with {name} {quantity} observes {theirs} bricks"
 )
 
+_TOO_LARGE = (
+    "{quantity} of {names} is not predicted from the {models} well-known models of the package: "
+    "none is half as large"
+)
+
 _NAMED = 3
 """Maximum number of models that a note names."""
 
@@ -99,7 +104,7 @@ def _with_whole_models(result: RunResult) -> RunResult:
     shipped = known[0]
     if shipped.regression is None:
         return result
-    told, names = {}, []
+    told, names, large = {}, [], []
     for model in result.models:
         whole = model.cut.whole
         only_unmeasured = set(model.missing.values()) == {NOT_MEASURED}
@@ -108,6 +113,12 @@ def _with_whole_models(result: RunResult) -> RunResult:
             if shipped.regression.tells_of(size):
                 told[whole.signature] = shipped.regression.predict(size, 0.0)
                 names.append(model.cut.model.name)
+            else:
+                large.append(model.cut.model.name)
+    if large:
+        models, quantity = len(shipped.models), request.quantity.name
+        note = _TOO_LARGE.format(quantity=quantity, names=listed(large, _NAMED), models=models)
+        result = _noted(result, note)
     if not told:
         return result
     cutting = replace(result.cutting, plan=result.cutting.plan.predicting(told))

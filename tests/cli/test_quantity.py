@@ -147,3 +147,12 @@ def test_peak_memory_that_nobody_observed_is_predicted_from_well_known_models(
     assert (none.status, note in " ".join(none.out.split())) == (3, False)
     other = dlbricks("estimate", *asked, "--backend-option", "optimizations=basic")
     assert (other.status, note in " ".join(other.out.split())) == (3, False)
+
+
+def test_peak_memory_of_a_model_that_is_larger_than_all_that_is_known_is_not_predicted(dlbricks):
+    one = "--dim", "batch=1", "--dim", "sequence=1", "--dim", "past=8"
+    asked = "llm:llama-3.2-1b", *one, *ONCE[:-2], "--quantity", "peak-memory"
+    done = dlbricks("estimate", *asked)
+    assert done.status == 3
+    told = " ".join(done.out.split())
+    assert "peak-memory of llama-3.2-1b is not predicted from the" in told
