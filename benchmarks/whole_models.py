@@ -62,9 +62,9 @@ def empty(request: Request) -> WholeModels:
     )
 
 
-def judge(held: WholeModels) -> None:
+def judge(held: WholeModels, above: float) -> None:
     """Prints how far each family is off, predicted from all others."""
-    errors, inside = [], []
+    errors, inside, large = [], [], []
     for family in sorted({each.family for each in held.models}):
         others = [each for each in held.models if each.family != family]
         regression = Regression.fitted(
@@ -79,16 +79,19 @@ def judge(held: WholeModels) -> None:
             low, high = np.percentile(figure.draws, (5, 95))
             errors.append(figure.value / each.value - 1)
             inside.append(low <= each.value <= high)
+            large.append(each.value >= above)
             beyond = "" if regression.tells_of(np.array(each.sizes)) else "  larger than others"
             print(
                 f"{each.name:28} {each.value:9.1f} {figure.value:9.1f} {errors[-1]:+7.1%}{beyond}"
             )
     off = np.abs(errors)
-    print(
-        f"{held.backend}: {len(off)} models, each family predicted from the others: mean error "
-        f"{off.mean():.1%}, {np.mean(off <= 0.1):.0%} within 10%, {np.mean(off <= 0.2):.0%} within "
-        f"20%, {np.mean(inside):.0%} covered by 90% intervals"
-    )
+    for told, chosen in ("all", np.full(len(off), True)), (f"from {above:g} on", np.array(large)):
+        print(
+            f"{held.backend}, {told}: {chosen.sum()} models, each family predicted from the "
+            f"others: mean error {off[chosen].mean():.1%}, "
+            f"{np.mean(off[chosen] <= 0.1):.0%} within 10%, "
+            f"{np.mean(np.array(inside)[chosen]):.0%} covered by 90% intervals"
+        )
 
 
 def main() -> None:
@@ -100,6 +103,7 @@ def main() -> None:
     parser.add_argument("backend")
     parser.add_argument("models", nargs="*")
     parser.add_argument("--least", type=float, default=0.0, help="smallest value that is kept")
+    parser.add_argument("--above", type=float, default=100.0, help="value from which on to judge")
     parser.add_argument("--batch", type=int)
     parser.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE")
     asked = parser.parse_args()
@@ -127,7 +131,7 @@ def main() -> None:
             held = replace(held, date=today, models=(*held.models, seen))
             FOLDER.mkdir(exist_ok=True)
             held.write(FOLDER / f"{asked.quantity}-{asked.backend}.json")
-    judge(held)
+    judge(held, asked.above)
 
 
 if __name__ == "__main__":

@@ -167,56 +167,42 @@ def hide(
         benches: Workers that are kept for further models; ``None`` for none.
     """
     with benches_or_own(benches) as kept:
-        return _hidden(models, options, request, donors, decoys, random, observer, kept)
 
+        def rewritten(asked: Sequence[CanonicalModel]) -> Rewrites:
+            return rewrite_models(asked, request, observer, kept) if request else Rewrites()
 
-def _hidden(
-    models: Sequence[CanonicalModel],
-    options: CutOptions,
-    request: Request | None,
-    donors: Sequence[CanonicalModel],
-    decoys: int,
-    random: np.random.Generator,
-    observer: Observer,
-    benches: Benches,
-) -> Hidden:
-    """As :func:`hide`, with workers that stay."""
-
-    def rewritten(asked: Sequence[CanonicalModel]) -> Rewrites:
-        return rewrite_models(asked, request, observer, benches) if request else Rewrites()
-
-    granularity, strategy = options.granularity, options.strategy
-    rereading = find_composer(options.composer).rereading
-    rewrites = rewritten(models)
-    for position, reason in rewrites.refused.items():
-        raise DLBricksError(
-            f"{models[position].name} cannot be rewritten: {reason}",
-            hint="Choose another backend, or none: the model is cut as it is then.",
-        )
-    brickset = BrickSet.of(models, granularity, strategy, rewrites.graphs, rereading=rereading)
-    places = [boundaries(cut) for cut in brickset.models]
-    plain = BrickSet(granularity, strategy)
-    for model, names in zip(models, places, strict=True):
-        plain.add(model, sequences=cut_at(model, names))
-    found = _pieces(donors, plain) if decoys else []
-    others = BrickSet(granularity, strategy, rereading=rereading)
-    cutting = Cutting.of(plain.models, strategy, granularity)
-    for number in _batches(decoys):
-        if len(_evened(brickset, others, decoys)) == decoys * len(brickset.bricks):
-            break
-        observer.stage("Looking for decoys", len(models))
-        networks, ends = [], []
-        for cut, names in zip(plain.models, places, strict=True):
-            networks += decoy_networks(cut, found, number, cutting, random)
-            ends += [names] * number
-            observer.advance(cut.model.name)
-        rewrites = rewritten(networks)
-        for position, network in enumerate(networks):
-            # A network that the backend rejects would stand out by the form of its bricks.
-            if position not in rewrites.refused:
-                graph = rewrites.graphs.get(position)
-                others.add(network, graph, cut_at(graph or network, ends[position]))
-    return Hidden(options, brickset, _evened(brickset, others, decoys))
+        granularity, strategy = options.granularity, options.strategy
+        rereading = find_composer(options.composer).rereading
+        rewrites = rewritten(models)
+        for position, reason in rewrites.refused.items():
+            raise DLBricksError(
+                f"{models[position].name} cannot be rewritten: {reason}",
+                hint="Choose another backend, or none: the model is cut as it is then.",
+            )
+        brickset = BrickSet.of(models, granularity, strategy, rewrites.graphs, rereading=rereading)
+        places = [boundaries(cut) for cut in brickset.models]
+        plain = BrickSet(granularity, strategy)
+        for model, names in zip(models, places, strict=True):
+            plain.add(model, sequences=cut_at(model, names))
+        found = _pieces(donors, plain) if decoys else []
+        others = BrickSet(granularity, strategy, rereading=rereading)
+        cutting = Cutting.of(plain.models, strategy, granularity)
+        for number in _batches(decoys):
+            if len(_evened(brickset, others, decoys)) == decoys * len(brickset.bricks):
+                break
+            observer.stage("Looking for decoys", len(models))
+            networks, ends = [], []
+            for cut, names in zip(plain.models, places, strict=True):
+                networks += decoy_networks(cut, found, number, cutting, random)
+                ends += [names] * number
+                observer.advance(cut.model.name)
+            rewrites = rewritten(networks)
+            for position, network in enumerate(networks):
+                # A network that the backend rejects would stand out by the form of its bricks.
+                if position not in rewrites.refused:
+                    graph = rewrites.graphs.get(position)
+                    others.add(network, graph, cut_at(graph or network, ends[position]))
+        return Hidden(options, brickset, _evened(brickset, others, decoys))
 
 
 def _evened(brickset: BrickSet, others: BrickSet, decoys: int) -> dict[str, Brick]:
