@@ -54,8 +54,9 @@ def advise(
     With ``prompt`` or ``generate``, language models are compared by their answers. Latency is then
     the total time of an answer, and prices are those of a million output tokens.
 
-    With ``scenario``, systems are compared under a load that :func:`serve` measured there, with
-    each number of instances. Latency is then the scenario's percentile of it.
+    With ``scenario``, systems are compared under a load, with each number of instances that fits.
+    What :func:`serve` did not measure there is predicted. Latency is then the scenario's percentile
+    of it.
 
     Args:
         models: One or several, as :func:`load` takes them, or :func:`answer` if they answer.
@@ -91,11 +92,6 @@ def advise(
         accuracies=accuracies, min_accuracy=min_accuracy, predictor=predictor, by=by,
     )  # fmt: skip
     load = None if scenario is None else Scenario(checked(scenario=scenario)["scenario"])
-    if load is not None and predictor is not None:
-        raise DLBricksError(
-            f"{argument('predictor')} is not for {argument('scenario')}",
-            hint="Nothing predicts loads.",
-        )
     sizes = checked(batch=batch)
     asked = _answer_of(checked(prompt=prompt, generate=generate), sizes)
     workload = asked.workloads[0] if asked else None
@@ -118,10 +114,16 @@ def advise(
     )
     jobs = jobs_of(loaded, workload)
     name = given.get("predictor", PREDICTOR)
+    predicting = None if name == NO_PREDICTOR else name
     with opened_store(store, writes=False) as opened:
-        under_load = load is not None
-        where = places(opened, given["on"], given["compared"], wanted.probes, under_load=under_load)
-        predicting = None if name == NO_PREDICTOR else name
+        where = places(
+            opened,
+            given["on"],
+            given["compared"],
+            wanted.probes,
+            under_load=load is not None,
+            predicts=predicting is not None,
+        )
         return AdviceResult(advising.advise(jobs, where, wanted, opened, Observer(), predicting))
 
 

@@ -18,6 +18,7 @@ from dlbricks_core.api.inputs import (
     cut_options,
     models_of,
     opened_store,
+    refuse_stored,
     request_of,
     sources_of,
 )
@@ -30,7 +31,6 @@ from dlbricks_core.api.results import (
 )
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.wording import argument, settings
 from dlbricks_core.workflows import (
     GENERATE,
     NO_PREDICTOR,
@@ -353,14 +353,9 @@ class _How:
         """Estimates of models, which are loaded once the arguments are known to be right."""
         checked(end_to_end=self.end_to_end, stored=self.stored)
         asked = checked(predictor=self.predictor, system=self.system)
-        if asked and not self.stored:
-            first = next(iter(asked))
-            raise DLBricksError(
-                f"the {first} is for estimates that run nothing",
-                hint=f"Add {settings(stored=True)}, or leave {argument(first)} out.",
-            )
         if self.stored:
             return self._stored(load, backend, measuring, asked)
+        refuse_stored(asked)
         cutting, precision = _dialled(self.granularity, self.split, self.composer, measuring)
         request = request_of(backend, self.backend_options, {**measuring, "precision": precision})
         loaded = load()

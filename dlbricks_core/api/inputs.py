@@ -12,10 +12,11 @@ import onnx
 
 from dlbricks_core.api.arguments import checked
 from dlbricks_core.api.results import LoadedModel
-from dlbricks_core.errors import ModelError
+from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.ir import CanonicalModel, RawModel, read_model
 from dlbricks_core.store import ResultStore
+from dlbricks_core.wording import argument, settings
 from dlbricks_core.workflows import CutOptions, KnownSetup, LoadOptions, ModelLoader, Request
 
 Source = str | os.PathLike[str] | onnx.ModelProto | RawModel | CanonicalModel | LoadedModel
@@ -90,6 +91,22 @@ class AtSizes(Measuring, total=False):
     system: str | None
     store: Store
     backend_options: Mapping[str, str] | None
+
+
+def refuse_stored(told: Mapping[str, Any]) -> None:
+    """Refuses arguments for estimates that run nothing, where something will run.
+
+    Args:
+        told: Those of the arguments that were given, by name.
+
+    Raises:
+        DLBricksError: If there are any.
+    """
+    for name in told:
+        raise DLBricksError(
+            f"the {name} is for estimates that run nothing",
+            hint=f"Add {settings(stored=True)}, or leave {argument(name)} out.",
+        )
 
 
 def request_of(

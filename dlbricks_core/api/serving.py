@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from dlbricks_core.api.arguments import checked
@@ -14,6 +15,7 @@ from dlbricks_core.api.inputs import (
     cut_options,
     models_of,
     opened_store,
+    refuse_stored,
     request_of,
 )
 from dlbricks_core.api.results import MeasuredResult, Rows, listed
@@ -22,7 +24,8 @@ from dlbricks_core.report.scenarios.page import scenario_page
 from dlbricks_core.report.scenarios.words import best as best_in_words
 from dlbricks_core.report.scenarios.words import told
 from dlbricks_core.report.scenarios.words import warnings as warnings_of
-from dlbricks_core.workflows import Observer
+from dlbricks_core.workflows import NO_PREDICTOR, PREDICTOR, Observer, at_system, known_setups
+from dlbricks_core.workflows.scenarios.estimated import estimate_scenario
 from dlbricks_core.workflows.scenarios.run import Asked, UnderLoad, run_scenario
 
 
@@ -43,13 +46,17 @@ def serve(
     seed: int | None = None,
     timeout_s: float | None = None,
     force: bool | None = None,
+    stored: bool = False,
+    predictor: str | None = None,
+    system: str | None = None,
     store: Store = None,
     backend_options: Mapping[str, str] | None = None,
 ) -> Served:
     """Throughput and tail latency of instances of models in a scenario of MLPerf.
 
     Figures are composed from bricks that are timed while other instances run. The time to measure
-    them is fixed, so there is no argument for a precision or a number of runs.
+    them is fixed, so there is no argument for a precision or a number of runs. With ``stored``,
+    nothing runs.
 
     Args:
         models: One or several, as :func:`load` takes them.
@@ -69,6 +76,10 @@ def serve(
         seed: Seed of weights, inputs and arrivals; ``None`` for 0.
         timeout_s: As in :class:`Measuring`.
         force: Whether to repeat measurements that the store holds.
+        stored: Whether to run nothing: what the store does not hold is predicted. The framework
+            need not be installed.
+        predictor: As for :func:`estimate`, if ``stored``.
+        system: As for :func:`estimate`, if ``stored``.
         store: As for :func:`time`.
         backend_options: As for :func:`time`.
 
@@ -91,19 +102,27 @@ def serve(
         duration_s=duration_s,
         end_to_end=end_to_end,
     )
-    asked = Asked.of(**{_ASKED.get(name, name): value for name, value in given.items()})
-    measuring = Measuring(
-        threads=asked.placements[-1].threads,
-        protocol=protocol,
-        seed=seed,
-        timeout_s=timeout_s,
-        force=force,
-    )
-    request = request_of(backend, backend_options, measuring)
+    measuring = Measuring(protocol=protocol, seed=seed, timeout_s=timeout_s, force=force)
     cutting = cut_options(granularity, split, composer)
-    every = models_of(models)
-    with opened_store(store) as opened:
-        return Served(run_scenario(every, asked, request, opened, Observer(), cutting))
+    load = {_ASKED.get(name, name): value for name, value in given.items()}
+    told = checked(predictor=predictor, system=system)
+    if not checked(stored=stored).get("stored"):
+        refuse_stored(told)
+        asked = Asked.of(**load)
+        measuring["threads"] = asked.placements[-1].threads
+        request = request_of(backend, backend_options, measuring)
+        every = models_of(models)
+        with opened_store(store) as opened:
+            return Served(run_scenario(every, asked, request, opened, Observer(), cutting))
+    with opened_store(store, writes=False) as opened:
+        target, there = at_system(opened, told.get("system"))
+        setups = partial(known_setups, there, backend)
+        request = request_of(backend, backend_options, measuring, target, setups)
+        asked = Asked.of(**load, cores=request.target.available_cores)
+        name = told.get("predictor", PREDICTOR)
+        predicting = None if name == NO_PREDICTOR else name
+        every = models_of(models)
+        return Served(estimate_scenario(every, asked, request, there, predicting, cutting))
 
 
 _ASKED = {"several_threads": "threads", "latency_bound_ms": "bound_ms", "duration_s": "seconds"}
@@ -130,6 +149,11 @@ class Served(MeasuredResult):
         return {each["name"]: each["best"] for each in self._data["scenarios"]}
 
     @property
+    def notes(self) -> list[str]:
+        """Remarks on what predictions rest on, and why to doubt them."""
+        return list(self.result.notes)
+
+    @property
     def warnings(self) -> list[str]:
         """Reasons to doubt the figures, such as a machine that was busy."""
         return warnings_of(self.result)
@@ -139,7 +163,7 @@ class Served(MeasuredResult):
         return scenario_data(self.result)
 
     def rows(self) -> Rows:
-        """One row for each model and n x m, with measured figures, or else composed ones.
+        """One row for each model and n x m, with measured figures, or else composed or predicted.
 
         ``low`` and ``high`` are the ends of the throughput's 90% interval. ``tail_low_ms`` and
         ``tail_high_ms`` are those of the 90% interval of the scenario's percentile.
@@ -172,7 +196,8 @@ def _row(name: str, placed: Mapping[str, Any], is_best: bool) -> dict[str, Any]:
     figures = measured or composed or {}
     low, high = figures.get("throughput_interval") or (None, None)
     tail_low, tail_high = figures.get("tail_interval_ms") or (None, None)
-    origin = "stored" if measured and measured["stored"] else "measured" if measured else "bricks"
+    known = "predicted" if placed["predicted"] else "bricks"
+    origin = "stored" if measured and measured["stored"] else "measured" if measured else known
     return {
         "name": name,
         **_placement(placed),

@@ -86,8 +86,8 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option(
     "--scenario",
     type=click.Choice([each.value for each in Scenario]),
-    help="Compare instances under a load, from what 'dlbricks run --scenario' measured. Latency is "
-    "the scenario's percentile then.",
+    help="Compare instances under a load, as 'dlbricks run --scenario' measured it or predicted. "
+    "Latency is the scenario's percentile then.",
 )
 @options.predictor_option
 @options.load_options
@@ -112,14 +112,12 @@ def command(
 
     Systems, frameworks and threads are those of the store. A model that was not measured there
     is predicted. With --prompt or --generate, language models are compared by the total time of
-    their answer, which is its latency then. With --scenario, places are compared with as many
-    instances as were measured there. Exit status 3: the latency of a model, or a quantity that
+    their answer, which is its latency then. With --scenario, places are compared with each
+    number of instances that fits there. Exit status 3: the latency of a model, or a quantity that
     --require or --by names, is unknown in some place, which is reported.
     """
     if not models:
         raise click.UsageError("Name at least one MODEL.")
-    if scenario is not None and predictor is not None:
-        raise click.UsageError("--predictor is not for --scenario: nothing predicts loads.")
     output = Output(values)
     load = given.load_options_of(values)
     asked = given.answer_of(values)
@@ -139,10 +137,17 @@ def command(
     )
     named = PREDICTOR if predictor is None else predictor
     with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
-        where = places(opened, on, backends, wanted.probes, under_load=load_of is not None)
+        predicting = None if named == NO_PREDICTOR else named
+        where = places(
+            opened,
+            on,
+            backends,
+            wanted.probes,
+            under_load=load_of is not None,
+            predicts=predicting is not None,
+        )
         loaded = load_asked(models, asked, load, progress, given.import_settings_of(values))
         jobs = jobs_of(loaded, workload)
-        predicting = None if named == NO_PREDICTOR else named
         advice = advise(jobs, where, wanted, opened, progress, predicting)
     advice = replace(advice, unread=loaded.failures)
     print_advice(output.console, advice)

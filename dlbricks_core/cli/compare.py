@@ -84,8 +84,10 @@ def _under_load(
         models,
         store,
         values,
-        lambda loaded, opened, progress: compare_under_load(
-            loaded, asked, requests, opened, progress, cut_options
+        lambda opened: (
+            lambda loaded, progress: compare_under_load(
+                loaded, asked, requests, opened, progress, cut_options
+            )
         ),
         told_compared,
         compared_loads_data,

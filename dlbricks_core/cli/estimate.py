@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -11,9 +11,12 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import given, options
+from dlbricks_core.cli import given, loads, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.report import print_run, run_data, run_page
+from dlbricks_core.report.scenarios.data import scenario_data
+from dlbricks_core.report.scenarios.words import told
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import (
     NO_PREDICTOR,
@@ -21,6 +24,7 @@ from dlbricks_core.workflows import (
     Invocation,
     LoadedModels,
     ModelsAtSizes,
+    Observer,
     Request,
     at_system,
     default_predictor,
@@ -31,12 +35,15 @@ from dlbricks_core.workflows import (
 )
 from dlbricks_core.workflows.carried import place_of, read_results
 from dlbricks_core.workflows.private import unlocked
+from dlbricks_core.workflows.scenarios.estimated import estimate_scenario
+from dlbricks_core.workflows.scenarios.run import UnderLoad
 
 
 @click.command("estimate")
 @options.models_argument
 @options.quantity_option
-@options.estimate_options
+@options.known_options
+@options.pattern_options
 @options.sizes_options
 @click.option(
     "--system",
@@ -62,12 +69,20 @@ def command(
     key: Path | None,
     predictor: str | None,
     store: str | None,
+    scenario: str | None,
     **values: Any,
 ) -> int:
     """Estimate from what is known; runs nothing, and needs no framework.
 
-    Figures of bricks come from the store, and from a predictor where the store has none.
+    Figures of bricks come from the store, and from a predictor where the store has none. With
+    --scenario so do throughput and tail latency of instances of a MODEL.
     """
+    if scenario is not None:
+        if key is not None or results:
+            raise click.UsageError("--key and --results are not for --scenario.")
+        return _under_load(models, scenario, system, predictor, store, values)
+    loads.check_no_scenario(values)
+    values["threads"] = loads.one_number(values["threads"])
     sizes = given.sizes_of(values)
     if key is not None:
         if models or not results or sizes:
@@ -112,6 +127,32 @@ def command(
     output.write_record(lambda: run_data(result, load, invocation()))
     output.write_html(lambda: run_page(result, load))
     return EXIT_PARTIAL if result.failures else 0
+
+
+def _under_load(
+    models: tuple[str, ...],
+    scenario: str,
+    system: str | None,
+    predictor: str | None,
+    store: str | None,
+    values: dict[str, Any],
+) -> int:
+    """Prints the figures of models in a scenario."""
+    cut_options = given.cut_options_of(values)
+
+    def ready(
+        opened: ResultStore,
+    ) -> Callable[[Sequence[CanonicalModel], Observer], UnderLoad]:
+        target, there = at_system(opened, system)
+        setups = partial(known_setups, there, values["backend"])
+        request = given.request_of({**values, "threads": None}, target, setups)
+        asked = loads.asked_of(models, scenario, values, request.target.available_cores)
+        named = _predictor(predictor, request)
+        return lambda loaded, _observer: estimate_scenario(
+            loaded, asked, request, there, named, cut_options
+        )
+
+    return loads.report(models, store, values, ready, told, scenario_data, writes=False)
 
 
 def _opened(results: Sequence[Path], store: str | None) -> AbstractContextManager[ResultStore]:

@@ -33,7 +33,7 @@ _NOT_FOR_SCENARIOS = ("prompt", "generate", "sweeps")
 def check_no_scenario(values: dict[str, Any]) -> None:
     """Refuses options that have no effect without a scenario."""
     for name in _FOR_SCENARIOS:
-        if values[name] is not None:
+        if values.get(name) is not None:
             raise click.UsageError(f"{option_of(name)} needs --scenario.")
 
 
@@ -46,8 +46,17 @@ def one_number(threads: tuple[int, ...] | None) -> int | None:
     return threads[0]
 
 
-def asked_of(models: tuple[str, ...], scenario: str, values: dict[str, Any]) -> Asked:
-    """The load that the options request. Refuses those that are not for loads."""
+def asked_of(
+    models: tuple[str, ...], scenario: str, values: dict[str, Any], cores: int | None = None
+) -> Asked:
+    """The load that the options request. Refuses those that are not for loads.
+
+    Args:
+        models: Names of models as typed by the user.
+        scenario: Name of the scenario.
+        values: Values of the options.
+        cores: Number of cores of the system; ``None`` for this one.
+    """
     if not models:
         raise click.UsageError("Name at least one MODEL.")
     for name in _NOT_FOR_SCENARIOS:
@@ -60,8 +69,9 @@ def asked_of(models: tuple[str, ...], scenario: str, values: dict[str, Any]) -> 
         instances=values["instances"],
         threads=values["threads"],
         bound_ms=values["latency_bound"],
-        seconds=values["duration_s"],
-        end_to_end=values["end_to_end"],
+        seconds=values.get("duration_s"),
+        end_to_end=values.get("end_to_end") or False,
+        cores=cores,
     )
 
 
@@ -69,28 +79,33 @@ def report(
     models: tuple[str, ...],
     store: str | None,
     values: dict[str, Any],
-    work: Callable[[Sequence[CanonicalModel], ResultStore, Observer], LoadsT],
+    ready: Callable[[ResultStore], Callable[[Sequence[CanonicalModel], Observer], LoadsT]],
     told: Callable[[LoadsT], Told],
     data: Callable[[LoadsT, LoadOptions], dict[str, Any]],
+    *,
+    writes: bool = True,
 ) -> int:
-    """Puts models under load, and reports the figures.
+    """Reports figures of models under load.
 
     Args:
         models: Names of models as typed by the user.
         store: Path or URL of the store.
         values: Values of the options.
-        work: Function that puts the models under load.
+        ready: Function that checks the request against the store, before models are read, and
+            returns the function that finds the figures.
         told: Function that gives the figures in words.
         data: Function that gives the figures as JSON.
+        writes: Whether the store may be created and written to.
 
     Returns:
         The exit status.
     """
     output = Output(values)
     load = given.load_options_of(values)
-    with output.progress() as progress, ResultStore.open(store) as opened:
+    with output.progress() as progress, ResultStore.open(store, writes=writes) as opened:
+        work = ready(opened)
         loaded = load_models(models, load, progress, given.import_settings_of(values))
-        result = work(loaded.models, opened, progress)
+        result = work(loaded.models, progress)
     result = replace(result, unread=loaded.failures)
     shown = told(result)
     print_scenario(output.console, shown)

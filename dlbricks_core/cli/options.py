@@ -458,6 +458,16 @@ quiet_options = _group(
 )
 estimate_options = _group(measure_options, cut_options, composer_option, load_options)
 
+known_options = _group(
+    _backend_option,
+    _backend_settings,
+    *_protocol_options_with(_RUNS, _several_threads_option),
+    *_precision_options,
+    cut_options,
+    composer_option,
+    load_options,
+)
+
 run_options = _group(
     _backend_option,
     _backend_settings,
@@ -470,7 +480,7 @@ run_options = _group(
     composer_option,
     load_options,
 )
-scenario_options = _group(
+pattern_options = _group(
     click.option(
         "--scenario",
         type=click.Choice([each.value for each in Scenario]),
@@ -490,6 +500,9 @@ scenario_options = _group(
         metavar="TIME",
         help="Bound on the scenario's percentile of the latency (50ms).",
     ),
+)
+scenario_options = _group(
+    pattern_options,
     time_option(
         "--duration",
         "Time that each load takes with --end-to-end; MLPerf's rules ask for 10m.  "

@@ -86,8 +86,10 @@ def _under_load(
         models,
         store,
         values,
-        lambda loaded, opened, progress: run_scenario(
-            loaded, asked, request, opened, progress, cut_options
+        lambda opened: (
+            lambda loaded, progress: run_scenario(
+                loaded, asked, request, opened, progress, cut_options
+            )
         ),
         told,
         scenario_data,

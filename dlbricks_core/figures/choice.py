@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import scipy
 
-from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.figures.statistics import FloatArray, IntArray
 
 Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
@@ -71,18 +71,31 @@ def coupled(
         correlation: Correlation of the predictions' errors: shape (predictions, predictions).
         seed: Seed of the order.
     """
-    size = len(draws)
+    orders = coupled_orders([np.log(each).mean(axis=0) for each in draws], correlation, seed)
+    return [each[:, order] for each, order in zip(draws, orders, strict=True)]
+
+
+def coupled_orders(
+    levels: Sequence[FloatArray], correlation: FloatArray, seed: int = 0
+) -> list[IntArray]:
+    """Orders of the draws of several predictions in which their levels are correlated.
+
+    Args:
+        levels: Level of each draw of each prediction: shape (draws,).
+        correlation: As for :func:`coupled`.
+        seed: Seed of the order.
+    """
+    size = len(levels)
     factor = scipy.linalg.cholesky(correlation + _JITTER * np.eye(size), lower=True)
-    count = draws[0].shape[1] if size else 0
+    count = len(levels[0]) if size else 0
     drivers = factor @ np.random.default_rng(seed).standard_normal((size, count))
-    return [_ordered(each, driver) for each, driver in zip(draws, drivers, strict=True)]
+    return [_order(level, driver) for level, driver in zip(levels, drivers, strict=True)]
 
 
-def _ordered(draws: FloatArray, driver: FloatArray) -> FloatArray:
-    """The columns of draws, so that the rows' common level rises where the driver does."""
-    level = np.log(draws).mean(axis=0)
-    found = np.empty_like(draws)
-    found[:, np.argsort(driver)] = draws[:, np.argsort(level, kind="stable")]
+def _order(level: FloatArray, driver: FloatArray) -> IntArray:
+    """The order of draws in which their level rises where the driver does."""
+    found = np.empty(len(level), dtype=np.int64)
+    found[np.argsort(driver)] = np.argsort(level, kind="stable")
     return found
 
 

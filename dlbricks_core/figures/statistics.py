@@ -21,6 +21,7 @@ FASTER_HALF_VARIANCE = 2 - 2 / math.pi
 
 Samples = Sequence[float] | npt.NDArray[np.floating[Any]]
 FloatArray = npt.NDArray[np.float64]
+IntArray = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
 Indices = npt.NDArray[np.intp]
 
 #: Thresholds of pyperf's warnings: standard deviation, and distance of an extreme from the mean

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
-from dlbricks_core.figures.statistics import FloatArray
-
-IntArray = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
+from dlbricks_core.figures.statistics import FloatArray, IntArray
 
 _SURE = 2.0
 """Minimum distance from 0 of a correlation between draws to count, in standard deviations: among

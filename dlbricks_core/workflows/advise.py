@@ -11,7 +11,7 @@ import numpy as np
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import LATENCY, Failure
-from dlbricks_core.figures.choice import Mask, coupled, first_shares, on_front
+from dlbricks_core.figures.choice import Mask, coupled, coupled_orders, first_shares, on_front
 from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.store import ResultStore
@@ -66,10 +66,11 @@ def advise(
     places = _with_prices(places, wanted, collected)
     observer.stage("Estimating", len(places))
     if wanted.scenario is not None:
-        loads = under_load(jobs, places, wanted, store, observer)
-        alternatives = loads.alternatives
+        loads = under_load(jobs, places, wanted, store, observer, predictor)
+        alternatives = _loads_in_common(loads.alternatives)
         collected.failures.extend(loads.failures)
         collected.notes.extend(loads.notes)
+        collected.of |= loads.of
     else:
         alternatives = _estimated(jobs, places, wanted, store, observer, predictor, collected)
     if wanted.accuracies is None:
@@ -77,7 +78,8 @@ def advise(
     else:
         groups = {"1 model" if len(jobs) == 1 else f"{len(jobs)} models": alternatives}
     rankings = [rank(name, each, wanted) for name, each in groups.items() if each]
-    firsts = {ranking.first.alternative.place for ranking in rankings if ranking.first}
+    best = (ranking.first.alternative.place for ranking in rankings if ranking.first)
+    firsts = {replace(place, instances=None) for place in best}
     notes = [note for place in places if place in firsts for note in collected.of.get(place, ())]
     return Advice(wanted, rankings, places, [*collected.notes, *notes], collected.failures)
 
@@ -394,6 +396,29 @@ def _in_common(
     for rows, each in zip(inferred.values(), ordered, strict=True):
         for i, row in zip(rows, each, strict=True):
             found[i] = row
+    return found
+
+
+def _loads_in_common(alternatives: Sequence[Alternative]) -> list[Alternative]:
+    """Alternatives under load, with prediction errors correlated across places.
+
+    Predictions for several numbers of instances in one place are joint already.
+    """
+    inferred: dict[Place, list[int]] = {}
+    for i, each in enumerate(alternatives):
+        if each.basis == "predicted":
+            inferred.setdefault(replace(each.place, instances=None), []).append(i)
+    levels = [
+        np.log([np.maximum(alternatives[i].draws, _LEAST) for i in rows]).mean(axis=0)
+        for rows in inferred.values()
+    ]
+    orders = coupled_orders(levels, _correlation(list(inferred)))
+    found = list(alternatives)
+    for rows, order in zip(inferred.values(), orders, strict=True):
+        for i in rows:
+            each = found[i]
+            rate = each.rate and replace(each.rate, draws=each.rate.draws[order])
+            found[i] = replace(each, draws=each.draws[order], rate=rate)
     return found
 
 

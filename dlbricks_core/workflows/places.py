@@ -87,6 +87,7 @@ def places(
     probes: Iterable[Probe] = (),
     *,
     under_load: bool = False,
+    predicts: bool = True,
 ) -> list[Place]:
     """Places with measurements in the store, and places of the atlas that the user names.
 
@@ -100,51 +101,57 @@ def places(
         backends: Names of backends; empty for all.
         probes: Probes of further quantities. Setups in which the store holds one of these without
             latencies are places, too.
-        under_load: Whether only setups count under which models or bricks ran side by side.
+        under_load: Whether setups count under which models or bricks ran side by side.
+        predicts: Whether places count whose loads have to be predicted.
 
     Raises:
         DLBricksError: If a named system has no measurement with one of the backends, or if there is
             no place.
     """
-    own = _under_load(store) if under_load else _of_store(store, probes)
+    only_loads = under_load and not predicts
+    alone = [] if only_loads else _alone(probes)
+    own = _chosen(store, [*alone, _is_loaded] if under_load else alone)
     held = {place.system.fingerprint for place in own}
     elsewhere = [
         Place(each.system, replace(each.setup, protocol=_PROTOCOL.identity))
-        for each in (() if under_load else shipped())
+        for each in (() if only_loads else shipped())
         if each.system.fingerprint not in held
     ]
     every = [*own, *elsewhere]
     for name in on:
         if not any(place.is_called(name) for place in every):
-            raise DLBricksError(
-                f"no system {name!r} in store or atlas", hint=f"Systems: {_listed(every)}."
-            )
+            where = "with figures under load in the store" if only_loads else "in store or atlas"
+            raise DLBricksError(f"no system {name!r} {where}", hint=f"Systems: {_listed(every)}.")
     wanted = [place for place in every if any(map(place.is_called, on))] if on else own
     found = [place for place in wanted if not backends or place.setup.backend in backends]
     if not found:
-        why = _nothing(wanted, backends, under_load=under_load)
-        raise DLBricksError(why, hint=_how(every, wanted, store, under_load=under_load))
+        why = _nothing(wanted, backends, only_loads=only_loads)
+        raise DLBricksError(why, hint=_how(every, wanted, store, only_loads=only_loads))
     return found
 
 
-def _of_store(store: ResultStore, probes: Iterable[Probe]) -> list[Place]:
-    """Places with measurements in the store, in a stable order.
+def _alone(probes: Iterable[Probe]) -> list[Callable[[str], bool]]:
+    """Conditions on protocols of what ran alone, latencies first.
 
     Args:
-        store: Store of the measurements.
         probes: Probes of quantities other than latency whose setups are places, too.
     """
     asked = (_PROTOCOL.identity, *(each.protocol.identity for each in probes))
-    return _chosen(store, [partial(eq, protocol) for protocol in asked])
+    return [partial(eq, protocol) for protocol in asked]
 
 
-def _under_load(store: ResultStore) -> list[Place]:
-    """Places where models or bricks ran side by side, in a stable order."""
-    return _chosen(store, [lambda protocol: protocol.startswith(f"{_PROTOCOL.identity};")])
+def _is_loaded(protocol: str) -> bool:
+    """Whether a protocol is one of models or bricks that ran side by side."""
+    return protocol.startswith(f"{_PROTOCOL.identity};")
 
 
 def _chosen(store: ResultStore, wanted: Sequence[Callable[[str], bool]]) -> list[Place]:
-    """Places of setups whose protocol is wanted; the first condition comes first."""
+    """Places of setups whose protocol is wanted, in a stable order.
+
+    Args:
+        store: Store of the measurements.
+        wanted: Conditions on protocols; what meets an earlier one comes first.
+    """
     facts = store.systems()
     best: dict[tuple[str, str, str, str, str, int], Place] = {}
     found = list(_setups(store))
@@ -170,19 +177,19 @@ def _setups(store: ResultStore) -> Iterator[tuple[Setup, Machine]]:
                     yield setup, machine
 
 
-def _nothing(wanted: Sequence[Place], backends: Collection[str], *, under_load: bool) -> str:
+def _nothing(wanted: Sequence[Place], backends: Collection[str], *, only_loads: bool) -> str:
     if not wanted:
-        what = "figures under load" if under_load else "latencies"
+        what = "figures under load" if only_loads else "latencies"
         return f"the store holds no {what}: there is no system to advise on"
     return f"nothing was measured with {' or '.join(backends)} on the requested systems"
 
 
 def _how(
-    every: Sequence[Place], wanted: Sequence[Place], store: ResultStore, *, under_load: bool
+    every: Sequence[Place], wanted: Sequence[Place], store: ResultStore, *, only_loads: bool
 ) -> str:
     if wanted:
         return f"Measured with: {', '.join(sorted({place.setup.backend for place in wanted}))}."
-    if under_load:
+    if only_loads:
         return (
             f"Put models under load first, with 'dlbricks run' and {argument('scenario')}, or "
             f"choose another store than {store.place} with {argument('store')}."

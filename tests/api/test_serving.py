@@ -80,3 +80,24 @@ def test_wrong_loads_are_told_before_anything_is_read_and_in_words_of_python(wro
     with pytest.raises(DLBricksError, match=f"(?s){words}") as caught:
         dlbricks.serve("absent.onnx", scenario, backend="onnxruntime", **given)
     assert "--" not in f"{caught.value.message} {caught.value.hint}"
+
+
+def test_loads_are_told_without_running_anything_if_asked_so(model, tmp_path):
+    found = dlbricks.serve(
+        model, "offline", **ORT, stored=True, system="zen5", store=tmp_path / "s.sqlite"
+    )
+    (row,) = found
+    assert row["origin"] == "predicted"
+    assert row["low"] < row["throughput"] < row["high"]
+    assert any("no disturbance" in each for each in found.notes)
+    none = dlbricks.serve(
+        model, "offline", **ORT, stored=True, predictor="none", store=tmp_path / "s.sqlite"
+    )
+    assert none.rows()[0]["origin"] is None
+    assert len(none.failures) == 1
+
+
+@pytest.mark.parametrize("wrong", [{"system": "zen5"}, {"predictor": "atlas"}])
+def test_what_is_for_stored_loads_is_refused_where_something_runs(wrong):
+    with pytest.raises(DLBricksError, match="for estimates that run nothing"):
+        dlbricks.serve("absent.onnx", "offline", **ORT, **wrong)

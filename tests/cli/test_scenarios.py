@@ -92,7 +92,7 @@ def test_models_are_told_apart_and_one_bad_model_and_disturbances_are_told_once(
     assert {"a", "b"} <= set(done.out.splitlines())
     told = "other processes used 1.4 of 2 CPUs"
     assert (done.out + done.err).count(told) == 1
-    assert told in data["warnings"]
+    assert f"1 x 1: {told}" in data["warnings"]
     assert told in Path("o.html").read_text("utf-8")
 
 
@@ -209,3 +209,43 @@ def test_what_cannot_be_compared_is_refused_in_one_line(dlbricks, save, twin, mo
     assert refused.status == 2
     assert reason in refused.err
     assert "Traceback" not in refused.err
+
+
+def test_an_estimate_tells_loads_without_running_anything(dlbricks, offline, read, tmp_path):
+    shutil.copy(offline[0] / "s.sqlite", tmp_path)
+    asked = ("estimate", offline[0] / "a.onnx", "--backend", "onnxruntime", "--scenario", "offline",
+             "--store", "s.sqlite", "--json", "e.json")  # fmt: skip
+    done = dlbricks(*asked, "--html", "e.html")
+    assert done.status == 0, done.err
+    timed, known = (
+        {(each["instances"], each["threads"]): each for each in data["scenarios"][0]["placements"]}
+        for data in (read(offline[0] / "o.json"), read("e.json"))
+    )
+    assert known.keys() == timed.keys()
+    for place, each in known.items():
+        assert each["composed"]["throughput"] == timed[place]["composed"]["throughput"]
+        assert each["predicted"] is False
+        assert each["measured"]["stored"]
+    done = dlbricks(*asked[:-2], "--system", "zen5", "--json", "z.json")
+    assert done.status == 0, done.err
+    assert "(predicted)" in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+    elsewhere = read("z.json")
+    assert all(each["predicted"] for each in elsewhere["scenarios"][0]["placements"])
+    assert any("no disturbance" in each for each in elsewhere["notes"])
+
+
+def test_what_an_estimate_of_loads_cannot_do_is_refused_before_models_are_read(dlbricks):
+    asked = ("estimate", "absent.onnx", "--backend", "onnxruntime", "--store", "s.sqlite")
+    for more, words in (
+        (("--scenario", "server"), "needs a bound"),
+        (("--scenario", "offline", "--threads", "4096"), "more than the"),
+        (("--scenario", "offline", "--key", "k.json"), "not for --scenario"),
+        (("--threads", "1,2"), "need --scenario"),
+        (("--instances", "2"), "--instances needs --scenario"),
+        (("--scenario", "offline", "--duration", "3s"), "No such option"),
+    ):
+        done = dlbricks(*asked, *more)
+        assert done.status == 2, done.err
+        assert words in done.err
+        assert not Path("s.sqlite").exists()

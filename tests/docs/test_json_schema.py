@@ -54,6 +54,7 @@ LINES = [
         "0.2s",
     ),
     ("estimate", DECODER, "absent.onnx", *ONE, "--sweep", "prompt=8,16", "--generate", "1"),
+    ("estimate", A, *ONE, "--scenario", "offline", "--threads", "1", "--instances", "1"),
     ("estimate", A, *ONE),
     ("advise", A, "absent.onnx", "--store", "results.sqlite"),
     ("advise", DECODER, "--prompt", "8", "--generate", "4", "--store", "results.sqlite"),

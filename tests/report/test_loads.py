@@ -72,7 +72,7 @@ OFFLINE, STREAM = Scenario.OFFLINE, Scenario.SINGLE_STREAM
             "net: punctual with 1 x 1 serves most within 7 ms: 100 samples/s (composed)",
         ),
         (OFFLINE, 7, {"late": answer(OFFLINE, 200, 10, False)}, "net: no n x m keeps 7 ms"),
-        (OFFLINE, None, {"broken": None}, "net: nothing was timed"),
+        (OFFLINE, None, {"broken": None}, "net: no figure is known"),
     ],
 )
 def test_the_best_framework_is_named(scenario, bound_ms, answers, sentence):

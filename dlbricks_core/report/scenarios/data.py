@@ -40,6 +40,7 @@ def scenario_data(result: UnderLoad, load: LoadOptions | None = None) -> dict[st
         },
         "scenarios": [_model(each) for each in result.models],
         "warnings": warnings(result),
+        "notes": list(result.notes),
         **failures_data(result.failures),
     }
 
@@ -86,6 +87,7 @@ def _row(row: Row) -> dict[str, Any]:
     return {
         **_placement(row),
         "composed": None if row.composed is None else _figures(row.composed),
+        "predicted": row.predicted,
         "measured": _measured(row.measured),
         "throughput_error": row.throughput_error,
         "tail_error": row.tail_error,

@@ -29,7 +29,10 @@ def scenario_page(told: Told, load: LoadOptions | None = None) -> str:
             ("System", f"{heading.system(request)} (fingerprint {request.fingerprint})"),
             ("Measuring", f"runs of {told.asked.seconds:g} s; {read}seed {request.seed}"),
         ],
-        remarks=[Remark(Effect.WARNING, text) for text in told.warnings],
+        remarks=[
+            *(Remark(Effect.WARNING, text) for text in told.warnings),
+            *(Remark(Effect.NOTE, text) for text in told.notes),
+        ],
         failures=alike(told.failures),
         models=[(name, table(headings, rows)) for name, rows in told.tables],
         explained=told.explained,

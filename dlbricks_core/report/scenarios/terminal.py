@@ -29,5 +29,7 @@ def print_scenario(console: Console, told: Told) -> None:
         console.print(shown)
     for text in told.explained:
         console.print(text)
+    for text in told.notes:
+        console.print(styled(("Note:", "yellow"), f" {text}"))
     print_failures(console, told.failures)
     console.print(styled((f"{system(told.requests[0])}.", "dim")))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dlbricks_core.facts import Failure
 from dlbricks_core.report import heading
-from dlbricks_core.report.tables import ms
+from dlbricks_core.report.tables import interval_text, ms
 from dlbricks_core.scenarios import PATTERNS, Scenario, ScenarioAnswer, queries_needed
 from dlbricks_core.scenarios.records import Interval
 from dlbricks_core.wording import argument
@@ -28,6 +28,7 @@ class Line:
         source: Origin of the figures.
         throughput: Samples or queries per second.
         latencies: Percentiles of the latency in milliseconds.
+        interval: 90% interval of the scenario's figure: of the throughput, or of the percentile.
         bound: Whether the bound is kept.
     """
 
@@ -35,12 +36,20 @@ class Line:
     source: str
     throughput: str
     latencies: Sequence[str]
+    interval: str
     bound: str
 
     @property
     def cells(self) -> list[str]:
         """All cells."""
-        return [self.placement, self.source, self.throughput, *self.latencies, self.bound]
+        return [
+            self.placement,
+            self.source,
+            self.throughput,
+            *self.latencies,
+            self.interval,
+            self.bound,
+        ]
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,7 @@ class Told:
         columns: Headings of all tables.
         tables: Name of each model, and the rows of its table.
         explained: Sentences on what columns mean, and on the overhead of the load generator.
+        notes: What predictions rest on, and why to doubt them.
         failures: All failures.
     """
 
@@ -66,6 +76,7 @@ class Told:
     tables: Sequence[tuple[str, Sequence[Sequence[str]]]]
     explained: Sequence[str]
     failures: Sequence[Failure]
+    notes: Sequence[str] = ()
 
     @property
     def backends(self) -> str:
@@ -91,6 +102,7 @@ def told(result: UnderLoad) -> Told:
         ],
         _explained(asked, _rows(result)),
         result.failures,
+        result.notes,
     )
 
 
@@ -101,7 +113,7 @@ def told_compared(result: ComparedLoads) -> Told:
         asked,
         [each.request for each in runs],
         [_compared(found, asked) for found in result.models],
-        list(dict.fromkeys(text for each in runs for text in warnings(each))),
+        [f"{name}, {text}" for name, each in result.runs.items() for text in warnings(each)],
         ["Backend", *_columns(asked)],
         [(_name(found), list(_rows_of_backends(found, asked))) for found in result.models],
         _explained(asked, [row for each in runs for row in _rows(each)]),
@@ -121,7 +133,7 @@ def _rows_of_backends(found: Mapping[str, ModelUnderLoad], asked: Asked) -> Iter
 
 def _columns(asked: Asked) -> list[str]:
     unit = PATTERNS[asked.scenario].unit.capitalize()
-    return ["n x m", "From", f"{unit}/s", "p50 ms", "p90 ms", "p99 ms", "Bound"]
+    return ["n x m", "From", f"{unit}/s", "p50 ms", "p90 ms", "p99 ms", "90%", "Bound"]
 
 
 def lines(model: ModelUnderLoad, scenario: Scenario) -> list[Line]:
@@ -132,7 +144,7 @@ def lines(model: ModelUnderLoad, scenario: Scenario) -> list[Line]:
 def _row(row: Row, scenario: Scenario) -> Iterator[Line]:
     name = str(row.placement)
     if row.composed is not None:
-        yield _figures(name, "bricks", row.composed)
+        yield _figures(name, "predicted" if row.predicted else "bricks", row.composed)
         name = ""
     loaded = row.measured
     if loaded is not None and loaded.answer is not None:
@@ -141,15 +153,17 @@ def _row(row: Row, scenario: Scenario) -> Iterator[Line]:
         tail = PATTERNS[scenario].percentile or PERCENTILES[-1]
         if row.composed is not None:
             errors = [percent(row.tail_error) if p == tail else "" for p in PERCENTILES]
-            yield Line(name, "error", percent(row.throughput_error), errors, "")
+            yield Line(name, "error", percent(row.throughput_error), errors, "", "")
     elif row.composed is None:
-        yield Line(name, "-", "-", ["-"] * len(PERCENTILES), "")
+        yield Line(name, "-", "-", ["-"] * len(PERCENTILES), "-", "")
 
 
 def _figures(name: str, source: str, answer: ScenarioAnswer) -> Line:
     latencies = [ms(each) for each in (answer.p50, answer.p90, answer.p99)]
     bound = "-" if answer.holds is None else "kept" if answer.holds else "broken"
-    return Line(name, source, ms(answer.throughput), latencies, bound)
+    by_latency = answer.pattern.by_latency
+    ends = answer.tail_interval if by_latency else answer.throughput_interval
+    return Line(name, source, ms(answer.throughput), latencies, interval_text(ends), bound)
 
 
 def percent(error: float | None) -> str:
@@ -184,7 +198,7 @@ def _compared(found: Mapping[str, ModelUnderLoad], asked: Asked) -> str:
 def _none(rows: Sequence[Row], asked: Asked) -> str:
     """Why there is no best n x m."""
     if all(each.answer is None for each in rows):
-        return "nothing was timed"
+        return "no figure is known"
     return f"no n x m keeps {asked.bound_ms:g} ms"
 
 
@@ -193,7 +207,8 @@ def _claim(row: Row, asked: Asked) -> str:
     answer, pattern = row.answer, PATTERNS[asked.scenario]
     assert answer is not None
     where = "" if asked.bound_ms is None else f" within {asked.bound_ms:g} ms"
-    source = "measured" if row.measured and row.measured.answer else "composed"
+    composed = "predicted" if row.predicted else "composed"
+    source = "measured" if row.measured and row.measured.answer else composed
     if pattern.by_latency:
         figure = f"{_ordinal(pattern.percentile)} percentile of {ms(answer.tail_ms)} ms"
         return f"is fastest{where}: {figure} ({source})"
@@ -224,11 +239,15 @@ def _ordinal(share: float | None) -> str:
 
 def _explained(asked: Asked, rows: Sequence[Row]) -> list[str]:
     pattern = PATTERNS[asked.scenario]
-    found = [f"n x m: n instances with m threads, and m cores, each. {_MEANINGS[asked.scenario]}"]
+    figure = f"{_ordinal(pattern.percentile)} percentile" if pattern.by_latency else "throughput"
+    found = [
+        f"n x m: n instances with m threads, and m cores, each. {_MEANINGS[asked.scenario]} 90%: "
+        f"interval of the {figure}."
+    ]
     if any(each.composed and each.measured for each in rows):
         rate = "measured rate" if asked.scenario is Scenario.SERVER else "same load"
         found.append(
-            f"Errors are those of bricks: of the throughput, and of the "
+            f"Errors are those of {_composed_rows(rows)}: of the throughput, and of the "
             f"{_ordinal(pattern.percentile)} percentile at the {rate}."
         )
     overheads = [row.measured.overhead for row in rows if row.measured and row.measured.overhead]
@@ -241,6 +260,13 @@ def _explained(asked: Asked, rows: Sequence[Row]) -> list[str]:
             f"percentile {most:.0f} us), and kept {cores:.3f} cores busy."
         )
     return [*found, *_too_few(asked, rows)]
+
+
+def _composed_rows(rows: Sequence[Row]) -> str:
+    """The rows beside which whole models were measured, in words."""
+    sources = {each.predicted for each in rows if each.composed and each.measured}
+    names = {False: "bricks", True: "predictions"}
+    return " and ".join(names[each] for each in sorted(sources))
 
 
 _MEANINGS = {
@@ -263,8 +289,9 @@ def _too_few(asked: Asked, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def warnings(result: UnderLoad) -> list[str]:
-    """Distinct disturbances of the machine."""
-    return list(dict.fromkeys(text for row in _rows(result) for text in row.warnings))
+    """Distinct disturbances of the machine, each with its n x m."""
+    told = (f"{row.placement}: {text}" for row in _rows(result) for text in row.warnings)
+    return list(dict.fromkeys(told))
 
 
 def _rows(result: UnderLoad) -> list[Row]:

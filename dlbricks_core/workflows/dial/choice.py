@@ -11,8 +11,8 @@ from typing import Any, Self
 import numpy as np
 
 from dlbricks_core.figures.figure import RESAMPLES, Placed, Predicted
-from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.measure.planner import IntArray, Uncertain, steps
+from dlbricks_core.figures.statistics import FloatArray, IntArray
+from dlbricks_core.measure.planner import Uncertain, steps
 from dlbricks_core.workflows.dial.beliefs import DRIFT, State
 from dlbricks_core.workflows.dial.bench import RUNS, Bench
 from dlbricks_core.workflows.results import Offer

@@ -68,6 +68,8 @@ class Composed:
         beside: Latency while all other instances are busy; ``None`` for a single instance.
         reason: Why there are no service times; empty if there are.
         warnings: Disturbances of the machine while bricks were timed.
+        predicted: Whether no brick ran side by side: the service times are predicted from
+            latencies.
     """
 
     model: CanonicalModel
@@ -76,6 +78,7 @@ class Composed:
     beside: Estimate | None = None
     reason: str = ""
     warnings: Sequence[str] = ()
+    predicted: bool = False
 
 
 def service_times(
@@ -125,7 +128,11 @@ def service_times(
 
 
 def stored_service_times(
-    models: Sequence[CanonicalModel], request: Request, numbers: Iterable[int], store: ResultStore
+    models: Sequence[CanonicalModel],
+    request: Request,
+    numbers: Iterable[int],
+    store: ResultStore,
+    cut_options: CutOptions | None = None,
 ) -> dict[int, list[Composed]]:
     """Service times of each model's instances, from stored measurements. Runs nothing.
 
@@ -134,12 +141,13 @@ def stored_service_times(
         request: The measurements to use, and their system; each instance has its threads.
         numbers: Numbers of instances.
         store: Store of the measurements.
+        cut_options: How to cut and compose; ``None`` for the most accurate way.
 
     Returns:
         By number of instances, service times for each model. A reason stands for those that the
         store does not hold.
     """
-    options = CutOptions.chosen(None, None, None)
+    options = cut_options or CutOptions.chosen(None, None, None)
     calibration = store.calibration(options.calibration_key(request))
     rewrites = kept_rewrites(models, request, store) if options.cuts_rewritten else None
     cutting = cut_models(models, options, request, Observer(), calibration, rewrites)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Failure
+from dlbricks_core.facts.failure import Stage
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.system import physical_cores_available
 from dlbricks_core.scenarios import (
@@ -15,7 +18,6 @@ from dlbricks_core.scenarios import (
     Scenario,
     ScenarioAnswer,
     ServiceTimes,
-    answer,
     answer_of,
     served_at,
 )
@@ -25,6 +27,7 @@ from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.scenarios.composed import Composed, service_times
+from dlbricks_core.workflows.scenarios.figures import LoadFigures
 from dlbricks_core.workflows.scenarios.measured import Load, Loaded, measured
 
 SECONDS = 10.0
@@ -79,6 +82,7 @@ class Asked:
         bound_ms: float | None = None,
         seconds: float | None = None,
         end_to_end: bool = False,
+        cores: int | None = None,
     ) -> Asked:
         """A user's request, with defaults for all values that were left open.
 
@@ -92,6 +96,7 @@ class Asked:
             bound_ms: Bound on the scenario's percentile in milliseconds.
             seconds: Minimum seconds of a run of whole models; ``None`` for the default.
             end_to_end: Whether whole models are put under load as well.
+            cores: Number of cores of the system; ``None`` for this one.
 
         Raises:
             DLBricksError: If there are too few cores for one of the numbers, the scenario needs
@@ -109,10 +114,10 @@ class Asked:
                 f"the {chosen} scenario needs a bound on the latency",
                 hint=f"Give one in milliseconds, such as {settings(latency_bound_ms=50)}.",
             )
-        cores = physical_cores_available()
+        cores = cores or physical_cores_available()
         most = cores if pattern.at_once else min(cores, pattern.samples)
-        numbers = _numbers_to(most) if instances is None else instances
-        sizes = _numbers_to(cores) if threads is None else threads
+        numbers = numbers_to(most) if instances is None else instances
+        sizes = numbers_to(cores) if threads is None else threads
         for given, least in ((instances, min(sizes)), (threads, min(numbers))):
             if given is not None and max(given) * least > cores:
                 raise DLBricksError(
@@ -129,12 +134,13 @@ class Row:
 
     Attributes:
         placement: Instances and threads.
-        composed: Figures composed from bricks; ``None`` if there are none.
+        composed: Figures composed from bricks, or predicted; ``None`` if there are none.
         measured: Figures of the whole model; ``None`` if it was not put under load.
         composed_at: Figures composed for the measured load: in the server scenario, at the measured
             rate; otherwise the same as ``composed``.
         failures: Reasons of failures by their source, ``"bricks"`` or ``"end to end"``.
         disturbances: Disturbances of the machine while bricks were timed.
+        predicted: Whether the composed figures are predicted, because no bricks ran side by side.
     """
 
     placement: Placement
@@ -143,6 +149,7 @@ class Row:
     composed_at: ScenarioAnswer | None = None
     failures: Mapping[str, str] = field(default_factory=dict)
     disturbances: Sequence[str] = ()
+    predicted: bool = False
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -199,19 +206,23 @@ class UnderLoad:
         asked: The request for the load.
         models: Figures of each model.
         unread: Models that could not be loaded.
+        notes: What predictions rest on, and why to doubt them.
+        stage: Stage at which a model fails.
     """
 
     request: Request
     asked: Asked
     models: Sequence[ModelUnderLoad]
     unread: Sequence[Failure] = ()
+    notes: Sequence[str] = ()
+    stage: Stage = "measure"
 
     @property
     def failures(self) -> list[Failure]:
         """All failures."""
         name = self.request.backend.name
         failed = [
-            Failure(each.model.name, reason, "measure", f"{row.placement}, {part}", name)
+            Failure(each.model.name, reason, self.stage, f"{row.placement}, {part}", name)
             for each in self.models
             for row in each.rows
             for part, reason in row.failures.items()
@@ -240,7 +251,7 @@ def run_scenario(
     load = Load(asked.scenario, asked.bound_ms, asked.seconds)
     rows: list[list[Row]] = [[] for _ in models]
     for placement in asked.placements:
-        own = _with_threads(request, placement.threads)
+        own = with_threads(request, placement.threads)
         composed = service_times(
             models, own, placement.instances, placement.threads, store, observer, cut_options
         )
@@ -248,13 +259,14 @@ def run_scenario(
         if asked.end_to_end:
             taken = measured(models, own, load, placement.instances, store, observer)
         for found, each, loaded in zip(rows, composed, taken, strict=True):
-            found.append(_row(placement, asked, each, loaded, request.seed))
+            found.append(row(placement, asked, each, loaded, request.seed))
     return UnderLoad(
         request, asked, [ModelUnderLoad(*each) for each in zip(models, rows, strict=True)]
     )
 
 
-def _with_threads(request: Request, threads: int) -> Request:
+def with_threads(request: Request, threads: int) -> Request:
+    """A copy of the request for another number of threads."""
     return replace(
         request,
         settings=BackendSettings(threads, request.settings.options),
@@ -262,18 +274,28 @@ def _with_threads(request: Request, threads: int) -> Request:
     )
 
 
-def _row(
+def row(
     placement: Placement, asked: Asked, composed: Composed, loaded: Loaded | None, seed: int
 ) -> Row:
+    """Figures of a model for one n x m.
+
+    Args:
+        placement: Instances and threads.
+        asked: The request for the load.
+        composed: Service times, composed or predicted.
+        loaded: Figures of the whole model, if it was put under load.
+        seed: Seed of arrivals and of the order of latencies.
+    """
     failures = {}
     if loaded is not None and loaded.reason:
         failures["end to end"] = loaded.reason
     if composed.service is None:
         failures["bricks"] = composed.reason
         return Row(placement, measured=loaded, failures=failures)
-    found = answer(asked.scenario, composed.service, asked.bound_ms, seed)
+    rng = np.random.default_rng(seed)
+    found = LoadFigures.composed(composed, asked.scenario, asked.bound_ms, rng, seed).told
     at = _at(composed.service, found, loaded, seed)
-    return Row(placement, found, loaded, at, failures, composed.warnings)
+    return Row(placement, found, loaded, at, failures, composed.warnings, composed.predicted)
 
 
 def _at(
@@ -289,7 +311,7 @@ def _at(
     return answer_of(found.scenario, found.instances, run, None)
 
 
-def _numbers_to(most: int) -> list[int]:
+def numbers_to(most: int) -> list[int]:
     """Numbers of cores to try: all up to a few, otherwise powers of two and the maximum."""
     if most <= _FEW:
         return [*range(1, most + 1)]

@@ -25,9 +25,9 @@ from dlbricks_core.workflows.advice import Wanted, order_by
 from dlbricks_core.workflows.advise import advise
 from dlbricks_core.workflows.jobs import Job
 from dlbricks_core.workflows.places import places
-from dlbricks_core.workflows.scenarios import advising
 from dlbricks_core.workflows.scenarios import composed as timing
 from dlbricks_core.workflows.scenarios.composed import Composed, service_times
+from dlbricks_core.workflows.scenarios.figures import LoadFigures
 from dlbricks_core.workflows.tariff import Prices
 
 
@@ -196,7 +196,7 @@ def test_the_error_of_composing_is_that_of_all_figures(model, scenario, deviatio
     steady = ServiceTimes(2, np.full(50, 10.0))
     estimate = Estimate(10.0, None, (), draws=np.full(RESAMPLES, 10.0), composing_error=0.03)
     found = Composed(model, steady, estimate, estimate)
-    figures = advising._composed(found, scenario, 40.0, np.random.default_rng(0))
+    figures = LoadFigures.composed(found, scenario, 40.0, np.random.default_rng(0))
     assert np.std(np.log(figures.rates)) == pytest.approx(deviation, rel=0.2)
     assert np.median(figures.rates) == pytest.approx(figures.answer.throughput, rel=0.01)
 
@@ -207,7 +207,7 @@ def test_a_rate_that_keeps_the_bound_keeps_it_in_each_draw(model, seed):
     service = ServiceTimes(2, 10.0 * np.exp(0.3 * rng.standard_normal(50)))
     estimate = Estimate(10.0, None, (), draws=np.full(RESAMPLES, 10.0), composing_error=0.03)
     found = Composed(model, service, estimate, estimate)
-    figures = advising._composed(found, Scenario.SERVER, 60.0, rng)
+    figures = LoadFigures.composed(found, Scenario.SERVER, 60.0, rng)
     assert figures.rates.min() > 0
     assert figures.tails_ms.max() <= 60.0
 

@@ -1,0 +1,124 @@
+"""Service times of instances that never ran side by side, predicted from latencies.
+
+An instance alone takes as long as one inference after another does. Beside others it takes longer
+by as much as the physical baseline expects of what they share. Nothing tells how a machine will
+disturb them, so all inferences take the same time: queues are predicted, disturbances are not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from dlbricks_core.compose import Estimate
+from dlbricks_core.figures.figure import RESAMPLES
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.predict.contention import slowdowns
+from dlbricks_core.scenarios import ServiceTimes
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows.estimate import estimate
+from dlbricks_core.workflows.model_result import ModelResult
+from dlbricks_core.workflows.request import Request
+from dlbricks_core.workflows.scenarios.composed import Composed
+
+_REPEATED = 0.05
+"""Standard deviation of the relative difference between a latency and one in an instance that does
+nothing else: its weights are as warm as one inference after another leaves them.
+"""
+
+UNDISTURBED = (
+    "predicted percentiles hold the time in the line, but no disturbance of the machine: measured "
+    "ones are longer"
+)
+"""Note on predicted percentiles."""
+
+
+@dataclass(frozen=True)
+class PredictedLoads:
+    """Service times of models, predicted.
+
+    Attributes:
+        models: Service times of each model, by number of instances.
+        notes: What the predictions rest on, and why to doubt them.
+    """
+
+    models: Sequence[Mapping[int, Composed]]
+    notes: Sequence[str] = field(default_factory=tuple)
+
+
+def predicted_service_times(
+    models: Sequence[CanonicalModel],
+    request: Request,
+    numbers: Sequence[int],
+    store: ResultStore,
+    predictor: str,
+) -> PredictedLoads:
+    """Service times of each model's instances, predicted from latencies. Runs nothing.
+
+    Args:
+        models: Models in canonical form.
+        request: How each instance runs, and on which system.
+        numbers: Numbers of instances, all of which are busy.
+        store: Store of latencies, which come before predicted ones.
+        predictor: Name of the predictor of latencies.
+
+    Raises:
+        PluginError: If there is no such predictor, or it fails.
+    """
+    result = estimate(models, None, request, store, predictor)
+    found = [
+        _predicted(model, each, request, numbers)
+        for model, each in zip(models, result.models, strict=True)
+    ]
+    return PredictedLoads(found, result.outcome.notes)
+
+
+def _predicted(
+    model: CanonicalModel, result: ModelResult, request: Request, numbers: Sequence[int]
+) -> Mapping[int, Composed]:
+    alone = _latency(result)
+    if alone is None:
+        first = next(iter(result.missing.values()), "no figure of it is known")
+        return {number: Composed(model, reason=first) for number in numbers}
+    longer = slowdowns(model, request.target, request.setup, numbers)
+    return {
+        number: _beside(model, alone, number, factor)
+        for number, factor in zip(numbers, longer, strict=True)
+    }
+
+
+def _latency(result: ModelResult) -> Estimate | None:
+    """Latency of the model that nothing disturbs: measured, or else estimated."""
+    if result.measured is not None:
+        known = Estimate(result.measured.value, None, draws=result.measured.plausible)
+    elif result.estimate.partial or result.estimate.draws is None:
+        return None
+    else:
+        known = result.estimate
+    return replace(known, composing_error=math.hypot(known.composing_error, _REPEATED))
+
+
+def _beside(model: CanonicalModel, alone: Estimate, number: int, factor: float) -> Composed:
+    """Service times of a number of busy instances.
+
+    Args:
+        model: The model.
+        alone: Latency of one of them alone.
+        number: Number of instances.
+        factor: Expected latency beside the others over that alone.
+    """
+    assert alone.value is not None
+    assert alone.draws is not None
+    single = np.array([alone.value])
+    if number == 1:
+        return Composed(model, ServiceTimes(1, single), alone, predicted=True)
+    # Between no contention and twice as much as expected; the same for all models of a system.
+    doubts = np.random.default_rng(number).uniform(0, 2, RESAMPLES)
+    several = replace(
+        alone, value=factor * alone.value, draws=alone.draws * factor**doubts, interval=None
+    )
+    service = ServiceTimes(number, factor * single, {1: single})
+    return Composed(model, service, alone, several, predicted=True)
