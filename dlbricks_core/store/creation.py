@@ -34,19 +34,22 @@ def create(connection: Connection) -> None:
             back as a whole if it does not end well.
     """
     dialect = connection.dialect
-    for statement in _tables(f"{dialect.name}+{dialect.driver}"):
+    for statement in _statements(dialect.name, dialect.driver):
         connection.exec_driver_sql(statement)
-    connection.execute(insert(quantities), [LATENCY.to_dict()])
-    connection.execute(insert(_versions), [{"version_num": HEAD}])
-    connection.exec_driver_sql(_MARKS[dialect.name])
 
 
 @cache
-def _tables(driver: str) -> tuple[str, ...]:
-    """Statements that create the tables, each after those that it refers to.
+def _statements(name: str, driver: str) -> tuple[str, ...]:
+    """Statements that fill an empty database, for the dialect of this name and driver.
 
     To compile them takes as long as to run them: whoever makes many stores does it once.
     """
-    dialect = make_url(f"{driver}://").get_dialect()()
-    tables = (_versions, *metadata.sorted_tables)
-    return tuple(str(CreateTable(table).compile(dialect=dialect)) for table in tables)
+    dialect = make_url(f"{name}+{driver}://").get_dialect()()
+    parts = (
+        *map(CreateTable, (_versions, *metadata.sorted_tables)),
+        insert(quantities).values(LATENCY.to_dict()),
+        insert(_versions).values(version_num=HEAD),
+    )
+    written = {"literal_binds": True}
+    texts = (str(each.compile(dialect=dialect, compile_kwargs=written)) for each in parts)
+    return (*texts, _MARKS[name])

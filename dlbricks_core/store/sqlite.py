@@ -250,8 +250,9 @@ def _configured(engine: Engine) -> Engine:
     def configure(connection: sqlite3.Connection, _record: Any) -> None:
         # The driver's own transactions begin late, and only for some statements.
         connection.isolation_level = None
-        _keep_a_log(connection)
+        # First: to begin a log with the usual care makes one more wait for the disk.
         connection.execute("PRAGMA synchronous = NORMAL")
+        _keep_a_log(connection)
         connection.execute("PRAGMA foreign_keys = ON")
 
     @event.listens_for(engine, "begin")
