@@ -210,12 +210,17 @@ def _variables(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """Collects no garbage for as long as the context lasts: imports make much, and leave little."""
-    before = gc.isenabled()
+    """Collects no garbage for as long as the context lasts: imports make much, and leave little.
+
+    Nor is it looked for later in what they leave, which stays until the end.
+    """
+    before, known = gc.isenabled(), len(sys.modules)
     gc.disable()
     try:
         yield
     finally:
+        if len(sys.modules) > known:
+            gc.freeze()
         if before:
             gc.enable()
 

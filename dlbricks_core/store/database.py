@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from dlbricks_core.errors import StoreError
+from dlbricks_core.store.creation import create
 from dlbricks_core.store.schema import HEAD, metadata
 from dlbricks_core.wording import argument
 
@@ -89,6 +90,17 @@ class Database(ABC):
         """
 
     @abstractmethod
+    def revision(self, connection: Connection) -> str | None:
+        """Schema revision, read without writing; ``None`` if the database is empty.
+
+        Args:
+            connection: From :meth:`transaction`.
+
+        Raises:
+            StoreError: If it holds something else than a store that this DLBricks knows.
+        """
+
+    @abstractmethod
     def size(self, connection: Connection) -> int:
         """Bytes that the store takes.
 
@@ -151,26 +163,42 @@ class Database(ABC):
             yield connection
 
     def upgraded(self, engine: Engine, revision: str | None) -> Engine:
-        """A connection, after an upgrade of the schema to the newest version.
+        """A connection, after the schema was made, or brought to the newest version.
+
+        All of it is one transaction under the write lock: a second process waits, and finds the
+        work done.
 
         Args:
             engine: Connection to the database.
-            revision: Schema revision that the database had; ``None`` if it is new.
+            revision: Schema revision that the database had; ``None`` if it was empty.
         """
-        if not is_current(revision):
-            self._migrate(engine)
+        if is_current(revision):
+            return engine
+        with self.transaction(engine, writes=True) as connection:
+            if revision is None:
+                # Another process may have made the store before this one had the lock.
+                revision = self.revision(connection)
+            if revision is None:
+                create(connection)
+            elif not is_current(revision):
+                migrate(connection, HEAD)
         return engine
 
-    def _migrate(self, engine: Engine) -> None:
-        """Migrates under the write lock: a second process waits, and finds the work done."""
-        from alembic import command
-        from alembic.config import Config
 
-        config = Config()
-        config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-        with self.transaction(engine, writes=True) as connection:
-            config.attributes["connection"] = connection
-            command.upgrade(config, HEAD)
+def migrate(connection: Connection, revision: str) -> None:
+    """Runs the migrations that a store lacks.
+
+    Args:
+        connection: In a transaction that writes.
+        revision: Schema revision that they lead to.
+    """
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
 
 
 def cause(error: Exception) -> Exception:

@@ -131,7 +131,7 @@ class PostgreSQL(Database):
             with self.translated():
                 engine.connect().close()
             with self.transaction(engine, writes=False) as connection:
-                revision = self._revision(connection)
+                revision = self.revision(connection)
         except StoreError as error:
             if _MISSING.search(error.message):
                 raise self.absent() from error
@@ -152,6 +152,22 @@ class PostgreSQL(Database):
         the copy is empty.
         """
         return self._opened(writes=False)
+
+    def revision(self, connection: Connection) -> str | None:
+        """Schema revision, read without writing; ``None`` if the schema is empty."""
+        marks = {row[0]: row[1] for row in connection.execute(text(_TABLES))}
+        if not marks:
+            return None
+        if marks.get("alembic_version") != MARK:
+            raise StoreError(
+                f"{self} is a database of another program, not a result store",
+                "create one for DLBricks (createdb), or name an empty schema",
+            )
+        versions = connection.scalars(text("SELECT version_num FROM alembic_version"))
+        revision = checked_revision(versions, self)
+        if is_current(revision):
+            check_columns(((row[0], row[1]) for row in connection.execute(text(_COLUMNS))), self)
+        return revision
 
     def size(self, connection: Connection) -> int:
         """Bytes of the store's tables on the server, with their indexes."""
@@ -212,7 +228,7 @@ class PostgreSQL(Database):
             with self.translated():
                 engine.connect().close()
             with self.transaction(engine, writes=False) as connection:
-                revision = self._revision(connection)
+                revision = self.revision(connection)
                 copy = None if writes or is_current(revision) else _copied(connection, revision)
             if copy is None:
                 return self.upgraded(engine, revision)
@@ -258,22 +274,6 @@ class PostgreSQL(Database):
         with connection:
             yield connection
 
-    def _revision(self, connection: Connection) -> str | None:
-        """Schema revision, read without writing; ``None`` if the schema is empty."""
-        marks = {row[0]: row[1] for row in connection.execute(text(_TABLES))}
-        if not marks:
-            return None
-        if marks.get("alembic_version") != MARK:
-            raise StoreError(
-                f"{self} is a database of another program, not a result store",
-                "create one for DLBricks (createdb), or name an empty schema",
-            )
-        versions = connection.scalars(text("SELECT version_num FROM alembic_version"))
-        revision = checked_revision(versions, self)
-        if is_current(revision):
-            check_columns(((row[0], row[1]) for row in connection.execute(text(_COLUMNS))), self)
-        return revision
-
     def _hint(self, reason: str) -> str:
         fitting = (cure for words, cure in _CURES.items() if words in reason)
         return self.or_another(next(fitting, "check the URL and the server"))
@@ -299,8 +299,7 @@ def _copied(connection: Connection, revision: str | None) -> Engine:
     """
     engine = sqlite.in_memory()
     if revision is None:
-        metadata.create_all(engine)
-        return engine
+        return sqlite.empty(engine)
     tables = MetaData()
 
     @event.listens_for(tables, "column_reflect")

@@ -30,11 +30,13 @@ MARK = "DLBricks result store"
 HEAD = "0007"
 
 QUESTION = (
-    *("signature", "kind", "quantity"),
-    *("backend", "version", "options", "threads", "protocol", "plugin"),
-    "system",
+    *("signature", "kind", "backend", "threads", "protocol", "system"),
+    *("quantity", "version", "options", "plugin"),
 )
-"""Key columns of a measurement: the fields of its question, its subject and its setup."""
+"""Key columns of a measurement: the fields of its question, its subject and its setup.
+
+Their order is that of the index in stores that were migrated.
+"""
 
 metadata = MetaData()
 

@@ -18,8 +18,9 @@ from sqlalchemy.pool import StaticPool
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.store import database
+from dlbricks_core.store.creation import create
 from dlbricks_core.store.database import Database, check_columns, checked_revision, is_current
-from dlbricks_core.store.schema import APPLICATION_ID, metadata
+from dlbricks_core.store.schema import APPLICATION_ID
 from dlbricks_core.wording import argument, settings
 
 _RETRY_SECONDS = 0.01
@@ -77,11 +78,15 @@ class SQLiteFile(Database):
         engine = in_memory(memory)
         with self.translated():
             if not _holds_something(self.path):
-                metadata.create_all(engine)  # nobody will upgrade it
-                return engine
+                return empty(engine)
             _copy(self.path, memory)
             revision = self._revision(memory)
         return self.upgraded(engine, revision)
+
+    def revision(self, connection: Connection) -> str | None:
+        """Schema revision, read without writing; ``None`` if the database is empty."""
+        driver: Any = connection.connection.driver_connection
+        return self._revision(driver)
 
     def size(self, connection: Connection) -> int:
         """Bytes of all pages."""
@@ -115,7 +120,7 @@ class SQLiteFile(Database):
         return StoreError(f"{culprit}: {reason}", self.or_another(cure))
 
     def _revision(self, connection: sqlite3.Connection) -> str | None:
-        """Schema revision, read without writing; ``None`` if the database is new."""
+        """Schema revision, as :meth:`revision` tells it."""
         kinds = {kind for (kind,) in connection.execute("SELECT DISTINCT type FROM sqlite_schema")}
         if not kinds:
             return None
@@ -153,6 +158,13 @@ def in_memory(memory: sqlite3.Connection | None = None) -> Engine:
     """
     memory = memory or sqlite3.connect(":memory:", check_same_thread=False)
     return _configured(create_engine("sqlite://", creator=lambda: memory, poolclass=StaticPool))
+
+
+def empty(engine: Engine) -> Engine:
+    """The engine, after its empty database has become a store."""
+    with engine.execution_options(writes=True).begin() as connection:
+        create(connection)
+    return engine
 
 
 _TRUNCATE_LOG = "PRAGMA wal_checkpoint(TRUNCATE)"
@@ -238,8 +250,9 @@ def _configured(engine: Engine) -> Engine:
     def configure(connection: sqlite3.Connection, _record: Any) -> None:
         # The driver's own transactions begin late, and only for some statements.
         connection.isolation_level = None
-        _keep_a_log(connection)
+        # First: to begin a log with the usual care makes one more wait for the disk.
         connection.execute("PRAGMA synchronous = NORMAL")
+        _keep_a_log(connection)
         connection.execute("PRAGMA foreign_keys = ON")
 
     @event.listens_for(engine, "begin")

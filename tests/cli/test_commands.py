@@ -153,6 +153,18 @@ def test_a_command_ends_without_looking_for_garbage_and_collects_it_until_then(d
     assert gc.isenabled()
 
 
+def test_no_garbage_is_looked_for_in_what_a_commands_import_leaves():
+    code = (
+        "import gc; from dlbricks_core.cli.main import cli\n"
+        "for _ in range(2):\n    cli.get_command(None, 'models'); print(gc.get_freeze_count())\n"
+        "    kept = [[] for _ in range(500)]"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    first, again = map(int, done.stdout.split())
+    assert first > 10_000
+    assert again <= first
+
+
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="with one CPU, no BLAS has threads")
 @pytest.mark.parametrize("command", ["calibrate", "run"])
 def test_commands_that_predict_compute_with_one_thread(command):

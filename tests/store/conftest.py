@@ -1,11 +1,16 @@
-"""Places for a store of each kind, and exported files line by line."""
+"""Places for a store of each kind, processes killed there, and exported files line by line."""
 
+import contextlib
 import json
+import sqlite3
+import subprocess
+import sys
 
 import pytest
 import zstandard
 
-from dlbricks_core.store import ResultStore
+from dlbricks_core.store import ResultStore, database, schema
+from dlbricks_core.store.location import locate
 
 
 @pytest.fixture
@@ -27,6 +32,77 @@ def cleared(postgres):
         return url
 
     return clear
+
+
+@pytest.fixture
+def migrated():
+    """Makes a store by migrations alone, up to a revision, and gives its place."""
+
+    def make(place, revision=schema.HEAD):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(database, "create", lambda it: database.migrate(it, revision))
+            locate(place).connect().dispose()
+        return place
+
+    return make
+
+
+@pytest.fixture
+def ask(request):
+    """Asks a database as another program does."""
+
+    def rows(place, statement):
+        if isinstance(place, str):
+            return request.getfixturevalue("postgres").execute(statement, of=place)
+        with contextlib.closing(sqlite3.connect(place)) as connection:
+            return connection.execute(statement).fetchall()
+
+    return rows
+
+
+KILLED = """
+import os, signal, sys
+import alembic.command, psycopg
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+from dlbricks_core.store import ResultStore
+
+count = 0
+
+@event.listens_for(Engine, "after_cursor_execute")
+def step(*_):
+    global count
+    count += 1
+    if count == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+for line in sys.stdin:
+    place, last = line.split()
+    last = int(last)
+    child = os.fork()
+    if not child:
+        ResultStore.open(place).close()
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+@pytest.fixture
+def open_killed():
+    """Opens a store in a process that is killed after so many statements, and gives its status.
+
+    The processes are forks of one that has imported everything: there are many.
+    """
+    command = [sys.executable, "-c", KILLED]
+    with subprocess.Popen(command, text=True, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as process:  # fmt: skip
+
+        def run(place, last):
+            process.stdin.write(f"{place} {last}\n")
+            process.stdin.flush()
+            return int(process.stdout.readline())
+
+        yield run
 
 
 @pytest.fixture

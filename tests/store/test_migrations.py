@@ -1,25 +1,19 @@
 """Opening existing files: older, newer, foreign and damaged ones."""
 
-import contextlib
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import psycopg
 import pytest
-from alembic.autogenerate import compare_metadata
 from alembic.config import Config
-from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
 from dlbricks_core.store import ResultStore, database, schema
 from dlbricks_core.store.location import locate
-from dlbricks_core.store.sqlite import SQLiteFile
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
 KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "sys")
@@ -61,24 +55,7 @@ def next_schema(tmp_path, monkeypatch, last="pass"):
     monkeypatch.setattr(database, "HEAD", LATER)
 
 
-@pytest.fixture
-def ask(request):
-    """Asks a database as another program does."""
-
-    def rows(place, statement):
-        if isinstance(place, str):
-            return request.getfixturevalue("postgres").execute(statement, of=place)
-        with contextlib.closing(sqlite3.connect(place)) as connection:
-            return connection.execute(statement).fetchall()
-
-    return rows
-
-
-def test_migrations_lead_to_the_tables_that_the_code_uses(unused):
-    engine = locate(unused).connect()
-    with engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, schema.metadata) == []
+def test_migrations_are_numbered_in_order_up_to_the_newest():
     config = Config()
     config.set_main_option("script_location", str(database.MIGRATIONS))
     script = ScriptDirectory.from_config(config)
@@ -128,11 +105,8 @@ def test_where_no_store_is_to_be_made_there_must_be_one(unused, writes):
         assert store.info().observations == 1
 
 
-def test_a_store_of_the_first_schema_is_upgraded_and_keeps_its_data(tmp_path, monkeypatch):
-    path = tmp_path / "results.db"
-    with monkeypatch.context() as earlier:
-        earlier.setattr(database, "HEAD", "0001")
-        SQLiteFile(path).connect().dispose()
+def test_a_store_of_the_first_schema_is_upgraded_and_keeps_its_data(tmp_path, migrated):
+    path = migrated(tmp_path / "results.db", "0001")
     for table, row in (
         ("measurements", "1, 'abc', 'brick', 'mxnet', '1.9.1', '{}', 'sys', 2, 'p', '[]', NULL"),
         ("sample_sets", "1, 1, 's', 0, '[1.5]', NULL, '[]', '2026-01-01T00:00:00+00:00'"),
@@ -256,14 +230,3 @@ def test_an_empty_file_becomes_a_store(tmp_path):
     path.touch()
     with ResultStore.open(path) as store:
         assert store.info().measurements == 0
-
-
-def test_opening_a_current_store_needs_no_alembic(filled):
-    script = (
-        "import sys; from dlbricks_core.store import ResultStore;"
-        f"ResultStore.open({str(filled)!r}).info(); print('alembic' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "False"

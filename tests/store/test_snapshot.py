@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
-from dlbricks_core.store import ResultStore, database
-from dlbricks_core.store.sqlite import SQLiteFile
+from dlbricks_core.store import ResultStore
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
 KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "sys")
@@ -92,11 +91,8 @@ def test_a_store_in_a_read_only_folder_can_be_read(path, open_folder, logs):
     assert done.stdout == ("1.5 2.5\n" if logs else "1.5\n"), done.stderr
 
 
-def test_an_older_store_is_upgraded_in_the_copy_alone(tmp_path, monkeypatch):
-    path = tmp_path / "old.db"
-    with monkeypatch.context() as earlier:
-        earlier.setattr(database, "HEAD", "0001")
-        SQLiteFile(path).connect().dispose()
+def test_an_older_store_is_upgraded_in_the_copy_alone(tmp_path, migrated):
+    path = migrated(tmp_path / "old.db", "0001")
     connection = sqlite3.connect(path)
     connection.execute("INSERT INTO measurements VALUES (1, 'abc', 'brick', 'mxnet', '1.9.1', '{}',"
                        " 'sys', 2, 'paper:runs=100', '[]', NULL)")  # fmt: skip
