@@ -109,7 +109,7 @@ class Probe(ABC):
         """Sizes that the value of a whole model grows with; empty where none are known.
 
         A model without observations is predicted from well-known ones that ship with the package,
-        as a constant and a multiple of each size.
+        as a constant and a multiple of each size, and as no less than :attr:`least` says.
 
         Args:
             model: A model whose sizes are all known.

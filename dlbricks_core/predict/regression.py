@@ -39,7 +39,7 @@ def size_of(features: Features) -> FloatArray:
 
 @dataclass(frozen=True)
 class Sums:
-    """What a value is: a sum, or the larger of a sum and a least value.
+    """Values as sums over sizes, or as the larger of such a sum and a least value.
 
     Attributes:
         coefficients: The constant, then the factor of each size: shape (n + 1,).
@@ -56,14 +56,14 @@ class Sums:
 
 @dataclass(frozen=True)
 class Regression:
-    """Linear regression with non-negative coefficients: a constant, and a factor of each feature.
+    """Regression with non-negative coefficients: a constant, and a factor of each feature.
 
     It minimizes the squares of relative errors. Its uncertainty is the error on families of models
     that were left out of the fit; the logarithms have one degree of freedom less than there are
     families.
 
     Attributes:
-        sums: What a value is.
+        sums: The fitted sums.
         spread: Standard deviation of the logarithm of a prediction's error.
         freedom: Degrees of freedom of that standard deviation.
         floor: Value below which errors are not relative.
