@@ -25,7 +25,6 @@ import numpy as np
 
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.predict.regression import Regression
 from dlbricks_core.predict.whole_models import FOLDER, Seen, WholeModels, whole_models
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import LoadOptions, Observer, Request, load_models
@@ -58,6 +57,7 @@ def empty(request: Request) -> WholeModels:
         threads=setup.threads,
         system=f"{system.cpu} ({system.microarchitecture})",
         date="",
+        least=tuple(request.probe.least),
         models=(),
     )
 
@@ -66,12 +66,7 @@ def judge(held: WholeModels, above: float) -> None:
     """Prints how far each family is off, predicted from all others."""
     errors, inside, large = [], [], []
     for family in sorted({each.family for each in held.models}):
-        others = [each for each in held.models if each.family != family]
-        regression = Regression.fitted(
-            np.array([each.sizes for each in others]),
-            np.array([each.value for each in others]),
-            [each.family for each in others],
-        )
+        regression = held.without(family).regression
         for each in held.models:
             if regression is None or each.family != family:
                 continue

@@ -53,6 +53,9 @@ class Probe(ABC):
     #: Whether the bricks of a round are observed one after the other in one new process, and each
     #: whole model in another. The process has run no other network, and holds one probe object.
     in_sequence: bool = False
+    #: Positions of those of :meth:`sizes` whose sum may bound the value of a whole model from
+    #: below: where observed models say so, a prediction is at least a multiple of it.
+    least: Sequence[int] = ()
 
     #: Attribute that :func:`dlbricks_core.plugins.find` compares with the entry point's name.
     name: str = ""
@@ -106,7 +109,7 @@ class Probe(ABC):
         """Sizes that the value of a whole model grows with; empty where none are known.
 
         A model without observations is predicted from well-known ones that ship with the package,
-        as a constant and a multiple of each size.
+        as a constant and a multiple of each size, and as no less than :attr:`least` says.
 
         Args:
             model: A model whose sizes are all known.

@@ -38,22 +38,39 @@ def size_of(features: Features) -> FloatArray:
 
 
 @dataclass(frozen=True)
+class Sums:
+    """Values as sums over sizes, or as the larger of such a sum and a least value.
+
+    Attributes:
+        coefficients: The constant, then the factor of each size: shape (n + 1,).
+        least: Factor of each size in the least value, all 0 if there is none: shape (n,).
+    """
+
+    coefficients: FloatArray
+    least: FloatArray
+
+    def __call__(self, sizes: FloatArray) -> FloatArray:
+        """Values of networks, from their sizes: shape (m, n)."""
+        return np.maximum(_terms(sizes) @ self.coefficients, sizes @ self.least)
+
+
+@dataclass(frozen=True)
 class Regression:
-    """Linear regression with non-negative coefficients: a constant, and a factor of each feature.
+    """Regression with non-negative coefficients: a constant, and a factor of each feature.
 
     It minimizes the squares of relative errors. Its uncertainty is the error on families of models
     that were left out of the fit; the logarithms have one degree of freedom less than there are
     families.
 
     Attributes:
-        coefficients: The constant, then the factor of each feature: shape (4,).
+        sums: The fitted sums.
         spread: Standard deviation of the logarithm of a prediction's error.
         freedom: Degrees of freedom of that standard deviation.
         floor: Value below which errors are not relative.
         largest: Largest size of a training network: shape (3,).
     """
 
-    coefficients: FloatArray
+    sums: Sums
     spread: float
     freedom: int
     floor: float
@@ -61,7 +78,11 @@ class Regression:
 
     @classmethod
     def fitted(
-        cls, sizes: FloatArray, values: FloatArray, families: Sequence[str]
+        cls,
+        sizes: FloatArray,
+        values: FloatArray,
+        families: Sequence[str],
+        least: Sequence[int] = (),
     ) -> Regression | None:
         """Regression on observed networks; ``None`` if they are too few.
 
@@ -69,25 +90,28 @@ class Regression:
             sizes: Result of :func:`size_of` for each network: shape (n, 3).
             values: Value of each network without the overhead: shape (n,).
             families: Family of models that each network comes from.
+            least: Positions of sizes. A multiple of their sum, if any, is the least value.
         """
         folds = sorted(set(families))
         if len(values) < FEWEST or len(folds) < FEWEST_FAMILIES:
             return None
         floor = max(_FLOOR * float(values.mean()), 1e-9)
         own = np.array(families)
+        positions = list(least)
         errors = np.concatenate(
             [
                 np.log(values[own == fold] + floor)
                 - np.log(
-                    _terms(sizes[own == fold])
-                    @ _solved(sizes[own != fold], values[own != fold], floor)
+                    _fitted(sizes[own != fold], values[own != fold], floor, positions)(
+                        sizes[own == fold]
+                    )
                     + floor
                 )
                 for fold in folds
             ]
         )
         return cls(
-            _solved(sizes, values, floor),
+            _fitted(sizes, values, floor, positions),
             float(np.sqrt(np.mean(errors**2))),
             len(folds) - 1,
             floor,
@@ -108,7 +132,7 @@ class Regression:
             size: Result of :func:`size_of`.
             overhead: Overhead of observing any network.
         """
-        expected = float((_terms(size[np.newaxis]) @ self.coefficients)[0])
+        expected = float(self.sums(size[np.newaxis])[0])
         drawn = np.random.default_rng(0).standard_t(self.freedom, RESAMPLES)
         off = np.exp(np.clip(self.spread * drawn, -_MOST_LOG, _MOST_LOG))
         draws = np.maximum((expected + self.floor) * off - self.floor, 0.0)
@@ -123,15 +147,39 @@ def _terms(sizes: FloatArray) -> FloatArray:
     return np.hstack([np.ones((len(sizes), 1)), sizes])
 
 
-def _solved(sizes: FloatArray, values: FloatArray, floor: float) -> FloatArray:
-    """Coefficients that minimize the relative errors.
+def _scaled(terms: FloatArray, values: FloatArray, floor: float) -> tuple[FloatArray, FloatArray]:
+    """Terms for relative errors, each column of one magnitude, and what scaled the columns."""
+    weighted = terms / (values + floor)[:, np.newaxis]
+    scale = np.maximum(np.linalg.norm(weighted, axis=0), 1e-300)
+    return weighted / scale, scale
 
-    Columns are scaled to one magnitude before solving.
+
+def _fitted(sizes: FloatArray, values: FloatArray, floor: float, positions: Sequence[int]) -> Sums:
+    """The sum, or the larger of it and a least value, with the smallest relative errors.
+
+    The larger of two is a local optimum. The search for it begins at the sum alone, beside the
+    largest least value that no value is below.
     """
     # Imported here, because the import would delay the start of every command by a third.
-    from scipy.optimize import nnls
+    from scipy.optimize import least_squares, nnls
 
-    weighted = _terms(sizes) / (values + floor)[:, np.newaxis]
-    scale = np.maximum(np.linalg.norm(weighted, axis=0), 1e-300)
-    solution, _ = nnls(weighted / scale, values / (values + floor))
-    return np.asarray(solution / scale)
+    own, scale = _scaled(_terms(sizes), values, floor)
+    wanted = values / (values + floor)
+    alone, _ = nnls(own, wanted)
+    factors = np.zeros(sizes.shape[1])
+    summed = sizes[:, positions].sum(axis=1)
+    if not summed.any():
+        return Sums(np.asarray(alone / scale), factors)
+    other, unit = _scaled(summed[:, np.newaxis], values, floor)
+
+    def errors(both: FloatArray) -> FloatArray:
+        return np.asarray(np.maximum(own @ both[:-1], other @ both[-1:]) - wanted)
+
+    def slopes(both: FloatArray) -> FloatArray:
+        summing = (own @ both[:-1] >= other @ both[-1:])[:, np.newaxis]
+        return np.hstack([np.where(summing, own, 0.0), np.where(summing, 0.0, other)])
+
+    below = np.min(values[summed > 0] / summed[summed > 0])
+    both = least_squares(errors, [*alone, below * unit[0]], slopes, bounds=(0.0, np.inf)).x
+    factors[positions] = both[-1] / unit[0]
+    return Sums(both[:-1] / scale, factors)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Self
@@ -48,6 +48,7 @@ class WholeModels:
         threads: Number of threads.
         system: The system, in words.
         date: Day of the last observation.
+        least: Positions of the sizes that may bound the value from below.
         models: The models.
     """
 
@@ -59,24 +60,27 @@ class WholeModels:
     threads: int
     system: str
     date: str
+    least: tuple[int, ...]
     models: tuple[Seen, ...]
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Reads a file."""
         held = json.loads(path.read_text("utf-8"))
+        least = tuple(held.pop("least"))
         models = (
             Seen(each["name"], each["family"], tuple(each["sizes"]), each["value"])
             for each in held.pop("models")
         )
-        return cls(models=tuple(models), **held)
+        return cls(models=tuple(models), least=least, **held)
 
     def write(self, path: Path) -> None:
         """Writes a file, with a line for each model."""
         held = asdict(self)
         models = ",\n".join(f"  {json.dumps(each)}" for each in held.pop("models"))
+        least = json.dumps(held.pop("least"))
         head = json.dumps(held, indent=1)[:-2]
-        path.write_text(f'{head},\n "models": [\n{models}\n ]\n}}\n', "utf-8")
+        path.write_text(f'{head},\n "least": {least},\n "models": [\n{models}\n ]\n}}\n', "utf-8")
 
     def tell_of(self, setup: Setup, probe: int) -> bool:
         """Whether they tell about a setup: one of the same options and version of the probe.
@@ -92,7 +96,13 @@ class WholeModels:
             np.array([each.sizes for each in self.models]),
             np.array([each.value for each in self.models]),
             [each.family for each in self.models],
+            self.least,
         )
+
+    def without(self, family: str) -> Self:
+        """The models of all other families."""
+        others = tuple(each for each in self.models if each.family != family)
+        return replace(self, models=others)
 
 
 @cache

@@ -180,4 +180,4 @@ def test_a_whole_model_has_sizes_that_its_peak_memory_grows_with():
     kernel, matrix = TensorSpec("float32", (2**19,)), TensorSpec("float32", (2**20,))
     tensors = {**dict.fromkeys("xcyb", MEBIBYTE), "w": kernel, "m": matrix}
     model = CanonicalModel("m", layers, ("x",), ("y",), tensors, frozenset("wbm"))
-    assert PeakMemory().sizes(model) == (3.0, 4.0, 4.0, 3.0, 2.0)
+    assert PeakMemory().sizes(model) == (3.0, 4.0, 4.0, 3.0, 2.0, 2.0)

@@ -33,6 +33,30 @@ def test_what_is_linear_is_found_again(coefficients):
     assert fitted.spread < 0.05
 
 
+@settings(max_examples=30)
+@given(st.floats(1.5, 5), st.floats(0.5, 2))
+def test_the_larger_of_a_sum_and_a_least_value_is_found_again(weights, maps):
+    sizes, families = networks(60)
+    values = np.maximum(
+        1 + sizes @ [1e-6, maps * 1e-5, 0.1], weights * (sizes[:, 0] + sizes[:, 1]) * 1e-6
+    )
+    fitted = Regression.fitted(sizes, values, families, least=(0, 1))
+    assert fitted.sums(sizes) == pytest.approx(values, rel=0.02, abs=0.02)
+    alone = Regression.fitted(sizes, values, families)
+    assert fitted.spread < 0.5 * alone.spread
+    assert not alone.sums.least.any()
+
+
+def test_a_least_value_that_no_network_reaches_changes_nothing():
+    sizes, families = networks(30)
+    values = 1 + sizes @ [3e-6, 1e-6, 1e-2]
+    fitted = Regression.fitted(sizes, values, families, least=(0,))
+    assert fitted.sums(sizes) == pytest.approx(values, rel=0.01)
+    nothing = sizes * [0, 1, 1]
+    empty = Regression.fitted(nothing, 1 + nothing.sum(axis=1), families, least=(0,))
+    assert not empty.sums.least.any()
+
+
 def test_too_few_networks_or_families_tell_nothing():
     sizes, families = networks(FEWEST)
     values = sizes[:, 0]
@@ -79,5 +103,5 @@ def test_errors_are_those_of_families_that_were_left_out():
     sizes = np.vstack([np.outer(amounts, direction) for direction in np.eye(3)])
     families = [name for name in FAMILIES[:3] for _ in amounts]
     fitted = Regression.fitted(sizes, 1 + sizes.sum(axis=1), families)
-    assert fitted.coefficients == pytest.approx([1, 1, 1, 1])
+    assert fitted.sums.coefficients == pytest.approx([1, 1, 1, 1])
     assert fitted.spread > 0.5

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dlbricks_core.figures.figure import interval
 from dlbricks_core.measure.probe import find_probe
-from dlbricks_core.predict.regression import Regression
 from dlbricks_core.predict.whole_models import FOLDER, Seen, WholeModels, whole_models
 
 SHIPPED = sorted(FOLDER.glob("*.json"))
@@ -19,7 +19,9 @@ def held():
         Seen(f"{family}{i}", family, (float(i), 1.0), 10 + 4.0 * i)
         for i, family in enumerate(("vgg", "resnet", "densenet") * 4, start=1)
     ]
-    return WholeModels("q", 3, "b", "1.0", '{"a":"x"}', 1, "a machine", "2026-11-28", tuple(models))
+    return WholeModels(
+        "q", 3, "b", "1.0", '{"a":"x"}', 1, "a machine", "2026-11-28", (0,), tuple(models)
+    )
 
 
 def test_a_file_holds_what_was_written(held, tmp_path):
@@ -31,6 +33,22 @@ def test_a_value_follows_from_the_sizes(held):
     figure = held.regression.predict(np.array([7.5, 1.0]), 0.0)
     assert figure.value == pytest.approx(40.0, rel=0.01)
     assert replace(held, models=held.models[:11]).regression is None
+
+
+def test_a_value_is_at_least_a_multiple_of_the_sizes_that_bound_it(held):
+    heavy = tuple(Seen(f"heavy{i}", "gpt", (50.0 * i, 0.0), 500.0 * i) for i in range(1, 4))
+    light = tuple(replace(each, sizes=(each.sizes[0], 20.0), value=200.0) for each in held.models)
+    bounded = replace(held, models=light + heavy)
+    both = np.array([80.0, 20.0])
+    expected = pytest.approx(800, rel=0.05)
+    assert bounded.regression.predict(both, 0.0).value == expected
+    assert replace(bounded, least=()).regression.predict(both, 0.0).value != expected
+    maps = np.array([8.0, 20.0])
+    assert bounded.regression.predict(maps, 0.0).value == pytest.approx(200, rel=0.05)
+
+
+def test_a_family_is_left_out(held):
+    assert {each.family for each in held.without("vgg").models} == {"resnet", "densenet"}
 
 
 @pytest.mark.parametrize(
@@ -57,19 +75,16 @@ def test_what_ships_fits_the_probe_and_tells_other_families(path, residual):
     held = WholeModels.read(path)
     probe = find_probe(held.quantity)
     assert path.stem == f"{held.quantity}-{held.backend}"
-    assert held.probe == probe.version
+    assert (held.probe, held.least) == (probe.version, tuple(probe.least))
     assert {len(each.sizes) for each in held.models} == {len(probe.sizes(residual()))}
-    errors = []
+    errors, inside = [], []
     for family in {each.family for each in held.models}:
-        others = [each for each in held.models if each.family != family]
-        regression = Regression.fitted(
-            np.array([each.sizes for each in others]),
-            np.array([each.value for each in others]),
-            [each.family for each in others],
-        )
-        errors += [
-            regression.predict(np.array(each.sizes), 0.0).value / each.value - 1
-            for each in held.models
-            if each.family == family
-        ]
-    assert np.mean(np.abs(errors)) < 0.25
+        regression = held.without(family).regression
+        for each in held.models:
+            if each.family == family:
+                figure = regression.predict(np.array(each.sizes), 0.0)
+                low, high = interval(figure.plausible)
+                errors.append(figure.value / each.value - 1)
+                inside.append(low <= each.value <= high)
+    assert np.mean(np.abs(errors)) < 0.13
+    assert np.mean(inside) > 0.85
