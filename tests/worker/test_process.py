@@ -225,6 +225,6 @@ def test_a_worker_seldom_looks_for_garbage_while_objects_come_that_stay(worker):
 
 
 def test_a_full_disk_of_temporary_files_is_told_with_what_to_do(worker):
-    with pytest.raises(RemoteError, match="no space is left for temporary files: .* TMPDIR"):
+    with pytest.raises(RemoteError, match=r"no space is left for temporary files: .* TMPDIR"):
         worker.call("write_on_a_full_disk")
     assert worker.call("add", 1, 2) == 3
