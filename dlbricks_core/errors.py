@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import reprlib
 from typing import Self
 
@@ -64,6 +65,29 @@ INVALID_MODEL = "The file is damaged or not a valid ONNX model; try onnx.checker
 
 WRONG_SIZES = "Check the sizes given for dynamic dimensions."
 """Hint for a layer that does not fit its inputs, in a model that leaves sizes open."""
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Numbers of the errors of a full disk, and of a user's full share of it."""
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether an error means that a disk has no room left."""
+    return isinstance(error, OSError) and error.errno in _FULL
+
+
+def or_room(error: OSError, other: str) -> str:
+    """Hint for a file that cannot be written.
+
+    Args:
+        error: Why it cannot.
+        other: Hint that helps whatever the reason is: a sentence in the imperative.
+
+    Examples:
+        >>> or_room(OSError(errno.ENOSPC, "No space left on device"), "Name another file.")
+        'Free some space, or name another file.'
+    """
+    return f"Free some space, or {other[0].lower()}{other[1:]}" if is_full(error) else other
+
 
 _NAME_LETTERS = 80
 _REASON_LETTERS = 200

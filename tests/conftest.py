@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import resource
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -302,3 +304,19 @@ def save_decoder():
         patch.syspath_prepend(str(Path(__file__).parent / "helpers"))
         import decoder
     return decoder.save_decoder
+
+
+@pytest.fixture
+def no_room():
+    """A context in which files can be made, but hold nothing, as on a full disk."""
+
+    @contextmanager
+    def limited():
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    return limited

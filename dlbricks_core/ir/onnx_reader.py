@@ -71,9 +71,9 @@ def _read(proto: ModelProto, name: str, source: str, *, zeros: bool) -> RawModel
     opsets = {domain_of(opset.domain): opset.version for opset in proto.opset_import}
     for function in proto.functions:
         _check_opset({domain_of(o.domain): o.version for o in function.opset_import},
-                     f"the function {shown(function.name)}: ")  # fmt: skip
+                     source, f"the function {shown(function.name)}: ")  # fmt: skip
     nodes = inlined(proto, opsets)
-    _check_opset(opsets, "")
+    _check_opset(opsets, source)
     graph = proto.graph
     tensors: dict[str, TensorSpec] = {}
     constants: dict[str, np.ndarray[Any, Any]] = {}
@@ -122,7 +122,7 @@ def _read(proto: ModelProto, name: str, source: str, *, zeros: bool) -> RawModel
     )
 
 
-def _check_opset(opsets: Mapping[str, int], who: str) -> None:
+def _check_opset(opsets: Mapping[str, int], file: str, who: str = "") -> None:
     newest = onnx.defs.onnx_opset_version()
     version = opsets.get("")
     if version is None and opsets:
@@ -134,12 +134,27 @@ def _check_opset(opsets: Mapping[str, int], who: str) -> None:
             "or export the model again.",
         )
     if not _OLDEST_OPSET <= version <= newest:
-        age = "a newer" if version < _OLDEST_OPSET else "an older"
         raise ModelError(
             f"{who}opset {version} is outside of the supported range {_OLDEST_OPSET} to {newest}",
-            hint=f"Export the model again with {age} opset, or convert it with "
-            "onnx.version_converter.",
+            hint=_older_cure(file, who) if version < _OLDEST_OPSET else _NEWER_CURE,
         )
+
+
+def _older_cure(file: str, who: str) -> str:
+    """Hint for an opset that is too old. The converter leaves a model's functions as they are."""
+    again = "Export the model again with a newer opset"
+    if who:
+        return f"{again}."
+    opened = f"onnx.load({file!r})" if file else "model"
+    converted = f"onnx.version_converter.convert_version({opened}, {_OLDEST_OPSET})"
+    line = f"import onnx; onnx.save({converted}, 'converted.onnx')"
+    return f"{again}, or convert it in Python: {line}"
+
+
+_NEWER_CURE = (
+    "Export the model again with an older opset, or upgrade onnx: pip install --upgrade onnx"
+)
+"""Hint for an opset that is too new, which the converter of the same onnx does not know either."""
 
 
 def _check_names(inputs: Sequence[str], weights: frozenset[str], outputs: Sequence[str]) -> None:

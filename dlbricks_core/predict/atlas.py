@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Self
 
@@ -149,7 +150,7 @@ class Contribution:
         )
 
     def write(self, path: Path) -> None:
-        """Writes a file with compressed arrays, and facts as JSON."""
+        """Writes a file with compressed arrays, and facts as JSON, completely or not at all."""
         kind_names, group_names = sorted(set(self.features.kinds)), sorted(set(self.groups))
         about = {
             "format": _FORMAT,
@@ -164,22 +165,23 @@ class Contribution:
         }
         kinds = {kind: i for i, kind in enumerate(kind_names)}
         groups = {group: i for i, group in enumerate(group_names)}
-        with path.open("wb") as file:
-            np.savez_compressed(
-                file,
-                about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),
-                kinds=np.array([kinds[k] for k in self.features.kinds], dtype=np.uint16),
-                numbers=self.features.numbers.astype(np.float32),
-                counts=self.counts.data.astype(np.uint32),
-                layers=self.counts.indices.astype(np.uint32),
-                starts=self.counts.indptr.astype(np.uint32),
-                log_ms=self.log_ms.astype(np.float32),
-                noise=self.noise.astype(np.float32),
-                call_ms=self.call_ms.astype(np.float32),
-                signatures=np.array(self.signatures, dtype="S24"),
-                groups=np.array([groups[g] for g in self.groups], dtype=np.uint16),
-                pulls=self.pulls.astype(np.float32),
-            )
+        content = BytesIO()  # a zip file that cannot be ended complains when it is collected
+        np.savez_compressed(
+            content,
+            about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),
+            kinds=np.array([kinds[k] for k in self.features.kinds], dtype=np.uint16),
+            numbers=self.features.numbers.astype(np.float32),
+            counts=self.counts.data.astype(np.uint32),
+            layers=self.counts.indices.astype(np.uint32),
+            starts=self.counts.indptr.astype(np.uint32),
+            log_ms=self.log_ms.astype(np.float32),
+            noise=self.noise.astype(np.float32),
+            call_ms=self.call_ms.astype(np.float32),
+            signatures=np.array(self.signatures, dtype="S24"),
+            groups=np.array([groups[g] for g in self.groups], dtype=np.uint16),
+            pulls=self.pulls.astype(np.float32),
+        )
+        _write_whole(path, content.getvalue())
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -313,6 +315,17 @@ def shipped(backend: str | None = None) -> tuple[Contribution, ...]:
     """
     paths = sorted(FOLDER.glob("*.npz"))
     return tuple(Contribution.read(p) for p in paths if backend in (None, _backend_of(p)))
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Writes a file that takes the place of another one once it is complete."""
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def _backend_of(path: Path) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from dlbricks_core.bricks import STRATEGIES, BrickSet, CutModel
-from dlbricks_core.errors import DLBricksError, ModelError
+from dlbricks_core.errors import DLBricksError, ModelError, or_room
 from dlbricks_core.ir import CanonicalModel, packed, unpacked
 
 SCHEMA_VERSION = 1
@@ -72,16 +72,15 @@ class Key:
         """
         text = json.dumps(self._fields(), indent=1) + "\n"
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
+            _write_new(path, text)
         except FileExistsError as error:
             raise DLBricksError(
                 f"{path} exists already", hint="Keep it, and name another file for the key."
             ) from error
         except OSError as error:
             raise DLBricksError(
-                f"{path} cannot be written: {error.strerror}", hint="Choose another file."
+                f"{path} cannot be written: {error.strerror}",
+                hint=or_room(error, "Choose another file."),
             ) from error
 
     def _fields(self) -> dict[str, Any]:
@@ -107,6 +106,17 @@ class Key:
 
     def _cuts(self) -> list[CutModel]:
         return self.brickset().models
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Writes a file that only the owner may read. Nothing is left of one that has no room."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def read_key(path: Path) -> Key:

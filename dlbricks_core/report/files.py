@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from dlbricks_core.errors import DLBricksError
+from dlbricks_core.errors import DLBricksError, or_room
 
 _STDOUT = 1
 _STREAMS = {"-": _STDOUT, "/dev/stdout": _STDOUT, "/dev/stderr": 2}
@@ -113,7 +113,7 @@ def told(path: Path | str) -> Iterator[None]:
     except OSError as error:
         name = "standard output" if str(path) == "-" else path
         raise DLBricksError(
-            f"{name} cannot be written: {error.strerror}", hint="Name another one."
+            f"{name} cannot be written: {error.strerror}", hint=or_room(error, "Name another one.")
         ) from error
 
 

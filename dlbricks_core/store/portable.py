@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import zstandard
 
-from dlbricks_core.errors import StoreError
+from dlbricks_core.errors import StoreError, or_room
 from dlbricks_core.facts import LATENCY, Measurement, Quantity, Session
 from dlbricks_core.store.database import patiently
 from dlbricks_core.store.merging import Merged
@@ -123,9 +123,8 @@ def export_measurements(store: ResultStore, path: Path, selection: Selection = E
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise StoreError(
-            f"{path}: {error.strerror}", "choose a file that can be written"
-        ) from error
+        hint = or_room(error, "choose a file that can be written")
+        raise StoreError(f"{path}: {error.strerror}", hint) from error
     return found.records.get("measurement", 0)
 
 

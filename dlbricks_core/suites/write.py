@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dlbricks_core.bricks import Brick
-from dlbricks_core.errors import DLBricksError
+from dlbricks_core.errors import DLBricksError, or_room
 from dlbricks_core.facts import Failure
 from dlbricks_core.harmless import harmless
 from dlbricks_core.ir import CanonicalModel, packed, save_onnx, to_onnx
@@ -89,7 +89,7 @@ def check_unused(folder: Path) -> None:
 def _unwritable(folder: Path, error: OSError) -> DLBricksError:
     return DLBricksError(
         f"{folder} cannot be written: {error.strerror or error}",
-        hint="Choose another folder.",
+        hint=or_room(error, "Choose another folder."),
     )
 
 

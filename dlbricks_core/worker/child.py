@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from dlbricks_core.errors import DLBricksError, first_line
+from dlbricks_core.errors import DLBricksError, first_line, is_full
 from dlbricks_core.wording import arguments_spelled
 from dlbricks_core.worker.channel import Channel
 from dlbricks_core.worker.guard import stand_guard
@@ -67,6 +67,8 @@ _LONGEST, _HEAD, _TAIL = 300, 140, 150
 def _summary(error: Exception, reason: Callable[[Exception], str]) -> str:
     if lacks_memory(error):
         return "ran out of memory"
+    if is_full(error):  # the files of a worker are temporary ones
+        return "no space is left for temporary files: free some, or set TMPDIR to another folder"
     try:
         text = reason(error)
     except Exception as other:  # noqa: BLE001 - the service goes on, and the user hears of both

@@ -74,10 +74,10 @@ def advise(
     else:
         alternatives = _estimated(jobs, places, wanted, store, observer, predictor, collected)
     if wanted.accuracies is None:
-        groups = {job.name: [each for each in alternatives if each.job is job] for job in jobs}
+        groups = [(job.name, [each for each in alternatives if each.job is job]) for job in jobs]
     else:
-        groups = {"1 model" if len(jobs) == 1 else f"{len(jobs)} models": alternatives}
-    rankings = [rank(name, each, wanted) for name, each in groups.items() if each]
+        groups = [("1 model" if len(jobs) == 1 else f"{len(jobs)} models", alternatives)]
+    rankings = [rank(name, each, wanted) for name, each in groups if each]
     best = (ranking.first.alternative.place for ranking in rankings if ranking.first)
     firsts = {replace(place, instances=None) for place in best}
     notes = [note for place in places if place in firsts for note in collected.of.get(place, ())]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -446,10 +447,31 @@ def _asked(plugin: Plugin, spec: str) -> tuple[bool, tuple[str, ...]]:
     return importer.handles(spec), tuple(importer.suffixes)
 
 
-def _with_unique_names(models: list[CanonicalModel]) -> list[CanonicalModel]:
-    """The models; models that share a name are renamed after their sources."""
-    names = [model.name for model in models]
-    return [
-        replace(model, name=model.source or model.name) if names.count(model.name) > 1 else model
-        for model in models
-    ]
+def unique_names(models: Sequence[tuple[str, str]]) -> list[str]:
+    """Names that tell models apart.
+
+    Models that share a name are called by their sources. Those whose sources are equal too, such as
+    models without a file, are numbered.
+
+    Args:
+        models: Name and source of each model; the source may be empty.
+
+    Examples:
+        >>> unique_names([("net", "a/net.onnx"), ("net", "b/net.onnx"), ("cell", "")])
+        ['a/net.onnx', 'b/net.onnx', 'cell']
+        >>> unique_names([("graph", ""), ("graph", "")])
+        ['graph', 'graph (2)']
+    """
+    shared = Counter(name for name, _ in models)
+    wanted = [source or name if shared[name] > 1 else name for name, source in models]
+    found: list[str] = []
+    for name in wanted:
+        numbered = (f"{name} ({number})" for number in count(2))
+        free = (each for each in numbered if each not in {*wanted, *found})
+        found.append(next(free) if name in found else name)
+    return found
+
+
+def _with_unique_names(models: Sequence[CanonicalModel]) -> list[CanonicalModel]:
+    names = unique_names([(model.name, model.source) for model in models])
+    return [replace(model, name=name) for model, name in zip(models, names, strict=True)]

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dlbricks_core.errors import DLBricksError
+from dlbricks_core.errors import DLBricksError, or_room
 from dlbricks_core.facts import Setup
 from dlbricks_core.predict import Contribution, shipped
 from dlbricks_core.predict.from_atlas import kernel_of, with_pulls
@@ -80,7 +80,8 @@ def pack(
             observer.advance(path.name)
     except OSError as error:
         raise DLBricksError(
-            f"{folder} cannot be written: {error.strerror or error}", hint="Choose another folder."
+            f"{folder} cannot be written: {error.strerror or error}",
+            hint=or_room(error, "Choose another folder."),
         ) from error
     return packed
 

@@ -115,6 +115,16 @@ def test_timing_and_estimating_share_a_store(proto, tmp_path):
         dlbricks.estimate(model, system="none", **how)
 
 
+def test_models_of_one_name_have_a_ranking_each(proto, tmp_path):
+    store = tmp_path / "s.sqlite"
+    several = [dlbricks.load(proto, batch=batch) for batch in (2, 3)]
+    dlbricks.time(several, backend="onnxruntime", runs=2, store=store)
+    rows = dlbricks.advise(several, store=store).rows()
+    assert [row["model"] for row in rows] == ["small", "small (2)"]
+    found = dlbricks.estimate(several, backend="onnxruntime", stored=True, store=store).to_dict()
+    assert [each["name"] for each in found["models"]] == ["small", "small (2)"]
+
+
 @pytest.mark.parametrize("asked", [{"predictor": "atlas"}, {"system": "71bf"}], ids=str)
 def test_some_arguments_are_for_estimates_that_run_nothing(proto, asked):
     with pytest.raises(DLBricksError, match="run nothing") as error:
@@ -374,7 +384,7 @@ def test_representations_state_the_result_and_stay_short(proto, tmp_path):
     how = {"runs": 2, "threads": 1, "store": tmp_path / "s.db"}
     estimates = dlbricks.estimate([model] * 5, backend="onnxruntime", **how)
     assert re.fullmatch(
-        r"<Estimates: (small [\d.e-]+ ms, ){3}2 more on onnxruntime \S+, 1 thread>",
+        r"<Estimates: (small( \(\d\))? [\d.e-]+ ms, ){3}2 more on onnxruntime \S+, 1 thread>",
         repr(estimates),
     )
     other = {**how, "stored": True, "predictor": "none", "store": tmp_path / "empty.db"}

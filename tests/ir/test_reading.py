@@ -2,6 +2,7 @@
 
 import os
 import time
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -368,7 +369,7 @@ def test_files_above_the_limit_of_protobuf_have_an_error_of_their_own(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("opset", "told"), [(5, "a newer opset"), (99, "an older opset"), (None, "opset_import.append")]
+    ("opset", "told"), [(5, "a newer opset"), (99, "upgrade onnx"), (None, "opset_import.append")]
 )
 def test_the_hint_on_an_opset_says_which_to_take(opset, told):
     proto = model([NODE("Relu", ["x"], ["y"])], opset=opset or 17)
@@ -377,3 +378,12 @@ def test_the_hint_on_an_opset_says_which_to_take(opset, told):
     with pytest.raises(ModelError) as raised:
         read(proto)
     assert told in raised.value.hint
+
+
+def test_the_hint_on_an_old_opset_is_a_line_that_converts_the_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    onnx.save(model([NODE("Relu", ["x"], ["y"])], opset=6), "an 'old' one.onnx")
+    with pytest.raises(ModelError, match="opset 6 is outside") as raised:
+        OnnxImporter().load(Path("an 'old' one.onnx"))
+    exec(raised.value.hint.partition("in Python: ")[2], {})
+    assert OnnxImporter().load(Path("converted.onnx")).opsets[""] == 7

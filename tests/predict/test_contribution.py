@@ -272,3 +272,11 @@ def test_pulls_of_the_package_belong_to_today_s_baseline(backend):
         apart = np.log(totals) - some.log_ms
         assert np.median(apart) == pytest.approx(0, abs=0.03)
         assert np.median(np.abs(apart)) < 0.08
+
+
+def test_a_file_that_has_no_room_leaves_the_one_before(file, contribution, tmp_path, no_room):
+    before = file.read_bytes()
+    with no_room(), pytest.raises(OSError, match="large"):
+        contribution.only([0]).write(file)
+    assert file.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]

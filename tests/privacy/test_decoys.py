@@ -222,3 +222,12 @@ def test_a_damaged_key_is_refused_in_one_line(tmp_path, damage):
         read_key(path)
     assert "\n" not in found.value.message
     assert found.value.hint
+
+
+def test_nothing_is_left_of_a_key_that_has_no_room(tmp_path, no_room):
+    path = tmp_path / "key.json"
+    key = Key.of(cut()[0], "segmented", "")
+    with no_room(), pytest.raises(DLBricksError, match="cannot be written"):
+        key.write(path)
+    key.write(path)
+    assert read_key(path).backend == ""

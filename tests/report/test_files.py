@@ -3,6 +3,7 @@
 import json
 import os
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -126,3 +127,9 @@ def test_a_folder_need_not_be_there_but_must_be_possible(tmp_path):
         with pytest.raises(DLBricksError, match="cannot be written"):
             check_folder(place)
     assert files(tmp_path) == ["file"]
+
+
+def test_on_a_full_disk_the_hint_is_to_free_some_space():
+    with pytest.raises(DLBricksError, match="cannot be written: No space left") as raised:
+        write_text("text", Path("/dev/full"))
+    assert raised.value.hint == "Free some space, or name another one."

@@ -10,7 +10,7 @@ from dlbricks_core.measure.worker import KEEPS_MEMORY
 from dlbricks_core.worker import RemoteError, WorkerError, WorkerProcess
 
 SERVICE = """
-import atexit, gc, os, resource, signal, sys, threading, time
+import atexit, errno, gc, os, resource, signal, sys, threading, time
 import numpy as np
 from dlbricks_core.errors import ModelError
 
@@ -38,6 +38,8 @@ class Service:
         raise ValueError("first line\\nsecond line")
     def wrong_at_length(self):
         raise ValueError("layer 7: " + "a signature, " * 50 + "the reason")
+    def write_on_a_full_disk(self):
+        raise OSError(errno.ENOSPC, "No space left on device")
     def refuse(self):
         raise ModelError("not this one", hint="another")
     def faults(self):
@@ -220,3 +222,9 @@ def test_a_worker_ends_without_looking_for_garbage(worker, tmp_path):
 def test_a_worker_seldom_looks_for_garbage_while_objects_come_that_stay(worker):
     assert worker.call("collections", 20_000) <= 1
     assert worker.call("collections", 200_000) >= 2
+
+
+def test_a_full_disk_of_temporary_files_is_told_with_what_to_do(worker):
+    with pytest.raises(RemoteError, match=r"no space is left for temporary files: .* TMPDIR"):
+        worker.call("write_on_a_full_disk")
+    assert worker.call("add", 1, 2) == 3

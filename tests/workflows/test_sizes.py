@@ -9,7 +9,7 @@ import pytest
 
 from dlbricks_core.errors import ModelError
 from dlbricks_core.workflows import LoadOptions, Observer
-from dlbricks_core.workflows.loading import load_models
+from dlbricks_core.workflows.loading import load_models, unique_names
 
 pytestmark = pytest.mark.usefixtures("kept_workers")
 
@@ -51,3 +51,9 @@ def test_names_in_the_report_are_names_of_models(two):
 def test_sizes_for_an_absent_model_are_an_error(two, prefix):
     with pytest.raises(ModelError, match=f"'{prefix}:sequence'"):
         sizes_of(two, **{"sequence": 5, f"{prefix}:sequence": 4})
+
+
+def test_models_without_sources_are_numbered():
+    named = [("g", ""), ("g", ""), ("net", "a/net.onnx"), ("net", "b/net.onnx"), ("g (2)", "")]
+    found = unique_names([*named, ("g", ""), ("cell", "c/cell.onnx")])
+    assert found == ["g", "g (3)", "a/net.onnx", "b/net.onnx", "g (2)", "g (4)", "cell"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -19,6 +18,7 @@ from dlbricks_core.workflows.loading import (
     ModelLoader,
     load_each,
     load_models,
+    unique_names,
 )
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.results import RunResult
@@ -167,10 +167,6 @@ def _check_batches(
 
 
 def _with_unique_names(found: Sequence[AtSizes]) -> list[AtSizes]:
-    """The models; models that share a name are renamed after their sources."""
-    names = Counter(each.name for each in found)
-    renamed = []
-    for each in found:
-        source = next(iter(each.models.values())).source
-        renamed.append(each.renamed(source or each.name if names[each.name] > 1 else each.name))
-    return renamed
+    sources = [next(iter(each.models.values())).source for each in found]
+    names = unique_names([(each.name, src) for each, src in zip(found, sources, strict=True)])
+    return [each.renamed(name) for each, name in zip(found, names, strict=True)]

@@ -39,8 +39,8 @@ class PytorchImporter(Importer):
         """Reads a program. Dimensions that were exported as dynamic stay dynamic.
 
         Raises:
-            ModelError: If the file is missing or damaged, holds weights or a pickle only, or
-                ONNX has no counterpart of one of its operators.
+            ModelError: If the file is missing or damaged, holds weights or a pickle only, or a
+                module in training mode, or ONNX has no counterpart of one of its operators.
         """
         check_file(path, f"{_SUFFIX} file")
         try:
@@ -89,10 +89,10 @@ def from_module(
     Example:
         >>> from_module(torch.nn.Linear(8, 4), (torch.randn(1, 8),))
     """
-    from dlbricks_pytorch.export import trace
+    from dlbricks_pytorch.export import to_proto, trace
 
     program = trace(module, example_inputs, example_kwargs or {}, dynamic_shapes)
-    return from_exported(program, name=name or type(module).__name__, source=source)
+    return read_model(to_proto(program), name=name or type(module).__name__, source=source)
 
 
 def from_exported(
@@ -106,11 +106,13 @@ def from_exported(
         source: Source of the model.
 
     Raises:
-        ModelError: If ONNX has no counterpart of an operator.
+        ModelError: If the module was in training mode, or ONNX has no counterpart of an operator.
 
     Example:
         >>> from_exported(torch.export.export(torch.nn.ReLU().eval(), (torch.randn(1, 8),)))
     """
     from dlbricks_pytorch.export import to_proto
+    from dlbricks_pytorch.training import check_inference
 
+    check_inference(program)
     return read_model(to_proto(program), name=name, source=source)
