@@ -1,8 +1,9 @@
 """Service times of instances that never ran side by side, predicted from latencies.
 
 An instance alone takes as long as one inference after another does. Beside others it takes longer
-by as much as the physical baseline expects of what they share. Nothing tells how a machine will
-disturb them, so all inferences take the same time: queues are predicted, disturbances are not.
+by as much as the physical baseline expects of what they share. Inferences scatter as samples of the
+whole model did, if it was timed. Otherwise all take the same time, because nothing tells how a
+machine will disturb them: queues are predicted, disturbances are not.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dlbricks_core.compose import Estimate
-from dlbricks_core.figures.figure import RESAMPLES
+from dlbricks_core.figures.figure import RESAMPLES, Measured
+from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.predict.contention import slowdowns
 from dlbricks_core.scenarios import ServiceTimes
@@ -24,7 +26,7 @@ from dlbricks_core.workflows.model_result import ModelResult
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.scenarios.composed import Composed
 
-_REPEATED = 0.05
+_REPEATED = 0.08
 """Standard deviation of the relative difference between a latency and one in an instance that does
 nothing else: its weights are as warm as one inference after another leaves them.
 """
@@ -83,9 +85,12 @@ def _predicted(
     if alone is None:
         first = next(iter(result.missing.values()), "no figure of it is known")
         return {number: Composed(model, reason=first) for number in numbers}
+    assert alone.value is not None
+    figure = result.measured
+    samples = figure.samples if isinstance(figure, Measured) else [alone.value]
     longer = slowdowns(model, request.target, request.setup, numbers)
     return {
-        number: _beside(model, alone, number, factor)
+        number: _beside(model, alone, np.array(samples), number, factor)
         for number, factor in zip(numbers, longer, strict=True)
     }
 
@@ -101,18 +106,20 @@ def _latency(result: ModelResult) -> Estimate | None:
     return replace(known, composing_error=math.hypot(known.composing_error, _REPEATED))
 
 
-def _beside(model: CanonicalModel, alone: Estimate, number: int, factor: float) -> Composed:
+def _beside(
+    model: CanonicalModel, alone: Estimate, single: FloatArray, number: int, factor: float
+) -> Composed:
     """Service times of a number of busy instances.
 
     Args:
         model: The model.
         alone: Latency of one of them alone.
+        single: Latencies of one of them alone that may occur, in milliseconds: shape (k,).
         number: Number of instances.
         factor: Expected latency beside the others over that alone.
     """
     assert alone.value is not None
     assert alone.draws is not None
-    single = np.array([alone.value])
     if number == 1:
         return Composed(model, ServiceTimes(1, single), alone, predicted=True)
     # Between no contention and twice as much as expected; the same for all models of a system.
