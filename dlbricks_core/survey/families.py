@@ -97,22 +97,15 @@ def depthwise(draft: Draft, random: Random) -> None:
         activation(draft, random, normalized(draft, y, channels))
 
 
-_FULL_WIDTHS = (4, 8, 16, 24, 32, 64)
-_ODD_WIDTHS = (3, 6, 10, 12, 18, 20, 28, 36, 52, 58, 100)
-"""Channels of a group, for which frameworks may have other code where no vector is full."""
-
-
 def grouped(draft: Draft, random: Random) -> None:
-    """A convolution in groups of channels, whose widths fill a vector or do not."""
+    """A convolution in groups of channels."""
     group = pick(random, (2, 3, 4, 8, 16, 32))
-    widths = pick(random, (_FULL_WIDTHS, _ODD_WIDTHS))
-    read = group * pick(random, widths)
-    written = read if random.random() < 0.6 else group * pick(random, widths)
-    x = draft.input(1, read, *(pick(random, MAPS[:22]),) * 2)
+    channels = group * pick(random, (4, 8, 16, 24, 32, 64))
+    x = draft.input(1, channels, *(pick(random, MAPS[:22]),) * 2)
     size = pick(random, (1, 3, 3))
-    y = convolve(draft, x, (read, written), (size, size), pick(random, (1, 1, 2)), group)
+    y = convolve(draft, x, (channels, channels), (size, size), pick(random, (1, 1, 2)), group)
     if random.random() < 0.7:
-        activation(draft, random, normalized(draft, y, written))
+        activation(draft, random, normalized(draft, y, channels))
 
 
 def inverted(draft: Draft, random: Random) -> None:

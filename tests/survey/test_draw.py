@@ -14,18 +14,19 @@ from dlbricks_core.survey import draw, is_quick, weights
 from dlbricks_core.survey.activated import ACTIVATED
 from dlbricks_core.survey.domains import DOMAINS
 from dlbricks_core.survey.draft import Draft
-from dlbricks_core.survey.draw import FIRST, FOURTH, SECOND, THIRD
+from dlbricks_core.survey.draw import FIFTH, FIRST, FOURTH, SECOND, THIRD
 from dlbricks_core.survey.families import FAMILIES
 from dlbricks_core.survey.further import FURTHER
+from dlbricks_core.survey.odd import ODD
 from dlbricks_core.survey.short import SHORT
 from dlbricks_core.workflows.candidates import BASE
 
-EVERY = [*FAMILIES, *FURTHER, *ACTIVATED, *DOMAINS, *SHORT]
+EVERY = [*FAMILIES, *FURTHER, *ACTIVATED, *DOMAINS, *SHORT, *ODD]
 
 
 @pytest.fixture(scope="module")
 def drawn():
-    return list(islice(draw(), FOURTH + 400))
+    return list(islice(draw(), FIFTH + 400))
 
 
 def test_the_first_networks_stay_what_atlases_hold(drawn):
@@ -49,7 +50,7 @@ def test_the_package_holds_latencies_of_the_first_networks(drawn, backend):
 
 @pytest.mark.parametrize(
     ("families", "begin"),
-    [(FURTHER, FIRST), (ACTIVATED, SECOND), (DOMAINS, THIRD), (SHORT, FOURTH)],
+    [(FURTHER, FIRST), (ACTIVATED, SECOND), (DOMAINS, THIRD), (SHORT, FOURTH), (ODD, FIFTH)],
 )
 def test_further_families_join_after_the_first_networks(drawn, families, begin):
     further = {family.__name__ for family in families}

@@ -1,0 +1,31 @@
+"""The family of convolutions whose groups fill no vector, which joins when all others are drawn.
+
+Frameworks have fast code for groups of as many channels as a vector holds, and may run others
+several times slower, with a group at a time or a channel at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dlbricks_core.survey.draft import Draft, Random, pick
+from dlbricks_core.survey.families import MAPS, Family, activation, convolve, normalized
+
+_WIDTHS = (3, 6, 10, 12, 18, 20, 28, 36, 52, 58, 100)
+"""Channels of a group."""
+
+
+def odd_groups(draft: Draft, random: Random) -> None:
+    """A convolution in few groups, as wide as it reads or not."""
+    group = pick(random, (2, 3, 4, 8))
+    read = group * pick(random, _WIDTHS)
+    written = read if random.random() < 0.6 else group * pick(random, _WIDTHS)
+    x = draft.input(1, read, *(pick(random, MAPS[:22]),) * 2)
+    size = pick(random, (1, 1, 3))
+    y = convolve(draft, x, (read, written), (size, size), pick(random, (1, 1, 2)), group)
+    if random.random() < 0.7:
+        activation(draft, random, normalized(draft, y, written))
+
+
+ODD: Mapping[Family, int] = {odd_groups: 20}
+"""Families, and how many networks of each are drawn for about a hundred of the first ones."""
