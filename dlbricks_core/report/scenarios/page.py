@@ -19,6 +19,7 @@ def scenario_page(told: Told, load: LoadOptions | None = None) -> str:
     """
     request, several = told.requests[0], len(told.requests) > 1
     read = "" if load is None else f"{given(load)}; "
+    runs = f"runs of {told.asked.seconds:g} s; " if told.asked.end_to_end else ""
     headings = [Column(each, is_text=each in ("Backend", "From")) for each in told.columns]
     return page(
         "scenarios/page.html",
@@ -27,7 +28,7 @@ def scenario_page(told: Told, load: LoadOptions | None = None) -> str:
         facts=[
             ("Backends" if several else "Backend", told.backends),
             ("System", f"{heading.system(request)} (fingerprint {request.fingerprint})"),
-            ("Measuring", f"runs of {told.asked.seconds:g} s; {read}seed {request.seed}"),
+            ("Measuring", f"{runs}{read}seed {request.seed}"),
         ],
         remarks=[
             *(Remark(Effect.WARNING, text) for text in told.warnings),
