@@ -8,16 +8,25 @@ import numpy as np
 import pytest
 
 from dlbricks_core.bricks import CutModel
-from dlbricks_core.facts import Observation, Question, Subject
+from dlbricks_core.facts import (
+    SCENARIO_LATENCY,
+    SCENARIO_THROUGHPUT,
+    Observation,
+    Question,
+    Subject,
+)
 from dlbricks_core.facts.system import Cache
-from dlbricks_core.scenarios import Scenario
+from dlbricks_core.measure.contention import passes
+from dlbricks_core.scenarios import Scenario, answer
 from dlbricks_core.store import ResultStore
+from dlbricks_core.testing import cases
 from dlbricks_core.workflows import PREDICTOR, Observer
 from dlbricks_core.workflows.advice import Wanted
 from dlbricks_core.workflows.advise import advise
 from dlbricks_core.workflows.jobs import Job
 from dlbricks_core.workflows.places import places
 from dlbricks_core.workflows.request import Request
+from dlbricks_core.workflows.scenarios.composed import service_times
 from dlbricks_core.workflows.scenarios.estimated import estimate_scenario
 from dlbricks_core.workflows.scenarios.predicted import UNDISTURBED, predicted_service_times
 from dlbricks_core.workflows.scenarios.run import Asked
@@ -52,15 +61,16 @@ def model(residual):
 def time_whole(store, asked, there):
     """Stores a latency of the whole model on the other system."""
 
-    def timed(model, ms=LATENCY_MS, threads=1):
+    def timed(model, ms=LATENCY_MS, threads=1, slower=0.002):
         store.remember_system(there.fingerprint, there.to_dict())
         subject = Subject(CutModel(model, (), model).whole.signature, "model")
         question = Question(
             subject, asked.quantity, replace(asked.setup, threads=threads), there.fingerprint
         )
-        taken = ms * (1 + 0.002 * np.random.default_rng(threads).standard_normal(8))
+        taken = ms * np.linspace(1, 1 + slower, 8)
         for number, each in enumerate(taken):
             store.add_samples(question, Observation("before", number, (float(each),)))
+        return taken
 
     return timed
 
@@ -86,22 +96,67 @@ def test_a_timed_model_serves_as_its_latency_says_and_others_slow_it_down(
     assert single.throughput == pytest.approx(1e3 / LATENCY_MS, rel=0.01)
     assert single.p99 == pytest.approx(LATENCY_MS, rel=0.01)
     for place, each in found.items():
-        number, answer = each.placement.instances, each.composed
-        assert answer.throughput <= number * single.throughput * 1.001
-        low, high = answer.throughput_interval
-        assert low < answer.throughput < high
-        assert (high - low) / answer.throughput < 0.5, place
+        number, told = each.placement.instances, each.composed
+        assert told.throughput <= number * single.throughput * 1.001
+        low, high = told.throughput_interval
+        assert low < told.throughput < high
+        assert 0.1 < (high - low) / told.throughput < 0.5, place
 
 
-def test_intervals_grow_with_the_number_of_instances(residual, request_there, store, time_whole):
-    model = residual(kernel=1)  # reads more than it computes
-    time_whole(model)
-    found = rows(estimated(model, request_there, store, threads=[1]))
-    widths = [
-        (each.composed.throughput_interval[1] / each.composed.throughput_interval[0])
-        for each in found.values()
-    ]
-    assert widths[-1] > widths[0]
+def test_inferences_scatter_as_the_samples_of_the_model_did(
+    model, request_there, store, time_whole
+):
+    taken = time_whole(model, slower=0.5)
+    found = rows(estimated(model, request_there, store, threads=[1], instances=[1]))
+    told = found["1 x 1"].composed
+    assert told.throughput == pytest.approx(1e3 / taken.mean(), rel=0.01)
+    assert taken[3] <= told.p50 <= taken[4]
+    assert told.p99 == taken[-1]
+
+
+def test_contention_is_uncertain_where_much_memory_is_read(request_there, store):
+    model = cases.build(
+        "(float[1,1024] x, float[1024,1024] w) => (float[1,1024] y) { y = MatMul(x, w) }"
+    ).model
+    (found,) = predicted_service_times([model], request_there, [8], store, PREDICTOR).models
+    alone, beside = found[8].alone, found[8].beside
+    assert beside.value > 1.1 * alone.value
+    spread, wider = (np.log(each.draws).std() for each in (alone, beside))
+    assert wider > 1.02 * spread
+    assert found[8].service.while_busy(1) == alone.value
+
+
+def test_bricks_that_ran_side_by_side_come_before_predictions(model, store, monkeypatch):
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setattr(passes, "_SHORTEST_S", 0.1)
+    request = Request.of("onnxruntime", threads=1, runs=4)
+    (timed,) = service_times([model], request, 1, 1, store, Observer())
+    load = Asked.of("offline", threads=[1], instances=[1, 2], cores=2)
+    found = rows(estimate_scenario([model], load, request, store, PREDICTOR))
+    assert [each.predicted for each in found.values()] == [False, True]
+    expected = answer(Scenario.OFFLINE, timed.service, None, request.seed).throughput
+    assert found["1 x 1"].composed.throughput == expected
+
+
+def test_nothing_is_missing_where_the_whole_model_was_put_under_load(
+    model, asked, request_there, store, there
+):
+    store.remember_system(there.fingerprint, there.to_dict())
+    protocol = f"{asked.setup.protocol};offline:instances=2,10s"
+    subject = Subject(CutModel(model, (), model).whole.signature, "model")
+    for quantity, values in (
+        (SCENARIO_LATENCY, (9.0, 10.0, 11.0)),
+        (SCENARIO_THROUGHPUT, (200.0,)),
+    ):
+        question = Question(
+            subject, quantity, replace(asked.setup, protocol=protocol), there.fingerprint
+        )
+        store.add_samples(question, Observation("before", 0, values))
+    result = estimated(model, request_there, store, predictor=None, threads=[1], instances=[2])
+    (row,) = rows(result).values()
+    assert row.composed is None
+    assert row.measured.answer.throughput == 200
+    assert not result.failures
 
 
 def test_a_model_that_nothing_timed_is_predicted_with_notes(model, request_there, store):
@@ -168,6 +223,9 @@ def test_advice_predicts_loads_of_places_with_latencies_alone(model, store, time
     assert set(told) == {(1, 1), (2, 1), (4, 1), (8, 1), (1, 4), (2, 4)}
     assert {each.alternative.basis for each in told.values()} == {"predicted"}
     assert told[8, 1].alternative.per_second > told[4, 1].alternative.per_second
+    for (instances, _), each in told.items():  # offline, instances are always busy
+        busy = each.alternative.rate.draws * each.alternative.draws / instances
+        assert busy == pytest.approx(1e3, rel=0.05)
     assert sum(each.first for each in told.values()) == pytest.approx(1)
     assert UNDISTURBED in advice.notes
     unpredicted = advise([Job.of(model)], where, wanted, store, Observer())
