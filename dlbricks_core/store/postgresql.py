@@ -22,7 +22,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.store import database, sqlite
@@ -71,6 +71,8 @@ _SOON = (
     "not yet accepting",
     "recovery mode",
     "closed the connection unexpectedly",
+    "connection is closed",
+    "terminating connection",
 )
 """Words of a server that will be there in a moment."""
 
@@ -268,7 +270,7 @@ class PostgreSQL(Database):
         """Connection to a server that has answered before."""
         try:
             connection = engine.connect()
-        except OperationalError as error:
+        except (InterfaceError, OperationalError) as error:
             found = self.failure(error)
             raise ServerLostError(found.message, found.hint) from error
         with connection:
