@@ -24,7 +24,7 @@ from dlbricks_core.workflows.scenarios.comparing import compare_under_load
 @options.measure_each_options
 @options.cut_options
 @options.load_options
-@options.scenario_options
+@loads.scenario_options
 @click.option(
     "--end-to-end",
     is_flag=True,

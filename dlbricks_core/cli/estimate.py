@@ -43,7 +43,7 @@ from dlbricks_core.workflows.scenarios.run import UnderLoad
 @options.models_argument
 @options.quantity_option
 @options.known_options
-@options.pattern_options
+@loads.pattern_options
 @options.sizes_options
 @click.option(
     "--system",

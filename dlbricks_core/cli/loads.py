@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import click
 
 from dlbricks_core.cli import given
+from dlbricks_core.cli.kinds import COUNTS, DURATION, LATENCY_MS
+from dlbricks_core.cli.options import group, time_option
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.cli.spelling import option_of
 from dlbricks_core.facts import LATENCY
@@ -16,10 +18,11 @@ from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.report.scenarios.page import scenario_page
 from dlbricks_core.report.scenarios.terminal import print_scenario
 from dlbricks_core.report.scenarios.words import Told
+from dlbricks_core.scenarios import Scenario
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import LoadOptions, Observer, load_models
 from dlbricks_core.workflows.scenarios.comparing import ComparedLoads
-from dlbricks_core.workflows.scenarios.run import Asked, UnderLoad
+from dlbricks_core.workflows.scenarios.run import SECONDS, Asked, UnderLoad
 
 LoadsT = TypeVar("LoadsT", UnderLoad, ComparedLoads)
 
@@ -28,6 +31,38 @@ _FOR_SCENARIOS = ("instances", "latency_bound", "duration_s")
 
 _NOT_FOR_SCENARIOS = ("prompt", "generate", "sweeps")
 """Options that request more than one model."""
+
+
+pattern_options = group(
+    click.option(
+        "--scenario",
+        type=click.Choice([each.value for each in Scenario]),
+        help="Estimate throughput and tail latency under a load of MLPerf Inference, for "
+        "n instances x m threads.",
+    ),
+    click.option(
+        "--instances",
+        type=COUNTS,
+        metavar="LIST",
+        help="Numbers of instances (1,2), with cores of their own.  [default: all that fit; above "
+        "4 cores powers of two]",
+    ),
+    click.option(
+        "--latency-bound",
+        type=LATENCY_MS,
+        metavar="TIME",
+        help="Bound on the scenario's percentile of the latency (50ms).",
+    ),
+)
+scenario_options = group(
+    pattern_options,
+    time_option(
+        "--duration",
+        "Time that each load takes with --end-to-end; MLPerf's rules ask for 10m.  "
+        f"[default: {SECONDS:g}s]",
+        kind=DURATION,
+    ),
+)
 
 
 def check_no_scenario(values: dict[str, Any]) -> None:

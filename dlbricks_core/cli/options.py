@@ -12,9 +12,7 @@ import click
 from dlbricks_core.bricks import STRATEGIES
 from dlbricks_core.cli.kinds import (
     COUNTS,
-    DURATION,
     GRANULARITIES,
-    LATENCY_MS,
     POSITIVE,
     SHARE,
     TIME,
@@ -25,7 +23,6 @@ from dlbricks_core.figures.precision import BUDGET_S, FEWEST, PRECISION, SURVEY_
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.harmless import without_secrets
 from dlbricks_core.passes.convert import CONVERSIONS
-from dlbricks_core.scenarios import Scenario
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows import (
     DEFAULT_COMPOSER,
@@ -37,12 +34,11 @@ from dlbricks_core.workflows import (
 from dlbricks_core.workflows.dial.precisions import FINEST, USUAL
 from dlbricks_core.workflows.generate import DECOYS
 from dlbricks_core.workflows.regressing import REGRESSION
-from dlbricks_core.workflows.scenarios.run import SECONDS
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
-def _group(*decorators: Callable[[Any], Any]) -> Callable[[CommandT], CommandT]:
+def group(*decorators: Callable[[Any], Any]) -> Callable[[CommandT], CommandT]:
     """A decorator that adds several options in a given order."""
 
     def decorate(command: CommandT) -> CommandT:
@@ -94,7 +90,7 @@ timeout_option = click.option(
     f"[default: {IMPORT_TIMEOUT_S:g} and {TIMEOUT_S:g}]",
 )
 
-load_options = _group(
+load_options = group(
     click.option("--batch", type=POSITIVE, help="Size of dynamic batch axes."),
     click.option(
         "--dim",
@@ -130,7 +126,7 @@ load_options = _group(
     ),
 )
 
-answer_options = _group(
+answer_options = group(
     click.option(
         "--prompt",
         type=POSITIVE,
@@ -146,7 +142,7 @@ answer_options = _group(
     ),
 )
 
-sizes_options = _group(
+sizes_options = group(
     answer_options,
     click.option(
         "--sweep",
@@ -159,7 +155,7 @@ sizes_options = _group(
     ),
 )
 
-cut_options = _group(
+cut_options = group(
     click.option(
         "-G",
         "--granularity",
@@ -295,7 +291,7 @@ _backend_option = click.option(
     "--backend", required=True, metavar="NAME", help="Framework to run on."
 )
 
-measure_options = _group(
+measure_options = group(
     _backend_option,
     _backend_settings,
     *_protocol_options,
@@ -310,10 +306,10 @@ def fixed_runs_options(default: str) -> Callable[[CommandT], CommandT]:
         default: Default number of runs, in words.
     """
     backend = click.option("--backend", metavar="NAME", help="Framework to run on.")
-    return _group(backend, _backend_settings, *_protocol_options_with(default))
+    return group(backend, _backend_settings, *_protocol_options_with(default))
 
 
-stored_options = _group(
+stored_options = group(
     click.option("--backend", metavar="NAME", help="Framework whose stored latencies to use."),
     _backend_settings,
     *_protocol_options,
@@ -335,13 +331,13 @@ _each_backend_options = (
     ),
 )
 
-measure_each_options = _group(
+measure_each_options = group(
     *_each_backend_options,
     *_protocol_options_with(_RUNS, _several_threads_option),
     *_precision_options,
 )
 
-verify_options = _group(
+verify_options = group(
     *_each_backend_options,
     click.option("--threads", type=POSITIVE, default=1, show_default=True,
                  help="Threads for one operator."),
@@ -355,7 +351,7 @@ verify_options = _group(
                  "takes longer, the first backend is the reference. 0 leaves it out."),
 )  # fmt: skip
 
-survey_options = _group(
+survey_options = group(
     click.option("--backend", metavar="NAME", help="Framework to run on."),
     _backend_settings,
     click.option(
@@ -376,7 +372,7 @@ survey_options = _group(
                  help="Seed of networks, weights and inputs."),
 )  # fmt: skip
 
-timing_options = _group(
+timing_options = group(
     click.option(
         "--force",
         is_flag=True,
@@ -385,7 +381,7 @@ timing_options = _group(
     click.option("--retry-failed", is_flag=True, help="Repeat failed measurements."),
 )
 
-private_options = _group(
+private_options = group(
     click.option(
         "--private", is_flag=True, help="Pack only bricks, hidden among decoys, and write a key."
     ),
@@ -450,64 +446,39 @@ def _remember(context: click.Context, _option: click.Parameter, verbose: bool) -
     return verbose
 
 
-quiet_options = _group(
+quiet_options = group(
     click.option(
         "-v", "--verbose", is_flag=True, callback=_remember, help="Print more; show tracebacks."
     ),
     click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors."),
 )
-estimate_options = _group(measure_options, cut_options, composer_option, load_options)
+estimate_options = group(measure_options, cut_options, composer_option, load_options)
 
-known_options = _group(
-    _backend_option,
-    _backend_settings,
-    *_protocol_options_with(_RUNS, _several_threads_option),
-    *_precision_options,
-    cut_options,
-    composer_option,
-    load_options,
-)
 
-run_options = _group(
-    _backend_option,
-    _backend_settings,
-    *_protocol_options_with(_RUNS, _several_threads_option),
-    *_precision_options_with(
+def _several_threads_options_with(
+    precision: tuple[Callable[[Any], Any], ...],
+) -> Callable[[CommandT], CommandT]:
+    """Options of a command that may take several numbers of threads.
+
+    Args:
+        precision: Options of precision and time.
+    """
+    return group(
+        _backend_option,
+        _backend_settings,
+        *_protocol_options_with(_RUNS, _several_threads_option),
+        *precision,
+        cut_options,
+        composer_option,
+        load_options,
+    )
+
+
+known_options = _several_threads_options_with(_precision_options)
+run_options = _several_threads_options_with(
+    _precision_options_with(
         f"{USUAL:.0%}; {FINEST:.0%} with --budget; {PRECISION:.0%} without a MODEL, or with an "
         "option that times all bricks: a composer, -G, --split, another protocol or quantity"
-    ),
-    cut_options,
-    composer_option,
-    load_options,
+    )
 )
-pattern_options = _group(
-    click.option(
-        "--scenario",
-        type=click.Choice([each.value for each in Scenario]),
-        help="Estimate throughput and tail latency under a load of MLPerf Inference, for "
-        "n instances x m threads.",
-    ),
-    click.option(
-        "--instances",
-        type=COUNTS,
-        metavar="LIST",
-        help="Numbers of instances (1,2), with cores of their own.  [default: all that fit; above "
-        "4 cores powers of two]",
-    ),
-    click.option(
-        "--latency-bound",
-        type=LATENCY_MS,
-        metavar="TIME",
-        help="Bound on the scenario's percentile of the latency (50ms).",
-    ),
-)
-scenario_options = _group(
-    pattern_options,
-    time_option(
-        "--duration",
-        "Time that each load takes with --end-to-end; MLPerf's rules ask for 10m.  "
-        f"[default: {SECONDS:g}s]",
-        kind=DURATION,
-    ),
-)
-result_options = _group(store_option, json_option, html_option, quiet_options)
+result_options = group(store_option, json_option, html_option, quiet_options)

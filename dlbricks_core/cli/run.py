@@ -24,7 +24,7 @@ _SAID = ("granularity", "strategy", "composer", "runs", "precision", "budget_s",
 @options.models_argument
 @options.quantity_option
 @options.run_options
-@options.scenario_options
+@loads.scenario_options
 @options.sizes_options
 @options.timing_options
 @click.option(
