@@ -12,6 +12,8 @@ from dataclasses import replace
 
 import psycopg
 import pytest
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import OperationalError
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import (
@@ -25,7 +27,7 @@ from dlbricks_core.facts import (
 )
 from dlbricks_core.store import ResultStore, Selection
 from dlbricks_core.store.database import ServerLostError
-from dlbricks_core.store.postgresql import _SOON
+from dlbricks_core.store.postgresql import _SOON, PostgreSQL
 from dlbricks_core.store.schema import APPLICATION_ID
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
@@ -269,6 +271,24 @@ def test_a_server_that_falls_while_a_store_is_opened_is_waited_for(postgres, emp
     with pytest.warns(UserWarning, match="trying again"), ResultStore.open(through) as store:
         assert store.info().measurements == 0
     wire.close()
+
+
+@pytest.mark.parametrize(
+    ("farewell", "is_lost"),
+    [
+        ("terminating connection due to administrator command", True),
+        ("terminating connection because of crash of another server process", True),
+        ("the connection is closed", True),
+        ("permission denied for table measurements", False),
+    ],
+)
+def test_a_farewell_is_understood_before_the_connection_is_seen_to_end(farewell, is_lost):
+    """The driver may read the server's last words before it reads that nothing follows."""
+    error = OperationalError("INSERT", {}, psycopg.errors.AdminShutdown(farewell))
+    assert not error.connection_invalidated
+    found = PostgreSQL(make_url("postgresql+psycopg://here/results")).failure(error)
+    assert isinstance(found, ServerLostError) is is_lost
+    assert farewell in found.message
 
 
 def test_a_lock_that_is_not_released_is_an_error(emptied, monkeypatch):
