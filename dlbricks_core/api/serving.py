@@ -19,11 +19,13 @@ from dlbricks_core.api.inputs import (
     request_of,
 )
 from dlbricks_core.api.results import MeasuredResult, Rows, listed
+from dlbricks_core.errors import DLBricksError
 from dlbricks_core.report.scenarios.data import scenario_data
 from dlbricks_core.report.scenarios.page import scenario_page
 from dlbricks_core.report.scenarios.words import best as best_in_words
 from dlbricks_core.report.scenarios.words import told
 from dlbricks_core.report.scenarios.words import warnings as warnings_of
+from dlbricks_core.wording import argument, settings
 from dlbricks_core.workflows import NO_PREDICTOR, PREDICTOR, Observer, at_system, known_setups
 from dlbricks_core.workflows.scenarios.estimated import estimate_scenario
 from dlbricks_core.workflows.scenarios.run import Asked, UnderLoad, run_scenario
@@ -77,7 +79,7 @@ def serve(
         timeout_s: As in :class:`Measuring`.
         force: Whether to repeat measurements that the store holds.
         stored: Whether to run nothing: what the store does not hold is predicted. The framework
-            need not be installed.
+            need not be installed. Loads of whole models are told where the store holds them.
         predictor: As for :func:`estimate`, if ``stored``.
         system: As for :func:`estimate`, if ``stored``.
         store: As for :func:`time`.
@@ -114,6 +116,12 @@ def serve(
         every = models_of(models)
         with opened_store(store) as opened:
             return Served(run_scenario(every, asked, request, opened, Observer(), cutting))
+    if end_to_end or force:
+        raise DLBricksError(
+            f"{settings(stored=True)} runs nothing",
+            hint=f"Leave {argument('end_to_end')} and {argument('force')} out: loads of whole "
+            "models are told where the store holds them.",
+        )
     with opened_store(store, writes=False) as opened:
         target, there = at_system(opened, told.get("system"))
         setups = partial(known_setups, there, backend)

@@ -67,7 +67,7 @@ class Regression:
         spread: Standard deviation of the logarithm of a prediction's error.
         freedom: Degrees of freedom of that standard deviation.
         floor: Value below which errors are not relative.
-        largest: Largest size of a training network: shape (3,).
+        largest: Largest size of a training network: shape (n,).
     """
 
     sums: Sums
@@ -87,8 +87,8 @@ class Regression:
         """Regression on observed networks; ``None`` if they are too few.
 
         Args:
-            sizes: Result of :func:`size_of` for each network: shape (n, 3).
-            values: Value of each network without the overhead: shape (n,).
+            sizes: Sizes of each network, such as :func:`size_of` gives: shape (m, n).
+            values: Value of each network without the overhead: shape (m,).
             families: Family of models that each network comes from.
             least: Positions of sizes. A multiple of their sum, if any, is the least value.
         """

@@ -101,3 +101,9 @@ def test_loads_are_told_without_running_anything_if_asked_so(model, tmp_path):
 def test_what_is_for_stored_loads_is_refused_where_something_runs(wrong):
     with pytest.raises(DLBricksError, match="for estimates that run nothing"):
         dlbricks.serve("absent.onnx", "offline", **ORT, **wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"end_to_end": True}, {"force": True}])
+def test_what_runs_something_is_refused_for_stored_loads(wrong):
+    with pytest.raises(DLBricksError, match="runs nothing"):
+        dlbricks.serve("absent.onnx", "offline", **ORT, stored=True, **wrong)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.scenarios import Scenario
@@ -39,7 +39,7 @@ class KnownModels:
     """
 
     models: Sequence[KnownLoads]
-    notes: Sequence[str] = field(default_factory=tuple)
+    notes: Sequence[str] = ()
 
 
 def known_loads(
