@@ -4,8 +4,8 @@ r"""Fits the errors that bricks of one model share, and reports the coverage of 
 
 Half of the families are left out of each contribution that comes with the package, in closed form.
 All models of these families are then predicted together, with some of their bricks taken as timed:
-none, a tenth, ..., all. The contributions also hold the latencies of the whole models. With one
-that lacks bricks of the models, none is taken as timed.
+none, a tenth, ..., all. The contributions also hold the latencies of the whole models; one that
+holds none is left out. With one that lacks bricks of the models, none is taken as timed.
 
 Two numbers, as in `DISCREPANCY` of `dlbricks_core/predict/from_atlas.py`, maximize the likelihood
 of these latencies, in addition to the predictor's draws and the error of composing: for each
@@ -30,7 +30,13 @@ from dlbricks_core.compose.learned import Learned
 from dlbricks_core.figures.figure import RESAMPLES, Predicted
 from dlbricks_core.predict import Contribution, shipped
 from dlbricks_core.predict.belief import shares_of
-from dlbricks_core.predict.from_atlas import FromAtlas, kernel_of, prior_of, processor_of
+from dlbricks_core.predict.from_atlas import (
+    DISCREPANCY,
+    FromAtlas,
+    kernel_of,
+    prior_of,
+    processor_of,
+)
 from dlbricks_core.workflows import LoadOptions, Observer, load_models
 from dlbricks_core.workflows.knowledge import family_of
 
@@ -181,14 +187,20 @@ def report(name: str, found: Sequence[Judged], predicted: float, measured: float
 
 
 def main(*names: str) -> None:
-    """Prints the coverage without and with shared errors: for each contribution, and for all."""
+    """Prints the coverage without and with shared errors, for each contribution.
+
+    The errors are those that predictions have, fitted to the contribution, and fitted to all.
+    """
     models = load_models(names, LoadOptions(), Observer()).models
     brickset = BrickSet.of(models, Learned.granularity, Learned.strategy, rereading=True)
     found = {}
     for it in shipped():
         own = list(judged(brickset, it))
+        if not own:
+            continue
         place = f"{it.system.fingerprint[:8]}, {it.setup.backend}, {it.setup.threads} threads"
         found[place] = own
+        report(f"{place}, as predicted", own, DISCREPANCY.predicted, DISCREPANCY.measured)
         report(f"{place}, fitted alone", own, *fitted(own))
     together = fitted([each for own in found.values() for each in own])
     for place, own in found.items():

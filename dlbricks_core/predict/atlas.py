@@ -27,7 +27,7 @@ FOLDER = Path(__file__).parent / "contributions"
 SURVEYED = "survey:"
 """Prefix of groups of drawn networks; the family that they were drawn from follows."""
 
-_FORMAT = 5
+_FORMAT = 6
 """Version of the files; it rises with their structure, and with the kinds of layers."""
 
 _DAMAGED = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import cache
 
 from dlbricks_core.analysis.flops import ELEMENTWISE
@@ -107,8 +108,11 @@ def kinds_of(model: CanonicalModel) -> tuple[str, ...]:
     """Kind of each layer of a model; see :class:`~dlbricks_core.predict.features.Features`."""
     kinds: list[str] = []
     heads: dict[str, str] = {}
+    in_fours = tensors_in_fours(model)
     for layer in model.layers:
         own = _class(model, layer)
+        if _is_of(own, _BLOCKWISE) and not in_fours.isdisjoint(layer.inputs):
+            own = f"{own}{'-' if ':' in own else ':'}fours"
         head = _fused_into(model, layer, own, heads) or _unpacked_by(model, layer, own)
         sort = f"{own}{_short_type(model, layer)}"
         kinds.append(f"{sort}@{head}" if head else sort)
@@ -160,6 +164,30 @@ def _short_type(model: CanonicalModel, layer: Layer) -> str:
     types = (model.tensors[name].dtype for name in (*layer.outputs, *layer.reads) if name)
     found = next((f"~{each}" for each in types if each.startswith(_SHORT)), "")
     return found or ("~codes" if any(codes_of(model, name) for name in layer.inputs[:1]) else "")
+
+
+_BLOCKWISE = frozenset({"pool", "reduce:map", "scale"})
+"""Classes, and one sort, with fast code for blocks of 8 or 16 channels, and none for smaller ones.
+"""
+
+_KEEPING = frozenset({"copy:joined", "elementwise", "function", "pool", "scale"})
+"""Classes, and one sort, whose results are laid out in memory like what they read."""
+
+
+def tensors_in_fours(model: CanonicalModel) -> frozenset[str]:
+    """Names of the maps that oneDNN keeps in blocks of four channels.
+
+    A grouped convolution reads and writes blocks that fill its groups. Where these hold four
+    channels, MXNet's normalizations and pools of the result take up to fifty times as long. PyTorch
+    and ONNX Runtime make no such difference.
+    """
+    found: set[str] = set()
+    for layer in model.layers:
+        own = _class(model, layer)
+        keeps = _is_of(own, _KEEPING) and not found.isdisjoint(layer.inputs)
+        if keeps or own == "convolution:grouped-fours":
+            found.update(layer.outputs[:1])
+    return frozenset(found)
 
 
 def computing(model: CanonicalModel, layers: Sequence[Layer]) -> str:
@@ -270,8 +298,12 @@ def _grouping(model: CanonicalModel, layer: Layer) -> str:
     if groups == 1:
         return "dense"
     weight = weight_of(model, layer)
-    is_depthwise = weight is not None and weight.sizes[1] == 1
-    return f"depthwise{filling(groups)}" if is_depthwise else "grouped"
+    if weight is None:
+        return "grouped"
+    read, written = weight.sizes[1], weight.sizes[0] // groups
+    if read == 1:
+        return f"depthwise{filling(groups)}"
+    return f"grouped{filling(math.gcd(read, written))}"
 
 
 def filling(channels: int) -> str:
@@ -279,7 +311,8 @@ def filling(channels: int) -> str:
 
     Vectors of a depthwise convolution lie along its channels. Where these are no multiple of 8,
     oneDNN's kernels for MXNet do not apply, and where they are none of 4, those of ONNX Runtime: a
-    loop takes 15 and 5 times as long. PyTorch makes no such difference.
+    loop takes 15 and 5 times as long. PyTorch makes no such difference. Vectors of other grouped
+    convolutions lie within a group.
     """
     return next((mark for size, mark in _FILLED.items() if channels % size == 0), "-odd")
 
@@ -290,9 +323,14 @@ def _volume(model: CanonicalModel, layer: Layer) -> str:
     return "-volume" if shapes and len(shapes[0]) > 4 else ""
 
 
+def _is_of(own: str, names: Set[str]) -> bool:
+    """Whether names of classes and sorts include a class with its sort, whatever its pattern."""
+    return not names.isdisjoint((own, own.partition("-")[0], class_of(own)))
+
+
 def _fused_into(model: CanonicalModel, layer: Layer, own: str, heads: Mapping[str, str]) -> str:
     """Class of the layer that a framework may fuse a layer into; empty for none."""
-    if not _FUSABLE.intersection((class_of(own), own)):
+    if not _is_of(own, _FUSABLE):
         return ""
     for name in layer.inputs:
         alone = len(model.consumers.get(name, ())) == 1 and name not in model.output_names

@@ -15,10 +15,10 @@ from dlbricks_core.survey.domains import DOMAINS
 from dlbricks_core.survey.draft import Draft
 from dlbricks_core.survey.families import FAMILIES, Family
 from dlbricks_core.survey.further import FURTHER
-from dlbricks_core.survey.odd import ODD
+from dlbricks_core.survey.odd import BLOCKS, ODD
 from dlbricks_core.survey.short import SHORT
 
-FIRST, SECOND, THIRD, FOURTH, FIFTH = 1500, 2100, 2700, 3300, 3900
+FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH = 1500, 2100, 2700, 3300, 3900, 4500
 """Networks that are drawn before further families join, each time: what atlases hold of them stays
 valid."""
 
@@ -29,6 +29,7 @@ _JOINING: Mapping[int, Mapping[Family, int]] = {
     THIRD: DOMAINS,
     FOURTH: SHORT,
     FIFTH: ODD,
+    SIXTH: BLOCKS,
 }
 """Families that join once so many networks are drawn."""
 

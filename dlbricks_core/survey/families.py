@@ -247,7 +247,11 @@ def elementwise(draft: Draft, random: Random) -> None:
 def pool(draft: Draft, random: Random) -> None:
     """Pooling over windows, or over whole maps."""
     channels = pick(random, CHANNELS)
-    x = draft.input(1, channels, *(pick(random, MAPS[:24]),) * 2)
+    pooled(draft, random, draft.input(1, channels, *(pick(random, MAPS[:24]),) * 2))
+
+
+def pooled(draft: Draft, random: Random, x: str) -> None:
+    """Pooling of a map."""
     op = pick(random, ("MaxPool", "AveragePool", "GlobalAveragePool", "ReduceMean"))
     if op == "ReduceMean":
         draft.add(op, x, draft.integers(2, 3), keepdims=1)

@@ -24,7 +24,7 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.version import __version__
 from dlbricks_core.workflows.cutting import Cutting
 
-_REVISION = 4
+_REVISION = 5
 """Revision of the features; it rises whenever the same names stand for other numbers, or networks
 get other kinds.
 """

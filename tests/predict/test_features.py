@@ -220,7 +220,7 @@ def test_twice_as_large_is_one_more():
 KINDS = {
     "(float[1,8,5,5] x, float[8,8,1,1] w1) => (y) { y = Conv(x, w1) }": ["convolution:dense"],
     "(float[1,8,5,5] x, float[8,4,1,1] w1) => (y) { y = Conv<group=2>(x, w1) }": [
-        "convolution:grouped"
+        "convolution:grouped-fours"
     ],
     "(float[1,8,5,5] x, float[8,1,1,1] w1) => (y) { y = Conv<group=8>(x, w1) }": [
         "convolution:depthwise"

@@ -29,3 +29,65 @@ def test_a_loop_over_such_channels_is_expected_to_be_slower(system):
     processor = Processor.of(system(), 1)
     full, fours, odd = (expected_ms(depthwise(n), processor)[0] / n for n in (800, 796, 798))
     assert odd > fours > full
+
+
+def after_groups_of(read, written, then, groups=2):
+    """Kinds of a convolution in groups of so many channels, and of layers that follow."""
+    text = (
+        f"(float[1,{groups * read},9,9] x, float[{groups * written},{read},3,3] w1,"
+        f" float[{groups * written}] w2) => (y) {{ a = Conv<group={groups}>(x, w1) {then} }}"
+    )
+    return Features.of(cases.build(text).model).kinds
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "kind"),
+    [(8, 8, ""), (24, 16, ""), (4, 4, "-fours"), (12, 32, "-fours"), (8, 20, "-fours"),
+     (6, 6, "-odd"), (58, 20, "-odd"), (3, 16, "-odd")],
+)  # fmt: skip
+def test_groups_that_do_not_fill_vectors_are_of_a_kind_of_their_own(read, written, kind):
+    found = after_groups_of(read, written, "y = Relu(a)")
+    assert found[0] == f"convolution:grouped{kind}"
+
+
+NORMALIZED = "y = BatchNormalization(a, w2, w2, w2, w2)"
+READERS = {
+    NORMALIZED: "scale:fours@convolution",
+    "y = MaxPool<kernel_shape=[3,3]>(a)": "pool:max-fours",
+    "y = AveragePool<kernel_shape=[3,3]>(a)": "pool:mean-fours",
+    "y = GlobalAveragePool(a)": "reduce:map-fours",
+    f"b = Relu(a) {NORMALIZED.replace('(a,', '(b,')}": "scale:fours@convolution",
+    "b = Sigmoid(a) c = Concat<axis=1>(b, b) y = MaxPool<kernel_shape=[3,3]>(c)": "pool:max-fours",
+    "b = MaxPool<kernel_shape=[2,2]>(a) y = GlobalMaxPool(b)": "reduce:map-fours",
+}
+
+
+@pytest.mark.parametrize(("then", "kind"), READERS.items())
+def test_what_reads_maps_in_blocks_of_four_is_of_a_kind_of_its_own(then, kind):
+    assert after_groups_of(12, 12, then)[-1] == kind
+    for width in (8, 10):  # blocks of eight, and no blocks at all
+        assert after_groups_of(width, width, then)[-1] == kind.replace(":fours", "").replace(
+            "-fours", ""
+        )
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        "b = Transpose<perm=[0,1,3,2]>(a) y = MaxPool<kernel_shape=[3,3]>(b)",
+        "b = Conv<group=1>(a, w3) y = MaxPool<kernel_shape=[3,3]>(b)",
+        "b = Constant<value_ints=[2,3]>() y = ReduceMean(a, b)",
+    ],
+)
+def test_blocks_of_four_end_where_another_layout_begins(then):
+    text = (
+        "(float[1,24,9,9] x, float[24,12,3,3] w1, float[24,24,3,3] w3)"
+        f" => (y) {{ a = Conv<group=2>(x, w1) {then} }}"
+    )
+    assert "fours" not in Features.of(cases.build(text).model).kinds[-1]
+
+
+def test_depthwise_and_dense_convolutions_write_no_blocks_of_four():
+    for groups, read in ((20, 1), (1, 20)):
+        found = after_groups_of(read, 20 // groups, NORMALIZED, groups)
+        assert found[1] == "scale@convolution"

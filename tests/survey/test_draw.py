@@ -14,19 +14,19 @@ from dlbricks_core.survey import draw, is_quick, weights
 from dlbricks_core.survey.activated import ACTIVATED
 from dlbricks_core.survey.domains import DOMAINS
 from dlbricks_core.survey.draft import Draft
-from dlbricks_core.survey.draw import FIFTH, FIRST, FOURTH, SECOND, THIRD
+from dlbricks_core.survey.draw import FIFTH, FIRST, FOURTH, SECOND, SIXTH, THIRD
 from dlbricks_core.survey.families import FAMILIES
 from dlbricks_core.survey.further import FURTHER
-from dlbricks_core.survey.odd import ODD
+from dlbricks_core.survey.odd import BLOCKS, ODD
 from dlbricks_core.survey.short import SHORT
 from dlbricks_core.workflows.candidates import BASE
 
-EVERY = [*FAMILIES, *FURTHER, *ACTIVATED, *DOMAINS, *SHORT, *ODD]
+EVERY = [*FAMILIES, *FURTHER, *ACTIVATED, *DOMAINS, *SHORT, *ODD, *BLOCKS]
 
 
 @pytest.fixture(scope="module")
 def drawn():
-    return list(islice(draw(), FIFTH + 400))
+    return list(islice(draw(), SIXTH + 600))
 
 
 def test_the_first_networks_stay_what_atlases_hold(drawn):
@@ -50,7 +50,14 @@ def test_the_package_holds_latencies_of_the_first_networks(drawn, backend):
 
 @pytest.mark.parametrize(
     ("families", "begin"),
-    [(FURTHER, FIRST), (ACTIVATED, SECOND), (DOMAINS, THIRD), (SHORT, FOURTH), (ODD, FIFTH)],
+    [
+        (FURTHER, FIRST),
+        (ACTIVATED, SECOND),
+        (DOMAINS, THIRD),
+        (SHORT, FOURTH),
+        (ODD, FIFTH),
+        (BLOCKS, SIXTH),
+    ],
 )
 def test_further_families_join_after_the_first_networks(drawn, families, begin):
     further = {family.__name__ for family in families}
@@ -88,14 +95,26 @@ def test_what_further_domains_need_is_drawn(drawn):
     }  # fmt: skip
 
 
-def test_what_short_types_need_is_drawn():
+def kinds_of_some(families):
+    """Kinds of the layers of forty networks of each family."""
     random, kinds = np.random.default_rng(0), set()
-    for family in SHORT:
+    for family in families:
         for _ in range(40):
             draft = Draft()
             family(draft, random)
             kinds |= set(Features.of(draft.model(family.__name__)).kinds)
-    assert kinds >= {
+    return kinds
+
+
+def test_what_groups_that_fill_no_vector_need_is_drawn():
+    assert kinds_of_some([*ODD, *BLOCKS]) >= {
+        "convolution:grouped-fours", "convolution:grouped-odd", "scale:fours@convolution",
+        "scale:fours", "pool:max-fours", "pool:mean-fours", "reduce:map-fours",
+    }  # fmt: skip
+
+
+def test_what_short_types_need_is_drawn():
+    assert kinds_of_some(SHORT) >= {
         "convolution:dense~float16", "convolution:dense~uint8", "convolution:depthwise~uint8",
         "convolution:dense~codes", "product:weights~codes", "elementwise:add-maps~codes",
         "product:weights~bfloat16", "product:weights~uint8", "product:4-bit~uint8",
