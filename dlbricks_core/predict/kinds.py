@@ -108,9 +108,9 @@ def kinds_of(model: CanonicalModel) -> tuple[str, ...]:
     """Kind of each layer of a model; see :class:`~dlbricks_core.predict.features.Features`."""
     kinds: list[str] = []
     heads: dict[str, str] = {}
-    in_fours = tensors_in_fours(model)
-    for layer in model.layers:
-        own = _class(model, layer)
+    classes = [_class(model, layer) for layer in model.layers]
+    in_fours = _tensors_in_fours(model, classes)
+    for layer, own in zip(model.layers, classes, strict=True):
         if _is_of(own, _BLOCKWISE) and not in_fours.isdisjoint(layer.inputs):
             own = f"{own}{'-' if ':' in own else ':'}fours"
         head = _fused_into(model, layer, own, heads) or _unpacked_by(model, layer, own)
@@ -174,20 +174,23 @@ _KEEPING = frozenset({"copy:joined", "elementwise", "function", "pool", "scale"}
 """Classes, and one sort, whose results are laid out in memory like what they read."""
 
 
-def tensors_in_fours(model: CanonicalModel) -> frozenset[str]:
+def _tensors_in_fours(model: CanonicalModel, classes: Sequence[str]) -> Set[str]:
     """Names of the maps that oneDNN keeps in blocks of four channels.
 
     A grouped convolution reads and writes blocks that fill its groups. Where these hold four
     channels, MXNet's normalizations and pools of the result take up to fifty times as long. PyTorch
     and ONNX Runtime make no such difference.
+
+    Args:
+        model: The model.
+        classes: Class and sort of each layer.
     """
     found: set[str] = set()
-    for layer in model.layers:
-        own = _class(model, layer)
+    for layer, own in zip(model.layers, classes, strict=True):
         keeps = _is_of(own, _KEEPING) and not found.isdisjoint(layer.inputs)
         if keeps or own == "convolution:grouped-fours":
             found.update(layer.outputs[:1])
-    return frozenset(found)
+    return found
 
 
 def computing(model: CanonicalModel, layers: Sequence[Layer]) -> str:
