@@ -11,12 +11,13 @@ import hashlib
 import json
 import os
 import pickle
+import stat
 import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from functools import cache
 from importlib.util import find_spec, source_from_cache
 from pathlib import Path
@@ -30,10 +31,10 @@ from dlbricks_core.ir.tensors import ML_DTYPES
 MOST_BYTES = 512 << 20
 """Maximum bytes of the cache; beyond it, the entries that were not used for longest are deleted."""
 
-_HASHED_BYTES = 256 << 20
-"""Maximum bytes of a file whose content is hashed; size and time identify a larger one."""
+_HASHED_BYTES = 1 << 20
+"""Maximum bytes of a file whose content is hashed, so that it may be written anew unchanged."""
 
-_FORMAT = "dlbricks import 1"
+_FORMAT = "dlbricks import 2"
 
 
 @dataclass(frozen=True)
@@ -42,29 +43,45 @@ class FileState:
 
     Attributes:
         path: Path of the file.
-        state: Hash of its content; for a large file, its size and time of change.
+        stamp: Its size, times and number, which change with every write.
+        digest: Hash of its content; empty for a large file.
     """
 
     path: str
-    state: str
+    stamp: str
+    digest: str
 
     @classmethod
     def of(cls, path: Path) -> FileState | None:
         """Present state of a file; ``None`` if it cannot be read."""
         try:
-            if not path.is_file():
-                return None
             found = path.stat()
-            if found.st_size > _HASHED_BYTES:
-                return cls(str(path), f"{found.st_size} {found.st_mtime_ns} {found.st_ino}")
-            with path.open("rb") as file:
-                return cls(str(path), hashlib.file_digest(file, "sha256").hexdigest())
+            if not stat.S_ISREG(found.st_mode):
+                return None
+            return cls(str(path), _stamp(found), _digest(path, found))
         except OSError:
             return None
 
     def holds(self) -> bool:
-        """Whether the file is still the same."""
-        return FileState.of(Path(self.path)) == self
+        """Whether the file is still the same. The content counts only after it was written."""
+        path = Path(self.path)
+        try:
+            found = path.stat()
+            return _stamp(found) == self.stamp or self.digest == _digest(path, found) != ""
+        except OSError:
+            return False
+
+
+def _stamp(found: os.stat_result) -> str:
+    # Programs may set the time of modification back, but not the time of change.
+    return f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
+
+
+def _digest(path: Path, found: os.stat_result) -> str:
+    if found.st_size > _HASHED_BYTES or not stat.S_ISREG(found.st_mode):
+        return ""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class ReadFiles:
@@ -89,9 +106,9 @@ class ReadFiles:
         Modules of earlier calls count, because Python reads a module only once.
         """
         paths = {_source(Path(opened).absolute()) for opened in self._opened}
-        self._opened.clear()
-        found = [FileState.of(path) for path in sorted(paths) if not _is_installed(path)]
-        states = {each.path: each for each in found if each is not None}
+        new = (p for p in sorted(paths) if not _is_installed(p) and str(p) not in self._modules)
+        states = {each.path: each for each in map(FileState.of, new) if each is not None}
+        self._opened.clear()  # of what is hashed here, too
         self._modules |= {path: each for path, each in states.items() if path.endswith(".py")}
         return list({**self._modules, **states}.values())
 
@@ -178,7 +195,7 @@ class ImportCache:
             files: States of the files that were read for it.
             found: Result of importing.
         """
-        header = {"format": _FORMAT, "files": [[each.path, each.state] for each in files]}
+        header = {"format": _FORMAT, "files": [list(astuple(each)) for each in files]}
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:

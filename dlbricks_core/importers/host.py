@@ -74,8 +74,9 @@ class ImportHost:
             ModelError: If the model cannot be read or lowered.
         """
         found = self._raw(target, spec, source, options)
+        imported = canonical(found.model, options, spec)
         # Shapes of layers may need files too.
-        return canonical(found.model, options, spec), [*found.files, *self._read.states()]
+        return imported, list(dict.fromkeys([*found.files, *self._read.states()]))
 
     def dimensions(
         self, target: str, spec: str, source: str | Path, options: LoadOptions
