@@ -174,7 +174,7 @@ def convolutions_3d() -> tuple[nn.Module, Tensor]:
         nn.ReLU(), block(32, 32, 1), block(32, 64, 2), block(64, 128, 2), block(128, 256, 2),
         nn.AdaptiveAvgPool3d(1), nn.Flatten(), nn.Linear(256, 400),
     ]  # fmt: skip
-    return nn.Sequential(*layers), torch.randn(1, 3, 8, 112, 112)
+    return nn.Sequential(*layers), torch.randn(1, 3, 16, 112, 112)
 
 
 @network("video")
@@ -209,7 +209,7 @@ def super_resolution() -> tuple[nn.Module, Tensor]:
         nn.Conv2d(48, 192, 3, padding=1), nn.PixelShuffle(2), nn.PReLU(48),
         nn.Conv2d(48, 3, 3, padding=1),
     ]  # fmt: skip
-    return nn.Sequential(*layers), image(96, 128)
+    return nn.Sequential(*layers), image(224, 320)
 
 
 @network("images")

@@ -44,7 +44,7 @@ class UNet(nn.Module):
 @network("segmentation")
 def unet() -> tuple[nn.Module, Tensor]:
     """U-Net on a picture of one channel."""
-    return UNet(1, 2, [24, 48, 96, 192, 384]), image(256, channels=1)
+    return UNet(1, 2, [24, 48, 96, 192, 384]), image(352, channels=1)
 
 
 class UNet3d(nn.Module):
@@ -74,7 +74,7 @@ class UNet3d(nn.Module):
 @network("segmentation")
 def volumes() -> tuple[nn.Module, Tensor]:
     """U-Net on a volume of medical images."""
-    return UNet3d((16, 32, 64)), torch.randn(1, 1, 48, 48, 48)
+    return UNet3d((16, 32, 64)), torch.randn(1, 1, 80, 80, 80)
 
 
 class Pyramid(nn.Module):
@@ -321,7 +321,7 @@ class FeaturePyramid(nn.Module):
 @network("detection")
 def feature_pyramid() -> tuple[nn.Module, Tensor]:
     """A feature pyramid whose levels share two heads."""
-    return FeaturePyramid(20, 6, 96), image(256)
+    return FeaturePyramid(20, 6, 96), image(512)
 
 
 class CrossStage(nn.Module):

@@ -99,8 +99,8 @@ def protein_encoder() -> tuple[nn.Module, Tensor]:
     """A transformer over a long sequence of residues."""
     blocks = [Block(320, 20, 1280) for _ in range(6)]
     return nn.Sequential(
-        nn.Embedding(33, 320), Positions(768, 320), *blocks, nn.LayerNorm(320), nn.Linear(320, 33)
-    ), tokens(768, 33)
+        nn.Embedding(33, 320), Positions(1024, 320), *blocks, nn.LayerNorm(320), nn.Linear(320, 33)
+    ), tokens(1024, 33)
 
 
 class Linearized(nn.Module):

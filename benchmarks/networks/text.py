@@ -15,9 +15,9 @@ def encoder() -> tuple[nn.Module, Tensor]:
     """Six blocks with normalizations after the layers, and a classifier."""
     blocks = [Block(512, 8, before=False) for _ in range(6)]
     return nn.Sequential(
-        nn.Embedding(20000, 512), Positions(128, 512), nn.LayerNorm(512), *blocks, First(),
+        nn.Embedding(8000, 512), Positions(128, 512), nn.LayerNorm(512), *blocks, First(),
         nn.Linear(512, 512), nn.Tanh(), nn.Linear(512, 2),
-    ), tokens(128, 20000)  # fmt: skip
+    ), tokens(128, 8000)  # fmt: skip
 
 
 @network("text")
@@ -104,7 +104,7 @@ class Relative(nn.Module):
 @network("text")
 def relative_encoder() -> tuple[nn.Module, Tensor]:
     """An encoder with biases of distances and gated layers."""
-    return Relative(384, 6, 8, 160, 16000), tokens(160, 16000)
+    return Relative(384, 6, 8, 160, 6000), tokens(160, 6000)
 
 
 class Translator(nn.Module):
@@ -140,17 +140,17 @@ class Translator(nn.Module):
 @network("text")
 def translator() -> tuple[nn.Module, Tensor, Tensor]:
     """An encoder and a decoder for translation."""
-    return Translator(384, 6, 4, 96, 12000), tokens(96, 12000), tokens(96, 12000)
+    return Translator(384, 6, 4, 96, 6000), tokens(96, 6000), tokens(96, 6000)
 
 
 @network("text")
 def causal_decoder() -> tuple[nn.Module, Tensor]:
     """A decoder with learned positions that reads a prompt."""
-    blocks = [Block(512, 8, causal=True, activation=lambda: nn.GELU("tanh")) for _ in range(8)]
+    blocks = [Block(512, 8, causal=True, activation=lambda: nn.GELU("tanh")) for _ in range(6)]
     return nn.Sequential(
-        nn.Embedding(16000, 512), Positions(192, 512), *blocks, nn.LayerNorm(512),
-        nn.Linear(512, 16000, False),
-    ), tokens(192, 16000)  # fmt: skip
+        nn.Embedding(6000, 512), Positions(192, 512), *blocks, nn.LayerNorm(512),
+        nn.Linear(512, 6000, False),
+    ), tokens(192, 6000)  # fmt: skip
 
 
 def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -226,14 +226,14 @@ class Decoder(nn.Module):
 @network("text")
 def rotary_prompt() -> tuple[nn.Module, Tensor]:
     """A decoder with rotary positions and grouped keys that reads a prompt."""
-    return Decoder(512, 8, 2, 1408, 8, 16000, 0, 128), tokens(128, 16000)
+    return Decoder(512, 8, 2, 1408, 6, 6000, 0, 128), tokens(128, 6000)
 
 
 @network("text")
 def rotary_token() -> tuple[nn.Module, Tensor, Tensor]:
     """A wider decoder that reads one token after 255 others."""
-    past = torch.randn(8, 2, 1, 4, 255, 64)
-    return Decoder(768, 12, 4, 2048, 8, 16000, 255, 1), tokens(1, 16000), past
+    past = torch.randn(6, 2, 1, 4, 255, 64)
+    return Decoder(768, 12, 4, 2048, 6, 6000, 255, 1), tokens(1, 6000), past
 
 
 class Slopes(nn.Module):
@@ -254,12 +254,12 @@ class Slopes(nn.Module):
 @network("text")
 def sloped_decoder() -> tuple[nn.Module, Tensor]:
     """A decoder whose positions are biases that fall with the distance."""
-    layers: list[nn.Module] = [nn.Embedding(16000, 448), nn.LayerNorm(448)]
+    layers: list[nn.Module] = [nn.Embedding(6000, 448), nn.LayerNorm(448)]
     for _ in range(7):
         layers.append(Residual(nn.LayerNorm(448), Slopes(448, 7, 160)))
         forth = mlp(448, 1792, 448, activation=lambda: nn.GELU("tanh"))
         layers.append(Residual(nn.LayerNorm(448), forth))
-    return nn.Sequential(*layers, nn.LayerNorm(448), nn.Linear(448, 16000)), tokens(160, 16000)
+    return nn.Sequential(*layers, nn.LayerNorm(448), nn.Linear(448, 6000)), tokens(160, 6000)
 
 
 class Experts(nn.Module):
@@ -282,11 +282,11 @@ class Experts(nn.Module):
 @network("text")
 def experts() -> tuple[nn.Module, Tensor]:
     """Blocks of attention and mixtures of eight experts."""
-    layers: list[nn.Module] = [nn.Embedding(12000, 320), Positions(64, 320)]
+    layers: list[nn.Module] = [nn.Embedding(6000, 320), Positions(64, 320)]
     for _ in range(4):
         layers.append(Residual(RMSNorm(320), Attention(320, 5, causal=True)))
         layers.append(Residual(RMSNorm(320), Experts(320, 640, 8)))
-    return nn.Sequential(*layers, RMSNorm(320), nn.Linear(320, 12000, False)), tokens(64, 12000)
+    return nn.Sequential(*layers, RMSNorm(320), nn.Linear(320, 6000, False)), tokens(64, 6000)
 
 
 class StateSpace(nn.Module):
@@ -326,8 +326,8 @@ def state_space() -> tuple[nn.Module, Tensor]:
     """Blocks with a selective state, unrolled over a short text."""
     blocks = [Residual(RMSNorm(256), StateSpace(256, 16)) for _ in range(4)]
     return nn.Sequential(
-        nn.Embedding(12000, 256), *blocks, RMSNorm(256), nn.Linear(256, 12000, False)
-    ), tokens(24, 12000)
+        nn.Embedding(6000, 256), *blocks, RMSNorm(256), nn.Linear(256, 6000, False)
+    ), tokens(24, 6000)
 
 
 class Fourier(nn.Module):
@@ -348,11 +348,11 @@ class Fourier(nn.Module):
 @network("text")
 def fourier_encoder() -> tuple[nn.Module, Tensor]:
     """An encoder that mixes its positions by Fourier transforms."""
-    layers: list[nn.Module] = [nn.Embedding(12000, 384), Positions(192, 384)]
+    layers: list[nn.Module] = [nn.Embedding(6000, 384), Positions(192, 384)]
     for _ in range(6):
         layers += [Residual(Fourier(192, 384)), nn.LayerNorm(384)]
         layers += [Residual(mlp(384, 1536, 384, activation=nn.GELU)), nn.LayerNorm(384)]
-    return nn.Sequential(*layers, First(), nn.Linear(384, 5)), tokens(192, 12000)
+    return nn.Sequential(*layers, First(), nn.Linear(384, 5)), tokens(192, 6000)
 
 
 class Convolved(nn.Module):

@@ -1,0 +1,190 @@
+r"""Seconds, memory and errors of dlbricks' commands, beside the plain script that a user writes.
+
+    python benchmarks/own_time.py BACKEND THREADS MODEL… [--rounds R] [--json FILE]
+
+In each round the plain script (``plain/``) and the commands run one after the other from the shell,
+each once for all models. Each command begins with an empty store, except for the last, which finds
+all measurements of the one before it. It runs twice: with an empty cache of imported models
+(cold), and with one that holds all of them (warm). The reference latency of a model is the median
+over all rounds of what the plain script prints. So the plain script has errors too: those of
+a single round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean, median
+from tempfile import TemporaryDirectory
+
+import shell
+from rich.console import Console
+from rich.table import Table
+
+_CACHES = ("cold", "warm")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of dlbricks.
+
+    Attributes:
+        name: Its name in tables.
+        words: Its words, without the models and what all commands have in common.
+        precision: Error that the user allows, relative.
+        again: Whether it finds the measurements of the command before it.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    precision: float | None = None
+    again: bool = False
+
+
+def precisely(share: str) -> tuple[str, ...]:
+    """The words of a run of some precision."""
+    return "run", "--precision", share
+
+
+COMMANDS = (
+    Command("estimate", ("estimate",)),
+    Command("run, 20%", precisely("20%"), 0.2),
+    Command("run, 5%", precisely("5%"), 0.05),
+    Command("run, 10%", precisely("10%"), 0.1),
+    Command("run, 10%, again", precisely("10%"), 0.1, again=True),
+)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One run of a command, or of the plain script.
+
+    Attributes:
+        command: Name of the command.
+        cache: State of the cache of imported models.
+        seconds: Seconds of the wall clock.
+        ratio: These seconds, relative to those of the plain script in the same round.
+        peak_bytes: Most bytes of memory that its processes held at once.
+        estimates: Estimate of each model.
+        stages: Seconds that the command tells itself, by field.
+    """
+
+    command: str
+    cache: str
+    seconds: float
+    ratio: float
+    peak_bytes: int
+    estimates: list[shell.Estimate]
+    stages: dict[str, float]
+
+
+def fill(backend: str, threads: int, models: Sequence[str], warm: Path) -> None:
+    """Puts the imported models into a cache."""
+    with TemporaryDirectory() as folder:
+        words = shell.dlbricks(["estimate"], backend, threads, Path(folder) / "empty.sqlite")
+        shell.run([*words, *models], {"XDG_CACHE_HOME": str(warm)})
+
+
+def one_round(backend: str, threads: int, models: Sequence[str], warm: Path) -> list[Sample]:
+    """The plain script and all commands, once each, cold and warm.
+
+    Args:
+        backend: Name of the backend.
+        threads: Number of threads.
+        models: Files or names of the models.
+        warm: Folder of a cache that holds the models.
+    """
+    ran, medians = shell.plain(backend, threads, models)
+    exact = [shell.Estimate(ms, ms, ms) for ms in medians]
+    samples = [Sample("plain script", "", ran.seconds, 1.0, ran.peak_bytes, exact, {})]
+    for cache in _CACHES:
+        with TemporaryDirectory() as folder:
+            store = Path(folder)
+            for i, command in enumerate(COMMANDS):
+                name = f"{i - command.again}.sqlite"
+                words = shell.dlbricks(command.words, backend, threads, store / name)
+                caches = str(warm if cache == "warm" else store / f"cache-{i}")
+                report = store / "report.json"
+                ended = shell.run(
+                    [*words, *models, "--json", str(report)], {"XDG_CACHE_HOME": caches}
+                )
+                told = json.loads(report.read_text())
+                found, seconds = shell.estimates(told, models), shell.stages(told)
+                ratio = ended.seconds / ran.seconds
+                samples.append(
+                    Sample(command.name, cache, ended.seconds, ratio, ended.peak_bytes, found,
+                           seconds)
+                )  # fmt: skip
+    return samples
+
+
+def judged(samples: Sequence[Sample], truth: Sequence[float], precision: float | None) -> list[str]:
+    """Errors of a command's estimates, and how often its promises hold."""
+    pairs = [
+        (each, ms) for sample in samples for each, ms in zip(sample.estimates, truth, strict=True)
+    ]
+    known = [(each, each.error(ms), ms) for each, ms in pairs if each.ms is not None]
+    if not known:
+        return ["-"] * 4 + [f"{len(pairs)}"]
+    off = [abs(error) for _, error, _ in known]
+    within = "-" if precision is None else f"{fmean(e <= precision for e in off):.0%}"
+    covered = f"{fmean(each.low <= ms <= each.high for each, _, ms in known):.0%}"
+    missing = str(len(pairs) - len(known))
+    return [f"{fmean(off):.1%}", f"{max(off):.1%}", within, covered, missing]
+
+
+def report(samples: Sequence[Sample]) -> None:
+    """Prints what commands cost and how far they are off, then their stages."""
+    console = Console()
+    plain = [each for each in samples if each.command == "plain script"]
+    truth = [
+        median(column) for column in zip(*([e.ms for e in s.estimates] for s in plain), strict=True)
+    ]
+    table = Table("command", "cache", "seconds", "ratio", "peak MB", "mean error", "maximum",
+                  "within", "covered", "missing", title="Medians over the rounds")  # fmt: skip
+    precisions = {each.name: each.precision for each in COMMANDS}
+    kinds = list(dict.fromkeys((each.command, each.cache) for each in samples))
+    stages = Table("command", "cache", "stage", "seconds", title="Stages that commands tell")
+    for kind in kinds:
+        own = [each for each in samples if (each.command, each.cache) == kind]
+        errors = judged(own, truth, precisions.get(kind[0]))
+        if kind[0] == "plain script":
+            errors[3] = "-"
+        table.add_row(
+            *kind, f"{median(e.seconds for e in own):.2f}", f"{median(e.ratio for e in own):.2f}",
+            f"{median(e.peak_bytes for e in own) / 1e6:.0f}", *errors,
+        )  # fmt: skip
+        for stage in own[0].stages:
+            seconds = median(each.stages.get(stage, 0.0) for each in own)
+            stages.add_row(*kind, stage, f"{seconds:.2f}")
+    console.print(table)
+    if stages.row_count:
+        console.print(stages)
+
+
+def main() -> None:
+    """Runs the rounds and prints tables."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("backend")
+    parser.add_argument("threads", type=int)
+    parser.add_argument("models", nargs="+")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    samples = []
+    with TemporaryDirectory() as warm:
+        fill(given.backend, given.threads, given.models, Path(warm))
+        for number in range(given.rounds):
+            samples += one_round(given.backend, given.threads, given.models, Path(warm))
+            print(f"round {number + 1} of {given.rounds} done", flush=True)
+    report(samples)
+    if given.json:
+        content = {**vars(given), "json": None, "samples": [asdict(each) for each in samples]}
+        given.json.write_text(json.dumps(content, indent=1))
+
+
+if __name__ == "__main__":
+    main()
