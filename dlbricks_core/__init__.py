@@ -7,9 +7,10 @@ Examples:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.lazy import lazy
 from dlbricks_core.version import __version__
 
 if TYPE_CHECKING:
@@ -63,15 +64,4 @@ __all__ = [
     "time",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """The API, imported when it is first used: importing the package stays quick."""
-    if name in __all__:
-        from dlbricks_core import api
-
-        return getattr(api, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+lazy(__name__)

@@ -1,14 +1,19 @@
 """Repetition, similarity and work of models, found without running them."""
 
-from dlbricks_core.analysis.critical import Basis, LayerCosts, critical_path
-from dlbricks_core.analysis.flops import FLOPS, layer_flops
-from dlbricks_core.analysis.likeness import Volume, form
-from dlbricks_core.analysis.models import Analysis, ModelAnalysis, analyze
-from dlbricks_core.analysis.modules import Module, repeated_modules
-from dlbricks_core.analysis.outline import Chain, Outline, Repeated, Terminal, outline
-from dlbricks_core.analysis.repetition import Count, Repetition
-from dlbricks_core.analysis.similarity import Pair, Similarity, jaccard
-from dlbricks_core.analysis.work import Operations, Work, layer_bytes
+from typing import TYPE_CHECKING
+
+from dlbricks_core.lazy import lazy
+
+if TYPE_CHECKING:
+    from dlbricks_core.analysis.critical import Basis, LayerCosts, critical_path
+    from dlbricks_core.analysis.flops import FLOPS, layer_flops
+    from dlbricks_core.analysis.likeness import Volume, form
+    from dlbricks_core.analysis.models import Analysis, ModelAnalysis, analyze
+    from dlbricks_core.analysis.modules import Module, repeated_modules
+    from dlbricks_core.analysis.outline import Chain, Outline, Repeated, Terminal, outline
+    from dlbricks_core.analysis.repetition import Count, Repetition
+    from dlbricks_core.analysis.similarity import Pair, Similarity, jaccard
+    from dlbricks_core.analysis.work import Operations, Work, layer_bytes
 
 __all__ = [
     "FLOPS",
@@ -37,3 +42,5 @@ __all__ = [
     "outline",
     "repeated_modules",
 ]
+
+lazy(__name__)

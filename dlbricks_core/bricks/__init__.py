@@ -1,16 +1,21 @@
 """Bricks: split strategies, signatures, deduplication and extraction."""
 
-from dlbricks_core.bricks.annotations import (
-    cold_tensors,
-    native,
-    native_to,
-    weights_are_reread,
-)
-from dlbricks_core.bricks.brickset import Brick, BrickSet, CutModel, Occurrence
-from dlbricks_core.bricks.common import CommonPart, common_parts, in_layout, unknown_places
-from dlbricks_core.bricks.extract import extract
-from dlbricks_core.bricks.signature import signature
-from dlbricks_core.bricks.split import STRATEGIES, LayerSequence, SplitStrategy, split
+from typing import TYPE_CHECKING
+
+from dlbricks_core.lazy import lazy
+
+if TYPE_CHECKING:
+    from dlbricks_core.bricks.annotations import (
+        cold_tensors,
+        native,
+        native_to,
+        weights_are_reread,
+    )
+    from dlbricks_core.bricks.brickset import Brick, BrickSet, CutModel, Occurrence
+    from dlbricks_core.bricks.common import CommonPart, common_parts, in_layout, unknown_places
+    from dlbricks_core.bricks.extract import extract
+    from dlbricks_core.bricks.signature import signature
+    from dlbricks_core.bricks.split import STRATEGIES, LayerSequence, SplitStrategy, split
 
 __all__ = [
     "STRATEGIES",
@@ -32,3 +37,5 @@ __all__ = [
     "unknown_places",
     "weights_are_reread",
 ]
+
+lazy(__name__)

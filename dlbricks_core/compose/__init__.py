@@ -1,11 +1,16 @@
 """Composers: from figures of bricks to the latency of a model."""
 
-from dlbricks_core.compose.base import Composer, Estimate
-from dlbricks_core.compose.parallel import Parallel, dependencies
-from dlbricks_core.compose.plan import Plan
-from dlbricks_core.compose.recipes import FromPredictor, Own, Recipe, Scaled
-from dlbricks_core.compose.segmented import Segmented
-from dlbricks_core.compose.sequential import Sequential
+from typing import TYPE_CHECKING
+
+from dlbricks_core.lazy import lazy
+
+if TYPE_CHECKING:
+    from dlbricks_core.compose.base import Composer, Estimate
+    from dlbricks_core.compose.parallel import Parallel, dependencies
+    from dlbricks_core.compose.plan import Plan
+    from dlbricks_core.compose.recipes import FromPredictor, Own, Recipe, Scaled
+    from dlbricks_core.compose.segmented import Segmented
+    from dlbricks_core.compose.sequential import Sequential
 
 __all__ = [
     "Composer",
@@ -20,3 +25,5 @@ __all__ = [
     "Sequential",
     "dependencies",
 ]
+
+lazy(__name__)

@@ -1,25 +1,30 @@
 """Records that all rooms share: plain, frozen data."""
 
-from dlbricks_core.facts.calibration import Calibration, CalibrationKey, CalibrationModel
-from dlbricks_core.facts.checks import canonical_json
-from dlbricks_core.facts.failure import Failure
-from dlbricks_core.facts.machine import Machine, MachineName
-from dlbricks_core.facts.network import NetworkFeatures
-from dlbricks_core.facts.observation import Measurement, Observation, Sampled
-from dlbricks_core.facts.quantity import (
-    LATENCY,
-    SCENARIO_LATENCY,
-    SCENARIO_THROUGHPUT,
-    Composition,
-    Quantity,
-    latency_beside,
-    pass_beside,
-)
-from dlbricks_core.facts.question import Kind, Question, Setup, Subject
-from dlbricks_core.facts.rewrite import Rewrite
-from dlbricks_core.facts.session import Session
-from dlbricks_core.facts.system import Cache, System
-from dlbricks_core.facts.workload import Workload
+from typing import TYPE_CHECKING
+
+from dlbricks_core.lazy import lazy
+
+if TYPE_CHECKING:
+    from dlbricks_core.facts.calibration import Calibration, CalibrationKey, CalibrationModel
+    from dlbricks_core.facts.checks import canonical_json
+    from dlbricks_core.facts.failure import Failure
+    from dlbricks_core.facts.machine import Machine, MachineName
+    from dlbricks_core.facts.network import NetworkFeatures
+    from dlbricks_core.facts.observation import Measurement, Observation, Sampled
+    from dlbricks_core.facts.quantity import (
+        LATENCY,
+        SCENARIO_LATENCY,
+        SCENARIO_THROUGHPUT,
+        Composition,
+        Quantity,
+        latency_beside,
+        pass_beside,
+    )
+    from dlbricks_core.facts.question import Kind, Question, Setup, Subject
+    from dlbricks_core.facts.rewrite import Rewrite
+    from dlbricks_core.facts.session import Session
+    from dlbricks_core.facts.system import Cache, System
+    from dlbricks_core.facts.workload import Workload
 
 __all__ = [
     "LATENCY",
@@ -50,3 +55,5 @@ __all__ = [
     "latency_beside",
     "pass_beside",
 ]
+
+lazy(__name__)

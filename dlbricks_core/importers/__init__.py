@@ -1,16 +1,21 @@
 """Importers: from model files and named models to the IR."""
 
-from dlbricks_core.importers.base import (
-    NO_OPTIONS,
-    FileNotes,
-    Importer,
-    ImportOptions,
-    ModelCollection,
-    ModelNotes,
-    parse_shape,
-)
-from dlbricks_core.importers.options import LoadOptions
-from dlbricks_core.importers.published import Publication, PublishedFigure
+from typing import TYPE_CHECKING
+
+from dlbricks_core.lazy import lazy
+
+if TYPE_CHECKING:
+    from dlbricks_core.importers.base import (
+        NO_OPTIONS,
+        FileNotes,
+        Importer,
+        ImportOptions,
+        ModelCollection,
+        ModelNotes,
+        parse_shape,
+    )
+    from dlbricks_core.importers.options import LoadOptions
+    from dlbricks_core.importers.published import Publication, PublishedFigure
 
 __all__ = [
     "NO_OPTIONS",
@@ -24,3 +29,5 @@ __all__ = [
     "PublishedFigure",
     "parse_shape",
 ]
+
+lazy(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import stat
 from pathlib import Path
@@ -13,7 +14,8 @@ from dlbricks_core.errors import Border, ModelError
 from dlbricks_core.importers.base import NO_OPTIONS, FileNotes, Importer, ImportOptions
 from dlbricks_core.importers.kinds import HEAD_BYTES, kind_of
 from dlbricks_core.ir import RawModel, read_model
-from dlbricks_core.ir.limits import MAX_FILE_BYTES
+from dlbricks_core.ir.lean import without_weights
+from dlbricks_core.ir.limits import MAX_FILE_BYTES, SMALL_FILE_BYTES
 from dlbricks_core.ir.wire import check_messages
 
 
@@ -56,7 +58,7 @@ _METADATA = {
 
 
 def read_proto(path: Path) -> onnx.ModelProto:
-    """Protobuf of a file, without its external data.
+    """Protobuf of a file, without its external data and the data of large weights in large files.
 
     Raises:
         ModelError: If it is missing, unreadable, too large, or no ONNX model.
@@ -93,7 +95,7 @@ def read_proto(path: Path) -> onnx.ModelProto:
 
 
 def _content(path: Path) -> bytes:
-    """Bytes of a file that may be a model.
+    """Bytes of a file that may be a model; of a large file, without the data of large weights.
 
     Raises:
         ModelError: If it is certainly something else, or too large.
@@ -116,5 +118,8 @@ def _content(path: Path) -> bytes:
                 hint="Save it with the weights in a file of their own: "
                 "onnx.save(model, path, save_as_external_data=True)",
             )
-        file.seek(0)
-        return file.read(status.st_size)
+        if status.st_size <= SMALL_FILE_BYTES:
+            file.seek(0)
+            return file.read(status.st_size)
+        with mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ) as mapped:
+            return without_weights(mapped)

@@ -4,21 +4,26 @@ An importer returns a :class:`RawModel`, as the producer wrote it. The passes tu
 :class:`CanonicalModel`, which bricks, values, backends and analyses take.
 """
 
-from dlbricks_core.ir.graph import layer_graph
-from dlbricks_core.ir.model import (
-    Attribute,
-    CanonicalModel,
-    Layer,
-    RawModel,
-    Subgraph,
-    TensorValue,
-)
-from dlbricks_core.ir.network import Array, Network
-from dlbricks_core.ir.onnx_reader import read_model
-from dlbricks_core.ir.onnx_writer import save_onnx, to_onnx
-from dlbricks_core.ir.opsets import CANONICAL_OPSET
-from dlbricks_core.ir.packed import packed, unpacked
-from dlbricks_core.ir.tensors import Dim, TensorSpec, dtype_name, numpy_dtype
+from typing import TYPE_CHECKING
+
+from dlbricks_core.lazy import lazy
+
+if TYPE_CHECKING:
+    from dlbricks_core.ir.graph import layer_graph
+    from dlbricks_core.ir.model import (
+        Attribute,
+        CanonicalModel,
+        Layer,
+        RawModel,
+        Subgraph,
+        TensorValue,
+    )
+    from dlbricks_core.ir.network import Array, Network
+    from dlbricks_core.ir.onnx_reader import read_model
+    from dlbricks_core.ir.onnx_writer import save_onnx, to_onnx
+    from dlbricks_core.ir.opsets import CANONICAL_OPSET
+    from dlbricks_core.ir.packed import packed, unpacked
+    from dlbricks_core.ir.tensors import Dim, TensorSpec, dtype_name, numpy_dtype
 
 __all__ = [
     "CANONICAL_OPSET",
@@ -41,3 +46,5 @@ __all__ = [
     "to_onnx",
     "unpacked",
 ]
+
+lazy(__name__)

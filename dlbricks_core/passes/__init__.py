@@ -1,6 +1,13 @@
 """Normalization: raw models into the canonical form that the engine works on."""
 
-from dlbricks_core.passes.dimensions import dimension_names
-from dlbricks_core.passes.normalize import normalize
+from typing import TYPE_CHECKING
+
+from dlbricks_core.lazy import lazy
+
+if TYPE_CHECKING:
+    from dlbricks_core.passes.dimensions import dimension_names
+    from dlbricks_core.passes.normalize import normalize
 
 __all__ = ["dimension_names", "normalize"]
+
+lazy(__name__)

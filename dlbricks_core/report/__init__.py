@@ -1,54 +1,48 @@
 """Reports: results as users see them, and as scripts read them."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
-from dlbricks_core.report.advice.data import advice_data
-from dlbricks_core.report.advice.terminal import print_advice
-from dlbricks_core.report.analysis.data import analysis_data
-from dlbricks_core.report.analysis.terminal import print_analysis
-from dlbricks_core.report.calibration import fitting_data, print_fitting
-from dlbricks_core.report.comparison.data import comparison_data
-from dlbricks_core.report.comparison.terminal import print_comparison
-from dlbricks_core.report.data import SCHEMA_VERSION, failures_data
-from dlbricks_core.report.evaluation.data import evaluation_data
-from dlbricks_core.report.evaluation.terminal import print_evaluation
-from dlbricks_core.report.explanation.data import explanation_data
-from dlbricks_core.report.explanation.terminal import SHOWN, print_explanation
-from dlbricks_core.report.files import (
-    check_folder,
-    check_writable,
-    to_standard_output,
-    write_json,
-    write_text,
-)
-from dlbricks_core.report.inspection import inspect_data, print_inspection
-from dlbricks_core.report.progress import ProgressBar
-from dlbricks_core.report.readiness import print_readiness, readiness_data
-from dlbricks_core.report.remarks import print_failures
-from dlbricks_core.report.run.data import run_data
-from dlbricks_core.report.run.terminal import print_bench, print_run
-from dlbricks_core.report.study.data import study_data
-from dlbricks_core.report.study.record import StudyRecord, read_studies
-from dlbricks_core.report.study.terminal import print_study, write_study
-from dlbricks_core.report.study.ways import complete as study_complete
-from dlbricks_core.report.tables import ms, table
-from dlbricks_core.report.verification import print_verification, verification_data
+from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dlbricks_core.analysis import Analysis
-    from dlbricks_core.facts import Failure
-    from dlbricks_core.workflows import (
-        Comparison,
-        Evaluation,
-        LoadOptions,
-        RunResult,
+    from dlbricks_core.report.advice.data import advice_data
+    from dlbricks_core.report.advice.page import advice_page
+    from dlbricks_core.report.advice.terminal import print_advice
+    from dlbricks_core.report.analysis.data import analysis_data
+    from dlbricks_core.report.analysis.page import analysis_page
+    from dlbricks_core.report.analysis.terminal import print_analysis
+    from dlbricks_core.report.calibration import fitting_data, print_fitting
+    from dlbricks_core.report.comparison.data import comparison_data
+    from dlbricks_core.report.comparison.page import comparison_page
+    from dlbricks_core.report.comparison.terminal import print_comparison
+    from dlbricks_core.report.data import SCHEMA_VERSION, failures_data
+    from dlbricks_core.report.evaluation.data import evaluation_data
+    from dlbricks_core.report.evaluation.page import evaluation_page
+    from dlbricks_core.report.evaluation.terminal import print_evaluation
+    from dlbricks_core.report.explanation.data import explanation_data
+    from dlbricks_core.report.explanation.page import explanation_page
+    from dlbricks_core.report.explanation.terminal import SHOWN, print_explanation
+    from dlbricks_core.report.files import (
+        check_folder,
+        check_writable,
+        to_standard_output,
+        write_json,
+        write_text,
     )
-    from dlbricks_core.workflows.advice import Advice
-    from dlbricks_core.workflows.explain import Explanation
+    from dlbricks_core.report.inspection import inspect_data, print_inspection
+    from dlbricks_core.report.progress import ProgressBar
+    from dlbricks_core.report.readiness import print_readiness, readiness_data
+    from dlbricks_core.report.remarks import print_failures
+    from dlbricks_core.report.run.data import run_data
+    from dlbricks_core.report.run.page import run_page
+    from dlbricks_core.report.run.terminal import print_bench, print_run
+    from dlbricks_core.report.study.data import study_data
+    from dlbricks_core.report.study.page import study_page
+    from dlbricks_core.report.study.record import StudyRecord, read_studies
+    from dlbricks_core.report.study.terminal import print_study, write_study
+    from dlbricks_core.report.study.ways import complete as study_complete
+    from dlbricks_core.report.tables import ms, table
+    from dlbricks_core.report.verification import print_verification, verification_data
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -99,54 +93,4 @@ __all__ = [
     "write_text",
 ]
 
-
-# The plotting library is slow to import, and few commands need a page.
-
-
-def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
-    """A run as an HTML page; see :func:`dlbricks_core.report.run.page.run_page`."""
-    from dlbricks_core.report.run import page
-
-    return page.run_page(result, load)
-
-
-def comparison_page(result: Comparison, load: LoadOptions | None = None) -> str:
-    """A comparison as an HTML page; arguments as for :func:`run_page`."""
-    from dlbricks_core.report.comparison import page
-
-    return page.comparison_page(result, load)
-
-
-def evaluation_page(evaluation: Evaluation, load: LoadOptions | None = None) -> str:
-    """An evaluation as an HTML page; arguments as for :func:`run_page`."""
-    from dlbricks_core.report.evaluation import page
-
-    return page.evaluation_page(evaluation, load)
-
-
-def explanation_page(explanation: Explanation, load: LoadOptions | None = None) -> str:
-    """An explanation as an HTML page; arguments as for :func:`run_page`."""
-    from dlbricks_core.report.explanation import page
-
-    return page.explanation_page(explanation, load)
-
-
-def analysis_page(analysis: Analysis, unread: Sequence[Failure] = ()) -> str:
-    """An analysis as an HTML page; see :mod:`dlbricks_core.report.analysis.page`."""
-    from dlbricks_core.report.analysis import page
-
-    return page.analysis_page(analysis, unread)
-
-
-def advice_page(advice: Advice) -> str:
-    """Advice as an HTML page; see :mod:`dlbricks_core.report.advice.page`."""
-    from dlbricks_core.report.advice import page
-
-    return page.advice_page(advice)
-
-
-def study_page(study: StudyRecord) -> str:
-    """A study as an HTML page; see :mod:`dlbricks_core.report.study.page`."""
-    from dlbricks_core.report.study import page
-
-    return page.study_page(study)
+lazy(__name__)

@@ -1,22 +1,27 @@
 """The result store: a database of everything that was measured."""
 
-from dlbricks_core.store.database import AbsentStoreError
-from dlbricks_core.store.inventory import Holding, Inventory, Place
-from dlbricks_core.store.location import locate
-from dlbricks_core.store.merging import Merged
-from dlbricks_core.store.portable import (
-    Exported,
-    export_measurements,
-    exported,
-    import_measurements,
-    is_exported,
-    read_records,
-    read_stream,
-)
-from dlbricks_core.store.pruning import Pruned
-from dlbricks_core.store.records import Record
-from dlbricks_core.store.selection import EVERYTHING, Selection
-from dlbricks_core.store.store import ResultStore, StoreInfo
+from typing import TYPE_CHECKING
+
+from dlbricks_core.lazy import lazy
+
+if TYPE_CHECKING:
+    from dlbricks_core.store.database import AbsentStoreError
+    from dlbricks_core.store.inventory import Holding, Inventory, Place
+    from dlbricks_core.store.location import locate
+    from dlbricks_core.store.merging import Merged
+    from dlbricks_core.store.portable import (
+        Exported,
+        export_measurements,
+        exported,
+        import_measurements,
+        is_exported,
+        read_records,
+        read_stream,
+    )
+    from dlbricks_core.store.pruning import Pruned
+    from dlbricks_core.store.records import Record
+    from dlbricks_core.store.selection import EVERYTHING, Selection
+    from dlbricks_core.store.store import ResultStore, StoreInfo
 
 __all__ = [
     "EVERYTHING",
@@ -39,3 +44,5 @@ __all__ = [
     "read_records",
     "read_stream",
 ]
+
+lazy(__name__)

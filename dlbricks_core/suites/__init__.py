@@ -1,8 +1,13 @@
 """Suites: networks packed to be timed on another machine, in a folder that is never trusted."""
 
-from dlbricks_core.suites.read import read_suite
-from dlbricks_core.suites.suite import Cut, Suite, SuiteBrick, SuiteModel
-from dlbricks_core.suites.write import check_unused, write_suite
+from typing import TYPE_CHECKING
+
+from dlbricks_core.lazy import lazy
+
+if TYPE_CHECKING:
+    from dlbricks_core.suites.read import read_suite
+    from dlbricks_core.suites.suite import Cut, Suite, SuiteBrick, SuiteModel
+    from dlbricks_core.suites.write import check_unused, write_suite
 
 __all__ = [
     "Cut",
@@ -13,3 +18,5 @@ __all__ = [
     "read_suite",
     "write_suite",
 ]
+
+lazy(__name__)

@@ -1,60 +1,65 @@
 """Workflows: one module for each job of a user, from loading models to results."""
 
-from dlbricks_core.importers import LoadOptions
-from dlbricks_core.workflows.answers import Answer, Rate, SizeCurve, SizePoint
-from dlbricks_core.workflows.bench import bench
-from dlbricks_core.workflows.calibrate import Fitting, calibrate, forget_calibration
-from dlbricks_core.workflows.compare import compare
-from dlbricks_core.workflows.comparison import (
-    BrickComparison,
-    Comparison,
-    ModelComparison,
-    OperatorTotal,
-    PartComparison,
-)
-from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
-from dlbricks_core.workflows.dial import cut_and_precision
-from dlbricks_core.workflows.elsewhere import KnownSetup, known_setups
-from dlbricks_core.workflows.estimate import NO_PREDICTOR, default_predictor, estimate
-from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
-from dlbricks_core.workflows.generate import generate
-from dlbricks_core.workflows.invocation import Invocation
-from dlbricks_core.workflows.layers import LayerLatencies, layer_latencies
-from dlbricks_core.workflows.loading import (
-    ImportSettings,
-    LoadedModels,
-    ModelLoader,
-    load_model,
-    load_models,
-)
-from dlbricks_core.workflows.model_result import Compared, ModelResult, PartResult
-from dlbricks_core.workflows.observer import Observer
-from dlbricks_core.workflows.oracle import PREDICTOR
-from dlbricks_core.workflows.request import Request, protocol_of
-from dlbricks_core.workflows.results import (
-    Benchmarking,
-    BrickResult,
-    Dial,
-    Offer,
-    Probed,
-    RunResult,
-)
-from dlbricks_core.workflows.run import run
-from dlbricks_core.workflows.sizes import (
-    GENERATE,
-    PROMPT,
-    Generation,
-    ModelsAtSizes,
-    Sized,
-    Sweep,
-    jobs_of,
-    load_asked,
-    read_asked,
-)
-from dlbricks_core.workflows.speedup import Speedups
-from dlbricks_core.workflows.study import Study, study
-from dlbricks_core.workflows.systems import at_system
-from dlbricks_core.workflows.verify import Verdict, VerifyOptions, verify
+from typing import TYPE_CHECKING
+
+from dlbricks_core.lazy import lazy
+
+if TYPE_CHECKING:
+    from dlbricks_core.importers import LoadOptions
+    from dlbricks_core.workflows.answers import Answer, Rate, SizeCurve, SizePoint
+    from dlbricks_core.workflows.bench import bench
+    from dlbricks_core.workflows.calibrate import Fitting, calibrate, forget_calibration
+    from dlbricks_core.workflows.compare import compare
+    from dlbricks_core.workflows.comparison import (
+        BrickComparison,
+        Comparison,
+        ModelComparison,
+        OperatorTotal,
+        PartComparison,
+    )
+    from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
+    from dlbricks_core.workflows.dial import cut_and_precision
+    from dlbricks_core.workflows.elsewhere import KnownSetup, known_setups
+    from dlbricks_core.workflows.estimate import NO_PREDICTOR, default_predictor, estimate
+    from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
+    from dlbricks_core.workflows.generate import generate
+    from dlbricks_core.workflows.invocation import Invocation
+    from dlbricks_core.workflows.layers import LayerLatencies, layer_latencies
+    from dlbricks_core.workflows.loading import (
+        ImportSettings,
+        LoadedModels,
+        ModelLoader,
+        load_model,
+        load_models,
+    )
+    from dlbricks_core.workflows.model_result import Compared, ModelResult, PartResult
+    from dlbricks_core.workflows.observer import Observer
+    from dlbricks_core.workflows.oracle import PREDICTOR
+    from dlbricks_core.workflows.request import Request, protocol_of
+    from dlbricks_core.workflows.results import (
+        Benchmarking,
+        BrickResult,
+        Dial,
+        Offer,
+        Probed,
+        RunResult,
+    )
+    from dlbricks_core.workflows.run import run
+    from dlbricks_core.workflows.sizes import (
+        GENERATE,
+        PROMPT,
+        Generation,
+        ModelsAtSizes,
+        Sized,
+        Sweep,
+        jobs_of,
+        load_asked,
+        read_asked,
+    )
+    from dlbricks_core.workflows.speedup import Speedups
+    from dlbricks_core.workflows.study import Study, study
+    from dlbricks_core.workflows.systems import at_system
+    from dlbricks_core.workflows.verify import Verdict, VerifyOptions, verify
 
 __all__ = [
     "DEFAULT_COMPOSER",
@@ -124,3 +129,5 @@ __all__ = [
     "study",
     "verify",
 ]
+
+lazy(__name__)

@@ -1,0 +1,135 @@
+"""Leaves the data of large weights out of a serialized model before it is parsed.
+
+Nobody reads those data, and most of a model's file are such data. Of a file that is mapped into
+memory, the pages that hold them are not even fetched.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol, overload
+
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import TensorProto
+
+from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
+from dlbricks_core.ir.tensors import DTYPE_NAMES, data_bytes
+
+_INSIDE = {"model": (7, "graph"), "graph": (5, "tensor")}
+"""Kind of message -> number of the field that leads to weights, and the kind of its messages."""
+
+_DATA = (4, 9, 10)
+"""Fields of a tensor with values of fixed width: float_data, raw_data and double_data."""
+
+_SHORT = 2048
+"""Bytes up to which a message is kept as it is. A weight of so few bytes may be a constant."""
+
+_OTHER_WIDTHS = {1: 8, 5: 4}
+"""Wire type -> bytes of its values, for the types of fixed width."""
+
+
+class Bytes(Protocol):
+    """A sequence of bytes: a file's content, or the file mapped into memory."""
+
+    def __len__(self) -> int: ...
+
+    @overload
+    def __getitem__(self, place: int, /) -> int: ...
+
+    @overload
+    def __getitem__(self, place: slice, /) -> bytes: ...
+
+
+class _Field(NamedTuple):
+    """A field that holds a message, a text or data: its number, and where it lies."""
+
+    number: int
+    begin: int
+    start: int
+    end: int
+
+
+def without_weights(raw: Bytes) -> bytes:
+    """A serialized model without the data of its large weights.
+
+    Data that do not fit the type and shape of their weight stay, as does whatever follows a damaged
+    place, so that whoever reads the model finds the defect.
+
+    Args:
+        raw: The serialized model.
+    """
+    return b"".join(_rewritten(raw, 0, len(raw), "model"))
+
+
+def _rewritten(raw: Bytes, position: int, end: int, kind: str) -> Iterator[bytes]:
+    number, inside = _INSIDE[kind]
+    kept = position
+    for field in _fields(raw, position, end):
+        if field.number != number or field.end - field.start <= _SHORT:
+            continue
+        if inside == "tensor":
+            content = _tensor(raw, field.start, field.end)
+        else:
+            content = b"".join(_rewritten(raw, field.start, field.end, inside))
+        yield raw[kept : field.begin] + bytes([number << 3 | 2]) + _number(len(content)) + content
+        kept = field.end
+    yield raw[kept:end]
+
+
+def _tensor(raw: Bytes, position: int, end: int) -> bytes:
+    """A weight without its data, if it is large and they fit it; otherwise the weight itself."""
+    data = [field for field in _fields(raw, position, end) if field.number in _DATA]
+    if len(data) != 1:
+        return raw[position:end]
+    (found,) = data
+    content = raw[position : found.begin] + raw[found.end : end]
+    tensor = TensorProto()
+    try:
+        tensor.ParseFromString(content)
+    except DecodeError:
+        return raw[position:end]
+    elements, dtype = math.prod(tensor.dims), DTYPE_NAMES.get(tensor.data_type, "string")
+    fits = dtype != "string" and found.end - found.start == data_bytes(dtype, elements)
+    return content if fits and elements > MAX_CONSTANT_ELEMENTS else raw[position:end]
+
+
+def _fields(raw: Bytes, position: int, end: int) -> Iterator[_Field]:
+    """The fields of a message that have a length, up to the first that is damaged."""
+    while position < end:
+        tag, after = _read_number(raw, position, end)
+        wire_type = tag & 7
+        if wire_type == 2:
+            length, start = _read_number(raw, after, end)
+            if start + length > end:
+                return
+            yield _Field(tag >> 3, position, start, start + length)
+            position = start + length
+        elif wire_type == 0:
+            _, position = _read_number(raw, after, end)
+        elif wire_type in _OTHER_WIDTHS:
+            position = after + _OTHER_WIDTHS[wire_type]
+        else:
+            return
+
+
+def _read_number(raw: Bytes, position: int, end: int) -> tuple[int, int]:
+    """The number that begins at a position, and the position after it; past the end if none."""
+    number = shift = 0
+    while position < end and shift < 70:
+        byte = raw[position]
+        number |= (byte & 0x7F) << shift
+        position += 1
+        if byte < 0x80:
+            return number, position
+        shift += 7
+    return 0, end + 1
+
+
+def _number(number: int) -> bytes:
+    """A number as protobuf writes it."""
+    written = bytearray()
+    while number >= 0x80:
+        written.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes((*written, number))
