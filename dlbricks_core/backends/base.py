@@ -47,10 +47,13 @@ class BackendSettings:
     Attributes:
         threads: Number of threads that compute one operator.
         options: Value of every option that the backend declares, by name.
+        as_used: Whether the process is like a user's: nothing in it is shared among networks, and
+            the framework has its own defaults.
     """
 
     threads: int = 1
     options: Mapping[str, str] = field(default_factory=dict)
+    as_used: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,22 @@ class Profile:
     def sum_ms(self) -> float:
         """Time of all layers together, in milliseconds."""
         return sum(layer.ms for layer in self.layers)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A model that is ready to run as its user runs it.
+
+    Attributes:
+        run: Function that runs one inference to its end, and returns the results.
+        profile: Time of each layer in the first runs; ``None`` without profiled runs, and where the
+            framework's profiler cannot watch this form.
+        profiling_s: Seconds that the profile took.
+    """
+
+    run: Callable[[], object]
+    profile: Profile | None = None
+    profiling_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -235,6 +254,25 @@ class CpuTimer(ABC, Generic[LoadedT]):
                 says where the original is.
         """
         raise UnsupportedError(f"{network.model.source} has no native form here")
+
+    def open(
+        self, model: CanonicalModel, inputs: Mapping[str, Array], profiled_runs: int
+    ) -> Opened:
+        """Opens a model as its user does: the user's own file, module and weights.
+
+        Only called for models whose source :meth:`Backend.opens` accepts, in a process with the
+        settings of users (:meth:`Backend.as_used`). Nothing of DLBricks may change the speed.
+
+        Args:
+            model: The imported model; ``model.source`` names the file or the factory.
+            inputs: Value of each input by name.
+            profiled_runs: Runs under the framework's profiler, after a first one that does not
+                count; 0 for no profile. They serve as a warm-up.
+
+        Raises:
+            UnsupportedError: If the framework cannot run the source itself.
+        """
+        raise UnsupportedError(f"{model.source} cannot be opened here as its user opens it")
 
     def load_copy(self, network: Network, loaded: LoadedT, *, private_cache_bytes: int) -> LoadedT:
         """Prepares a copy that runs right before each timed run of another network.
@@ -418,6 +456,14 @@ class Backend(ABC):
 
         The latency of such a model is also measured in its original form
         (:meth:`CpuTimer.load_native`). The difference is what exporting and lowering changed.
+        """
+        return False
+
+    def opens(self, source: str) -> bool:
+        """Whether the framework runs this source itself (:meth:`CpuTimer.open`).
+
+        False by default. Such a model is measured as its user runs it, with the user's weights.
+        Others are measured as the IR lowers them, with drawn weights.
         """
         return False
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -19,14 +21,16 @@ from dlbricks_core.backends.base import (
     Backend,
     BackendSettings,
     CpuTimer,
+    Opened,
     Profile,
     Timeline,
 )
+from dlbricks_core.backends.burst import Burst, WholeRun
 from dlbricks_core.backends.elsewhere import Elsewhere
 from dlbricks_core.backends.saved import Saved
 from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.errors import BackendError, first_line
-from dlbricks_core.ir import Array, CanonicalModel, Layer, TensorSpec
+from dlbricks_core.ir import Array, CanonicalModel, Layer, Network, TensorSpec
 from dlbricks_core.plugins import load_object
 from dlbricks_core.values import materialize
 from dlbricks_core.worker.memory import limit_memory
@@ -263,6 +267,37 @@ class TimerHost:
                     timer.release(twin)
         return samples
 
+    def run_whole(self, model: CanonicalModel, seed: int, burst: Burst, as_used: bool) -> WholeRun:
+        """Loads a whole model, runs it in a loop of its own, and unloads it.
+
+        Args:
+            model: In canonical form.
+            seed: Seed of the inputs, and of the weights that are drawn.
+            burst: Extent of the loop.
+            as_used: Whether the user's own model runs (:meth:`CpuTimer.open`), rather than the
+                model as the IR lowers it.
+        """
+        network = materialize(model, seed, without=model.weights if as_used else ())
+        opening = self._as_used if as_used else self._as_lowered
+        begin = perf_counter()
+        with opening(network, burst.profiled) as opened:
+            loading_s = perf_counter() - begin - opened.profiling_s
+            warm_up = burst.warm_up if opened.profile is None else 0
+            samples = replace(burst, warm_up=warm_up).taken(partial(_timed, opened.run))
+            return WholeRun(tuple(samples), loading_s, opened.profile)
+
+    @contextmanager
+    def _as_used(self, network: Network, profiled_runs: int) -> Iterator[Opened]:
+        yield self.timer.open(network.model, network.inputs, profiled_runs)
+
+    @contextmanager
+    def _as_lowered(self, network: Network, profiled_runs: int) -> Iterator[Opened]:
+        loaded = self._tried(self.timer.load(network))
+        try:
+            yield Opened(partial(self._run, loaded))
+        finally:
+            self.timer.unload(loaded)
+
     def sample_in_turn(
         self, keys: Sequence[str], warm_io: bool, position: str
     ) -> list[tuple[float, float]]:
@@ -365,6 +400,15 @@ class TimerHost:
             if missing:
                 reasons[key] = "; ".join(dict.fromkeys(missing.values()))
         return reasons
+
+
+def _timed(run: Callable[[], object]) -> float:
+    """Latency of one run in milliseconds."""
+    begin = perf_counter_ns()
+    results = run()
+    latency_ms = (perf_counter_ns() - begin) / 1e6
+    del results  # freeing them is no part of a run
+    return latency_ms
 
 
 def is_copied(model: CanonicalModel, cache_bytes: int | None) -> bool:

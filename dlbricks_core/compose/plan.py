@@ -9,7 +9,7 @@ from typing import Self
 
 from dlbricks_core.bricks import Brick
 from dlbricks_core.compose.recipes import FromPredictor, Own, Recipe
-from dlbricks_core.figures.figure import Figure, Placed, Predicted
+from dlbricks_core.figures.figure import Figure, Predicted
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Plan:
         }
         return replace(self, recipes={**self.recipes, **added})
 
-    def believing(self, figures: Mapping[str, Predicted | Placed], timed: Iterable[str]) -> Self:
+    def believing(self, figures: Mapping[str, Figure], timed: Iterable[str]) -> Self:
         """The plan in which a predictor's figures come before all others.
 
         Args:

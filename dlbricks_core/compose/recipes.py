@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dlbricks_core.figures.figure import Derived, Figure, Placed, Predicted, Source
+from dlbricks_core.figures.figure import Derived, Figure, Source
 
 
 class Recipe(ABC):
@@ -78,13 +78,14 @@ class Scaled(Recipe):
 
 @dataclass(frozen=True)
 class FromPredictor(Recipe):
-    """The figure that a predictor gave for the brick.
+    """A figure that is given for the brick, whatever is timed.
 
     Attributes:
-        predicted: The figure, or what the predictor makes of the brick's samples.
+        predicted: A predictor's figure, what it makes of the brick's samples, or what profiles of
+            running models tell of the brick.
     """
 
-    predicted: Predicted | Placed
+    predicted: Figure
 
     @property
     def weights(self) -> Mapping[str, float]:

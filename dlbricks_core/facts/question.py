@@ -7,8 +7,9 @@ from typing import Literal
 
 from dlbricks_core.facts.quantity import Quantity
 
-Kind = Literal["brick", "model", "native"]
-"""A brick; a whole model as the backend lowers it; or one as its own framework runs it."""
+Kind = Literal["brick", "model", "native", "profiled"]
+"""A brick that runs alone; a whole model as the backend lowers it; one as its user runs it; or a
+brick inside a running model, as the framework's profiler sees it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -31,12 +31,18 @@ _LEAST_RATIO = 1e-3
 _SMALLEST = 1e-6
 """Least value, in the unit of the quantity, that replicates are compared with."""
 
+IN_PLACE_ERROR = 0.02
+"""Standard deviation of the relative error that profiled bricks of one model have in common."""
+
+_IN_PLACE_SPREAD = 0.04
+"""Least standard deviation of a brick's latency from one model to another, relative to it."""
+
 Round = tuple[str, int]
 """A round: the identifier of its session, and its number."""
 
-Origin = Literal["measured", "stored", "derived", "predicted"]
-"""Where a figure comes from: samples of this run, samples that the store held before, figures of
-other networks, or a predictor."""
+Origin = Literal["measured", "stored", "profiled", "derived", "predicted"]
+"""Where a figure comes from: samples of this run, samples that the store held before, profiles of
+running models, figures of other networks, or a predictor."""
 
 
 class Figure(ABC):
@@ -155,6 +161,44 @@ class Measured(Figure):
             return means_by_rounds(samples, self.rounds or [("", i) for i in range(count)])
         chosen = np.random.default_rng(count).integers(0, count, (RESAMPLES, count))
         return self.protocol.statistic(samples[chosen])
+
+
+@dataclass(frozen=True)
+class InPlace(Figure):
+    """Figure of a brick inside of running models, as the framework's profiler sees it.
+
+    Attributes:
+        samples: Latency in each model that was profiled, in milliseconds.
+        seed: Seed of the replicates, the same wherever the brick occurs.
+        overhead: Always 0: the call of the timer is no part of a profile.
+    """
+
+    samples: tuple[float, ...]
+    seed: int
+    overhead: float = 0.0
+
+    @property
+    def origin(self) -> Origin:
+        """Profiles."""
+        return "profiled"
+
+    @cached_property
+    def value(self) -> float:
+        """Mean over the models."""
+        return float(np.mean(self.samples))
+
+    @cached_property
+    def replicates(self) -> FloatArray:
+        """Latencies that further models would show, each brick independently of others."""
+        spread = float(np.std(self.samples, ddof=1)) if len(self.samples) > 1 else 0.0
+        deviation = max(spread, _IN_PLACE_SPREAD * self.value)
+        normal = np.random.default_rng(self.seed).standard_normal(RESAMPLES)
+        return np.asarray(np.maximum(self.value + deviation * normal, 0.0))
+
+    @property
+    def common_error(self) -> float:
+        """Error that the bricks of one model share: their profile is scaled as a whole."""
+        return IN_PLACE_ERROR
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.figures.statistics import FloatArray, Samples, faster_half, trimmed_mean
+from dlbricks_core.figures.statistics import FloatArray, Samples, faster_half, median, trimmed_mean
 
 Statistic = Callable[[Samples], FloatArray]
 """Function that reduces the last axis of an array of samples."""
@@ -62,6 +62,19 @@ PROTOCOLS: dict[str, Protocol] = {
         ),
     )
 }
+
+
+HOT = Protocol(
+    name="hot",
+    identity="hot/1",
+    runs=None,
+    interleaved=False,
+    warm_io=False,
+    statistic=median,
+    statistic_name="median",
+)
+"""Whole models, each in a loop of its own, in a process with a user's settings: what a plain script
+prints. Bricks inside of them are known from the framework's profile."""
 
 
 def protocol_named(name: str) -> Protocol:

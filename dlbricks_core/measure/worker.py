@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import linear_regression
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from dlbricks_core.backends import Backend, BackendSettings, Profile, Timeline
+from dlbricks_core.backends.burst import Burst, WholeRun
 from dlbricks_core.backends.host import CALLS, POSITION_BYTES, is_copied
 from dlbricks_core.errors import BackendError, DLBricksError
 from dlbricks_core.ir import Array, CanonicalModel
@@ -144,7 +145,9 @@ class BackendWorker:
     @property
     def _backend_settings(self) -> BackendSettings:
         settings = self._settings.backend
-        return self._backend.as_used(settings) if self._settings.as_used else settings
+        if not self._settings.as_used:
+            return settings
+        return self._backend.as_used(replace(settings, as_used=True))
 
     @property
     def memory_bytes(self) -> int:
@@ -310,6 +313,22 @@ class BackendWorker:
         """
         found: Timeline = self._call(
             "timeline", model, self._settings.seed, extra_s=100 * latency_ms / 1e3
+        )
+        return found
+
+    def run_whole(self, model: CanonicalModel, burst: Burst, *, as_used: bool) -> WholeRun:
+        """Runs a whole model in a loop of its own.
+
+        Args:
+            model: In canonical form.
+            burst: Extent of the loop.
+            as_used: Whether the user's own file or module runs, if :meth:`Backend.opens` accepts
+                it, rather than the model as the IR lowers it.
+        """
+        settings = self._settings
+        # One time limit for loading, and one for the runs, which nobody can predict.
+        found: WholeRun = self._call(
+            "run_whole", model, settings.seed, burst, as_used, extra_s=settings.timeout_s
         )
         return found
 

@@ -18,6 +18,7 @@ from dlbricks_core.figures.figure import (
     rounds_of,
     undisturbed,
 )
+from dlbricks_core.figures.protocols import HOT
 from dlbricks_core.figures.statistics import warnings_for
 from dlbricks_core.measure.probe import Probe
 from dlbricks_core.wording import argument
@@ -197,8 +198,7 @@ def _origins(
         part = cut.counts[signature] * (1.0 if alike else figure.own)
         sums[origin] = sums.get(origin, 0.0) + part
     if whole := _whole(cut, latencies):
-        key = request.key(cut.whole.signature, "model")
-        sums = {_origin(whole, key, outcome): 1.0}
+        sums = {_origin(whole, _whole_key(cut, request, outcome), outcome): 1.0}
     total = sum(sums.values())
     return {origin: each / total for origin, each in sums.items()} if total else {}
 
@@ -207,6 +207,15 @@ def _whole(cut: CutModel, latencies: Mapping[str, Figure]) -> Figure | None:
     """Figure of a whole model that stands in place of its bricks; ``None`` otherwise."""
     whole = cut.whole.signature
     return None if whole in cut.counts else latencies.get(whole)
+
+
+def _whole_key(cut: CutModel, request: Request, outcome: Outcome) -> Question:
+    """Key of the whole model: as its user runs it where it was measured so, or as it is lowered."""
+    native = request.key(cut.whole.signature, "native")
+    used = request.protocol is HOT and (
+        native in outcome.measurements or native in outcome.failures
+    )
+    return native if used else request.key(cut.whole.signature, "model")
 
 
 def _why_missing(keys: Sequence[Question], outcome: Outcome) -> str:
@@ -235,15 +244,16 @@ def _model_result(
     unsupported = {
         s: r for s, r in reasons.items() if not outcome.unsupported.keys().isdisjoint(keys[s])
     }
-    whole = request.key(cut.whole.signature, "model")
+    whole = _whole_key(cut, request, outcome)
     measurement = outcome.measurements.get(whole)
     timed = dict.fromkeys(chain.from_iterable(keys.values()))
     bricks = [outcome.measurements[k] for k in timed if k in outcome.measurements]
-    original = outcome.measurements.get(request.key(cut.whole.signature, "native"))
+    native_key = request.key(cut.whole.signature, "native")
+    original = outcome.measurements.get(native_key) if native_key != whole else None
     standing = _whole(cut, latencies)
     in_place = standing is not None and standing.origin != "predicted"
-    # A figure that an estimate rests on is no reference for the estimate.
-    compared = None if in_place else measurement
+    # A cold figure that an estimate rests on is no reference for the estimate.
+    compared = None if in_place and request.protocol is not HOT else measurement
     measured = Measured.of(compared, request.protocol) if compared else None
     native = Measured.of(original, request.protocol) if original else None
     return ModelResult(
@@ -261,10 +271,11 @@ def _model_result(
         # Where a brick is missing, the whole model fails for the same reason.
         failure="" if reasons else outcome.failures.get(whole, ""),
         native=native,
+        is_measurement=in_place,
         notes=(
             *cut.notes,
-            *(_IN_PLACE if in_place else notes),
-            *_session_notes(compared, bricks, request),
+            *(_IN_PLACE if in_place and request.protocol is not HOT else notes),
+            *(() if request.protocol is HOT else _session_notes(compared, bricks, request)),
             *_native_notes(measured, native),
         ),
         origin=_origins(cut, latencies, request, outcome),
@@ -340,7 +351,7 @@ def _session_notes(
 def _benchmarking(
     models: Sequence[ModelResult], plan: Plan, latencies: Mapping[str, Figure]
 ) -> Benchmarking | None:
-    compared = [m for m in models if m.measured is not None and not m.estimate.partial]
+    compared = [m for m in models if m.normalized is not None]
     bricks = dict.fromkeys(
         timed
         for m in compared

@@ -19,15 +19,22 @@ class Compared:
     Attributes:
         estimate: The estimate.
         measured: The measured figure; ``None`` if there is none.
+        same: Whether the estimate is the measured figure, since the model itself ran.
     """
 
     estimate: Estimate
     measured: Figure | None = None
+    same: bool = False
 
     @property
     def normalized(self) -> float | None:
-        """Estimate over measurement; ``None`` if one is missing or partial, or 0 was measured."""
-        if self.measured is None or self.estimate.value is None or self.estimate.partial:
+        """Estimate over measurement; ``None`` if one is missing or partial, or both are the same.
+
+        It is also ``None`` where 0 was measured.
+        """
+        if self.same or self.measured is None:
+            return None
+        if self.estimate.value is None or self.estimate.partial:
             return None
         return self.estimate.value / self.measured.value if self.measured.value else None
 
@@ -74,6 +81,7 @@ class ModelResult:
             probe.
         parts: Parts of the quantity, where its probe has any.
         memory: Memory footprint of the whole model; ``None`` where sizes are known only in a run.
+        is_measurement: Whether the model itself ran, so that the estimate is its measured latency.
     """
 
     cut: CutModel
@@ -89,11 +97,12 @@ class ModelResult:
     composer: str = ""
     parts: Sequence[PartResult] = ()
     memory: Footprint | None = None
+    is_measurement: bool = False
 
     @property
     def compared(self) -> Compared:
         """The estimate beside the measurement."""
-        return Compared(self.estimate, self.measured)
+        return Compared(self.estimate, self.measured, self.is_measurement)
 
     @property
     def normalized(self) -> float | None:

@@ -23,7 +23,7 @@ from dlbricks_core.facts import (
 )
 from dlbricks_core.figures.figure import FEWEST_QUIET
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, MOST, PRECISION
-from dlbricks_core.figures.protocols import PROTOCOLS, Protocol, protocol_named
+from dlbricks_core.figures.protocols import HOT, PROTOCOLS, Protocol, protocol_named
 from dlbricks_core.machine.system import current_system, physical_cores_available
 from dlbricks_core.measure.probe import Probe, find_probe
 from dlbricks_core.plugins import Plugin, find, use
@@ -209,7 +209,7 @@ class Request:
             probe: Probe of the quantity; ``None`` for latency.
         """
         backend = AbsentBackend([setup])
-        protocols = PROTOCOLS.values() if probe is None else [probe.protocol]
+        protocols = [*PROTOCOLS.values(), HOT] if probe is None else [probe.protocol]
         protocol = next(each for each in protocols if each.identity == setup.protocol)
         return cls(
             plugin=Plugin("backend", setup.backend, "", "", ""),
@@ -250,6 +250,11 @@ class Request:
     def target(self) -> System:
         """System of the measurements."""
         return self.elsewhere or self.system
+
+    @property
+    def hot(self) -> Request:
+        """The request for whole models as their users run them, and for bricks inside of them."""
+        return replace(self, protocol=HOT, setup=replace(self.setup, protocol=HOT.identity))
 
     def on(self, system: System) -> Request:
         """A copy of the request for measurements from another system."""

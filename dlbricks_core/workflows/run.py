@@ -9,10 +9,10 @@ from time import monotonic
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import PEAKS
+from dlbricks_core.workflows.adaptive import adaptive
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.workflows.cutting import Cutting, cut_models
-from dlbricks_core.workflows.dial import dial
 from dlbricks_core.workflows.measuring import measure
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
@@ -44,7 +44,7 @@ def run(
     """
     begin = monotonic()
     if cut_options.composer == LEARNED_COMPOSER and request.precision is not None:
-        result = dial(models, request, store, observer, end_to_end=end_to_end)
+        result = adaptive(models, request, store, observer, end_to_end=end_to_end)
     else:
         calibration = store.calibration(cut_options.calibration_key(request))
         cutting = cut_models(models, cut_options, request, observer, calibration, store=store)

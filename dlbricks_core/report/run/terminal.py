@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from rich.table import Table
 
@@ -22,6 +23,7 @@ from dlbricks_core.report.run.words import (
     origins,
     peak,
     probed,
+    rests_on,
     reused,
     speedups,
     unfit,
@@ -57,11 +59,11 @@ def print_run(console: Console, result: RunResult) -> None:
 
 
 def _print_models(console: Console, result: RunResult) -> None:
-    is_latency = result.request.probe is None
-    console.print(_models(result.models, parallel=is_latency))
-    parallel = "Parallel: critical path. " if is_latency else ""
+    basis = _PARALLEL if result.request.probe is None else _NOTHING
+    basis = _RESTS_ON if result.dial else basis
+    console.print(_models(result.models, basis))
     console.print(
-        f"In {result.request.quantity.unit}. Norm.: estimate/measured. {parallel}"
+        f"In {result.request.quantity.unit}. Norm.: estimate/measured. {basis.explanation}"
         ">: bricks are missing."
     )
     if any(model.parts for model in result.models):
@@ -96,14 +98,36 @@ def print_bench(console: Console, result: RunResult) -> None:
     print_setting(console, result)
 
 
-def _models(models: Sequence[ModelResult], *, parallel: bool) -> Table:
-    column = ["Parallel"] if parallel else []
+@dataclass(frozen=True)
+class _Column:
+    """Column of the table of models that only some runs have.
+
+    Attributes:
+        title: Title of the column; empty for no column.
+        cell: Function that returns the cell of a model.
+        explanation: Sentence below the table, with a space behind.
+    """
+
+    title: str = ""
+    cell: Callable[[ModelResult], str] = lambda model: ""
+    explanation: str = ""
+
+
+_NOTHING = _Column()
+_PARALLEL = _Column(
+    "Parallel", lambda model: estimate_text(model.parallel), "Parallel: critical path. "
+)
+_RESTS_ON = _Column("Rests on", rests_on)
+
+
+def _models(models: Sequence[ModelResult], basis: _Column) -> Table:
+    column = [basis.title] if basis.title else []
     shown = table("Model", "Estimate", "90% interval", "Measured", "Norm.", *column, "Bricks")
     for model in models:
         shown.add_row(
             model.cut.model.name,
             *compared_cells(model.compared),
-            *([estimate_text(model.parallel)] if parallel else []),
+            *([basis.cell(model)] if basis.title else []),
             str(len(model.cut.occurrences)),
         )
     return shown

@@ -116,13 +116,25 @@ def origins(result: RunResult) -> str:
     return f"Of the sum of {what}: {listed}."
 
 
+def rests_on(model: ModelResult) -> str:
+    """What an estimate rests on: ``its own run``, or the shares of its bricks' origins.
+
+    Shares below 1% are left out.
+    """
+    if model.is_measurement:
+        return "its own run"
+    ordered = sorted(model.origin.items(), key=lambda item: -item[1])
+    return ", ".join(f"{share:.0%} {origin}" for origin, share in ordered if share >= 0.005)
+
+
 def dial(result: RunResult) -> str:
     """Precision of the estimates, and the gain from more time; empty for runs without the dial."""
     dialled = result.dial
     if dialled is None or not dialled.half_widths:
         return ""
-    wholes = f" and {count(dialled.wholes, 'whole model')}" if dialled.wholes else ""
-    timed = f"{dialled.timed:,} of {count(len(result.brickset.bricks), 'brick')}{wholes} timed"
+    bricks = f"{dialled.timed:,} of {count(len(result.brickset.bricks), 'brick')}"
+    ran = f"{dialled.wholes:,} of {count(len(result.models), 'model')} ran"
+    timed = f"{ran}, which tells {bricks}" if dialled.wholes else f"{bricks} timed"
     known = [
         half
         for half, model in zip(dialled.half_widths, result.models, strict=True)

@@ -109,12 +109,12 @@ class Beliefs:
                 figures[signature] = each
                 continue
             # A whole model hands over its inputs and outputs, as in its timing.
-            placed = _drifting(signature, known[signature]) if signature in wholes else each
+            placed = drifting(signature, known[signature]) if signature in wholes else each
             figures[signature] = Placed(known[signature], placed)
         return figures
 
 
-def _drifting(signature: str, figure: Figure) -> Predicted:
+def drifting(signature: str, figure: Figure) -> Predicted:
     """A measured figure that also varies by the drift between now and another time."""
     drift = DRIFT * np.random.default_rng(crc32(signature.encode())).standard_normal(RESAMPLES)
     draws = np.maximum(figure.plausible * (1 + drift), 0.0)

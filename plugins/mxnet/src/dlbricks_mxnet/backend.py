@@ -129,6 +129,10 @@ class MxnetBackend(Backend):
         """Whether the source is a network of the Gluon zoo or a model file of MXNet."""
         return source.startswith("mxnet:") or source.endswith("-symbol.json")
 
+    def opens(self, source: str) -> bool:
+        """Whether the source is a network of the Gluon zoo or a model file of MXNet."""
+        return self.native(source)
+
     def rewrite(
         self, model: CanonicalModel, settings: BackendSettings, seed: int
     ) -> CanonicalModel:

@@ -51,7 +51,7 @@ class MxnetImporter(Importer):
             raise _weights_alone(path)
         try:
             graph = read_graph(path)
-            params = read_specs(_params_file(path))
+            params = read_specs(params_file(path))
             symbol = load_symbol(graph)
             shapes, types = _declared(symbol, options)
             name = path.name.removesuffix(_SUFFIX)
@@ -201,7 +201,7 @@ def _weights_alone(path: Path) -> ModelError:
     return ModelError(f"{path} holds weights of MXNet without a graph", hint=hint)
 
 
-def _params_file(path: Path) -> Path:
+def params_file(path: Path) -> Path:
     """The parameters that belong to a graph; the last epoch where there are several."""
     stem = path.name.removesuffix(_SUFFIX)
     numbered = re.compile(re.escape(stem) + r"-\d+\.params")

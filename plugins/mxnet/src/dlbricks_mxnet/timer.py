@@ -8,7 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile, Timeline
+from dlbricks_core.backends import (
+    Array,
+    BackendSettings,
+    CpuTimer,
+    Network,
+    Opened,
+    Profile,
+    Timeline,
+)
+from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_mxnet import deployed
 from dlbricks_mxnet.executors import EXECUTORS, Start
 from dlbricks_mxnet.framework import NDArray, import_mxnet
@@ -95,6 +105,16 @@ class MxnetTimer(CpuTimer[Loaded]):
             tuple(fed.values()),
             tuple(fed.values()),
         )
+
+    def open(
+        self, model: CanonicalModel, inputs: Mapping[str, Array], profiled_runs: int
+    ) -> Opened:
+        """A hybridized Gluon block. The threaded engine's profile tells no layers."""
+        from dlbricks_mxnet.users import open_block
+
+        if self._settings.options.get("executor", "cachedop") == "symbol":
+            raise UnsupportedError("Gluon's users have no executor of symbols")
+        return open_block(model, inputs, self._settings)
 
     def save(self, network: Network, folder: Path) -> deployed.SavedSymbol:
         """Writes the symbol and its parameters, as ``HybridBlock.export`` does."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits
@@ -62,6 +63,10 @@ class OnnxruntimeBackend(Backend):
         from dlbricks_onnxruntime.timer import OnnxruntimeTimer
 
         return OnnxruntimeTimer(settings)
+
+    def opens(self, source: str) -> bool:
+        """Whether the source is an ONNX file."""
+        return source.endswith(".onnx") and Path(source).is_file()
 
     def rewrite(
         self, model: CanonicalModel, settings: BackendSettings, seed: int

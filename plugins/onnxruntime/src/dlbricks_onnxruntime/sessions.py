@@ -20,7 +20,7 @@ from dlbricks_onnxruntime.messages import one_line
 QUIET = 4
 """ONNX Runtime's severity "fatal": errors arrive as exceptions."""
 
-_LEVELS = {
+LEVELS = {
     "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
     "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
     "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
@@ -177,8 +177,10 @@ def session_options(settings: BackendSettings) -> ort.SessionOptions:
     options.inter_op_num_threads = 1
     options.use_per_session_threads = ThreadPool.threads is None
     options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
-    options.graph_optimization_level = _LEVELS[settings.options.get("optimizations", "all")]
+    options.graph_optimization_level = LEVELS[settings.options.get("optimizations", "all")]
     options.log_severity_level = QUIET
+    if settings.as_used:
+        return options
     # A session's own threads, if any, spin within a run, but not on into the next session's.
     options.add_session_config_entry("session.force_spinning_stop", "1")
     options.add_session_config_entry("session.use_env_allocators", "1")

@@ -9,9 +9,18 @@ from pathlib import Path
 import numpy as np
 import onnxruntime as ort
 
-from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile, Timeline
+from dlbricks_core.backends import (
+    Array,
+    BackendSettings,
+    CpuTimer,
+    Network,
+    Opened,
+    Profile,
+    Timeline,
+)
 from dlbricks_core.bricks import cold_tensors, native_to
 from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_onnxruntime import deployed
 from dlbricks_onnxruntime.buffers import ThreadPool, aligned, places, share_arena
 from dlbricks_onnxruntime.limits import refusal
@@ -30,8 +39,9 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
 
     def __init__(self, settings: BackendSettings) -> None:
         ort.set_default_logger_severity(QUIET)
-        ThreadPool.share(settings.threads)
-        share_arena()
+        if not settings.as_used:
+            ThreadPool.share(settings.threads)
+            share_arena()
         self._settings = settings
 
     def load(self, network: Network) -> Loaded:
@@ -50,6 +60,14 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         written_over = set(shared.values()).intersection(model.inputs)
         loaded.pristine = {name: arrays[name].copy() for name in written_over}
         return loaded
+
+    def open(
+        self, model: CanonicalModel, inputs: Mapping[str, Array], profiled_runs: int
+    ) -> Opened:
+        """A session for the user's file, with ONNX Runtime's own defaults."""
+        from dlbricks_onnxruntime.users import open_file
+
+        return open_file(model, inputs, self._settings, profiled_runs)
 
     def load_copy(self, network: Network, loaded: Loaded, *, private_cache_bytes: int) -> Loaded:
         """Builds a session on the memory of the other network, which its runs keep in the caches.

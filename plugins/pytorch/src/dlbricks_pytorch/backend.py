@@ -79,6 +79,10 @@ class PytorchBackend(Backend):
             environment[_CACHE] = os.environ.get(_CACHE, kept)
         return environment
 
+    def opens(self, source: str) -> bool:
+        """Whether a factory of the user's makes the model."""
+        return source.startswith("torch:")
+
     def timer(self, settings: BackendSettings) -> PytorchTimer:
         """Imports torch, sets its threads, and returns a timer.
 

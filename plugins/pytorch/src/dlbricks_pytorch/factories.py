@@ -65,8 +65,7 @@ class TorchFactories(ModelCollection):
             ModelError: If there is no such factory, it fails, returns something else, or
                 its module cannot be lowered.
         """
-        factory = _factory(name)
-        made = _guarded(name, _CALL, partial(_made, name, factory))
+        made = made_by(name)
         label, source = name.rpartition(":")[2], f"{self.name}:{name}"
         lowered = partial(_lowered, made, options, label, source)
         try:
@@ -74,6 +73,15 @@ class TorchFactories(ModelCollection):
         except DLBricksError as error:
             told = error.message if source in error.message else f"{source}: {error.message}"
             raise type(error)(told, hint=error.hint) from error
+
+
+def made_by(name: str) -> Made | torch.export.ExportedProgram:
+    """What the factory ``package.module:factory`` makes.
+
+    Raises:
+        ModelError: If there is no such factory, it fails, or returns something else.
+    """
+    return _guarded(name, _CALL, partial(_made, name, _factory(name)))
 
 
 @dataclass(frozen=True)

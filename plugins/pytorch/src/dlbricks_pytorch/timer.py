@@ -10,9 +10,18 @@ from typing import Any
 
 import torch
 
-from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network, Profile, Timeline
+from dlbricks_core.backends import (
+    Array,
+    BackendSettings,
+    CpuTimer,
+    Network,
+    Opened,
+    Profile,
+    Timeline,
+)
 from dlbricks_core.bricks import cold_tensors
 from dlbricks_core.errors import BackendError, UnsupportedError
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_pytorch import deployed
 from dlbricks_pytorch.loading import Loaded, placed_inputs, placed_weights
 from dlbricks_pytorch.tensors import to_numpy
@@ -45,6 +54,16 @@ class PytorchTimer(CpuTimer[Loaded]):
         named = zip(network.model.inputs, inputs, strict=True)
         loaded.warmed = tuple(tensor for name, tensor in named if name not in cold)
         return loaded
+
+    def open(
+        self, model: CanonicalModel, inputs: Mapping[str, Array], profiled_runs: int
+    ) -> Opened:
+        """The user's own module. No profiler of torch tells its layers; :meth:`profile` does."""
+        from dlbricks_pytorch.users import open_module
+
+        if self._compile != "off" or self._settings.options.get("memory_format") == "channels_last":
+            raise UnsupportedError("the user's module runs with torch's defaults only")
+        return open_module(model, inputs)
 
     def save(self, network: Network, folder: Path) -> deployed.SavedModule:
         """Writes a class that computes the network, and a file of its weights."""

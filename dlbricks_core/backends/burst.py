@@ -1,0 +1,88 @@
+"""Bursts: a whole model in a loop of its own, as its user runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dlbricks_core.backends.base import Profile
+
+
+@dataclass(frozen=True)
+class Burst:
+    """Extent of a loop of runs.
+
+    Attributes:
+        warm_up: Runs before those that count.
+        profiled: Runs under the framework's profiler; 0 for no profile.
+        fewest: Minimum number of runs that count.
+        most: Maximum number of runs that count, where runs are long.
+        tolerance: Relative difference between runs that ends the loop.
+        enough_ms: Milliseconds that the runs of a short model take together at least.
+    """
+
+    warm_up: int
+    profiled: int
+    fewest: int
+    most: int
+    tolerance: float
+    enough_ms: float = 10.0
+
+    @classmethod
+    def within(cls, precision: float) -> Burst:
+        """The burst after which a latency is known to a precision.
+
+        Args:
+            precision: Half-width of the interval to reach, relative to the latency.
+        """
+        fewest = next((runs for limit, runs in _FEWEST if precision >= limit), _MOST)
+        return cls(1, min(fewest, 2), fewest, max(_MOST, fewest), precision / 2)
+
+    def taken(self, run: Callable[[], float]) -> list[float]:
+        """Latencies of the runs that count, in milliseconds.
+
+        Args:
+            run: Function that runs the model once and returns its latency in milliseconds.
+        """
+        for _ in range(self.warm_up):
+            run()
+        samples: list[float] = []
+        while not self._suffice(samples):
+            samples.append(run())
+        return samples
+
+    def _suffice(self, samples: Sequence[float]) -> bool:
+        if len(samples) < self.fewest:
+            return False
+        if sum(samples) < self.enough_ms and len(samples) < _MOST_SHORT:
+            return False
+        last = samples[-max(self.fewest, 2) :]
+        return len(samples) >= self.most or max(last) <= min(last) * (1 + self.tolerance)
+
+
+_FEWEST = ((0.2, 1), (0.1, 2), (0.05, 3))
+"""Minimum runs for each precision, the coarsest first. On a quiet machine, runs in a loop scatter
+by 1% to 3%."""
+
+_MOST = 8
+"""Maximum runs of a long model: as many as a plain script makes."""
+
+_MOST_SHORT = 50
+"""Maximum runs of a model that takes fractions of a millisecond."""
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """Runs of a whole model in a loop of its own.
+
+    Attributes:
+        samples_ms: Latencies in milliseconds.
+        loading_s: Seconds until the model was ready to run, profiled runs not included.
+        profile: Time of each layer; ``None`` if there is none.
+        no_profile: Reason why there is no profile; empty if there is one, or none was wanted.
+    """
+
+    samples_ms: tuple[float, ...]
+    loading_s: float
+    profile: Profile | None = None
+    no_profile: str = ""

@@ -1,0 +1,5 @@
+"""Estimates from as few runs of whole models as their precision needs."""
+
+from dlbricks_core.workflows.adaptive.loop import adaptive
+
+__all__ = ["adaptive"]

@@ -1,0 +1,281 @@
+"""The loop: runs whole models where that is cheapest, until estimates are precise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from time import perf_counter
+
+from dlbricks_core.backends.burst import Burst
+from dlbricks_core.bricks import CutModel
+from dlbricks_core.compose import Estimate
+from dlbricks_core.compose.learned import Learned
+from dlbricks_core.figures.figure import (
+    IN_PLACE_ERROR,
+    Figure,
+    InPlace,
+    Placed,
+    interval,
+    relative_half_width,
+)
+from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.machine.turns import turn
+from dlbricks_core.measure.costs import QUICK_START_S
+from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows.adaptive.coverage import Costs, chosen
+from dlbricks_core.workflows.adaptive.unknown import Unknown
+from dlbricks_core.workflows.adaptive.wholes import WholeRuns
+from dlbricks_core.workflows.assemble import assemble
+from dlbricks_core.workflows.composing import LEARNED_COMPOSER, CutOptions
+from dlbricks_core.workflows.cutting import Cutting, cut_models
+from dlbricks_core.workflows.dial import dial
+from dlbricks_core.workflows.dial.beliefs import drifting
+from dlbricks_core.workflows.measuring import Outcome
+from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.oracle import PREDICTOR
+from dlbricks_core.workflows.request import Request
+from dlbricks_core.workflows.results import Dial, RunResult
+from dlbricks_core.workflows.targets import not_within
+
+_UNKNOWN_ERROR = 0.4
+"""Relative error of what is predicted of bricks that no model has shown, for the choice of models
+to run. Estimates have the predictor's own errors."""
+
+
+def adaptive(
+    models: Sequence[CanonicalModel],
+    request: Request,
+    store: ResultStore,
+    observer: Observer,
+    *,
+    end_to_end: bool,
+    predictor: str = PREDICTOR,
+) -> RunResult:
+    """Estimates models from runs of some of them, and predictions of the rest.
+
+    A model that runs is measured, and the framework's profile tells the latencies of its bricks.
+    Models that share these bricks need no run of their own.
+
+    Args:
+        models: Models in canonical form.
+        request: How networks are measured, to what precision, and for how long.
+        store: Store of the measurements.
+        observer: Receives the progress.
+        end_to_end: Whether to run every model in the end, for comparison.
+        predictor: Name of the predictor.
+    """
+    begin = perf_counter()
+    options = CutOptions.chosen(None, None, LEARNED_COMPOSER)
+    cutting = cut_models(models, options, request, observer)
+    with ExitStack() as opened:
+        opened.enter_context(turn(observer.note))
+        adapting = _Adapting(
+            cutting, request, store, observer, opened, predictor, compares=end_to_end
+        )
+        adapting.run_most_telling(begin + (request.budget_s or math.inf))
+        return adapting.compared() if end_to_end else adapting.result()
+
+
+class _Adapting:
+    """One request: what is known so far, and what runs next.
+
+    Args:
+        cutting: The models and their bricks.
+        request: How bricks are timed alone, to what precision, and for how long.
+        store: Store of the measurements.
+        observer: Receives the progress.
+        opened: Closes the workers.
+        predictor: Name of the predictor.
+        compares: Whether estimates are compared. Models that run only for this, or ran before, then
+            tell nothing about estimates.
+    """
+
+    def __init__(
+        self,
+        cutting: Cutting,
+        request: Request,
+        store: ResultStore,
+        observer: Observer,
+        opened: ExitStack,
+        predictor: str,
+        *,
+        compares: bool,
+    ) -> None:
+        self._cutting = cutting
+        self._cuts = cutting.brickset.models
+        self._request = request
+        self._store = store
+        self._observer = observer
+        self._predictor = predictor
+        self._precision = request.precision or 1.0
+        self._burst = Burst.within(self._precision)
+        self._runs = WholeRuns(request.hot, store, observer, opened)
+        self._runs.look_up(self._cuts)
+        self._costs = Costs(self._cuts, self._burst.fewest + self._burst.profiled + 1)
+        self._unknown = Unknown(cutting, request, store, observer, predictor)
+        self._reason = "no further run narrows it"
+        self._elsewhere: RunResult | None = None
+        every = {cut.whole.signature for cut in self._cuts}
+        self._silent = every if compares else set()
+
+    def run_most_telling(self, end: float) -> None:
+        """Runs models until estimates are precise, or time is over."""
+        lacking = [i for i, cut in enumerate(self._cuts) if not self._precise(cut)]
+        if lacking and self._unknown.system_is_known:
+            lacking = self._imprecise(lacking)
+        able = [i for i in lacking if self._able(self._cuts[i])]
+        known, enough = self._bricks.keys(), _enough(self._precision)
+        self._run(chosen(self._costs, lacking, able, known, enough), end)
+        lacking = [i for i in lacking if not self._precise(self._cuts[i])]
+        self._run([i for i in self._imprecise(lacking) if self._able(self._cuts[i])], end)
+        unable = [i for i in lacking if not self._able(self._cuts[i])]
+        unable = [i for i in unable if not self._cuts[i].counts.keys() <= self._bricks.keys()]
+        if unable and perf_counter() < end:
+            self._time_bricks(unable, end)
+
+    def result(self) -> RunResult:
+        """Results from what is known."""
+        figures = self._figures(self._cuts)
+        plan = self._cutting.plan.believing(figures, timed=())
+        outcome = self._outcome()
+        found = assemble(self._request.hot, replace(self._cutting, plan=plan), outcome)
+        halves = tuple(_half_width(each.estimate) for each in found.models)
+        lacking = [
+            (half, cut.model.name)
+            for half, cut in zip(halves, self._cuts, strict=True)
+            if half > self._precision
+        ]
+        outcome.notes = (*not_within(self._precision, self._reason, lacking), *outcome.notes)
+        progress = Dial(
+            halves,
+            timed=len(self._cutting.brickset.bricks.keys() & self._bricks.keys()),
+            wholes=sum(self._figure(cut) is not None for cut in self._cuts),
+            importing_s=self._runs.importing_s,
+            offers=(),
+        )
+        return replace(found, predictor=self._predictor, dial=progress)
+
+    def compared(self) -> RunResult:
+        """Results from what is known, beside the latencies of models that run only for this."""
+        estimated = self.result()
+        every = [i for i, cut in enumerate(self._cuts) if self._able(cut)]
+        figures = self._runs.figures
+        self._run([i for i in every if self._cuts[i].whole.signature not in figures], math.inf)
+        found = assemble(self._request.hot, estimated.cutting, self._outcome())
+        return replace(found, predictor=self._predictor, dial=estimated.dial)
+
+    @property
+    def _bricks(self) -> Mapping[str, InPlace]:
+        """Figures of bricks that running models have shown."""
+        return self._runs.bricks(self._silent)
+
+    def _run(self, order: Sequence[int], end: float) -> None:
+        if not order:
+            return
+        self._observer.stage(f"Running {len(order)} models", len(order))
+        start_s = 0.0 if self._runs.importing_s else QUICK_START_S
+        for i in order:
+            if perf_counter() + start_s > end:
+                self._reason = f"the budget of {self._request.budget_s:g} s ended first"
+                return
+            start_s = 0.0
+            cut = self._cuts[i]
+            self._silent.discard(cut.whole.signature)
+            if not self._precise(cut):
+                self._runs.run(cut, self._burst)
+            self._observer.advance("model")
+
+    def _time_bricks(self, positions: Sequence[int], end: float) -> None:
+        """Times bricks of models that cannot run as a whole."""
+        left_s = None if math.isinf(end) else max(end - perf_counter(), 1e-3)
+        request = replace(self._request, budget_s=left_s)
+        models = [self._cuts[i].model for i in positions]
+        self._elsewhere = dial(
+            models, request, self._store, self._observer, end_to_end=False,
+            predictor=self._predictor,
+        )  # fmt: skip
+
+    def _able(self, cut: CutModel) -> bool:
+        """Whether a whole model may run here."""
+        footprint = self._cutting.footprints.get(cut.whole.signature)
+        fits = footprint is None or footprint.fits
+        opaque = any(layer.opaque for layer in cut.model.layers)
+        return fits and not opaque and self._runs.key(cut) not in self._runs.outcome.failures
+
+    def _figure(self, cut: CutModel) -> Figure | None:
+        whole = cut.whole.signature
+        return None if whole in self._silent else self._runs.figures.get(whole)
+
+    def _precise(self, cut: CutModel) -> bool:
+        """Whether a model has run, to the precision that is asked for."""
+        figure = self._figure(cut)
+        if figure is None:
+            return False
+        draws = drifting(cut.whole.signature, figure).draws
+        return relative_half_width(interval(draws, figure.value)) <= self._precision
+
+    def _imprecise(self, positions: Sequence[int]) -> list[int]:
+        """Those of some models whose estimates are not precise enough."""
+        if not positions:
+            return []
+        cuts = [self._cuts[i] for i in positions]
+        plan = self._cutting.plan.believing(self._figures(cuts), timed=())
+        found = assemble(self._request.hot, replace(self._cutting, plan=plan), Outcome())
+        return [i for i in positions if _half_width(found.models[i].estimate) > self._precision]
+
+    def _figures(self, cuts: Collection[CutModel]) -> Mapping[str, Figure]:
+        """Figures of whole models that ran, and of all bricks of the others."""
+        figures: dict[str, Figure] = {}
+        needed: dict[str, None] = {}
+        for cut in cuts:
+            whole = cut.whole.signature
+            if (measured := self._figure(cut)) is not None:
+                figures[whole] = Placed(measured, drifting(whole, measured))
+            else:
+                needed |= dict.fromkeys(cut.counts)
+        shown = self._bricks
+        figures |= {s: shown[s] for s in needed if s in shown}
+        if self._elsewhere is not None:
+            figures |= {
+                each.brick.signature: each.latency
+                for each in self._elsewhere.bricks
+                if each.latency is not None and each.brick.signature not in figures
+            }
+        missing = [s for s in needed if s not in figures]
+        if missing:
+            figures |= self._unknown.figures(missing, shown)
+        return figures
+
+    def _outcome(self) -> Outcome:
+        """What was measured, under the keys of whole models."""
+        own, hot = self._runs.outcome, self._request.hot
+        found = replace(own, measurements=dict(own.measurements), failures=dict(own.failures))
+        if self._elsewhere is not None:
+            other = self._elsewhere.outcome
+            moved = {
+                replace(key, setup=hot.setup): reason for key, reason in other.failures.items()
+            }
+            found.failures = {**moved, **found.failures}
+            found.unsupported = {
+                replace(key, setup=hot.setup): reason for key, reason in other.unsupported.items()
+            } | dict(own.unsupported)
+            found.anew = own.anew | {replace(key, setup=hot.setup) for key in other.anew}
+            found.effort = own.effort + other.effort
+            found.notes = (*own.notes, *other.notes)
+            found.warnings = tuple(dict.fromkeys((*own.warnings, *other.warnings)))
+        return found
+
+
+def _enough(precision: float) -> float:
+    """Share of a model's latency in profiled bricks that makes its estimate precise enough."""
+    deviation = precision / NORMAL_HALF_WIDTH
+    left = deviation**2 - IN_PLACE_ERROR**2 - Learned.composing_error**2
+    return 1 - math.sqrt(left) / _UNKNOWN_ERROR if left > 0 else 2.0
+
+
+def _half_width(estimate: Estimate) -> float:
+    """Half-width of an estimate's interval relative to its value; infinite if there is none."""
+    return relative_half_width(estimate.interval) if estimate.value else math.inf

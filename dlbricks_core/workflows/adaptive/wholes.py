@@ -1,0 +1,211 @@
+"""Runs of whole models as their users run them, and the bricks inside of them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from time import perf_counter
+from zlib import crc32
+
+from dlbricks_core.backends import Profile
+from dlbricks_core.backends.burst import Burst
+from dlbricks_core.bricks import CutModel
+from dlbricks_core.errors import DLBricksError, UnsupportedError
+from dlbricks_core.facts import Kind, Measurement, Observation, Question
+from dlbricks_core.facts import Session as SessionRecord
+from dlbricks_core.figures.figure import InPlace, Measured, Round
+from dlbricks_core.machine.load import LoadSampler
+from dlbricks_core.machine.system import current_host
+from dlbricks_core.measure.harvest import LEAST_ASSIGNED, Harvest
+from dlbricks_core.measure.session import reason_of
+from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
+from dlbricks_core.store import ResultStore
+from dlbricks_core.version import __version__
+from dlbricks_core.workflows.measuring import Outcome
+from dlbricks_core.workflows.observer import Observer
+from dlbricks_core.workflows.request import Request
+
+Taken = tuple[Question, Observation, Sequence[str]]
+
+
+class WholeRuns:
+    """Whole models that ran, here or before, and what their profiles tell of bricks.
+
+    Args:
+        request: How models run (:attr:`Request.hot`).
+        store: Store of the measurements.
+        observer: Receives the progress.
+        opened: Closes the workers.
+
+    Attributes:
+        figures: Figures of whole models, by signature.
+        outcome: Measurements and failures, under the key of a whole model in either form.
+        importing_s: Seconds until the framework was imported.
+    """
+
+    def __init__(
+        self, request: Request, store: ResultStore, observer: Observer, opened: ExitStack
+    ) -> None:
+        self.figures: dict[str, Measured] = {}
+        self.outcome = Outcome()
+        self.importing_s = 0.0
+        self._request = request
+        self._store = store
+        self._observer = observer
+        self._opened = opened
+        self._session = uuid.uuid4().hex
+        self._workers: dict[bool, BackendWorker] = {}
+        self._round = 0
+        self._lowered: set[str] = set()
+        self._profiled: dict[str, list[tuple[Round, float]]] = {}
+        self._models: dict[Round, str] = {}
+
+    def key(self, cut: CutModel) -> Question:
+        """The question that the samples of a whole model answer."""
+        source = cut.model.source
+        opens = source not in self._lowered and self._request.backend.opens(source)
+        kind: Kind = "native" if opens else "model"
+        return self._request.key(cut.whole.signature, kind)
+
+    def bricks(self, without: Collection[str] = ()) -> Mapping[str, InPlace]:
+        """Figures of bricks inside of whole models, by signature.
+
+        Args:
+            without: Signatures of whole models that tell nothing.
+        """
+        found = {}
+        for signature, taken in self._profiled.items():
+            told = tuple(ms for place, ms in taken if self._models.get(place) not in without)
+            if told:
+                found[signature] = InPlace(told, crc32(signature.encode()))
+        return found
+
+    def look_up(self, cuts: Iterable[CutModel]) -> None:
+        """Takes over what the store holds of models and of their bricks."""
+        request = self._request
+        if request.force:
+            return
+        wholes = {self.key(cut): cut for cut in cuts}
+        bricks = dict.fromkeys(s for cut in wholes.values() for s in cut.counts)
+        parts = [request.key(signature, "profiled") for signature in bricks]
+        for key, measurement in self._store.get([*wholes, *parts]).items():
+            if key in wholes and measurement.failure and not request.retry_failed:
+                unsupported = measurement.unsupported
+                self.outcome.recall(key, measurement.failure, unsupported=unsupported)
+            elif measurement.values:
+                self._know(measurement)
+        self.outcome.reused = len(self.figures)
+
+    def run(self, cut: CutModel, burst: Burst) -> None:
+        """Runs a model, and keeps its latency and those of its bricks."""
+        key, begin = self.key(cut), perf_counter()
+        sampler = LoadSampler()
+        as_used = key.subject.kind == "native"
+        try:
+            found = self._worker(as_used=True).run_whole(cut.model, burst, as_used=as_used)
+        except UnsupportedError as error:
+            if not as_used:
+                self._fail(key, cut, error)
+                return
+            self._lowered.add(cut.model.source)
+            self.outcome.notes = (
+                *self.outcome.notes,
+                f"{cut.model.name} runs as the IR lowers it: {error.message}",
+            )
+            self.run(cut, burst)
+            return
+        except DLBricksError as error:
+            self._fail(key, cut, error)
+            return
+        latency_ms = float(self._request.protocol.statistic(found.samples_ms))
+        profile = found.profile or self._profile(cut, burst, latency_ms)
+        spent_s, flags = perf_counter() - begin, sampler.load().warnings
+        observation = Observation(
+            self._session,
+            self._round,
+            found.samples_ms,
+            flags=flags,
+            spent_s=spent_s - found.loading_s,
+            loading_s=found.loading_s,
+        )
+        taken: list[Taken] = [(key, observation, cut.whole.operators)]
+        if profile is not None:
+            taken += self._harvested(cut, profile, latency_ms, flags)
+        self._round += 1
+        self._store.add_all(taken, instead_of={key} if self._request.force else ())
+        self._count(key, observation, spent_s)
+        for question, each, operators in taken:
+            self._know(Measurement(question, tuple(operators), (each,)))
+
+    def _harvested(
+        self, cut: CutModel, profile: Profile, latency_ms: float, flags: tuple[str, ...]
+    ) -> list[Taken]:
+        found = Harvest.of(cut, profile, latency_ms)
+        if found.assigned < LEAST_ASSIGNED:
+            return []
+        return [
+            (
+                self._request.key(signature, "profiled"),
+                Observation(self._session, self._round, (ms,), flags=flags),
+                cut.operators(signature),
+            )
+            for signature, ms in found.ms.items()
+        ]
+
+    def _profile(self, cut: CutModel, burst: Burst, latency_ms: float) -> Profile | None:
+        """Profile of the model as the IR lowers it, where that of the user's own form is none."""
+        settings = self._request.settings
+        used = self._request.backend.as_used(settings)
+        worker = self._worker(as_used=used == settings)
+        try:
+            return worker.profile(cut.model, burst.profiled, latency_ms)
+        except DLBricksError:
+            return None
+
+    def _worker(self, *, as_used: bool) -> BackendWorker:
+        """A process with a user's settings, or one with those that profiles need."""
+        if as_used not in self._workers:
+            request = self._request
+            begin = perf_counter()
+            settings = WorkerSettings(
+                request.settings,
+                request.seed,
+                request.timeout_s,
+                keeps_memory=not as_used,
+                warm=False,
+                as_used=as_used,
+            )
+            worker = BackendWorker(request.plugin.target, request.backend, settings)
+            self._workers[as_used] = self._opened.enter_context(worker)
+            worker.start()
+            self.importing_s += perf_counter() - begin
+            host, system = current_host(), request.system.fingerprint
+            self._store.remember_system(system, request.system.to_dict())
+            self._store.keep_session(SessionRecord(self._session, host, system, __version__))
+        return self._workers[as_used]
+
+    def _know(self, measurement: Measurement) -> None:
+        key = measurement.question
+        signature = key.subject.signature
+        places = [((each.session, each.round), each.values) for each in measurement.observations]
+        if key.subject.kind == "profiled":
+            taken = self._profiled.setdefault(signature, [])
+            taken += [(place, ms) for place, values in places for ms in values]
+            return
+        self._models |= {place: signature for place, _ in places}
+        self.outcome.measurements[key] = measurement
+        self.figures[signature] = Measured.of(measurement, self._request.protocol)
+
+    def _count(self, key: Question, taken: Observation, spent_s: float) -> None:
+        effort, kind = self.outcome.effort, key.subject.kind
+        effort.networks[kind] += 1
+        effort.runs[kind] += len(taken.values)
+        effort.seconds[kind] += spent_s
+        effort.loading[kind] += taken.loading_s or 0.0
+        self.outcome.anew = self.outcome.anew | {key}
+        self.outcome.warnings = tuple(dict.fromkeys((*self.outcome.warnings, *taken.flags)))
+
+    def _fail(self, key: Question, cut: CutModel, error: DLBricksError) -> None:
+        self.outcome.failures[key] = reason = reason_of(error)
+        self._store.record_failure(key, reason, cut.whole.operators)

@@ -1,0 +1,53 @@
+"""Models as PyTorch's users run them: the module itself, on its example inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch.utils import _pytree as pytree
+
+from dlbricks_core.backends import Array, Opened
+from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_pytorch.factories import Made, made_by
+from dlbricks_pytorch.tensors import from_numpy
+
+SOURCE = "torch:"
+"""Prefix of the source of a model that a factory makes."""
+
+
+def open_module(model: CanonicalModel, inputs: Mapping[str, Array]) -> Opened:
+    """The module that the model's factory makes, in evaluation mode.
+
+    Args:
+        model: The imported module.
+        inputs: Value of each input by name. They replace example inputs of another shape, since
+            the import may have been of another batch size.
+
+    Raises:
+        UnsupportedError: If the factory makes a program, a module without weights, or one with
+            other inputs than the import has.
+    """
+    made = made_by(model.source.removeprefix(SOURCE))
+    if not isinstance(made, Made):
+        raise UnsupportedError(f"{model.source} makes an exported program, not a module")
+    module = made.module.eval()
+    if any(each.is_meta for each in module.parameters()):
+        raise UnsupportedError(f"{model.source} makes a module without weights")
+    args, kwargs = _fed(made, model, inputs)
+    return Opened(lambda: module(*args, **kwargs))
+
+
+def _fed(made: Made, model: CanonicalModel, inputs: Mapping[str, Array]) -> tuple[object, object]:
+    """Arguments of the module: its examples, or drawn values where these have another shape."""
+    leaves, structure = pytree.tree_flatten((made.args, dict(made.kwargs)))
+    examples = [each for each in leaves if isinstance(each, torch.Tensor)]
+    shapes = [tuple(each.shape) for each in examples]
+    if shapes != [model.tensors[name].shape for name in model.inputs]:
+        if len(examples) != len(model.inputs):
+            raise UnsupportedError(f"the import of {model.source} has other inputs than its module")
+        drawn = iter([from_numpy(inputs[name]) for name in model.inputs])
+        leaves = [next(drawn) if isinstance(each, torch.Tensor) else each for each in leaves]
+    args, kwargs = pytree.tree_unflatten(leaves, structure)
+    return args, kwargs
