@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from dlbricks_core.ir import Array, CanonicalModel, RawModel
+from dlbricks_core.ir import CanonicalModel
+
+if TYPE_CHECKING:
+    from dlbricks_core.ir import Array, RawModel
 
 _NATIVE_TO = "native_to"
 _WEIGHTS_REREAD = "weights_reread"

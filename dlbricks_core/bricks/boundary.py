@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from dlbricks_core.ir import CanonicalModel
+if TYPE_CHECKING:
+    from dlbricks_core.ir import CanonicalModel
 
 
 def live_outputs(model: CanonicalModel, indices: Sequence[int]) -> tuple[str, ...]:

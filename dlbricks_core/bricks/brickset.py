@@ -7,14 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from dlbricks_core.bricks.annotations import with_cold, with_weights_reread
 from dlbricks_core.bricks.extract import extract, numbers
 from dlbricks_core.bricks.rereading import cold_ends, fits_in_core_cache, rereads
 from dlbricks_core.bricks.signature import signature
-from dlbricks_core.bricks.split import LayerSequence, split
-from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.bricks.split import split
+
+if TYPE_CHECKING:
+    from dlbricks_core.bricks.split import LayerSequence
+    from dlbricks_core.ir import CanonicalModel
 
 
 @dataclass(frozen=True)

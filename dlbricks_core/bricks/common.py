@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from dlbricks_core.bricks.brickset import CutModel, Occurrence
-from dlbricks_core.bricks.split import LayerSequence
-from dlbricks_core.ir import CanonicalModel
+if TYPE_CHECKING:
+    from dlbricks_core.bricks.brickset import CutModel, Occurrence
+    from dlbricks_core.bricks.split import LayerSequence
+    from dlbricks_core.ir import CanonicalModel
 
 _LAYOUT = "@"
 

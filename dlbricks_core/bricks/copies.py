@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from dlbricks_core.ir import CanonicalModel
+if TYPE_CHECKING:
+    from dlbricks_core.ir import CanonicalModel
 
 
 def side_by_side(model: CanonicalModel, copies: int) -> CanonicalModel:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dlbricks_core.bricks.annotations import cold_tensors, native_to, with_cold
 from dlbricks_core.bricks.boundary import live_outputs, outer_inputs
 from dlbricks_core.bricks.zero_points import coarse, is_zero_point
-from dlbricks_core.ir import CanonicalModel, Layer
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.ir.parameters import MOST_SIZES, PARAMETER_INPUTS, made_into_indices
+
+if TYPE_CHECKING:
+    from dlbricks_core.ir import Layer
 
 
 def extract(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from dlbricks_core.bricks.brickset import CutModel
 from dlbricks_core.bricks.extract import extract
-from dlbricks_core.ir import CanonicalModel
+
+if TYPE_CHECKING:
+    from dlbricks_core.bricks.brickset import CutModel
+    from dlbricks_core.ir import CanonicalModel
 
 
 @dataclass(frozen=True)

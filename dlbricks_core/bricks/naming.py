@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
+if TYPE_CHECKING:
+    from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 LENGTH = 60
 """Most characters of a name, unless the caller says otherwise."""

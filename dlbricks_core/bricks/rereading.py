@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from dlbricks_core.ir import CanonicalModel
+if TYPE_CHECKING:
+    from dlbricks_core.ir import CanonicalModel
 
 NEAR_BYTES = 16_000_000
 """Bytes moved between two uses of a tensor, up to which the caches may still hold it.

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
 
-from dlbricks_core.ir import CanonicalModel, Layer
+if TYPE_CHECKING:
+    from dlbricks_core.ir import CanonicalModel, Layer
 
 MIN_BYTES = 2_500_000
 """Minimum bytes that a segment moves: what its layers with weights read and write.

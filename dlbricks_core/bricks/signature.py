@@ -6,15 +6,17 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dlbricks_core.bricks.annotations import cold_tensors, native_to, weights_are_reread
 from dlbricks_core.bricks.boundary import live_outputs
 from dlbricks_core.bricks.zero_points import is_least, is_zero_point
-from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS
+
+if TYPE_CHECKING:
+    from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 _HEX_DIGITS = 24
 _VERSION = "2"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dlbricks_core.ir import Array
+if TYPE_CHECKING:
+    from dlbricks_core.ir import Array
 
 _POSITIONS: Mapping[str, int] = {"DequantizeLinear": 2, "QuantizeLinear": 2}
 """Position of the zero point among an operator's inputs."""

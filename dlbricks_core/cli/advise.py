@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import given, kinds, options
+from dlbricks_core.cli import given, kinds, measuring, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import advice_data, advice_page, print_advice
 from dlbricks_core.scenarios import Scenario
@@ -89,9 +89,9 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
     help="Compare instances under a load, as 'dlbricks run --scenario' measured it or predicted. "
     "Latency is the scenario's percentile then.",
 )
-@options.predictor_option
+@measuring.predictor_option
 @options.load_options
-@options.answer_options
+@measuring.answer_options
 @options.result_options
 def command(
     models: tuple[str, ...],

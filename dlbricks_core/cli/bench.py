@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import given, options
+from dlbricks_core.cli import given, measuring, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import print_bench, run_data
 from dlbricks_core.store import ResultStore
@@ -18,10 +18,10 @@ from dlbricks_core.workflows.carried import written_results
 
 @click.command("bench")
 @click.argument("bricks", metavar="FOLDER", type=click.Path(path_type=Path))
-@options.quantity_option
-@options.measure_options
+@measuring.quantity_option
+@measuring.measure_options
 @options.timeout_option
-@options.timing_options
+@measuring.timing_options
 @click.option(
     "--results",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import given, options
+from dlbricks_core.cli import given, measuring, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import fitting_data, print_fitting
 from dlbricks_core.report.probes import print_probing, probing_data
@@ -31,8 +31,8 @@ way.
 
 @click.command("calibrate")
 @options.models_argument
-@options.estimate_options
-@options.timing_options
+@measuring.estimate_options
+@measuring.timing_options
 @click.option(
     "--probes",
     type=click.IntRange(min=1),

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import given, loads, options
+from dlbricks_core.cli import given, loads, measuring, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import comparison_data, comparison_page, print_comparison
 from dlbricks_core.report.scenarios.data import compared_loads_data
@@ -20,8 +20,8 @@ from dlbricks_core.workflows.scenarios.comparing import compare_under_load
 
 @click.command("compare")
 @options.models_argument
-@options.quantity_option
-@options.measure_each_options
+@measuring.quantity_option
+@measuring.measure_each_options
 @options.cut_options
 @options.load_options
 @loads.scenario_options
@@ -30,7 +30,7 @@ from dlbricks_core.workflows.scenarios.comparing import compare_under_load
     is_flag=True,
     help="With --scenario: put whole models under load, too.",
 )
-@options.timing_options
+@measuring.timing_options
 @options.result_options
 def command(models: tuple[str, ...], store: str | None, scenario: str | None, **values: Any) -> int:
     """Time models on several frameworks: which is fastest, by how much, and in which parts.

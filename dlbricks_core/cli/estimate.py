@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import given, loads, options
+from dlbricks_core.cli import given, loads, measuring, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.report import print_run, run_data, run_page
@@ -41,10 +41,10 @@ from dlbricks_core.workflows.scenarios.run import UnderLoad
 
 @click.command("estimate")
 @options.models_argument
-@options.quantity_option
-@options.known_options
+@measuring.quantity_option
+@measuring.known_options
 @loads.pattern_options
-@options.sizes_options
+@measuring.sizes_options
 @click.option(
     "--system",
     metavar="SYSTEM",
@@ -60,7 +60,7 @@ from dlbricks_core.workflows.scenarios.run import UnderLoad
     "given more than once.",
 )
 @options.key_option
-@options.predictor_option
+@measuring.predictor_option
 @options.result_options
 def command(
     models: tuple[str, ...],

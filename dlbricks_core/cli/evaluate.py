@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import given, options
+from dlbricks_core.cli import given, measuring, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import evaluation_data, evaluation_page, print_evaluation
 from dlbricks_core.store import ResultStore
@@ -16,8 +16,8 @@ from dlbricks_core.workflows import Invocation, evaluate, load_models
 
 @click.command("evaluate")
 @options.models_argument
-@options.estimate_options
-@options.timing_options
+@measuring.estimate_options
+@measuring.timing_options
 @options.result_options
 def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Tell how far estimates are from measured latencies, model by model.

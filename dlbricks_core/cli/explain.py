@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import given, options
+from dlbricks_core.cli import given, measuring, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import (
     SHOWN,
@@ -21,8 +21,8 @@ from dlbricks_core.workflows.explain import explain
 
 @click.command("explain")
 @click.argument("model")
-@options.estimate_options
-@options.timing_options
+@measuring.estimate_options
+@measuring.timing_options
 @click.option("--top", type=click.IntRange(min=1), default=SHOWN, show_default=True,
               help="Number of groups to print; files have all of them.")  # fmt: skip
 @options.result_options

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import platformdirs
 
-from dlbricks_core.cli import given, options
+from dlbricks_core.cli import given, measuring, options
 from dlbricks_core.cli.groups import Group
 from dlbricks_core.cli.kinds import DURATION
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
@@ -94,7 +94,7 @@ def worker_command(
 @command.command("run")
 @click.argument("bricks", metavar="SUITE", type=click.Path(path_type=Path))
 @_scheduler_option
-@options.measure_options
+@measuring.measure_options
 @options.timeout_option
 @click.option("--retry-failed", is_flag=True, help="Repeat failed measurements.")
 @options.time_option(

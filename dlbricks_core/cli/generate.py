@@ -20,6 +20,36 @@ from dlbricks_core.workflows.private import (
     published_models,
 )
 
+_private_options = options.group(
+    click.option(
+        "--private", is_flag=True, help="Pack only bricks, hidden among decoys, and write a key."
+    ),
+    click.option(
+        "--backend",
+        metavar="NAME",
+        help="Framework that private bricks are for.  [default: any]",
+    ),
+    click.option(
+        "--decoys",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help=f"Decoys for each private brick.  [default: {DECOYS}]",
+    ),
+    click.option(
+        "--decoys-from",
+        metavar="MODEL",
+        multiple=True,
+        help="Model or collection that decoys come from. May be given more than once.  "
+        "[default: onnx:]",
+    ),
+    click.option(
+        "--key",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="File for the key of a private suite.  [default: beside FOLDER]",
+    ),
+)
+
 
 @click.command("generate")
 @options.models_argument
@@ -35,7 +65,7 @@ from dlbricks_core.workflows.private import (
 @options.load_options
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
               help="Seed of the weights.")  # fmt: skip
-@options.private_options
+@_private_options
 @options.json_option
 @options.quiet_options
 def command(

@@ -7,20 +7,10 @@ from typing import Any
 
 import click
 
+from dlbricks_core import figures, workflows
 from dlbricks_core.cli.options import IMPORT_TIMEOUT_S, TIMEOUT_S
 from dlbricks_core.facts import LATENCY, Setup, System
-from dlbricks_core.figures.protocols import PROTOCOLS
-from dlbricks_core.importers import parse_shape
-from dlbricks_core.workflows import (
-    CutOptions,
-    Generation,
-    ImportSettings,
-    KnownSetup,
-    LoadOptions,
-    Request,
-    Sized,
-    Sweep,
-)
+from dlbricks_core.importers import LoadOptions, parse_shape
 
 
 def load_options_of(values: dict[str, Any]) -> LoadOptions:
@@ -50,7 +40,7 @@ def load_options_of(values: dict[str, Any]) -> LoadOptions:
     )
 
 
-def sizes_of(values: dict[str, Any]) -> Sized | None:
+def sizes_of(values: dict[str, Any]) -> workflows.Sized | None:
     """Requested sizes of models, from ``sizes_options``; ``None`` for a single size."""
     sweeps = _sweeps(values["sweeps"])
     given = _tokens(values)
@@ -65,16 +55,16 @@ def sizes_of(values: dict[str, Any]) -> Sized | None:
                 f"{name} is also given by itself: leave that out", param_hint="--sweep"
             )
     if generates:
-        return Generation({**given, **sweeps})
-    return Sweep(sweeps) if sweeps else None
+        return workflows.Generation({**given, **sweeps})
+    return workflows.Sweep(sweeps) if sweeps else None
 
 
-def answer_of(values: dict[str, Any]) -> Generation | None:
+def answer_of(values: dict[str, Any]) -> workflows.Generation | None:
     """Requested answer of language models, from ``answer_options``; ``None`` for single runs."""
     given = _tokens(values)
     if given and values["batch"] is not None:
         given["batch"] = (values["batch"],)
-    return Generation(given) if given else None
+    return workflows.Generation(given) if given else None
 
 
 def _tokens(values: dict[str, Any]) -> dict[str, tuple[int, ...]]:
@@ -98,10 +88,12 @@ def _sweeps(texts: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def import_settings_of(values: dict[str, Any]) -> ImportSettings:
+def import_settings_of(values: dict[str, Any]) -> workflows.ImportSettings:
     """Settings for importing models, from ``load_options``."""
     timeout_s = values["timeout_s"]
-    return ImportSettings(IMPORT_TIMEOUT_S if timeout_s is None else timeout_s, values["reimport"])
+    return workflows.ImportSettings(
+        IMPORT_TIMEOUT_S if timeout_s is None else timeout_s, values["reimport"]
+    )
 
 
 def _number(name: str, text: str) -> float:
@@ -117,23 +109,25 @@ def _number(name: str, text: str) -> float:
         ) from error
 
 
-def cut_options_of(values: dict[str, Any]) -> CutOptions:
+def cut_options_of(values: dict[str, Any]) -> workflows.CutOptions:
     """Options for cutting models, from ``cut_options`` and ``composer_option``.
 
     Commands without an option for the composer cut the paper's layer sequences.
     """
     composer = values.get("composer") if "composer" in values else "sequential"
     quantity = values.get("quantity", LATENCY.name)
-    return CutOptions.chosen(values["granularity"], values["strategy"], composer, quantity=quantity)
+    return workflows.CutOptions.chosen(
+        values["granularity"], values["strategy"], composer, quantity=quantity
+    )
 
 
 def request_of(
     values: dict[str, Any],
     system: System | None = None,
-    known: Callable[[], Sequence[KnownSetup]] = tuple,
+    known: Callable[[], Sequence[workflows.KnownSetup]] = tuple,
     measured: Setup | None = None,
-) -> Request:
-    """Request from the options of ``measure_options`` or ``stored_options``.
+) -> workflows.Request:
+    """workflows.Request from the options of ``measure_options`` or ``stored_options``.
 
     Args:
         values: Values of the options.
@@ -150,8 +144,8 @@ def backend_options_of(values: dict[str, Any]) -> dict[str, str]:
     return dict(_pairs(values["backend_options"], "--backend-option"))
 
 
-def requests_of(values: dict[str, Any], fewest: int = 2) -> list[Request]:
-    """Request for each backend in ``measure_each_options``, with ``timing_options``.
+def requests_of(values: dict[str, Any], fewest: int = 2) -> list[workflows.Request]:
+    """workflows.Request for each backend in ``measure_each_options``, with ``timing_options``.
 
     Args:
         values: Values of the options.
@@ -176,11 +170,11 @@ def _request(
     backend_options: dict[str, str],
     values: dict[str, Any],
     system: System | None = None,
-    known: Callable[[], Sequence[KnownSetup]] = tuple,
+    known: Callable[[], Sequence[workflows.KnownSetup]] = tuple,
     measured: Setup | None = None,
-) -> Request:
+) -> workflows.Request:
     opened = open_request_of({**values, "backend": backend}, backend_options)
-    return Request.of(**opened, system=system, known=known, measured=measured)
+    return workflows.Request.of(**opened, system=system, known=known, measured=measured)
 
 
 def open_request_of(
@@ -197,7 +191,7 @@ def open_request_of(
         "backend": values["backend"],
         "quantity": values.get("quantity", LATENCY.name),
         "threads": values["threads"],
-        "protocol": values.get("protocol", next(iter(PROTOCOLS))),
+        "protocol": values.get("protocol", next(iter(figures.PROTOCOLS))),
         "runs": values.get("runs"),
         "backend_options": chosen,
         "seed": values["seed"],

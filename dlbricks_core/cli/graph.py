@@ -9,7 +9,7 @@ import click
 
 from dlbricks_core.analysis import Basis, LayerCosts
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.cli import given, options
+from dlbricks_core.cli import given, measuring, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.report import write_text
@@ -23,7 +23,7 @@ from dlbricks_core.workflows import LayerLatencies, layer_latencies, load_model
 @click.argument("model")
 @click.option("-o", "--output", "svg_path", type=click.Path(path_type=Path, dir_okay=False),
               required=True, metavar="FILE.svg", help="File to write the picture to.")  # fmt: skip
-@options.stored_options
+@measuring.stored_options
 @options.store_option
 @click.option("--system", metavar="FINGERPRINT", help="Latencies of another system in the store.")
 @options.load_options

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from dlbricks_core import store as stores
 from dlbricks_core.report import (
     ProgressBar,
     check_folder,
@@ -19,7 +20,6 @@ from dlbricks_core.report import (
     write_text,
 )
 from dlbricks_core.report.console import Console
-from dlbricks_core.store import locate
 
 EXIT_PARTIAL = 3
 
@@ -129,7 +129,7 @@ def _others(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
     results = values.get("results") or ()
     for path in (results,) if isinstance(results, Path) else results:
         yield f"the file {path}", path
-    if values.get("store") and (file := locate(values["store"]).file) is not None:
+    if values.get("store") and (file := stores.locate(values["store"]).file) is not None:
         yield "--store", file
 
 

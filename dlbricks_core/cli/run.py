@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import given, loads, options
+from dlbricks_core.cli import given, loads, measuring, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import print_run, run_data, run_page
 from dlbricks_core.report.scenarios.data import scenario_data
@@ -22,11 +22,11 @@ _SAID = ("granularity", "strategy", "composer", "runs", "precision", "budget_s",
 
 @click.command("run")
 @options.models_argument
-@options.quantity_option
-@options.run_options
+@measuring.quantity_option
+@measuring.run_options
 @loads.scenario_options
-@options.sizes_options
-@options.timing_options
+@measuring.sizes_options
+@measuring.timing_options
 @click.option(
     "--end-to-end/--no-end-to-end",
     default=None,

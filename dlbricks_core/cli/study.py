@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import given, options
+from dlbricks_core.cli import given, measuring, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import (
     StudyRecord,
@@ -46,9 +46,9 @@ from dlbricks_core.workflows.study import QUICK_RUNS, RUNS
     "with one such object a line (.xz is unpacked). Measures nothing; of several studies each "
     "gets a folder with its number.",
 )
-@options.fixed_runs_options(f"{RUNS}; 100 in the protocol paper")
+@measuring.fixed_runs_options(f"{RUNS}; 100 in the protocol paper")
 @options.load_options
-@options.timing_options
+@measuring.timing_options
 @options.store_option
 @options.json_option
 @options.quiet_options

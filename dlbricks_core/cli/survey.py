@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from dlbricks_core.cli import given, options
+from dlbricks_core.cli import given, measuring, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report.survey import packed_data, print_packed, print_survey, survey_data
 from dlbricks_core.store import ResultStore
@@ -22,7 +22,7 @@ _PACKING = frozenset({"folder", "extend", "backend", "store", "json_path", "verb
 
 @click.command("survey")
 @options.models_argument
-@options.survey_options
+@measuring.survey_options
 @options.load_options
 @click.option(
     "--family",

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import given, options
+from dlbricks_core.cli import given, measuring, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import write_text
 from dlbricks_core.report.trace.events import trace_events
@@ -22,8 +22,8 @@ from dlbricks_core.workflows.trace import trace
 @click.argument("model")
 @click.option("-o", "--output", "trace_path", type=click.Path(path_type=Path, dir_okay=False),
               required=True, metavar="FILE.json", help="File to write the trace to.")  # fmt: skip
-@options.estimate_options
-@options.timing_options
+@measuring.estimate_options
+@measuring.timing_options
 @options.store_option
 @options.json_option
 @options.quiet_options

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import given, options
+from dlbricks_core.cli import given, measuring, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import (
     failures_data,
@@ -19,7 +19,7 @@ from dlbricks_core.workflows import VerifyOptions, load_models, verify
 
 @click.command("verify")
 @options.models_argument
-@options.verify_options
+@measuring.verify_options
 @options.load_options
 @options.json_option
 @options.quiet_options

@@ -8,18 +8,22 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from dlbricks_core.bricks import Brick, CutModel
-from dlbricks_core.compose.fitting import Deviation, Observed, fitted_deviation
+from dlbricks_core.compose.fitting import Deviation, fitted_deviation
 from dlbricks_core.compose.plan import Plan
 from dlbricks_core.errors import PluginError
-from dlbricks_core.facts import Setup, System
-from dlbricks_core.figures.figure import RESAMPLES, Figure, interval, relative_half_width
+from dlbricks_core.figures.figure import RESAMPLES, interval, relative_half_width
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
-from dlbricks_core.figures.statistics import FloatArray
+
+if TYPE_CHECKING:
+    from dlbricks_core.bricks import Brick, CutModel
+    from dlbricks_core.compose.fitting import Observed
+    from dlbricks_core.facts import Setup, System
+    from dlbricks_core.figures.figure import Figure
+    from dlbricks_core.figures.statistics import FloatArray
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from dlbricks_core.bricks import Brick
-from dlbricks_core.compose.recipes import FromPredictor, Own, Recipe
-from dlbricks_core.figures.figure import Figure, Predicted
+from dlbricks_core.compose.recipes import FromPredictor, Own
+
+if TYPE_CHECKING:
+    from dlbricks_core.bricks import Brick
+    from dlbricks_core.compose.recipes import Recipe
+    from dlbricks_core.figures.figure import Figure, Predicted
 
 
 @dataclass(frozen=True)

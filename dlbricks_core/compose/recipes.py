@@ -5,8 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from dlbricks_core.figures.figure import Derived, Figure, Source
+from dlbricks_core.figures.figure import Derived, Source
+
+if TYPE_CHECKING:
+    from dlbricks_core.figures.figure import Figure
 
 
 class Recipe(ABC):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dlbricks_core.bricks import CutModel
 from dlbricks_core.compose.base import Composer
-from dlbricks_core.figures.statistics import FloatArray
+
+if TYPE_CHECKING:
+    from dlbricks_core.bricks import CutModel
+    from dlbricks_core.figures.statistics import FloatArray
 
 
 class Sequential(Composer):

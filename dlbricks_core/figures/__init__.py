@@ -5,8 +5,26 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
-    from dlbricks_core.figures.figure import RESAMPLES, Derived, Figure, Measured, Predicted
+    from dlbricks_core.figures.figure import (
+        RESAMPLES,
+        Derived,
+        Figure,
+        Measured,
+        Predicted,
+        interval,
+    )
+    from dlbricks_core.figures.protocols import PROTOCOLS
+    from dlbricks_core.figures.ranking import Cost
 
-__all__ = ["RESAMPLES", "Derived", "Figure", "Measured", "Predicted"]
+__all__ = [
+    "PROTOCOLS",
+    "RESAMPLES",
+    "Cost",
+    "Derived",
+    "Figure",
+    "Measured",
+    "Predicted",
+    "interval",
+]
 
 lazy(__name__)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
         ModelNotes,
         parse_shape,
     )
+    from dlbricks_core.importers.host import canonical
+    from dlbricks_core.importers.imported import Imported
     from dlbricks_core.importers.options import LoadOptions
     from dlbricks_core.importers.published import Publication, PublishedFigure
 
@@ -21,12 +23,14 @@ __all__ = [
     "NO_OPTIONS",
     "FileNotes",
     "ImportOptions",
+    "Imported",
     "Importer",
     "LoadOptions",
     "ModelCollection",
     "ModelNotes",
     "Publication",
     "PublishedFigure",
+    "canonical",
     "parse_shape",
 ]
 

@@ -8,10 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.importers.published import Publication
-from dlbricks_core.ir import RawModel
+
+if TYPE_CHECKING:
+    from dlbricks_core.importers.published import Publication
+    from dlbricks_core.ir import RawModel
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,14 @@ from dataclasses import asdict, astuple, dataclass
 from functools import cache
 from importlib.util import find_spec, source_from_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import platformdirs
 
-from dlbricks_core.importers.options import LoadOptions
 from dlbricks_core.ir.tensors import ML_DTYPES
+
+if TYPE_CHECKING:
+    from dlbricks_core.importers.options import LoadOptions
 
 MOST_BYTES = 512 << 20
 """Maximum bytes of the cache; beyond it, the entries that were not used for longest are deleted."""
@@ -240,7 +242,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 _CLASSES = {
-    "dlbricks_core.importers.host": {"Imported"},
+    "dlbricks_core.importers.imported": {"Imported"},
     "dlbricks_core.passes.dimensions": {"OpenDimension"},
     "dlbricks_core.ir.model": {"Layer", "CanonicalModel", "RawModel", "Subgraph", "TensorValue"},
     "dlbricks_core.ir.tensors": {"TensorSpec"},

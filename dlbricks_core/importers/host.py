@@ -7,26 +7,13 @@ from pathlib import Path
 
 from dlbricks_core.importers.base import ImportOptions
 from dlbricks_core.importers.cache import FileState, ReadFiles
+from dlbricks_core.importers.imported import Imported
 from dlbricks_core.importers.options import LoadOptions
-from dlbricks_core.ir import CanonicalModel, RawModel
+from dlbricks_core.ir import RawModel
 from dlbricks_core.passes import dimension_names, normalize
 from dlbricks_core.passes.convert import convert
 from dlbricks_core.passes.dimensions import OpenDimension, open_dimensions
 from dlbricks_core.plugins import load_object
-
-
-@dataclass(frozen=True)
-class Imported:
-    """Result of importing.
-
-    Attributes:
-        model: The canonical model.
-        names: Names that options about the model may use: its inputs, its symbols for sizes, and
-            axes of its inputs (``data.2``), each also with the model as a prefix.
-    """
-
-    model: CanonicalModel
-    names: frozenset[str]
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from dlbricks_core.ir import RawModel, TensorSpec
 from dlbricks_core.passes import expressions
+
+if TYPE_CHECKING:
+    from dlbricks_core.ir import RawModel, TensorSpec
 
 
 def dimension_names(model: RawModel) -> set[str]:

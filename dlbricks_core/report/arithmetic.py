@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from dlbricks_core.facts import System
-from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.arithmetic import MULTIPLYING, multiplying
-from dlbricks_core.workflows import RunResult
+
+if TYPE_CHECKING:
+    from dlbricks_core.facts import System
+    from dlbricks_core.ir import CanonicalModel
+    from dlbricks_core.workflows import RunResult
 
 _FLOATS = ("bfloat16", "float16")
 """Types of :data:`MULTIPLYING` that a whole model may compute in."""

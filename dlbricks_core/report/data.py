@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dlbricks_core.bricks import Brick, BrickSet, CutModel
-from dlbricks_core.facts import LATENCY, Calibration, Failure, Quantity
-from dlbricks_core.figures.figure import interval
+from dlbricks_core import figures, workflows
+from dlbricks_core.facts import LATENCY
 from dlbricks_core.version import __version__
-from dlbricks_core.workflows import (
-    BrickResult,
-    Invocation,
-    LoadOptions,
-    ModelResult,
-    Request,
-    RunResult,
-)
-from dlbricks_core.workflows.invocation import environment_of
+
+if TYPE_CHECKING:
+    from dlbricks_core.bricks import Brick, BrickSet, CutModel
+    from dlbricks_core.facts import Calibration, Failure, Quantity
+    from dlbricks_core.workflows import (
+        BrickResult,
+        Invocation,
+        LoadOptions,
+        ModelResult,
+        Request,
+        RunResult,
+    )
 
 SCHEMA_VERSION = 1
 
@@ -78,7 +80,7 @@ def backend_data(request: Request) -> dict[str, Any]:
         "version": request.setup.version,
         "plugin": request.setup.plugin,
         "settings": dict(request.settings.options),
-        "environment": environment_of(request),
+        "environment": workflows.environment_of(request),
     }
 
 
@@ -203,7 +205,9 @@ def model_result(model: ModelResult) -> dict[str, Any]:
         "parallel_interval_ms": model.parallel.interval,
         "measured_ms": model.measured.value if model.measured else None,
         "measured_interval_ms": (
-            interval(model.measured.replicates, model.measured.value) if model.measured else None
+            figures.interval(model.measured.replicates, model.measured.value)
+            if model.measured
+            else None
         ),
         "measured_samples_ms": list(model.measured.samples) if model.measured else [],
         "normalized": model.normalized,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dlbricks_core.bricks import BrickSet, CutModel
 from dlbricks_core.facts import Failure
-from dlbricks_core.report.console import Console, styled
+from dlbricks_core.report.console import styled
 from dlbricks_core.report.data import SCHEMA_VERSION, failures_data, model_head
 from dlbricks_core.report.tables import table
+
+if TYPE_CHECKING:
+    from dlbricks_core.bricks import BrickSet, CutModel
+    from dlbricks_core.report.console import Console
 
 
 def print_inspection(console: Console, bricks: BrickSet, *, layers: bool) -> None:

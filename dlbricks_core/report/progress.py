@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -14,8 +16,11 @@ from rich.progress import (
 )
 
 from dlbricks_core.harmless import harmless
-from dlbricks_core.report.console import Console, styled
+from dlbricks_core.report.console import styled
 from dlbricks_core.workflows import Observer
+
+if TYPE_CHECKING:
+    from dlbricks_core.report.console import Console
 
 
 class ProgressBar(Observer):

@@ -7,13 +7,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
-from dlbricks_core.facts import LATENCY, Failure
+from dlbricks_core.facts import LATENCY
 from dlbricks_core.figures.statistics import is_short, scatters, warnings_for
 from dlbricks_core.report import arithmetic
-from dlbricks_core.report.console import Console, styled
+from dlbricks_core.report.console import styled
 from dlbricks_core.report.weights import share
-from dlbricks_core.workflows import BrickResult, ModelResult, RunResult
+
+if TYPE_CHECKING:
+    from dlbricks_core.facts import Failure
+    from dlbricks_core.report.console import Console
+    from dlbricks_core.workflows import BrickResult, ModelResult, RunResult
 
 _UNCERTAIN = 0.1
 """Minimum relative half-width of a brick's interval that counts as uncertain."""

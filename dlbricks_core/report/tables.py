@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich import box
 from rich.table import Table
 
-from dlbricks_core.compose import Estimate
-from dlbricks_core.workflows import Compared
+if TYPE_CHECKING:
+    from dlbricks_core.compose import Estimate
+    from dlbricks_core.workflows import Compared
 
 _NAME_WIDTH = 12
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dlbricks_core.workflows.estimate import NO_PREDICTOR, default_predictor, estimate
     from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
     from dlbricks_core.workflows.generate import generate
-    from dlbricks_core.workflows.invocation import Invocation
+    from dlbricks_core.workflows.invocation import Invocation, environment_of
     from dlbricks_core.workflows.layers import LayerLatencies, layer_latencies
     from dlbricks_core.workflows.loading import (
         ImportSettings,
@@ -113,6 +113,7 @@ __all__ = [
     "compare",
     "cut_and_precision",
     "default_predictor",
+    "environment_of",
     "estimate",
     "evaluate",
     "forget_calibration",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dlbricks_core.compose import Composer
 from dlbricks_core.facts import LATENCY, CalibrationKey
 from dlbricks_core.plugins import find, use
-from dlbricks_core.workflows.request import Request
+
+if TYPE_CHECKING:
+    from dlbricks_core.workflows.request import Request
 
 DEFAULT_COMPOSER = "segmented"
 """Name of the most accurate composer."""

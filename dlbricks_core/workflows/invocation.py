@@ -8,14 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.importers import FileNotes, ModelCollection, ModelNotes
-from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.plugins import attempt, discover
 from dlbricks_core.workflows.loading import importer_for
-from dlbricks_core.workflows.request import Request
+
+if TYPE_CHECKING:
+    from dlbricks_core.ir import CanonicalModel
+    from dlbricks_core.workflows.request import Request
 
 _VARIABLES = (
     *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "BLIS_", "DNNL_", "ONEDNN_", "ATEN_"),

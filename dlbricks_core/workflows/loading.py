@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from dlbricks_core import importers
 from dlbricks_core.errors import DLBricksError, ModelError, UnknownPluginError
 from dlbricks_core.facts import Failure
-from dlbricks_core.importers import Importer, LoadOptions, ModelCollection
+from dlbricks_core.importers import Imported, Importer, LoadOptions, ModelCollection
 from dlbricks_core.importers.cache import ImportCache
 from dlbricks_core.importers.foreign import advice
-from dlbricks_core.importers.host import Imported, canonical
 from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.passes.convert import conversion
 from dlbricks_core.passes.dimensions import OpenDimension, open_dimensions
@@ -23,7 +23,9 @@ from dlbricks_core.plugins import Plugin, attempt, discover, find
 from dlbricks_core.wording import argument, listed, settings
 from dlbricks_core.worker import RemoteError, WorkerError, WorkerProcess
 from dlbricks_core.workflows.observer import Observer
-from dlbricks_core.workflows.results import RunResult
+
+if TYPE_CHECKING:
+    from dlbricks_core.workflows.results import RunResult
 
 LoadedT = TypeVar("LoadedT")
 
@@ -129,7 +131,9 @@ class ModelLoader:
         """
         own = options or self._options
         found: Imported = (
-            self._ask("load", source, own) if isinstance(source, str) else canonical(source, own)
+            self._ask("load", source, own)
+            if isinstance(source, str)
+            else importers.canonical(source, own)
         )
         self._unused -= found.names
         if not found.model.layers:

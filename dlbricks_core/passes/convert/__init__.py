@@ -8,20 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.passes.convert.floats import to_float
-from dlbricks_core.passes.convert.quantized import to_int4, to_int8
+from dlbricks_core.plugins import load_object
 from dlbricks_core.wording import argument
 
-Conversion = Callable[[CanonicalModel], CanonicalModel]
+if TYPE_CHECKING:
+    from dlbricks_core.ir import CanonicalModel
+
+Conversion: TypeAlias = "Callable[[CanonicalModel], CanonicalModel]"
 """From a model in canonical form to the same model in other element types."""
 
+
+def _found(target: str, model: CanonicalModel, **settings: str) -> CanonicalModel:
+    """The model converted by a function that is imported now: few models are converted."""
+    converted: CanonicalModel = load_object(f"{__name__}.{target}")(model, **settings)
+    return converted
+
+
 CONVERSIONS: Mapping[str, Conversion] = {
-    **{name: partial(to_float, dtype=name) for name in ("bfloat16", "float16", "float32")},
-    "int4": to_int4,
-    "int8": to_int8,
+    **{
+        name: partial(_found, "floats:to_float", dtype=name)
+        for name in ("bfloat16", "float16", "float32")
+    },
+    "int4": partial(_found, "quantized:to_int4"),
+    "int8": partial(_found, "quantized:to_int8"),
 }
 """Conversion by the name that users give."""
 

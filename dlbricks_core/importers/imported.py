@@ -1,0 +1,23 @@
+"""What importing a model gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dlbricks_core.ir import CanonicalModel
+
+
+@dataclass(frozen=True)
+class Imported:
+    """Result of importing.
+
+    Attributes:
+        model: The canonical model.
+        names: Names that options about the model may use: its inputs, its symbols for sizes, and
+            axes of its inputs (``data.2``), each also with the model as a prefix.
+    """
+
+    model: CanonicalModel
+    names: frozenset[str]
