@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dlbricks_core.backends import Profile
 from dlbricks_core.bricks import CutModel
 
-LEAST_ASSIGNED = 0.8
+LEAST_ASSIGNED = 0.6
 """Least share of a profile that has to belong to layers of the model. Below it, the scale would
 attribute too much time to bricks that did not take it."""
 

@@ -12,6 +12,7 @@ from dlbricks_core.figures.figure import FEWEST_QUIET
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument, listed
+from dlbricks_core.workflows.adaptive import recalled
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import (
     DEFAULT_COMPOSER,
@@ -103,7 +104,7 @@ def estimate(
     elif predictor is None:
         result = _held(models, request, store)
     else:
-        result = _nearest(models, request, store, predictor)
+        result = _known_best(models, request, store, predictor)
     result.outcome.notes = (
         *result.outcome.notes,
         *_needs(result),
@@ -111,6 +112,20 @@ def estimate(
         *_machines(request, store),
     )
     return result
+
+
+def _known_best(
+    models: Sequence[CanonicalModel], request: Request, store: ResultStore, predictor: str
+) -> RunResult:
+    """Estimates from runs of whole models where the store has any, and from bricks elsewhere."""
+    positions, told = recalled(models, request, store, predictor)
+    rest = tuple(i for i in range(len(models)) if i not in positions)
+    if told is None:
+        return _nearest(models, request, store, predictor)
+    if not rest:
+        return told
+    others = _nearest([models[i] for i in rest], request, store, predictor)
+    return joined({tuple(positions): told, rest: others})
 
 
 def _versions(request: Request) -> Iterator[str]:

@@ -16,7 +16,14 @@ from time import perf_counter_ns
 
 import numpy as np
 
-from dlbricks_core.backends import Backend, BackendOption, CpuTimer, host
+from dlbricks_core.backends import (
+    Backend,
+    BackendOption,
+    CpuTimer,
+    Profile,
+    ProfiledLayer,
+    host,
+)
 
 CALL_NS = 20_000
 NS_PER_ELEMENT = {"Relu": 100, "Tanh": 400, "Abs": 150, "Neg": 250, "Add": 200, "Sigmoid": 1}
@@ -118,6 +125,16 @@ class SyntheticTimer(CpuTimer):
 
     def warm_io(self, loaded):
         pass
+
+    def profile(self, network, runs):
+        """Layers alone, in half of their time; the profiler sees neither the call nor the rest."""
+        layers = network.model.layers
+        times = [ns / 2e6 for ns in cost_ns(network.model)]
+        profiled = [
+            ProfiledLayer(layer.name, layer.op, layer.outputs, ms)
+            for layer, ms in zip(layers, times, strict=True)
+        ]
+        return Profile(profiled, sum(times))
 
     def outputs(self, loaded):
         return {"inside_ms": np.array(loaded.inside_ms)}

@@ -62,7 +62,7 @@ class Rates(Predictor):
             if rates.keys() >= {layer.op for layer in brick.model.layers}
         }
         covariance = 0.2**2 + np.diag([0.3**2] * len(rates))
-        prior = Belief(np.log([each / 1e6 for each in rates.values()]), covariance)
+        prior = Belief.dense(np.log([each / 1e6 for each in rates.values()]), covariance)
         values = np.log([figure.value for figure in known.values()])
         seen = sparse.csr_array(np.array([counts[s] for s in known]).reshape(-1, len(rates)))
         calls = np.array([figure.overhead for figure in known.values()])
@@ -121,9 +121,8 @@ def turned(tmp_path):
 
     def turn(models, precision, *, end_to_end=False, observer=None, threads=1, **request):
         asked = Request.of("synthetic", threads=threads, precision=precision, **request)
-        cut = CutOptions.chosen(None, None, LEARNED_COMPOSER)
         with ResultStore.open(tmp_path / "results.sqlite") as store:
-            return run(models, cut, asked, store, observer or Observer(), end_to_end=end_to_end)
+            return loop.dial(models, asked, store, observer or Observer(), end_to_end=end_to_end)
 
     return turn
 

@@ -29,7 +29,7 @@ from dlbricks_core.workflows.adaptive.coverage import Costs, chosen
 from dlbricks_core.workflows.adaptive.unknown import Unknown
 from dlbricks_core.workflows.adaptive.wholes import WholeRuns
 from dlbricks_core.workflows.assemble import assemble
-from dlbricks_core.workflows.composing import LEARNED_COMPOSER, CutOptions
+from dlbricks_core.workflows.composing import LEARNED_COMPOSER, CutOptions, find_composer
 from dlbricks_core.workflows.cutting import Cutting, cut_models
 from dlbricks_core.workflows.dial import dial
 from dlbricks_core.workflows.dial.beliefs import drifting
@@ -79,6 +79,41 @@ def adaptive(
         return adapting.compared() if end_to_end else adapting.result()
 
 
+def recalled(
+    models: Sequence[CanonicalModel], request: Request, store: ResultStore, predictor: str
+) -> tuple[Sequence[int], RunResult | None]:
+    """Estimates of those models that whole runs in the store tell about. Runs nothing.
+
+    Args:
+        models: Models in canonical form.
+        request: How networks are measured.
+        store: Store of the measurements.
+        predictor: Name of the predictor of bricks that no run has shown.
+
+    Returns:
+        Positions of the models that ran, or have most of their time in bricks that did; and their
+        results, ``None`` if there are no such models.
+    """
+    if (request.hot.setup, request.fingerprint) not in store.setups(request.setup.backend):
+        return (), None
+    observer = Observer()
+    options = CutOptions.chosen(None, None, LEARNED_COMPOSER)
+    with ExitStack() as opened:
+        every = cut_models(models, options, request, observer)
+        told = _Adapting(every, request, store, observer, opened, predictor, compares=False)
+        positions = told.told(_MOST)
+        if not positions:
+            return (), None
+        part = cut_models([models[i] for i in positions], options, request, observer)
+        found = _Adapting(part, request, store, observer, opened, predictor, compares=False)
+        return positions, found.result()
+
+
+_MOST = 0.5
+"""Least share of a model's latency in profiled bricks with which they tell more than bricks that
+were timed alone."""
+
+
 class _Adapting:
     """One request: what is known so far, and what runs next.
 
@@ -118,6 +153,9 @@ class _Adapting:
         self._unknown = Unknown(cutting, request, store, observer, predictor)
         self._reason = "no further run narrows it"
         self._elsewhere: RunResult | None = None
+        again = request.force or request.retry_failed
+        refused = {} if again else store.refused(request.setup, request.fingerprint)
+        self._known_refusals = refused.keys()
         every = {cut.whole.signature for cut in self._cuts}
         self._silent = every if compares else set()
 
@@ -136,6 +174,16 @@ class _Adapting:
         if unable and perf_counter() < end:
             self._time_bricks(unable, end)
 
+    def told(self, share: float) -> list[int]:
+        """Positions of models that ran, or have a share of their latency in bricks that did."""
+        known = self._bricks.keys()
+        return [
+            i
+            for i, cut in enumerate(self._cuts)
+            if self._figure(cut) is not None
+            or (self._costs.share(i, known) >= share and not self._refused(cut))
+        ]
+
     def result(self) -> RunResult:
         """Results from what is known."""
         figures = self._figures(self._cuts)
@@ -148,7 +196,9 @@ class _Adapting:
             for half, cut in zip(halves, self._cuts, strict=True)
             if half > self._precision
         ]
-        outcome.notes = (*not_within(self._precision, self._reason, lacking), *outcome.notes)
+        if self._request.precision is not None:
+            notes = not_within(self._precision, self._reason, lacking)
+            outcome.notes = (*notes, *outcome.notes)
         progress = Dial(
             halves,
             timed=len(self._cutting.brickset.bricks.keys() & self._bricks.keys()),
@@ -202,8 +252,17 @@ class _Adapting:
         """Whether a whole model may run here."""
         footprint = self._cutting.footprints.get(cut.whole.signature)
         fits = footprint is None or footprint.fits
+        failed = self._runs.key(cut) in self._runs.outcome.failures
+        return fits and not failed and not self._refused(cut)
+
+    def _refused(self, cut: CutModel) -> bool:
+        """Whether the backend is known not to run a part of a model, or nobody knows what it does.
+
+        Timing its bricks tells which part that is.
+        """
+        parts = {cut.whole.signature, *cut.counts, *cut.layer_signatures}
         opaque = any(layer.opaque for layer in cut.model.layers)
-        return fits and not opaque and self._runs.key(cut) not in self._runs.outcome.failures
+        return opaque or not parts.isdisjoint(self._known_refusals)
 
     def _figure(self, cut: CutModel) -> Figure | None:
         whole = cut.whole.signature
@@ -219,12 +278,11 @@ class _Adapting:
 
     def _imprecise(self, positions: Sequence[int]) -> list[int]:
         """Those of some models whose estimates are not precise enough."""
-        if not positions:
-            return []
-        cuts = [self._cuts[i] for i in positions]
-        plan = self._cutting.plan.believing(self._figures(cuts), timed=())
-        found = assemble(self._request.hot, replace(self._cutting, plan=plan), Outcome())
-        return [i for i in positions if _half_width(found.models[i].estimate) > self._precision]
+        cuts = [self._cuts[i] for i in positions if not self._refused(self._cuts[i])]
+        figures = self._figures(cuts) if cuts else {}
+        composer = find_composer(LEARNED_COMPOSER)
+        estimates = {i: composer.compose(self._cuts[i], figures) for i in positions}
+        return [i for i, each in estimates.items() if _half_width(each) > self._precision]
 
     def _figures(self, cuts: Collection[CutModel]) -> Mapping[str, Figure]:
         """Figures of whole models that ran, and of all bricks of the others."""
@@ -238,15 +296,17 @@ class _Adapting:
                 needed |= dict.fromkeys(cut.counts)
         shown = self._bricks
         figures |= {s: shown[s] for s in needed if s in shown}
-        if self._elsewhere is not None:
-            figures |= {
-                each.brick.signature: each.latency
-                for each in self._elsewhere.bricks
-                if each.latency is not None and each.brick.signature not in figures
-            }
-        missing = [s for s in needed if s not in figures]
+        timed = self._elsewhere.bricks if self._elsewhere is not None else ()
+        figures |= {
+            each.brick.signature: each.latency
+            for each in timed
+            if each.latency is not None and each.brick.signature not in figures
+        }
+        # What the backend does not run has no latency that could be predicted.
+        lacking = {each.brick.signature for each in timed if each.latency is None}
+        missing = needed.keys() - figures.keys() - lacking - self._known_refusals
         if missing:
-            figures |= self._unknown.figures(missing, shown)
+            figures |= self._unknown.figures([s for s in needed if s in missing], shown)
         return figures
 
     def _outcome(self) -> Outcome:
@@ -277,5 +337,6 @@ def _enough(precision: float) -> float:
 
 
 def _half_width(estimate: Estimate) -> float:
-    """Half-width of an estimate's interval relative to its value; infinite if there is none."""
-    return relative_half_width(estimate.interval) if estimate.value else math.inf
+    """Half-width of an estimate's interval relative to its middle; infinite if it is partial."""
+    partial = estimate.partial or not estimate.value
+    return math.inf if partial else relative_half_width(estimate.interval)

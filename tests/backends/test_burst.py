@@ -1,0 +1,42 @@
+"""Bursts: when a loop of runs has told enough."""
+
+from itertools import count, repeat
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlbricks_core.backends.burst import Burst
+
+
+def taken(burst, latencies):
+    return burst.taken(iter(latencies).__next__)
+
+
+@pytest.mark.parametrize(("precision", "runs"), [(0.2, 1), (0.1, 2), (0.05, 3), (0.01, 8)])
+def test_a_finer_precision_takes_more_runs(precision, runs):
+    assert len(taken(Burst.within(precision), repeat(100.0))) == runs
+
+
+def test_runs_before_those_that_count_are_left_out():
+    assert taken(Burst.within(0.1), [900.0, *repeat(100.0, 5)]) == [100.0, 100.0]
+
+
+def test_runs_that_become_faster_are_followed_by_others():
+    assert taken(Burst.within(0.1), [900.0, 200.0, 150.0, 100.0, 100.0]) == [
+        200.0, 150.0, 100.0, 100.0
+    ]  # fmt: skip
+
+
+def test_short_models_run_until_their_time_is_more_than_a_moment():
+    assert len(taken(Burst.within(0.1), repeat(1.0))) == 10
+    assert len(taken(Burst.within(0.1), repeat(0.001))) == 50
+
+
+@given(st.sampled_from([0.2, 0.1, 0.05]), st.lists(st.floats(20, 1000), min_size=12, max_size=12))
+def test_long_models_never_run_more_often_than_a_plain_script(precision, latencies):
+    assert 1 <= len(taken(Burst.within(precision), latencies)) <= 8
+
+
+def test_a_loop_that_never_settles_ends():
+    assert len(taken(Burst.within(0.05), count(50.0, 50.0))) == 8
