@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, sleep
@@ -14,6 +15,8 @@ from time import perf_counter, sleep
 import psutil
 
 _PLAIN = Path(__file__).parent / "plain"
+_WITHOUT = Path(__file__).parent / "without_reference_data.py"
+
 _INTERVAL_S = 0.05
 """Seconds between two looks at the memory."""
 
@@ -43,23 +46,32 @@ def run(command: Sequence[str], variables: Mapping[str, str] | None = None) -> R
     Raises:
         RuntimeError: If it fails.
     """
-    peak, begin = 0, perf_counter()
-    with subprocess.Popen(
-        command,
-        env={**os.environ, **(variables or {})},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        watched = psutil.Process(process.pid)
-        while process.poll() is None:
-            peak = max(peak, _memory(watched))
-            sleep(_INTERVAL_S)
-        seconds = perf_counter() - begin
+    begin = perf_counter()
+    with (
+        subprocess.Popen(
+            command,
+            env={**os.environ, **(variables or {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process,
+        ThreadPoolExecutor(1) as watcher,
+    ):
+        peak = watcher.submit(_watched, process, psutil.Process(process.pid))
         output, errors = process.communicate()
+        seconds = perf_counter() - begin
     if process.returncode not in (_OK, _PARTIAL):
         raise RuntimeError(f"{' '.join(command)}\n{output}{errors}")
-    return Ran(seconds, peak, output)
+    return Ran(seconds, peak.result(), output)
+
+
+def _watched(process: subprocess.Popen[str], watched: psutil.Process) -> int:
+    """Most bytes of memory that a process and its descendants held, until it ends."""
+    peak = 0
+    while process.returncode is None:
+        peak = max(peak, _memory(watched))
+        sleep(_INTERVAL_S)
+    return peak
 
 
 def _memory(process: psutil.Process) -> int:
@@ -84,11 +96,23 @@ def plain(backend: str, threads: int, models: Sequence[str]) -> tuple[Ran, list[
     return ran, [json.loads(line)["median_ms"] for line in ran.output.splitlines()]
 
 
-def dlbricks(words: Sequence[str], backend: str, threads: int, store: Path) -> list[str]:
-    """A command line of dlbricks with a store of its own."""
-    program = str(Path(sys.executable).with_name("dlbricks"))
+def dlbricks(
+    words: Sequence[str], backend: str, threads: int, store: Path, reference_data: bool = True
+) -> list[str]:
+    """A command line of dlbricks with a store of its own.
+
+    Args:
+        words: The command and its own options.
+        backend: Name of the backend.
+        threads: Number of threads.
+        store: Path of the store.
+        reference_data: Whether measurements that come with the package are known.
+    """
+    program = [str(Path(sys.executable).with_name("dlbricks"))]
+    if not reference_data:
+        program = [sys.executable, str(_WITHOUT)]
     return [
-        program, *words, "--backend", backend, "--threads", str(threads), "--store", str(store)
+        *program, *words, "--backend", backend, "--threads", str(threads), "--store", str(store)
     ]  # fmt: skip
 
 

@@ -127,7 +127,7 @@ def two_resolutions() -> tuple[nn.Module, Tensor]:
 
 
 class ImageCascade(nn.Module):
-    """The same image in three sizes, of which the smallest is seen deepest."""
+    """An image in three sizes, of which the smallest is seen deepest."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()

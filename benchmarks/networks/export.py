@@ -1,6 +1,8 @@
 """Writes the networks as ONNX files.
 
-    python benchmarks/networks/export.py FOLDER [NAME...]
+    python benchmarks/networks/export.py FOLDER [NAME...] [--public]
+
+The networks are those of unlike domains, or the published architectures.
 
 Shapes are fixed and weights are in the files. Each file's results are compared with PyTorch's. A
 network that cannot be exported, or computes something else then, is named and has no file.
@@ -8,6 +10,7 @@ network that cannot be exported, or computes something else then, is named and h
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import logging
@@ -24,6 +27,7 @@ import torch
 # As a script, this file lies in the package that it needs.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from networks import NETWORKS
+from networks.public import ARCHITECTURES
 
 _TOLERANCE = 1e-3
 """Largest difference of results, relative to the largest result."""
@@ -63,27 +67,32 @@ def _check(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], path: Path
             raise ValueError(f"results differ by {difference:.1g}")
 
 
-def main(folder: str, *names: str) -> int:
+def main() -> int:
     """Writes the files, and tells how many networks have none."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--public", action="store_true", help="published architectures")
+    given = parser.parse_args()
+    table = ARCHITECTURES if given.public else NETWORKS
     logging.disable(logging.ERROR)
-    Path(folder).mkdir(parents=True, exist_ok=True)
+    given.folder.mkdir(parents=True, exist_ok=True)
     failed = 0
-    for name in names or NETWORKS:
+    for name in given.names or table:
         begin = perf_counter()
-        path = Path(folder) / f"{name}.onnx"
+        path = given.folder / f"{name}.onnx"
         try:
-            write(NETWORKS[name].factory, path)
+            write(table[name].factory, path)
         except Exception as error:  # noqa: BLE001 - exporters raise anything
             failed += 1
             cause = error.__cause__ or error
-            print(
-                f"{name}: {type(cause).__name__}: {str(cause).strip().splitlines()[0]}", flush=True
-            )
+            reason = str(cause).strip().partition("\n")[0]
+            print(f"{name}: {type(cause).__name__}: {reason}", flush=True)
             continue
         size, seconds = path.stat().st_size / 1e6, perf_counter() - begin
-        print(f"{name} ({NETWORKS[name].domain}): {size:.1f} MB in {seconds:.0f} s", flush=True)
+        print(f"{name}: {size:.1f} MB in {seconds:.0f} s", flush=True)
     return failed
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]) > 0)
+    sys.exit(main() > 0)

@@ -50,7 +50,7 @@ def conv1d(
     dilation: int = 1,
     activation: Activation | None = nn.ReLU,
 ) -> nn.Sequential:
-    """The same in one dimension."""
+    """The one-dimensional counterpart of :func:`conv`."""
     padding = (kernel - 1) * dilation // 2
     layers: list[nn.Module] = [
         nn.Conv1d(inputs, outputs, kernel, stride, padding, dilation, groups, bias=False),

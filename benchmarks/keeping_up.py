@@ -1,0 +1,185 @@
+r"""Estimates of published architectures, one after the other, as a user meets them over the years.
+
+    python benchmarks/keeping_up.py BACKEND THREADS OUTPUT [--precision 10% 5%] [--limit N]
+                                    [--reference-data on|off]
+
+Run it in the repository's root. Each architecture is timed by the plain script and estimated by
+``dlbricks run``, which finds the measurements of all architectures before it in a store, one for
+each precision. OUTPUT.json and OUTPUT.png tell the seconds of both, the errors of the estimates
+against the plain script, and how often their intervals hold what it says. Both are written anew
+after each architecture. Without reference data, dlbricks knows nothing but its store.
+
+The architectures are those of ``networks/public``; for MXNet, the networks of Gluon's model zoo.
+Writing a network as a file is part of nobody's time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import matplotlib as mpl
+import numpy as np
+import shell
+from matplotlib.figure import Figure
+from networks.public import ARCHITECTURES
+
+_HERE = Path(__file__).parent
+
+_ZOO = {
+    "alexnet": "2012-12",
+    **dict.fromkeys([f"vgg{depth}" for depth in (11, 13, 16, 19)], "2014-09"),
+    **dict.fromkeys([f"vgg{depth}_bn" for depth in (11, 13, 16, 19)], "2015-02"),
+    "inceptionv3": "2015-12",
+    **dict.fromkeys([f"resnet{depth}_v1" for depth in (18, 34, 50, 101, 152)], "2015-12"),
+    "squeezenet1.0": "2016-02",
+    **dict.fromkeys([f"resnet{depth}_v2" for depth in (18, 34, 50, 101, 152)], "2016-03"),
+    **dict.fromkeys([f"densenet{depth}" for depth in (121, 161, 169, 201)], "2016-08"),
+    "squeezenet1.1": "2016-09",
+    **dict.fromkeys([f"mobilenet{width}" for width in ("1.0", "0.75", "0.5", "0.25")], "2017-04"),
+    **dict.fromkeys([f"mobilenetv2_{w}" for w in ("1.0", "0.75", "0.5", "0.25")], "2018-01"),
+}
+"""Networks of Gluon's model zoo, with the year and month of their publication."""
+
+
+def listed(backend: str) -> dict[str, str]:
+    """Names of the backend's architectures, with the year and month of their publication."""
+    if backend == "mxnet":
+        return _ZOO
+    return {name: each.published for name, each in ARCHITECTURES.items()}
+
+
+@contextmanager
+def model(backend: str, name: str) -> Iterator[str]:
+    """The words that name an architecture on the command line; a file lasts as long as needed."""
+    if backend == "mxnet":
+        yield f"mxnet:{name}"
+    elif backend == "pytorch":
+        yield f"torch:benchmarks.{ARCHITECTURES[name].spec}"
+    else:
+        with TemporaryDirectory() as folder:
+            script = _HERE / "networks" / "export.py"
+            shell.run([sys.executable, str(script), folder, name, "--public"])
+            yield str(Path(folder) / f"{name}.onnx")
+
+
+def estimated(
+    words: Sequence[str], source: str, truth: float, seconds: float
+) -> dict[str, float | bool | None]:
+    """Cost and error of one estimate.
+
+    Args:
+        words: The command line, without the model.
+        source: The model.
+        truth: Latency in milliseconds that the plain script tells.
+        seconds: Seconds that the plain script took.
+    """
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "report.json"
+        ran = shell.run([*words, source, "--json", str(path)])
+        report = json.loads(path.read_text())
+    found = shell.estimates(report, [source])[0]
+    return {
+        "seconds": ran.seconds,
+        "ratio": ran.seconds / seconds,
+        "peak_bytes": ran.peak_bytes,
+        "estimate_ms": found.ms,
+        "error": found.error(truth),
+        "covered": None if found.ms is None else found.low <= truth <= found.high,
+        "measured_networks": report["benchmarking"]["measured_networks"],
+        "reused_networks": report["benchmarking"]["reused_networks"],
+    }
+
+
+def one(name: str, given: argparse.Namespace, stores: Path) -> dict[str, object]:
+    """Latencies of an architecture that the plain script and dlbricks tell, and their costs."""
+    with model(given.backend, name) as source:
+        ran, (truth,) = shell.plain(given.backend, given.threads, [source])
+        row: dict[str, object] = {"plain_ms": truth, "plain_seconds": ran.seconds}
+        for precision in given.precision:
+            words = shell.dlbricks(
+                ["run", "--precision", precision],
+                given.backend,
+                given.threads,
+                stores / f"{precision}.sqlite",
+                given.reference_data == "on",
+            )
+            row[precision] = estimated(words, source, truth, ran.seconds)
+    return row
+
+
+def drawn(rows: Sequence[dict], precisions: Sequence[str], path: Path) -> None:
+    """Draws seconds, errors and coverage over the architectures."""
+    mpl.rcParams["svg.fonttype"] = "none"
+    figure = Figure(figsize=(9, 10), layout="constrained")
+    seconds, errors, covered = figure.subplots(3, sharex=True)
+    places = np.arange(1, len(rows) + 1)
+    seconds.plot(places, [*accumulate(row["plain_seconds"] for row in rows)], "k",
+                 label="plain script")  # fmt: skip
+    for precision in precisions:
+        own = [row[precision] for row in rows]
+        (line,) = seconds.plot(places, [*accumulate(each["seconds"] for each in own)],
+                               label=f"dlbricks run --precision {precision}")  # fmt: skip
+        known = [i for i, each in enumerate(own) if each["error"] is not None]
+        off = np.array([abs(own[i]["error"]) for i in known])
+        inside = np.array([own[i]["covered"] for i in known])
+        counts = np.arange(1, len(known) + 1)
+        color = line.get_color()
+        errors.plot(places[known], off, ".", color=color, alpha=0.5)
+        errors.plot(places[known], np.cumsum(off) / counts, color=color, label=f"mean, {precision}")
+        covered.plot(places[known], np.cumsum(inside) / counts, color=color, label=precision)
+    covered.axhline(0.9, color="gray", linestyle=":")
+    seconds.set_ylabel("cumulative seconds")
+    errors.set(ylabel="error against the plain script", ylim=(0, 0.5))
+    covered.set(ylabel="share within the 90% intervals", ylim=(0, 1.02))
+    years = [row["published"][:4] for row in rows]
+    first = [i for i, year in enumerate(years) if i == 0 or years[i - 1] != year]
+    covered.set_xticks(places[first], [years[i] for i in first])
+    for axes in (seconds, errors, covered):
+        axes.legend()
+        axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=150)
+
+
+def main() -> None:
+    """Goes through the architectures."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("backend", choices=("mxnet", "onnxruntime", "pytorch"))
+    parser.add_argument("threads", type=int)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--precision", nargs="+", default=["10%", "5%"])
+    parser.add_argument("--limit", type=int)
+    parser.add_argument("--reference-data", choices=("on", "off"), default="on")
+    given = parser.parse_args()
+    rows: list[dict] = []
+    failures: dict[str, str] = {}
+    settings = {**vars(given), "output": str(given.output)}
+    with TemporaryDirectory() as stores:
+        for name, published in [*listed(given.backend).items()][: given.limit]:
+            try:
+                row = one(name, given, Path(stores))
+            except (RuntimeError, subprocess.SubprocessError) as error:
+                failures[name] = str(error)
+                print(f"{name}: {str(error).splitlines()[-1]}", flush=True)
+                continue
+            rows.append({"name": name, "published": published, **row})
+            told = ", ".join(
+                f"{p}: {row[p]['ratio']:.2f} times as long, error "  # type: ignore[index]
+                + ("unknown" if row[p]["error"] is None else f"{row[p]['error']:+.1%}")  # type: ignore[index]
+                for p in given.precision
+            )
+            print(f"{published} {name}: {row['plain_ms']:.1f} ms; {told}", flush=True)
+            content = {**settings, "architectures": rows, "failures": failures}
+            given.output.with_suffix(".json").write_text(json.dumps(content, indent=1))
+            drawn(rows, given.precision, given.output.with_suffix(".png"))
+
+
+if __name__ == "__main__":
+    main()
