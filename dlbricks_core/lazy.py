@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ast
 import importlib
-import inspect
 import sys
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -47,10 +47,10 @@ class _LazyPackage(ModuleType):
 @cache
 def _imports(package: str) -> dict[str, tuple[str, str]]:
     """Module of each name that a package imports, and the name there."""
-    module = ast.parse(inspect.getsource(sys.modules[package]))
+    source = Path(str(sys.modules[package].__file__)).read_text(encoding="utf-8")
     return {
         alias.asname or alias.name: (node.module, alias.name)
-        for node in ast.walk(module)
+        for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.ImportFrom) and node.module
         for alias in node.names
     }

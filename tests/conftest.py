@@ -276,7 +276,7 @@ def keep_workers(kept_importer, kept_rewriter):
     """Has commands keep the processes that import and rewrite models, while a patch lasts."""
 
     def keep(patch):
-        patch.setattr("dlbricks_core.workflows.loading.WorkerProcess", kept_importer)
+        patch.setattr("dlbricks_core.workflows.loading.import_worker", lambda: kept_importer)
         patch.setattr("dlbricks_core.measure.worker.WorkerProcess", kept_rewriter)
 
     return keep

@@ -38,6 +38,5 @@ def command(models: tuple[str, ...], **values: Any) -> int:
     bricks = BrickSet.of(loaded.models, cut.granularity, cut.strategy)
     print_inspection(output.console, bricks, layers=values["verbose"])
     print_failures(output.console, loaded.failures)
-    data = inspect_data(bricks, loaded.failures)
-    output.write_json(data)
-    return EXIT_PARTIAL if data["failures"] else 0
+    output.write_record(lambda: inspect_data(bricks, loaded.failures))
+    return EXIT_PARTIAL if loaded.failures else 0

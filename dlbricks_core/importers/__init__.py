@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dlbricks_core.importers.host import canonical
     from dlbricks_core.importers.imported import Imported
     from dlbricks_core.importers.options import LoadOptions
+    from dlbricks_core.importers.protobuf import read_proto
     from dlbricks_core.importers.published import Publication, PublishedFigure
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "PublishedFigure",
     "canonical",
     "parse_shape",
+    "read_proto",
 ]
 
 lazy(__name__)

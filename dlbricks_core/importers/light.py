@@ -9,7 +9,7 @@ import onnx
 from onnx import ModelProto
 
 from dlbricks_core.importers.base import NO_OPTIONS, ImportOptions, ModelCollection
-from dlbricks_core.importers.onnx import read_proto
+from dlbricks_core.importers.protobuf import read_proto
 from dlbricks_core.ir import RawModel, read_model
 
 _PREFIX = "light_"

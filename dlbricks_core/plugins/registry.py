@@ -6,7 +6,7 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -65,12 +65,13 @@ class Plugin:
         return code_version(self.distribution, self.version, self.target.partition(":")[0])
 
 
-def discover(kind: str, base: type | None = None) -> list[Plugin]:
+def discover(kind: str, base: type | None = None, name: str | None = None) -> list[Plugin]:
     """All plugins of a kind, sorted by name; broken ones say why.
 
     Args:
         kind: A key of ``GROUPS``.
         base: Class that a plugin must derive from.
+        name: Name of the plugins; ``None`` for all names.
     """
     broken: list[Plugin] = []
 
@@ -79,7 +80,7 @@ def discover(kind: str, base: type | None = None) -> list[Plugin]:
         told = _told(plugin, error.__cause__ or error, loading=True)
         broken.append(replace(plugin, problem=told.message, cure=told.hint))
 
-    manager: ExtensionManager[Any] = _Manager(GROUPS[kind], on_load_failure_callback=remember)
+    manager: ExtensionManager[Any] = _Manager(kind, name, remember)
     found = [_usable(kind, e.entry_point, e.plugin, base) for e in manager.extensions]
     unique = {(p.name, p.target, p.distribution): p for p in [*found, *broken]}
     return sorted(_without_clashes(list(unique.values())), key=lambda p: (p.name, p.distribution))
@@ -97,10 +98,9 @@ def find(kind: str, name: str, base: type | None = None) -> Plugin:
         UnknownPluginError: If there is no such plugin.
         PluginError: If the plugin is broken, or if two plugins have that name.
     """
-    plugins = discover(kind, base)
-    named = [plugin for plugin in plugins if plugin.name == name]
+    named = discover(kind, base, name)
     if not named:
-        known = list(dict.fromkeys(p.name for p in plugins if not p.problem))
+        known = list(dict.fromkeys(p.name for p in discover(kind, base) if not p.problem))
         meant = get_close_matches(name, known, 1)
         cure = (
             f"Did you mean {meant[0]}?"
@@ -208,24 +208,30 @@ class _Manager(ExtensionManager[Any]):
     owner of the same one.
     """
 
+    def __init__(self, kind: str, name: str | None, failed: Callable[..., None]) -> None:
+        self._name = name
+        super().__init__(GROUPS[kind], on_load_failure_callback=failed)
+
     def list_entry_points(self) -> list[EntryPoint]:
         guarded: list[EntryPoint] = []
-        for entry in _installed(self.namespace, tuple(map(_state, sys.path))):
+        for entry in _installed(tuple(map(_state, sys.path)))[self.namespace]:
+            if self._name not in (None, entry.name):
+                continue
             copy = _GuardedEntryPoint(entry.name, entry.value, entry.group)
             vars(copy)["dist"] = entry.dist
             guarded.append(copy)
         return guarded
 
 
-@lru_cache(maxsize=64)
-def _installed(group: str, states: tuple[object, ...]) -> tuple[EntryPoint, ...]:
-    """Entry points of a group. To find them, a file of each distribution is read: milliseconds.
+@lru_cache(maxsize=8)
+def _installed(states: tuple[object, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
+    """Entry points of each group. To find them, a file of each distribution is read: milliseconds.
 
     Args:
-        group: The group.
         states: States of all folders in which distributions are looked for.
     """
-    return tuple(entry_points(group=group))
+    found = entry_points()
+    return {group: tuple(found.select(group=group)) for group in GROUPS.values()}
 
 
 def _state(folder: str) -> object:

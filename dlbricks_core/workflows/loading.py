@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dlbricks_core import importers
+from dlbricks_core import importers, worker
 from dlbricks_core.errors import DLBricksError, ModelError, UnknownPluginError
 from dlbricks_core.facts import Failure
 from dlbricks_core.importers import Imported, Importer, LoadOptions, ModelCollection
@@ -21,7 +24,6 @@ from dlbricks_core.passes.convert import conversion
 from dlbricks_core.passes.dimensions import OpenDimension, open_dimensions
 from dlbricks_core.plugins import Plugin, attempt, discover, find
 from dlbricks_core.wording import argument, listed, settings
-from dlbricks_core.worker import RemoteError, WorkerError, WorkerProcess
 from dlbricks_core.workflows.observer import Observer
 
 if TYPE_CHECKING:
@@ -31,6 +33,9 @@ LoadedT = TypeVar("LoadedT")
 
 _REASONS = 3
 """Maximum number of models whose reasons an error lists if no model can be loaded."""
+
+_WORKER_BYTES = 2 << 30
+"""Bytes that a worker may take; as many import at once as fit into the free memory."""
 
 _NAMED = 3
 """Maximum number of models that a sentence names."""
@@ -91,7 +96,8 @@ class ModelLoader:
             conversion(self._options.dtype)  # an unknown type is not the fault of a model
         self._settings = settings or ImportSettings()
         self._cache = ImportCache()
-        self._workers: dict[str, WorkerProcess] = {}
+        self._workers = _Workers(self._settings.timeout_s)
+        self._ahead: dict[str, Future[Any]] = {}
         self._unused = {*self._options.dims, *self._options.shapes, *self._options.values}
         self._some_fit = False
         self.imported = 0
@@ -108,13 +114,36 @@ class ModelLoader:
             ModelError: If a model cannot be read or lowered, or has no layers.
             PluginError: If no plugin reads it, or the plugin that does is broken.
         """
-        models = [
-            self.load_one(each)
+        wanted = [
+            each
             for source in sources
             for each in (expand([source]) if isinstance(source, str) else [source])
         ]
+        self.import_ahead([each for each in wanted if isinstance(each, str)])
+        models = [self.load_one(each) for each in wanted]
         self.check_options()
         return _with_unique_names(models)
+
+    def import_ahead(self, specs: Sequence[str]) -> None:
+        """Begins to import models that the cache lacks, several at once.
+
+        Args:
+            specs: Names of models that :meth:`load_one` will be called for.
+        """
+        lacking: dict[str, Callable[[], Any]] = {}
+        for spec in specs:
+            with suppress(DLBricksError):  # whoever loads it hears of that
+                plugin, source = _named_by(spec)
+                key = self._cache.key(plugin.target, source, self._options)
+                if self._settings.fresh or not self._cache.holds(key):
+                    lacking[key] = partial(
+                        self._read, key, "load", plugin, spec, source, self._options
+                    )
+        together = min(
+            len(lacking), len(os.sched_getaffinity(0)), worker.memory_to_use() // _WORKER_BYTES
+        )
+        if together > 1:
+            self._ahead = self._workers.begin(lacking, together)
 
     def load_one(
         self, source: str | RawModel, options: LoadOptions | None = None
@@ -181,46 +210,38 @@ class ModelLoader:
 
     def _ask(self, what: str, spec: str, options: LoadOptions) -> Any:
         """Result of a method of the import host for a model, possibly from the cache."""
-        prefix, colon, name = spec.partition(":")
-        if colon and not Path(spec).exists() and "/" not in prefix:
-            return self._import(what, find_collection(prefix), spec, name, options)
-        return self._import(what, importer_for(spec), spec, Path(spec), options)
-
-    def _import(
-        self, what: str, plugin: Plugin, spec: str, source: str | Path, options: LoadOptions
-    ) -> Any:
+        plugin, source = _named_by(spec)
         key = self._cache.key(plugin.target, source, options, what)
+        if key in self._ahead:
+            self.imported += 1
+            return self._ahead.pop(key).result()
         found = None if self._settings.fresh else self._cache.get(key)
         if found is not None:
             return found
         self.imported += 1
-        found, files = self._call(what, plugin, spec, source, options)
+        return self._read(key, what, plugin, spec, source, options)
+
+    def _read(
+        self,
+        key: str,
+        what: str,
+        plugin: Plugin,
+        spec: str,
+        source: str | Path,
+        options: LoadOptions,
+    ) -> Any:
+        try:
+            found, files = self._workers.call(plugin, what, spec, source, options)
+        except worker.WorkerError as error:
+            raise ModelError(f"importing {spec}: {error}", hint=error.hint) from error
+        except worker.RemoteError as error:
+            raise _named(spec, plugin, error) from error
         self._cache.put(key, files, found)
         return found
 
-    def _call(
-        self, what: str, plugin: Plugin, spec: str, source: str | Path, options: LoadOptions
-    ) -> Any:
-        alone = plugin.target if plugin.loaded.isolated else ""
-        worker = self._workers.get(alone)
-        if worker is None:
-            worker = self._workers[alone] = WorkerProcess("dlbricks_core.importers.host:ImportHost")
-        try:
-            return worker.call(
-                what, plugin.target, spec, source, options, timeout=self._settings.timeout_s
-            )
-        except WorkerError as error:
-            del self._workers[alone]
-            worker.close()
-            raise ModelError(f"importing {spec}: {error}", hint=error.hint) from error
-        except RemoteError as error:
-            raise _named(spec, plugin, error) from error
-
     def close(self) -> None:
         """Ends the processes."""
-        for worker in self._workers.values():
-            worker.close()
-        self._workers.clear()
+        self._workers.close()
 
     def __enter__(self) -> ModelLoader:
         return self
@@ -229,12 +250,92 @@ class ModelLoader:
         self.close()
 
 
+def import_worker() -> worker.WorkerProcess:
+    """A process that imports models."""
+    return worker.WorkerProcess("dlbricks_core.importers.host:ImportHost")
+
+
+class _Workers:
+    """Processes that import models, each one model at a time; a free one is used again.
+
+    Args:
+        timeout_s: Maximum seconds to import one model; ``None`` for no limit.
+    """
+
+    def __init__(self, timeout_s: float | None) -> None:
+        self._timeout_s = timeout_s
+        self._free: dict[str, list[worker.WorkerProcess]] = {}
+        self._busy: set[worker.WorkerProcess] = set()
+        self._threads: ThreadPoolExecutor | None = None
+
+    def begin(
+        self, imports: Mapping[str, Callable[[], Any]], together: int
+    ) -> dict[str, Future[Any]]:
+        """Begins imports in threads; returns what they will give, by the same names.
+
+        Args:
+            imports: Functions that use this object.
+            together: Maximum number of imports at once.
+        """
+        self._threads = ThreadPoolExecutor(together, "import")
+        return {name: self._threads.submit(each) for name, each in imports.items()}
+
+    def call(self, plugin: Plugin, what: str, *arguments: Any) -> Any:
+        """Result of a method of the import host, in a process of the plugin's kind.
+
+        Raises:
+            WorkerError: If the process died or took too long.
+            RemoteError: If the plugin raised an unexpected error.
+            DLBricksError: The error that the plugin raised, if it was one of ours.
+        """
+        free = self._free.setdefault(plugin.target if plugin.loaded.isolated else "", [])
+        used = free.pop() if free else import_worker()
+        self._busy.add(used)
+        try:
+            result = used.call(what, plugin.target, *arguments, timeout=self._timeout_s)
+        except worker.WorkerError:
+            used.close()
+            raise
+        except BaseException:
+            free.append(used)
+            raise
+        finally:
+            self._busy.discard(used)
+        free.append(used)
+        return result
+
+    def close(self) -> None:
+        """Ends the processes, those that still import at once."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+        for busy in list(self._busy):
+            busy.kill()
+        if self._threads is not None:
+            self._threads.shutdown()
+        for free in self._free.values():
+            for each in free:
+                each.close()
+        self._free.clear()
+
+
+def _named_by(spec: str) -> tuple[Plugin, str | Path]:
+    """The importer or collection of a model, and the file or the name in the collection.
+
+    Raises:
+        DLBricksError: If there is none, or it is broken.
+    """
+    prefix, colon, name = spec.partition(":")
+    if colon and not Path(spec).exists() and "/" not in prefix:
+        return find_collection(prefix), name
+    return importer_for(spec), Path(spec)
+
+
 def _fits(model: CanonicalModel, batch: int | None) -> bool:
     """Whether an input has an axis of the batch size, as far as one was given."""
     return batch is None or any(batch in model.tensors[name].sizes for name in model.inputs)
 
 
-def _named(spec: str, plugin: Plugin, error: RemoteError) -> ModelError:
+def _named(spec: str, plugin: Plugin, error: worker.RemoteError) -> ModelError:
     """Error for an importer that raised an unexpected exception."""
     return ModelError(
         f"importing {spec}: {error.message}",
@@ -301,7 +402,9 @@ def load_models(
         DLBricksError: If no model can be loaded, or a size or value belongs to none of them.
     """
     with ModelLoader(options, settings) as loader:
-        models, failures = load_each(specs, loader, loader.load_one, observer)
+        models, failures = load_each(
+            specs, loader, loader.load_one, observer, ahead=loader.import_ahead
+        )
     return LoadedModels(_with_unique_names(models), failures)
 
 
@@ -310,6 +413,7 @@ def load_each(
     loader: ModelLoader,
     load: Callable[[str], LoadedT],
     observer: Observer,
+    ahead: Callable[[Sequence[str]], None] | None = None,
 ) -> tuple[list[LoadedT], list[Failure]]:
     """Results of a loading function for all models, and failures.
 
@@ -318,6 +422,7 @@ def load_each(
         loader: The loader that the function uses.
         load: Function that loads one model by its name.
         observer: Receives a notice of each model.
+        ahead: Function that begins to load them all.
 
     Raises:
         DLBricksError: If no model can be loaded, or a size or value belongs to none of them.
@@ -326,6 +431,8 @@ def load_each(
     wanted = _expanded(specs, errors)
     found: list[LoadedT] = []
     observer.stage("Importing models", len(wanted))
+    if ahead is not None:
+        ahead(wanted)
     reused = 0
     for spec in wanted:
         observer.advance(spec)

@@ -38,11 +38,13 @@ class KeptImporter:
 
     def __init__(self, site):
         self._site, self._kept, self._own = site, {}, None
-
-    def __call__(self, service):
-        return self
+        self._lent = Lock()
 
     def call(self, method, *arguments, timeout=None):
+        with self._lent:  # a command may import several models at the same time
+            return self._call(method, *arguments, timeout=timeout)
+
+    def _call(self, method, *arguments, timeout=None):
         if arguments[0] not in READERS:
             self._own = self._own or WorkerProcess("dlbricks_core.importers.host:ImportHost")
             return self._own.call(method, *arguments, timeout=timeout)
@@ -60,6 +62,8 @@ class KeptImporter:
         ended = [each for each, kept in self._kept.items() if kept._guard.poll() is not None]
         for each in ended:
             self._kept.pop(each).close()
+
+    kill = close
 
     def end(self):
         for kept in self._kept.values():

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from dlbricks_core import ir
 from dlbricks_core.errors import ModelError, UnsupportedError
 from dlbricks_core.importers import NO_OPTIONS, Importer, ImportOptions
 from dlbricks_core.importers.files import check_file
 from dlbricks_core.importers.texts import cut
-from dlbricks_core.ir import RawModel, TensorSpec, dtype_name, read_model
+from dlbricks_core.ir import RawModel, TensorSpec, dtype_name
 from dlbricks_mxnet.framework import import_mxnet, one_line
 from dlbricks_mxnet.params import TYPES, read_specs
 from dlbricks_mxnet.symbol_file import load_symbol, parsed_shape, read_graph
@@ -109,7 +110,7 @@ def from_symbol(
             f"{name}: no shape for the input{'s' * (len(missing) > 1)} {cut(missing)}",
             hint=f"Give it, such as --dim {shlex.quote(missing[0])}=1x3x224x224.",
         )
-    model = read_model(export(symbol, inputs, params), name=name, source=source)
+    model = ir.read_model(export(symbol, inputs, params), name=name, source=source)
     return dataclasses.replace(
         model,
         inputs=tuple(k for k in model.inputs if k not in params),

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dlbricks_core import ir
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.importers import NO_OPTIONS, Importer, ImportOptions
 from dlbricks_core.importers.files import check_file
-from dlbricks_core.ir import RawModel, read_model
+from dlbricks_core.ir import RawModel
 from dlbricks_pytorch.causes import one_line
 from dlbricks_pytorch.kinds import kind_of
 
@@ -92,7 +93,7 @@ def from_module(
     from dlbricks_pytorch.export import to_proto, trace
 
     program = trace(module, example_inputs, example_kwargs or {}, dynamic_shapes)
-    return read_model(to_proto(program), name=name or type(module).__name__, source=source)
+    return ir.read_model(to_proto(program), name=name or type(module).__name__, source=source)
 
 
 def from_exported(
@@ -115,4 +116,4 @@ def from_exported(
     from dlbricks_pytorch.training import check_inference
 
     check_inference(program)
-    return read_model(to_proto(program), name=name, source=source)
+    return ir.read_model(to_proto(program), name=name, source=source)
