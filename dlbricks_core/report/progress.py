@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-
 from dlbricks_core.harmless import harmless
 from dlbricks_core.report.console import styled
 from dlbricks_core.workflows import Observer
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from dlbricks_core.report.console import Console
 
 
@@ -34,36 +25,21 @@ class ProgressBar(Observer):
     def __init__(self, console: Console, *, verbose: bool = False) -> None:
         self._console = console
         self._verbose = verbose
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=16),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            # Averaged over a long time: samples come in bursts, and the remaining time should not
-            # jump.
-            TimeRemainingColumn(compact=True),
-            console=console,
-            transient=True,
-            # A redraw takes processor time from the measurement.
-            refresh_per_second=2,
-            speed_estimate_period=120,
-            disable=not console.is_terminal,
-        )
+        self._progress = _bar(console) if console.is_terminal else None
         self._task: TaskID | None = None
 
     def stage(self, text: str, steps: int | None = None) -> None:
         """Begins a stage with a new bar."""
-        if self._task is not None:
-            self._progress.remove_task(self._task)
-        self._task = self._progress.add_task(harmless(text), total=steps)
+        if self._progress is not None:
+            if self._task is not None:
+                self._progress.remove_task(self._task)
+            self._task = self._progress.add_task(harmless(text), total=steps)
         if self._verbose:
             self._console.print(styled((text, "dim")))
 
     def advance(self, what: str = "") -> None:
         """Moves the bar by one step."""
-        if self._task is not None:
+        if self._progress is not None and self._task is not None:
             self._progress.advance(self._task)
 
     def note(self, text: str) -> None:
@@ -71,8 +47,40 @@ class ProgressBar(Observer):
         self._console.print(text)
 
     def __enter__(self) -> ProgressBar:
-        self._progress.start()
+        if self._progress is not None:
+            self._progress.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._progress.stop()
+        if self._progress is not None:
+            self._progress.stop()
+
+
+def _bar(console: Console) -> Progress:
+    # Slow to import, and scripts have no terminal to show it on.
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=16),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        # Averaged over a long time: samples come in bursts, and the remaining time should not
+        # jump.
+        TimeRemainingColumn(compact=True),
+        console=console,
+        transient=True,
+        # A redraw takes processor time from the measurement.
+        refresh_per_second=2,
+        speed_estimate_period=120,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -78,8 +78,26 @@ class Invocation:
         cut_by_store: bool = False,
     ) -> Self:
         """The invocation of a command on loaded models."""
-        facts = {model.name: ModelFacts.of(model) for model in models}
-        return cls(command, end_to_end, facts, cut_by_store)
+        return cls(command, end_to_end, _Facts(models), cut_by_store)
+
+
+class _Facts(Mapping[str, ModelFacts]):
+    """Provenance of models by name, looked up when it is asked for: files of models are large."""
+
+    def __init__(self, models: Sequence[CanonicalModel]) -> None:
+        self._models = {model.name: model for model in models}
+        self._found: dict[str, ModelFacts] = {}
+
+    def __getitem__(self, name: str) -> ModelFacts:
+        if name not in self._found:
+            self._found[name] = ModelFacts.of(self._models[name])
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._models)
+
+    def __len__(self) -> int:
+        return len(self._models)
 
 
 def environment_of(request: Request) -> dict[str, str]:
