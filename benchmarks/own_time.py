@@ -25,6 +25,9 @@ from rich.console import Console
 from rich.table import Table
 
 _CACHES = ("cold", "warm")
+_PLAIN = "plain script"
+_WIDTH = 140
+"""Fewest characters of a line of the table."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ def one_round(backend: str, threads: int, models: Sequence[str], warm: Path) -> 
     """
     ran, medians = shell.plain(backend, threads, models)
     exact = [shell.Estimate(ms, ms, ms) for ms in medians]
-    samples = [Sample("plain script", "", ran.seconds, 1.0, ran.peak_bytes, exact, {})]
+    samples = [Sample(_PLAIN, "", ran.seconds, 1.0, ran.peak_bytes, exact, {})]
     for cache in _CACHES:
         with TemporaryDirectory() as folder:
             store = Path(folder)
@@ -131,38 +134,39 @@ def judged(samples: Sequence[Sample], truth: Sequence[float], precision: float |
         return ["-"] * 4 + [f"{len(pairs)}"]
     off = [abs(error) for _, error, _ in known]
     within = "-" if precision is None else f"{fmean(e <= precision for e in off):.0%}"
-    covered = f"{fmean(each.low <= ms <= each.high for each, _, ms in known):.0%}"
+    covered = (
+        "-"
+        if samples[0].command == _PLAIN
+        else f"{fmean(each.low <= ms <= each.high for each, _, ms in known):.0%}"
+    )
     missing = str(len(pairs) - len(known))
     return [f"{fmean(off):.1%}", f"{max(off):.1%}", within, covered, missing]
 
 
 def report(samples: Sequence[Sample]) -> None:
-    """Prints what commands cost and how far they are off, then their stages."""
-    console = Console()
-    plain = [each for each in samples if each.command == "plain script"]
+    """Prints what commands cost, how far they are off, and the seconds of their stages."""
+    plain = [each for each in samples if each.command == _PLAIN]
     truth = [
         median(column) for column in zip(*([e.ms for e in s.estimates] for s in plain), strict=True)
     ]
     table = Table("command", "cache", "seconds", "ratio", "peak MB", "mean error", "maximum",
-                  "within", "covered", "missing", title="Medians over the rounds")  # fmt: skip
+                  "within", "covered", "missing", "stages", title="Medians over the rounds")  # fmt: skip
     precisions = {each.name: each.precision for each in COMMANDS}
-    kinds = list(dict.fromkeys((each.command, each.cache) for each in samples))
-    stages = Table("command", "cache", "stage", "seconds", title="Stages that commands tell")
-    for kind in kinds:
+    for kind in dict.fromkeys((each.command, each.cache) for each in samples):
         own = [each for each in samples if (each.command, each.cache) == kind]
-        errors = judged(own, truth, precisions.get(kind[0]))
-        if kind[0] == "plain script":
-            errors[3] = "-"
         table.add_row(
             *kind, f"{median(e.seconds for e in own):.2f}", f"{median(e.ratio for e in own):.2f}",
-            f"{median(e.peak_bytes for e in own) / 1e6:.0f}", *errors,
+            f"{median(e.peak_bytes for e in own) / 1e6:.0f}",
+            *judged(own, truth, precisions.get(kind[0])), told(own),
         )  # fmt: skip
-        for stage in own[0].stages:
-            seconds = median(each.stages.get(stage, 0.0) for each in own)
-            stages.add_row(*kind, stage, f"{seconds:.2f}")
-    console.print(table)
-    if stages.row_count:
-        console.print(stages)
+    Console(width=max(Console().width, _WIDTH)).print(table)
+
+
+def told(samples: Sequence[Sample]) -> str:
+    """Seconds of the stages that a command tells itself."""
+    names = dict.fromkeys(name for each in samples for name in each.stages)
+    medians = {name: median(each.stages.get(name, 0.0) for each in samples) for name in names}
+    return ", ".join(f"{name.removesuffix('_s')} {value:.2f}" for name, value in medians.items())
 
 
 def main() -> None:

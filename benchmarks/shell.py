@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,14 +149,20 @@ def _estimate(model: Mapping[str, object] | None) -> Estimate:
     return Estimate(ms, low, high)  # type: ignore[arg-type]
 
 
-def stages(report: Mapping[str, object], prefix: str = "") -> dict[str, float]:
-    """All seconds that dlbricks tells in its JSON, by the names of their fields."""
-    found: dict[str, float] = {}
-    for name, value in report.items():
-        if name in ("models", "bricks"):
-            continue
-        if isinstance(value, dict):
-            found |= stages(value, f"{prefix}{name}.")
-        elif name.endswith("_s") and isinstance(value, int | float):
-            found[prefix + name] = float(value)
-    return found
+def stages(report: Mapping[str, object]) -> dict[str, float]:
+    """Seconds of its own work that dlbricks tells in its JSON, by field."""
+    return {
+        field: seconds
+        for name in ("effort", "dial", "benchmarking")
+        for field, seconds in _seconds(report.get(name), "")
+        if seconds > 0
+    }
+
+
+def _seconds(value: object, name: str) -> Iterator[tuple[str, float]]:
+    """All fields of seconds within a value of JSON."""
+    if isinstance(value, dict):
+        for field, inner in value.items():
+            yield from _seconds(inner, field)
+    elif name.endswith("_s") and isinstance(value, int | float):
+        yield name, float(value)
