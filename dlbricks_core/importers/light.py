@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import onnx
-from onnx import ModelProto
-
+from dlbricks_core import importers, ir
 from dlbricks_core.importers.base import NO_OPTIONS, ImportOptions, ModelCollection
-from dlbricks_core.importers.protobuf import read_proto
-from dlbricks_core.ir import RawModel, read_model
+from dlbricks_core.ir import RawModel
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 _PREFIX = "light_"
-_FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
 class LightModels(ModelCollection):
@@ -26,7 +28,7 @@ class LightModels(ModelCollection):
 
     def names(self) -> Sequence[str]:
         """Names of the files, without the suffix."""
-        return sorted(path.stem for path in _FOLDER.glob(f"{_PREFIX}*.onnx"))
+        return sorted(path.stem for path in _folder().glob(f"{_PREFIX}*.onnx"))
 
     def load(self, name: str, options: ImportOptions = NO_OPTIONS) -> RawModel:
         """Reads a network by its name.
@@ -37,9 +39,17 @@ class LightModels(ModelCollection):
         full = name if name.startswith(_PREFIX) else _PREFIX + name
         if full not in self.names():
             raise self.unknown(name)
-        return read_model(light_proto(full), name=full, source=f"{self.name}:{full}")
+        return ir.read_model(light_proto(full), name=full, source=f"{self.name}:{full}")
 
 
 def light_proto(name: str) -> ModelProto:
     """The protobuf of a network, by the full name of its file."""
-    return read_proto(_FOLDER / f"{name}.onnx")
+    return importers.read_proto(_folder() / f"{name}.onnx")
+
+
+@cache
+def _folder() -> Path:
+    """Folder of the networks, found without importing the package."""
+    found = find_spec("onnx")
+    assert found is not None
+    return Path(str(found.origin)).parent / "backend" / "test" / "data" / "light"

@@ -148,10 +148,10 @@ def test_signatures_survive_a_round_trip_through_onnx(name):
 def test_weights_and_producer_of_a_real_network_do_not_change_signatures():
     import onnx
 
-    from dlbricks_core.importers.light import _FOLDER
+    from dlbricks_core.importers.light import _folder
 
     model = normalize(LightModels().load("squeezenet"))
-    proto = onnx.load(_FOLDER / "light_squeezenet.onnx")
+    proto = onnx.load(_folder() / "light_squeezenet.onnx")
     proto.producer_name, proto.graph.name = "somebody else", "other"
     for node in proto.graph.node:
         node.name = f"renamed_{node.name}"

@@ -1,0 +1,68 @@
+"""Commands import only what they use."""
+
+import subprocess
+import sys
+
+import pytest
+
+from dlbricks_core import facts, workflows
+
+HEAVY = {
+    "alembic", "archspec", "jinja2", "matplotlib", "networkx", "onnx", "pandas",
+    "plotly", "psutil", "scipy", "sqlalchemy", "rich.progress",
+}  # fmt: skip
+"""Packages that no command needs to show a model that was imported before."""
+
+SCRIPT = """
+import sys
+from dlbricks_core.cli import main
+try:
+    main(sys.argv[1:])
+except SystemExit as end:
+    assert not end.code, end.code
+print(*sorted(sys.modules))
+"""
+
+
+def modules_after(*arguments):
+    """Modules that a command has imported, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *arguments], check=True, capture_output=True, text=True
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.fixture
+def imported(monkeypatch, tmp_path):
+    """A model that was imported before."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    modules_after("inspect", "onnx:light_squeezenet")
+    return "onnx:light_squeezenet"
+
+
+def test_a_known_model_is_shown_without_heavy_packages(imported):
+    found = modules_after("inspect", imported)
+    assert not HEAVY & found
+    assert "dlbricks_core.passes.normalize" not in found
+    assert "subprocess" not in found
+
+
+def test_the_help_needs_no_numpy():
+    assert not {*HEAVY, "numpy", "rich"} & modules_after("--help")
+
+
+def test_an_export_goes_before_the_module_of_its_name():
+    assert callable(workflows.run)
+    assert workflows.run is sys.modules["dlbricks_core.workflows.run"].run
+
+
+def test_all_exports_are_there():
+    for package in (workflows, facts):
+        assert set(package.__all__) <= set(dir(package))
+        for name in package.__all__:
+            getattr(package, name)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="nothing_like_this"):
+        workflows.nothing_like_this  # noqa: B018
