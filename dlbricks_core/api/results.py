@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dlbricks_core import report
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import LATENCY, Quantity
@@ -16,12 +17,9 @@ from dlbricks_core.harmless import harmless
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.report import (
     advice_data,
-    advice_page,
     comparison_data,
-    comparison_page,
     inspect_data,
     run_data,
-    run_page,
     write_text,
 )
 from dlbricks_core.report.comparing_words import words_for
@@ -201,7 +199,7 @@ class _RunBased(MeasuredResult):
         return [_row(each, self._columns, quantity) for each in self._data[self._table]]
 
     def _page(self) -> str:
-        return run_page(self.result)
+        return report.run_page(self.result)
 
     def _shown(self, what: str) -> str:
         setup = self.result.request.setup
@@ -273,7 +271,7 @@ class ComparisonResult(MeasuredResult):
         ]
 
     def _page(self) -> str:
-        return comparison_page(self.result)
+        return report.comparison_page(self.result)
 
     def __repr__(self) -> str:
         least = words_for(self.result.quantity).least
@@ -321,7 +319,7 @@ class AdviceResult(Result):
         Raises:
             DLBricksError: If the file cannot be written.
         """
-        write_text(advice_page(self.advice), Path(path))
+        write_text(report.advice_page(self.advice), Path(path))
 
     def __repr__(self) -> str:
         firsts = listed(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from dlbricks_core import report
 from dlbricks_core.api.arguments import checked
 from dlbricks_core.api.inputs import (
     Measuring,
@@ -21,7 +22,6 @@ from dlbricks_core.api.inputs import (
 from dlbricks_core.api.results import MeasuredResult, Rows, listed
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.report.scenarios.data import scenario_data
-from dlbricks_core.report.scenarios.page import scenario_page
 from dlbricks_core.report.scenarios.words import best as best_in_words
 from dlbricks_core.report.scenarios.words import told
 from dlbricks_core.report.scenarios.words import warnings as warnings_of
@@ -183,7 +183,7 @@ class Served(MeasuredResult):
         ]
 
     def _page(self) -> str:
-        return scenario_page(told(self.result))
+        return report.scenario_page(told(self.result))
 
     def __repr__(self) -> str:
         asked = self.result.asked

@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
+from dlbricks_core import report
 from dlbricks_core.cli import given, kinds, measuring, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
-from dlbricks_core.report import advice_data, advice_page, print_advice
+from dlbricks_core.report import advice_data, print_advice
 from dlbricks_core.scenarios import Scenario
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import NO_PREDICTOR, PREDICTOR, jobs_of, load_asked
@@ -152,5 +153,5 @@ def command(
     advice = replace(advice, unread=loaded.failures)
     print_advice(output.console, advice)
     output.write_json(advice_data(advice))
-    output.write_html(lambda: advice_page(advice))
+    output.write_html(lambda: report.advice_page(advice))
     return EXIT_PARTIAL if advice.failures or advice.unread else 0

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
+from dlbricks_core import report
 from dlbricks_core.analysis import analyze
 from dlbricks_core.cli import given, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import (
     analysis_data,
-    analysis_page,
     failures_data,
     print_analysis,
     print_failures,
@@ -45,5 +45,5 @@ def command(models: tuple[str, ...], **values: Any) -> int:
     print_analysis(output.console, analysis)
     print_failures(output.console, loaded.failures)
     output.write_json(analysis_data(analysis) | failures_data(loaded.failures))
-    output.write_html(lambda: analysis_page(analysis, loaded.failures))
+    output.write_html(lambda: report.analysis_page(analysis, loaded.failures))
     return EXIT_PARTIAL if loaded.failures else 0

@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
+from dlbricks_core import report
 from dlbricks_core.cli import given, loads, measuring, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
-from dlbricks_core.report import comparison_data, comparison_page, print_comparison
+from dlbricks_core.report import comparison_data, print_comparison
 from dlbricks_core.report.scenarios.data import compared_loads_data
 from dlbricks_core.report.scenarios.words import told_compared
 from dlbricks_core.store import ResultStore
@@ -69,7 +70,7 @@ def command(models: tuple[str, ...], store: str | None, scenario: str | None, **
     print_comparison(output.console, result)
     invocation = partial(Invocation.of, "compare", loaded.models, end_to_end=True)
     output.write_record(lambda: comparison_data(result, load, invocation()))
-    output.write_html(lambda: comparison_page(result, load))
+    output.write_html(lambda: report.comparison_page(result, load))
     return EXIT_PARTIAL if result.failures else 0
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import click
 
+from dlbricks_core import report
 from dlbricks_core.cli import given, loads, measuring, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.report import print_run, run_data, run_page
+from dlbricks_core.report import print_run, run_data
 from dlbricks_core.report.scenarios.data import scenario_data
 from dlbricks_core.report.scenarios.words import told
 from dlbricks_core.store import ResultStore
@@ -125,7 +126,7 @@ def command(
         Invocation.of, "estimate", loaded.models, end_to_end=False, cut_by_store=not asked
     )
     output.write_record(lambda: run_data(result, load, invocation()))
-    output.write_html(lambda: run_page(result, load))
+    output.write_html(lambda: report.run_page(result, load))
     return EXIT_PARTIAL if result.failures else 0
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
+from dlbricks_core import report
 from dlbricks_core.cli import given, measuring, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
-from dlbricks_core.report import evaluation_data, evaluation_page, print_evaluation
+from dlbricks_core.report import evaluation_data, print_evaluation
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import Invocation, evaluate, load_models
 
@@ -42,5 +43,5 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     print_evaluation(output.console, evaluation)
     invocation = partial(Invocation.of, "evaluate", loaded.models, end_to_end=True)
     output.write_record(lambda: evaluation_data(evaluation, load, invocation()))
-    output.write_html(lambda: evaluation_page(evaluation, load))
+    output.write_html(lambda: report.evaluation_page(evaluation, load))
     return EXIT_PARTIAL if evaluation.left_out or evaluation.result.failures else 0

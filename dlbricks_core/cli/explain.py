@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
+from dlbricks_core import report
 from dlbricks_core.cli import given, measuring, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import (
     SHOWN,
     explanation_data,
-    explanation_page,
     print_explanation,
 )
 from dlbricks_core.store import ResultStore
@@ -47,5 +47,5 @@ def command(model: str, top: int, store: str | None, **values: Any) -> int:
         )
     print_explanation(output.console, explanation, top)
     output.write_json(explanation_data(explanation, load))
-    output.write_html(lambda: explanation_page(explanation, load))
+    output.write_html(lambda: report.explanation_page(explanation, load))
     return 0 if explanation.complete else EXIT_PARTIAL

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from dlbricks_core import report as reports
 from dlbricks_core.cli import given
 from dlbricks_core.cli.kinds import COUNTS, DURATION, LATENCY_MS
 from dlbricks_core.cli.options import group, time_option
@@ -15,7 +16,6 @@ from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.cli.spelling import option_of
 from dlbricks_core.facts import LATENCY
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.report.scenarios.page import scenario_page
 from dlbricks_core.report.scenarios.terminal import print_scenario
 from dlbricks_core.report.scenarios.words import Told
 from dlbricks_core.scenarios import Scenario
@@ -145,5 +145,5 @@ def report(
     shown = told(result)
     print_scenario(output.console, shown)
     output.write_record(lambda: data(result, load))
-    output.write_html(lambda: scenario_page(shown, load))
+    output.write_html(lambda: reports.scenario_page(shown, load))
     return EXIT_PARTIAL if result.failures else 0

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from dlbricks_core import report
 from dlbricks_core.cli import given, measuring, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import (
@@ -16,7 +17,6 @@ from dlbricks_core.report import (
     read_studies,
     study_complete,
     study_data,
-    study_page,
     write_study,
 )
 from dlbricks_core.store import ResultStore
@@ -87,7 +87,7 @@ def command(
         progress.stage("Writing the report")
         data = study_data(found, load)
         record = StudyRecord(data)
-        write_study(record, study_page(record), folder)
+        write_study(record, report.study_page(record), folder)
     print_study(output.console, record, folder)
     output.write_json(data)
     return 0 if study_complete(found) else EXIT_PARTIAL
@@ -103,7 +103,7 @@ def _rewrite(source: Path, folder: Path, models: tuple[str, ...], values: dict[s
         raise click.UsageError(f"--json takes one study; {source} holds {len(found)}.")
     for number, record in enumerate(found, 1):
         place = folder / str(number) if len(found) > 1 else folder
-        write_study(record, study_page(record), place)
+        write_study(record, report.study_page(record), place)
         print_study(output.console, record, place)
         output.write_json(dict(record.data))
     return 0

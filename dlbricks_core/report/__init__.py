@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from dlbricks_core.report.run.data import run_data
     from dlbricks_core.report.run.page import run_page
     from dlbricks_core.report.run.terminal import print_bench, print_run
+    from dlbricks_core.report.scenarios.page import scenario_page
     from dlbricks_core.report.study.data import study_data
     from dlbricks_core.report.study.page import study_page
     from dlbricks_core.report.study.record import StudyRecord, read_studies
@@ -82,6 +83,7 @@ __all__ = [
     "readiness_data",
     "run_data",
     "run_page",
+    "scenario_page",
     "study_complete",
     "study_data",
     "study_page",
