@@ -146,9 +146,8 @@ def judged(samples: Sequence[Sample], truth: Sequence[float], precision: float |
 def report(samples: Sequence[Sample]) -> None:
     """Prints what commands cost, how far they are off, and the seconds of their stages."""
     plain = [each for each in samples if each.command == _PLAIN]
-    truth = [
-        median(column) for column in zip(*([e.ms for e in s.estimates] for s in plain), strict=True)
-    ]
+    rounds = [[estimate.ms for estimate in each.estimates] for each in plain]
+    truth = [median(column) for column in zip(*rounds, strict=True)]
     table = Table("command", "cache", "seconds", "ratio", "peak MB", "mean error", "maximum",
                   "within", "covered", "missing", "stages", title="Medians over the rounds")  # fmt: skip
     precisions = {each.name: each.precision for each in COMMANDS}
