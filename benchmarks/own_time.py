@@ -26,6 +26,8 @@ from rich.table import Table
 
 _CACHES = ("cold", "warm")
 _PLAIN = "plain script"
+_HEADINGS = ("command", "cache", "seconds", "ratio", "peak MB", "mean error", "maximum", "within",
+             "covered", "missing", "stages")  # fmt: skip
 _WIDTH = 140
 """Fewest characters of a line of the table."""
 
@@ -148,8 +150,9 @@ def report(samples: Sequence[Sample]) -> None:
     plain = [each for each in samples if each.command == _PLAIN]
     rounds = [[estimate.ms for estimate in each.estimates] for each in plain]
     truth = [median(column) for column in zip(*rounds, strict=True)]
-    table = Table("command", "cache", "seconds", "ratio", "peak MB", "mean error", "maximum",
-                  "within", "covered", "missing", "stages", title="Medians over the rounds")  # fmt: skip
+    table = Table(title="Medians over the rounds")
+    for heading in _HEADINGS:
+        table.add_column(heading)
     precisions = {each.name: each.precision for each in COMMANDS}
     for kind in dict.fromkeys((each.command, each.cache) for each in samples):
         own = [each for each in samples if (each.command, each.cache) == kind]
