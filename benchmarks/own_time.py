@@ -1,6 +1,6 @@
 r"""Seconds, memory and errors of dlbricks' commands, beside the plain script that a user writes.
 
-    python benchmarks/own_time.py BACKEND THREADS MODEL… [--rounds R] [--json FILE]
+    python benchmarks/own_time.py BACKEND THREADS MODEL... [--rounds R] [--json FILE]
 
 In each round the plain script (``plain/``) and the commands run one after the other from the shell,
 each once for all models. Each command begins with an empty store, except for the last, which finds
@@ -179,7 +179,7 @@ def main() -> None:
     parser.add_argument("models", nargs="+")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     samples = []
     with TemporaryDirectory() as warm:
         fill(given.backend, given.threads, given.models, Path(warm))

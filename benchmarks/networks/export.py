@@ -73,7 +73,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--public", action="store_true", help="published architectures")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     table = ARCHITECTURES if given.public else NETWORKS
     logging.disable(logging.ERROR)
     given.folder.mkdir(parents=True, exist_ok=True)
