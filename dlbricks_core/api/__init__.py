@@ -6,6 +6,7 @@ calls a workflow of :mod:`dlbricks_core.workflows` and decides nothing itself.
 
 from dlbricks_core.api.advice import advise
 from dlbricks_core.api.functions import answer, compare, cut, estimate, load, sweep, time
+from dlbricks_core.api.harvesting import harvest
 from dlbricks_core.api.inputs import AtSizes, Measuring
 from dlbricks_core.api.results import (
     AdviceResult,
@@ -53,6 +54,7 @@ __all__ = [
     "estimate_private",
     "export_store",
     "generate",
+    "harvest",
     "import_store",
     "load",
     "merge_stores",

@@ -16,6 +16,7 @@ from dlbricks_core.backends.base import (
 )
 from dlbricks_core.backends.layer import LayerView, halves, naming
 from dlbricks_core.backends.saved import Saved
+from dlbricks_core.backends.watch import Watch
 from dlbricks_core.ir import Array, Network
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Span",
     "Timeline",
     "Traits",
+    "Watch",
     "halves",
     "layer_alone",
     "naming",

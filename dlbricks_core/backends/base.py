@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from dlbricks_core.backends.elsewhere import Elsewhere
 from dlbricks_core.backends.saved import Saved, SavedWeights
+from dlbricks_core.backends.watch import Watch
 from dlbricks_core.errors import BackendError, PluginError, UnsupportedError, first_line
 from dlbricks_core.ir import Array, CanonicalModel, Network
 
@@ -466,6 +468,17 @@ class Backend(ABC):
         Others are measured as the IR lowers them, with drawn weights.
         """
         return False
+
+    def watch(self, target: object) -> AbstractContextManager[Watch] | None:
+        """A context in which runs of a user's own model are timed.
+
+        Args:
+            target: Any object of the user's program.
+
+        Returns:
+            The context; ``None`` if the target is no model of this framework, as by default.
+        """
+        return None
 
     def rewrite(
         self, model: CanonicalModel, settings: BackendSettings, seed: int

@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
+from dlbricks_core import report
 from dlbricks_core.cli import given, loads, measuring, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
-from dlbricks_core.report import print_run, run_data, run_page
+from dlbricks_core.report import print_run, run_data
 from dlbricks_core.report.scenarios.data import scenario_data
 from dlbricks_core.report.scenarios.words import told
 from dlbricks_core.store import ResultStore
@@ -58,7 +59,7 @@ def command(
     load = given.load_options_of(values)
     compares = not models if end_to_end is None else end_to_end
     said = {name: values[name] for name in _SAID}
-    cut, precision = cut_and_precision(**said, compares=not models)
+    cut, precision = cut_and_precision(**said)
     request = given.request_of({**values, "precision": precision})
     names = models or tuple(request.backend.default_models)
     if sizes is not None and not models:
@@ -71,7 +72,7 @@ def command(
     output.write_record(
         lambda: run_data(result, load, Invocation.of("run", loaded.models, end_to_end=compares))
     )
-    output.write_html(lambda: run_page(result, load))
+    output.write_html(lambda: report.run_page(result, load))
     return EXIT_PARTIAL if result.failures else 0
 
 

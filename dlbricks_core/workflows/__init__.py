@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dlbricks_core.workflows.estimate import NO_PREDICTOR, default_predictor, estimate
     from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
     from dlbricks_core.workflows.generate import generate
+    from dlbricks_core.workflows.harvest import harvest
     from dlbricks_core.workflows.invocation import Invocation, environment_of
     from dlbricks_core.workflows.layers import LayerLatencies, layer_latencies
     from dlbricks_core.workflows.loading import (
@@ -118,6 +119,7 @@ __all__ = [
     "evaluate",
     "forget_calibration",
     "generate",
+    "harvest",
     "jobs_of",
     "known_setups",
     "layer_latencies",

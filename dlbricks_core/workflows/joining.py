@@ -40,6 +40,25 @@ def joined(parts: Mapping[tuple[int, ...], RunResult]) -> RunResult:
     )
 
 
+def part_of(result: RunResult, positions: Sequence[int]) -> RunResult:
+    """The result for some of its models, with their bricks.
+
+    Args:
+        result: Result for all models.
+        positions: Positions of the models that stay, in order.
+    """
+    brickset = result.cutting.brickset
+    models = [brickset.models[i] for i in positions]
+    kept = {signature for cut in models for signature in cut.counts}
+    bricks = {s: brick for s, brick in brickset.bricks.items() if s in kept}
+    return replace(
+        result,
+        cutting=replace(result.cutting, brickset=replace(brickset, bricks=bricks, models=models)),
+        models=[result.models[i] for i in positions],
+        bricks=[each for each in result.bricks if each.brick.signature in kept],
+    )
+
+
 def _cutting(cuttings: Sequence[Cutting], places: Sequence[tuple[int, int]]) -> Cutting:
     """Cutting of all models.
 
@@ -84,12 +103,15 @@ def _benchmarking(results: Sequence[RunResult]) -> Benchmarking | None:
 
 
 def _both(one: Outcome, other: Outcome) -> Outcome:
-    """Outcome of two estimates; neither measured anything."""
+    """Outcome of two results for different models."""
     return replace(
         one,
         measurements={**one.measurements, **other.measurements},
         failures={**one.failures, **other.failures},
         unsupported={**one.unsupported, **other.unsupported},
         reused=one.reused + other.reused,
+        anew=one.anew | other.anew,
+        effort=one.effort + other.effort,
+        warnings=tuple(dict.fromkeys((*one.warnings, *other.warnings))),
         notes=tuple(dict.fromkeys((*one.notes, *other.notes))),
     )

@@ -117,6 +117,9 @@ class Dial:
         importing_s: Seconds of starting the framework, in addition to those of measuring.
         offers: Precisions that more time would reach, the cheapest first.
         probed: Summary of the probes; ``None`` where the system was known or was not probed.
+        seconds: Seconds until the estimates, once models were imported; ``None`` where nothing ran.
+        plain_s: Seconds that a plain script takes for the same models, by their measured latencies;
+            ``None`` unless all were measured.
     """
 
     half_widths: tuple[float, ...]
@@ -125,6 +128,8 @@ class Dial:
     importing_s: float
     offers: tuple[Offer, ...]
     probed: Probed | None = None
+    seconds: float | None = None
+    plain_s: float | None = None
 
     @property
     def widest(self) -> float:

@@ -129,6 +129,8 @@ def _dial(result: RunResult) -> dict[str, Any] | None:
         "bricks_timed": dial.timed,
         "models_timed": dial.wholes,
         "importing_s": dial.importing_s,
+        "seconds": dial.seconds,
+        "plain_s": dial.plain_s,
         "more": [{"half_width": each.half_width, "seconds": each.seconds} for each in dial.offers],
         "probes": _probed(dial.probed),
     }

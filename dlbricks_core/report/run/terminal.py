@@ -25,6 +25,7 @@ from dlbricks_core.report.run.words import (
     probed,
     rests_on,
     reused,
+    seconds_saved,
     speedups,
     unfit,
 )
@@ -49,6 +50,8 @@ def print_run(console: Console, result: RunResult) -> None:
         print_sizes(console, result)
     else:
         _print_models(console, result)
+    for line in seconds_saved(result):
+        console.print(line)
     lines = layers(result), probed(result), dial(result), origins(result)
     for line in (*lines, *speedups(result), reused(result), peak(result)):
         if line:

@@ -29,16 +29,27 @@ from dlbricks_core.workflows.adaptive.coverage import Costs, chosen
 from dlbricks_core.workflows.adaptive.unknown import Unknown
 from dlbricks_core.workflows.adaptive.wholes import WholeRuns
 from dlbricks_core.workflows.assemble import assemble
-from dlbricks_core.workflows.composing import LEARNED_COMPOSER, CutOptions, find_composer
+from dlbricks_core.workflows.composing import (
+    DEFAULT_COMPOSER,
+    LEARNED_COMPOSER,
+    CutOptions,
+    find_composer,
+)
 from dlbricks_core.workflows.cutting import Cutting, cut_models
 from dlbricks_core.workflows.dial import dial
 from dlbricks_core.workflows.dial.beliefs import drifting
-from dlbricks_core.workflows.measuring import Outcome
+from dlbricks_core.workflows.dial.precisions import FINEST
+from dlbricks_core.workflows.joining import joined, part_of
+from dlbricks_core.workflows.measuring import Outcome, measure
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.oracle import PREDICTOR
 from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.results import Dial, RunResult
 from dlbricks_core.workflows.targets import not_within
+from dlbricks_core.workflows.timing_order import run_targets
+
+PLAIN_RUNS = 10
+"""Runs of each model in a plain script: two to warm up, and eight that count (benchmarks/plain)."""
 
 _UNKNOWN_ERROR = 0.4
 """Relative error of what is predicted of bricks that no model has shown, for the choice of models
@@ -70,13 +81,54 @@ def adaptive(
     begin = perf_counter()
     options = CutOptions.chosen(None, None, LEARNED_COMPOSER)
     cutting = cut_models(models, options, request, observer)
+    end = begin + (request.budget_s or math.inf)
     with ExitStack() as opened:
         opened.enter_context(turn(observer.note))
         adapting = _Adapting(
             cutting, request, store, observer, opened, predictor, compares=end_to_end
         )
-        adapting.run_most_telling(begin + (request.budget_s or math.inf))
-        return adapting.compared() if end_to_end else adapting.result()
+        adapting.run_most_telling(end)
+        result = adapting.result(perf_counter() - begin)
+        if end_to_end:
+            result = adapting.compared(result)
+        unable = adapting.unable
+    if not unable or perf_counter() >= end:
+        return result
+    able = tuple(i for i in range(len(models)) if i not in unable)
+    left_s = None if math.isinf(end) else end - perf_counter()
+    parts = [models[i] for i in unable]
+    from_bricks = _from_bricks(parts, replace(request, budget_s=left_s), store, observer)
+    if not able:
+        return from_bricks
+    return _together({able: part_of(result, able), tuple(unable): from_bricks})
+
+
+def _from_bricks(
+    models: Sequence[CanonicalModel], request: Request, store: ResultStore, observer: Observer
+) -> RunResult:
+    """Estimates models that cannot run as a whole from bricks that are timed alone."""
+    if request.precision is not None and request.precision > FINEST:
+        return dial(models, request, store, observer, end_to_end=False)
+    options = CutOptions.chosen(None, None, DEFAULT_COMPOSER)
+    calibration = store.calibration(options.calibration_key(request))
+    cutting = cut_models(models, options, request, observer, calibration, store=store)
+    targets = run_targets(cutting, end_to_end=False, backend=request.runs_natives)
+    outcome = measure(targets, request, store, observer, cutting)
+    outcome.effort.add_loading("brick", cutting.seconds)
+    return assemble(request, cutting, outcome)
+
+
+def _together(parts: Mapping[tuple[int, ...], RunResult]) -> RunResult:
+    """Results for models that ran or share bricks with those, and for models timed by bricks."""
+    whole, bricks = parts.values()
+    found = joined(parts)
+    assert whole.dial is not None
+    progress = replace(
+        whole.dial,
+        half_widths=tuple(_half_width(each.estimate) for each in found.models),
+        timed=whole.dial.timed + sum(each.origin is not None for each in bricks.bricks),
+    )
+    return replace(found, dial=progress)
 
 
 def recalled(
@@ -152,7 +204,7 @@ class _Adapting:
         self._costs = Costs(self._cuts, self._burst.fewest + self._burst.profiled + 1)
         self._unknown = Unknown(cutting, request, store, observer, predictor)
         self._reason = "no further run narrows it"
-        self._elsewhere: RunResult | None = None
+        self.unable: list[int] = []
         again = request.force or request.retry_failed
         refused = {} if again else store.refused(request.setup, request.fingerprint)
         self._known_refusals = refused.keys()
@@ -169,10 +221,12 @@ class _Adapting:
         self._run(chosen(self._costs, lacking, able, known, enough), end)
         lacking = [i for i in lacking if not self._precise(self._cuts[i])]
         self._run([i for i in self._imprecise(lacking) if self._able(self._cuts[i])], end)
-        unable = [i for i in lacking if not self._able(self._cuts[i])]
-        unable = [i for i in unable if not self._cuts[i].counts.keys() <= self._bricks.keys()]
-        if unable and perf_counter() < end:
-            self._time_bricks(unable, end)
+        self.unable = [i for i in lacking if self._is_left(self._cuts[i])]
+
+    def _is_left(self, cut: CutModel) -> bool:
+        """Whether neither a run of a model nor those of others can tell its latency."""
+        covered = cut.counts.keys() <= self._bricks.keys()
+        return self._refused(cut) or not (self._able(cut) or covered)
 
     def told(self, share: float) -> list[int]:
         """Positions of models that ran, or have a share of their latency in bricks that did."""
@@ -184,8 +238,12 @@ class _Adapting:
             or (self._costs.share(i, known) >= share and not self._refused(cut))
         ]
 
-    def result(self) -> RunResult:
-        """Results from what is known."""
+    def result(self, seconds: float | None = None) -> RunResult:
+        """Results from what is known.
+
+        Args:
+            seconds: Seconds that it took to know it; ``None`` where nothing ran.
+        """
         figures = self._figures(self._cuts)
         plan = self._cutting.plan.believing(figures, timed=())
         outcome = self._outcome()
@@ -205,17 +263,31 @@ class _Adapting:
             wholes=sum(self._figure(cut) is not None for cut in self._cuts),
             importing_s=self._runs.importing_s,
             offers=(),
+            seconds=seconds,
         )
         return replace(found, predictor=self._predictor, dial=progress)
 
-    def compared(self) -> RunResult:
-        """Results from what is known, beside the latencies of models that run only for this."""
-        estimated = self.result()
+    def compared(self, estimated: RunResult) -> RunResult:
+        """Estimates beside the latencies of models that run only for this."""
         every = [i for i, cut in enumerate(self._cuts) if self._able(cut)]
         figures = self._runs.figures
         self._run([i for i in every if self._cuts[i].whole.signature not in figures], math.inf)
-        found = assemble(self._request.hot, estimated.cutting, self._outcome())
-        return replace(found, predictor=self._predictor, dial=estimated.dial)
+        outcome = replace(self._outcome(), notes=estimated.outcome.notes)
+        found = assemble(self._request.hot, estimated.cutting, outcome)
+        assert estimated.dial is not None
+        progress = replace(estimated.dial, plain_s=self._plain_s())
+        return replace(found, predictor=self._predictor, dial=progress)
+
+    def _plain_s(self) -> float | None:
+        """Seconds of a plain script: to load each model and to run it as often as one does."""
+        total = 0.0
+        for cut in self._cuts:
+            measured = self._runs.outcome.measurements.get(self._runs.key(cut))
+            if measured is None:
+                return None
+            loading = max(each.loading_s or 0.0 for each in measured.observations)
+            total += loading + PLAIN_RUNS * self._runs.figures[cut.whole.signature].value / 1e3
+        return total
 
     @property
     def _bricks(self) -> Mapping[str, InPlace]:
@@ -237,16 +309,6 @@ class _Adapting:
             if not self._precise(cut):
                 self._runs.run(cut, self._burst)
             self._observer.advance("model")
-
-    def _time_bricks(self, positions: Sequence[int], end: float) -> None:
-        """Times bricks of models that cannot run as a whole."""
-        left_s = None if math.isinf(end) else max(end - perf_counter(), 1e-3)
-        request = replace(self._request, budget_s=left_s)
-        models = [self._cuts[i].model for i in positions]
-        self._elsewhere = dial(
-            models, request, self._store, self._observer, end_to_end=False,
-            predictor=self._predictor,
-        )  # fmt: skip
 
     def _able(self, cut: CutModel) -> bool:
         """Whether a whole model may run here."""
@@ -296,37 +358,16 @@ class _Adapting:
                 needed |= dict.fromkeys(cut.counts)
         shown = self._bricks
         figures |= {s: shown[s] for s in needed if s in shown}
-        timed = self._elsewhere.bricks if self._elsewhere is not None else ()
-        figures |= {
-            each.brick.signature: each.latency
-            for each in timed
-            if each.latency is not None and each.brick.signature not in figures
-        }
         # What the backend does not run has no latency that could be predicted.
-        lacking = {each.brick.signature for each in timed if each.latency is None}
-        missing = needed.keys() - figures.keys() - lacking - self._known_refusals
+        missing = [s for s in needed if s not in figures and s not in self._known_refusals]
         if missing:
-            figures |= self._unknown.figures([s for s in needed if s in missing], shown)
+            figures |= self._unknown.figures(missing, shown)
         return figures
 
     def _outcome(self) -> Outcome:
-        """What was measured, under the keys of whole models."""
-        own, hot = self._runs.outcome, self._request.hot
-        found = replace(own, measurements=dict(own.measurements), failures=dict(own.failures))
-        if self._elsewhere is not None:
-            other = self._elsewhere.outcome
-            moved = {
-                replace(key, setup=hot.setup): reason for key, reason in other.failures.items()
-            }
-            found.failures = {**moved, **found.failures}
-            found.unsupported = {
-                replace(key, setup=hot.setup): reason for key, reason in other.unsupported.items()
-            } | dict(own.unsupported)
-            found.anew = own.anew | {replace(key, setup=hot.setup) for key in other.anew}
-            found.effort = own.effort + other.effort
-            found.notes = (*own.notes, *other.notes)
-            found.warnings = tuple(dict.fromkeys((*own.warnings, *other.warnings)))
-        return found
+        """A copy of what was measured so far."""
+        own = self._runs.outcome
+        return replace(own, measurements=dict(own.measurements), failures=dict(own.failures))
 
 
 def _enough(precision: float) -> float:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from time import perf_counter
 from zlib import crc32
 
 from dlbricks_core.backends import Profile
-from dlbricks_core.backends.burst import Burst
+from dlbricks_core.backends.burst import Burst, WholeRun
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.errors import DLBricksError, UnsupportedError
 from dlbricks_core.facts import Kind, Measurement, Observation, Question
@@ -27,6 +28,11 @@ from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.request import Request
 
 Taken = tuple[Question, Observation, Sequence[str]]
+
+
+_LEAST_S = 0.5
+"""Least seconds of a run in which the use of processors by others can be seen: the system counts it
+in hundredths of a second."""
 
 
 class WholeRuns:
@@ -57,6 +63,7 @@ class WholeRuns:
         self._session = uuid.uuid4().hex
         self._workers: dict[bool, BackendWorker] = {}
         self._round = 0
+        self._sampler = LoadSampler()
         self._lowered: set[str] = set()
         self._profiled: dict[str, list[tuple[Round, float]]] = {}
         self._models: dict[Round, str] = {}
@@ -120,7 +127,42 @@ class WholeRuns:
             return
         latency_ms = float(self._request.protocol.statistic(found.samples_ms))
         profile = found.profile or self._profile(cut, burst, latency_ms)
-        spent_s, flags = perf_counter() - begin, sampler.load().warnings
+        spent_s, load = perf_counter() - begin, sampler.load()
+        flags = load.warnings if load.seconds >= _LEAST_S else ()
+        self._keep(cut, key, replace(found, profile=profile), spent_s, flags)
+
+    def take(self, cut: CutModel, samples_ms: Sequence[float], burst: Burst) -> None:
+        """Keeps latencies that the user's own program saw, and profiles the model.
+
+        Args:
+            cut: The model.
+            samples_ms: Latency of each run in milliseconds.
+            burst: Extent of the profile.
+
+        Raises:
+            DLBricksError: If the framework cannot profile the model.
+        """
+        key = self._request.key(cut.whole.signature, "native")
+        latency_ms = float(self._request.protocol.statistic(samples_ms))
+        begin = perf_counter()
+        if self.key(cut).subject.kind == "native":
+            ran = self._worker(as_used=True).run_whole(cut.model, burst, as_used=True)
+            profile = ran.profile or self._profile(cut, burst, latency_ms)
+        else:
+            profile = self._profile(cut, burst, latency_ms)
+        found = WholeRun(tuple(samples_ms), 0.0, profile)
+        self._keep(cut, key, found, perf_counter() - begin, ())
+
+    def _keep(
+        self,
+        cut: CutModel,
+        key: Question,
+        found: WholeRun,
+        spent_s: float,
+        flags: tuple[str, ...],
+    ) -> None:
+        """Stores a run of a model, and the latencies of its bricks if it has a profile."""
+        latency_ms = float(self._request.protocol.statistic(found.samples_ms))
         observation = Observation(
             self._session,
             self._round,
@@ -130,8 +172,8 @@ class WholeRuns:
             loading_s=found.loading_s,
         )
         taken: list[Taken] = [(key, observation, cut.whole.operators)]
-        if profile is not None:
-            taken += self._harvested(cut, profile, latency_ms, flags)
+        if found.profile is not None:
+            taken += self._harvested(cut, found.profile, latency_ms, flags)
         self._round += 1
         self._store.add_all(taken, instead_of={key} if self._request.force else ())
         self._count(key, observation, spent_s)
@@ -204,8 +246,10 @@ class WholeRuns:
         effort.seconds[kind] += spent_s
         effort.loading[kind] += taken.loading_s or 0.0
         self.outcome.anew = self.outcome.anew | {key}
-        self.outcome.warnings = tuple(dict.fromkeys((*self.outcome.warnings, *taken.flags)))
+        self.outcome.warnings = self._sampler.load().warnings
 
     def _fail(self, key: Question, cut: CutModel, error: DLBricksError) -> None:
         self.outcome.failures[key] = reason = reason_of(error)
+        told = f"{cut.model.name} did not run as a whole, so its bricks count: {reason}"
+        self.outcome.notes = (*self.outcome.notes, told)
         self._store.record_failure(key, reason, cut.whole.operators)

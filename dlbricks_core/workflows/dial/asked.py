@@ -18,7 +18,6 @@ def cut_and_precision(
     budget_s: float | None = None,
     protocol: str | None = None,
     quantity: str = LATENCY.name,
-    compares: bool = False,
 ) -> tuple[CutOptions, float | None]:
     """Options of cutting and a precision: the dial's, unless the request rules them out.
 
@@ -33,7 +32,6 @@ def cut_and_precision(
         budget_s: Maximum seconds of measuring.
         protocol: Name of the protocol.
         quantity: Name of the quantity.
-        compares: Whether the user asks for the accuracy of estimates rather than for estimates.
 
     Returns:
         Options of cutting, and the precision to reach; ``None`` for the default precision of
@@ -44,7 +42,7 @@ def cut_and_precision(
     """
     free = all(each is None for each in (granularity, strategy, composer, runs))
     usual = protocol in (None, next(iter(PROTOCOLS))) and quantity == LATENCY.name
-    turned = dialled(precision, budget_s, compares=compares) if free and usual else None
+    turned = dialled(precision, budget_s) if free and usual else None
     if turned is not None:
         return CutOptions.chosen(None, None, LEARNED_COMPOSER), turned
     return CutOptions.chosen(granularity, strategy, composer, quantity=quantity), precision

@@ -14,16 +14,13 @@ precision takes about twice as long (docs/results/predicting.md).
 """
 
 
-def dialled(precision: float | None, budget_s: float | None, *, compares: bool) -> float | None:
-    """Precision to set the dial to; ``None`` if every brick of the executed graph is timed.
+def dialled(precision: float | None, budget_s: float | None) -> float:
+    """Precision that estimates are to reach.
 
     Args:
         precision: Precision that the user requests, if any.
         budget_s: Seconds that the user grants, if any.
-        compares: Whether the user asks for the accuracy of estimates rather than for estimates.
     """
     if precision is not None:
-        return precision if precision > FINEST else None
-    if compares:
-        return None
+        return precision
     return USUAL if budget_s is None else FINEST

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits
+from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits, Watch
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import CanonicalModel
 
@@ -72,12 +73,13 @@ class MxnetBackend(Backend):
         # Convolutions run, in order to find the layouts of their results.
         rewrite_uses_all_threads=True,
     )
+    # Relatives, as users have them: five families of the zoo in several sizes.
     default_models = (
-        "mxnet:resnet50_v1",
-        "mxnet:densenet121",
-        "mxnet:inceptionv3",
-        "mxnet:mobilenetv2_1.0",
-        "mxnet:squeezenet1.1",
+        *(f"mxnet:resnet{depth}_v1" for depth in (18, 34, 50, 101, 152)),
+        *(f"mxnet:densenet{depth}" for depth in (121, 169, 201)),
+        *(f"mxnet:vgg{depth}" for depth in (11, 13, 16, 19)),
+        *(f"mxnet:mobilenet{width}" for width in ("1.0", "0.5")),
+        *(f"mxnet:squeezenet{version}" for version in ("1.0", "1.1")),
     )
 
     def version(self) -> str:
@@ -132,6 +134,14 @@ class MxnetBackend(Backend):
     def opens(self, source: str) -> bool:
         """Whether the source is a network of the Gluon zoo or a model file of MXNet."""
         return self.native(source)
+
+    def watch(self, target: object) -> AbstractContextManager[Watch] | None:
+        """A context for a hybrid block; ``None`` for anything else."""
+        if "mxnet" not in sys.modules:
+            return None
+        from dlbricks_mxnet.users import watch
+
+        return watch(target)
 
     def rewrite(
         self, model: CanonicalModel, settings: BackendSettings, seed: int

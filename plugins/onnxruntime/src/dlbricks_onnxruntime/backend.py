@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits
+from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits, Watch
 from dlbricks_core.bricks import native_to
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_onnxruntime.messages import one_line
@@ -67,6 +69,14 @@ class OnnxruntimeBackend(Backend):
     def opens(self, source: str) -> bool:
         """Whether the source is an ONNX file."""
         return source.endswith(".onnx") and Path(source).is_file()
+
+    def watch(self, target: object) -> AbstractContextManager[Watch] | None:
+        """A context for a session; ``None`` for anything else."""
+        if "onnxruntime" not in sys.modules:
+            return None
+        from dlbricks_onnxruntime.users import watch
+
+        return watch(target)
 
     def rewrite(
         self, model: CanonicalModel, settings: BackendSettings, seed: int

@@ -6,18 +6,21 @@ import json
 import re
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 
-from dlbricks_core.backends import Array, BackendSettings, Opened, Profile, ProfiledLayer
+from dlbricks_core.backends import Array, BackendSettings, Opened, Profile, ProfiledLayer, Watch
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.machine.system import physical_cores_available
 from dlbricks_onnxruntime.sessions import LEVELS, QUIET, open_session
 
 _KERNEL = "_kernel_time"
@@ -123,3 +126,31 @@ def _computed(
         if shorter == name:
             return ()
         name = shorter
+
+
+def watch(target: object) -> AbstractContextManager[Watch] | None:
+    """A context that times ``run`` of a session; ``None`` for anything else."""
+    return _watched(target) if isinstance(target, ort.InferenceSession) else None
+
+
+@contextmanager
+def _watched(session: ort.InferenceSession) -> Iterator[Watch]:
+    threads = session.get_session_options().intra_op_num_threads
+    seen = Watch(threads or physical_cores_available())
+    run = session.run
+
+    def timed(names: Any, feeds: Mapping[str, Array], *more: Any) -> Any:
+        begin = perf_counter()
+        results = run(names, feeds, *more)
+        seen.samples_ms.append((perf_counter() - begin) * 1e3)
+        seen.shapes = {name: np.shape(value) for name, value in feeds.items()}
+        return results
+
+    session.run = timed
+    try:
+        yield seen
+    finally:
+        del session.run
+    # A session made of bytes has no path; both are where the session itself keeps them.
+    path, data = session._model_path, session._model_bytes
+    seen.source = path if path else onnx.load_from_string(data)

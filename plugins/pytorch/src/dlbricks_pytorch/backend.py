@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits
+from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits, Watch
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import CanonicalModel
 
@@ -82,6 +84,14 @@ class PytorchBackend(Backend):
     def opens(self, source: str) -> bool:
         """Whether a factory of the user's makes the model."""
         return source.startswith("torch:")
+
+    def watch(self, target: object) -> AbstractContextManager[Watch] | None:
+        """A context for a module; ``None`` for anything else."""
+        if "torch" not in sys.modules:
+            return None
+        from dlbricks_pytorch.users import watch
+
+        return watch(target)
 
     def timer(self, settings: BackendSettings) -> PytorchTimer:
         """Imports torch, sets its threads, and returns a timer.

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from time import perf_counter
+from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from dlbricks_core.backends import Array, Opened
+from dlbricks_core.backends import Array, Opened, Watch
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_pytorch.factories import Made, made_by
+from dlbricks_pytorch.importer import from_module
 from dlbricks_pytorch.tensors import from_numpy
 
 SOURCE = "torch:"
@@ -51,3 +55,35 @@ def _fed(made: Made, model: CanonicalModel, inputs: Mapping[str, Array]) -> tupl
         leaves = [next(drawn) if isinstance(each, torch.Tensor) else each for each in leaves]
     args, kwargs = pytree.tree_unflatten(leaves, structure)
     return args, kwargs
+
+
+def watch(target: object) -> AbstractContextManager[Watch] | None:
+    """A context that times calls of a module; ``None`` for anything else."""
+    return _watched(target) if isinstance(target, torch.nn.Module) else None
+
+
+@contextmanager
+def _watched(module: torch.nn.Module) -> Iterator[Watch]:
+    seen = Watch(torch.get_num_threads())
+    begins: list[float] = []
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+
+    def before(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        calls[:] = [(args, kwargs)]
+        begins.append(perf_counter())
+
+    def after(*_: Any) -> None:
+        seen.samples_ms.append((perf_counter() - begins.pop()) * 1e3)
+
+    hooks = [
+        module.register_forward_pre_hook(before, with_kwargs=True),
+        module.register_forward_hook(after),
+    ]
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if calls:
+        (args, kwargs), *_ = calls
+        seen.source = from_module(module, args, kwargs)
