@@ -52,7 +52,7 @@ class Part:
     def believe(self, kernel: Kernel) -> None:
         """Computes the shares of layers in networks anew."""
         it = self.it
-        prior = Belief(self.expected, kernel.covariance(it.features, it.features))
+        prior = Belief.dense(self.expected, kernel.covariance(it.features, it.features))
         mean = prior.observed(it.counts, it.log_ms, it.noise + kernel.noise, it.call_ms).mean
         shares, totals = shares_of(it.counts, mean, it.call_ms)
         left = it.log_ms - np.log(totals) + shares @ (mean - self.expected)

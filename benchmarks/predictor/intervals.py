@@ -12,7 +12,7 @@ of these latencies, in addition to the predictor's draws and the error of compos
 contribution, and for all together. A contribution whose bricks and whole models come from
 different sessions gives larger ones. All
 families have equal weight, and so have all shares of timed bricks. Nothing is measured. The program
-needs 3 GB of memory, and about a minute for each contribution.
+needs 4 GB of memory, and one to four minutes for each contribution.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from dlbricks_core.predict.from_atlas import (
     kernel_of,
     prior_of,
     processor_of,
+    with_sites,
 )
 from dlbricks_core.workflows import LoadOptions, Observer, load_models
 from dlbricks_core.workflows.knowledge import family_of
@@ -82,10 +83,9 @@ def without_each(
     """
     kernel = kernel_of(it.setup.backend)
     prior = prior_of(it.features, kernel, processor_of(it))
-    moved = prior.covariance @ it.pulls
+    moved = prior.spread.times(it.pulls)
     shares, totals = shares_of(it.counts, prior.mean + moved, it.call_ms)
-    among = np.asarray(shares @ (shares @ prior.covariance).T)
-    del prior
+    among = prior.between(shares)
     among += np.diag(it.noise + kernel.noise)
     inverse = linalg.inv(among, overwrite_a=True)
     pull = inverse @ (it.log_ms - np.log(totals) + shares @ moved)
@@ -96,7 +96,8 @@ def without_each(
         kept = [int(i) for i in np.flatnonzero(~out)]
         used = np.unique(it.counts[kept].indices)
         pulls = np.asarray(shares.T @ rest)[used]
-        yield families, replace(it.only(kept), pulls=pulls, kernel=kernel.identity)
+        left = replace(it.only(kept), pulls=pulls, kernel=kernel.identity)
+        yield families, with_sites(left, kernel)
 
 
 def judged(brickset: BrickSet, it: Contribution) -> Iterator[Judged]:

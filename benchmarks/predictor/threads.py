@@ -87,7 +87,7 @@ def errors(found: Parts, kernel: Kernel) -> dict[str, np.ndarray]:
     prior = prior_of(it.features, kernel, processor_of(it))
     noise = it.noise[own] + kernel.noise
     given = it.counts[own], it.log_ms[own], noise, it.call_ms[own]
-    mean = prior.mean + prior.covariance @ prior.pulls(*given)
+    mean = prior.mean + prior.spread.times(prior.pulls(*given))
     off = np.log(it.counts @ np.exp(mean) + it.call_ms) - it.log_ms
     return {name: off[list(judged)] for name, judged in found.judged.items()}
 

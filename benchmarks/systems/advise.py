@@ -134,7 +134,7 @@ class Believing:
         layers = it.counts.indices  # each network is a layer
         some = np.flatnonzero(others[layers])
         noise = it.noise[some] + self.kernel.noise
-        prior = Belief(self.expected[system], self.covariance)
+        prior = Belief.dense(self.expected[system], self.covariance)
         return prior.observed(it.counts[some], it.log_ms[some], noise)
 
     def known_everywhere(self, held: np.ndarray) -> dict[str, np.ndarray]:
@@ -166,7 +166,7 @@ class Believing:
             known = np.isfinite(us)
             belief.mean[known] = np.log(us[known] / 1e3)
             covariance = belief.covariance * np.outer(~known, ~known)
-            found[system] = self.draws(Belief(belief.mean, covariance), held, seed)
+            found[system] = self.draws(Belief.dense(belief.mean, covariance), held, seed)
         return found
 
     def draws(self, belief: Belief, models: np.ndarray, seed: int) -> np.ndarray:

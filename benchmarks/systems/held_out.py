@@ -122,7 +122,7 @@ class Known:
         for name in SYSTEMS:
             it = self.data.contribution(name)
             expected = self.baseline(it.system, it.setup.threads)
-            prior = Belief(expected, kernel.covariance(features, features))
+            prior = Belief.dense(expected, kernel.covariance(features, features))
             noise = it.noise + kernel.noise
             self.beliefs[name] = prior.observed(it.counts, it.log_ms, noise)
 

@@ -27,7 +27,7 @@ FOLDER = Path(__file__).parent / "contributions"
 SURVEYED = "survey:"
 """Prefix of groups of drawn networks; the family that they were drawn from follows."""
 
-_FORMAT = 6
+_FORMAT = 7
 """Version of the files; it rises with their structure, and with the kinds of layers."""
 
 _DAMAGED = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError,
@@ -74,7 +74,10 @@ class Contribution:
             separated by commas.
         pulls: Pull of each layer: the error of the baseline at any layer is the sum of the pulls,
             each times the covariance of the two layers. Empty if they are not computed.
-        kernel: Identity of the kernel that the pulls belong to.
+        sites: Variance of each layer's site: what the networks of few layers tell of it, as if it
+            had been timed alone. Empty if there are no pulls.
+        common: Variance of the error that all layers share, given the sites.
+        kernel: Identity of the kernel that the pulls and sites belong to.
         sessions: Session in which each network was measured, as a number from 0. Empty if no two
             sessions differ, as in files, from which their differences are taken.
     """
@@ -90,19 +93,22 @@ class Contribution:
     signatures: tuple[str, ...]
     groups: tuple[str, ...]
     pulls: FloatArray = field(default_factory=lambda: np.zeros(0))
+    sites: FloatArray = field(default_factory=lambda: np.zeros(0))
+    common: float = 0.0
     kernel: str = ""
     sessions: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
     def __len__(self) -> int:
         return len(self.signatures)
 
-    def only(self, networks: Sequence[int]) -> Self:
+    def only(self, networks: Sequence[int] | Indices) -> Self:
         """A contribution of some of the networks and their layers, without pulls."""
         chosen = self.counts[list(networks)]
         used = np.unique(chosen.indices)
         return replace(
             self,
             pulls=np.zeros(0),
+            sites=np.zeros(0),
             kernel="",
             features=self.features.part(used),
             counts=scipy.sparse.csr_array(chosen[:, used]),
@@ -131,6 +137,7 @@ class Contribution:
         return replace(
             self,
             pulls=np.zeros(0),
+            sites=np.zeros(0),
             kernel="",
             provenance=replace(
                 first,
@@ -160,6 +167,7 @@ class Contribution:
             "setup": asdict(self.setup),
             "provenance": asdict(self.provenance),
             "kernel": self.kernel,
+            "common": self.common,
             "kinds": kind_names,
             "group_names": group_names,
         }
@@ -180,6 +188,7 @@ class Contribution:
             signatures=np.array(self.signatures, dtype="S24"),
             groups=np.array([groups[g] for g in self.groups], dtype=np.uint16),
             pulls=self.pulls.astype(np.float32),
+            sites=np.log2(self.sites).astype(np.float16),
         )
         _write_whole(path, content.getvalue())
 
@@ -229,6 +238,8 @@ class Contribution:
             signatures=tuple(each.decode() for each in found["signatures"]),
             groups=tuple(groups[i] for i in found["groups"]),
             pulls=found["pulls"].astype(np.float64),
+            sites=np.exp2(found["sites"].astype(np.float64)),
+            common=about["common"],
             kernel=about["kernel"],
         )
         read._check()
@@ -245,7 +256,9 @@ class Contribution:
                 raise ValueError(f"{name} has another length, or numbers that are not possible")
         if self.pulls.size not in (0, len(self.features.kinds)):
             raise ValueError("the pulls are not those of the layers")
-        numbers = np.concatenate([self.features.numbers.ravel(), self.pulls])
+        if self.sites.size != self.pulls.size or not 0 <= self.common < np.inf:
+            raise ValueError("the sites are not those of the layers")
+        numbers = np.concatenate([self.features.numbers.ravel(), self.pulls, self.sites])
         if len(self.groups) != len(self) or not np.isfinite(numbers).all():
             raise ValueError("groups, features or pulls are not possible")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -182,15 +182,16 @@ def expected_ms(features: Features, processor: Processor) -> FloatArray:
         Array of shape (layers,).
     """
     numbers = features.numbers
-    efficiency = np.array([_efficiency(kind) for kind in features.kinds])
-    padded = np.array([sort_of(kind) in _PADDED for kind in features.kinds], dtype=bool)
+    efficiency = _by_kind(features, _efficiency)
+    padded = _by_kind(features, lambda kind: sort_of(kind) in _PADDED)
     flops = (np.exp2(numbers[:, _FLOPS]) - 1) * np.exp2(padded * numbers[:, _EMPTY])
     moved = sum(np.exp2(numbers[:, column]) - 1 for column in (_READ, _WEIGHTS, _WRITTEN))
     cold = np.exp2(numbers[:, _COLD]) - 1
     seconds = flops / (efficiency * _peaks(features, processor)) + cold / processor.memory
     seconds += np.maximum(moved - cold, 0.0) / _bandwidth(moved, processor)
-    hidden = np.array([is_hidden(kind) for kind in features.kinds], dtype=bool)
-    seconds += np.where(_ends(features), _END_S, processor.call_s)
+    hidden = _by_kind(features, is_hidden)
+    ends = _by_kind(features, lambda kind: kind.startswith(_ENDS))
+    seconds += np.where(ends, _END_S, processor.call_s)
     return np.asarray(np.where(hidden, _HIDDEN * seconds, seconds) * 1e3)
 
 
@@ -223,11 +224,9 @@ def doubted(
 
 def _doubtful(features: Features, processor: Processor) -> list[int]:
     """Positions of the layers whose rate is not known."""
-    return [
-        i
-        for i, kind in enumerate(features.kinds)
-        if type_of(kind) and np.ptp(_rates(kind, processor))
-    ]
+    rates = {kind: _rates(kind, processor) for kind in set(filter(type_of, features.kinds))}
+    doubtful = {kind for kind, (slow, fast) in rates.items() if slow != fast}
+    return [i for i, kind in enumerate(features.kinds) if kind in doubtful] if doubtful else []
 
 
 def _doubts(features: Features, processor: Processor) -> tuple[FloatArray, StringArray]:
@@ -245,7 +244,7 @@ def _peaks(features: Features, processor: Processor) -> FloatArray:
     A framework may have vectorized kernels for such a type, compute in float32, or use a scalar
     loop. Only a measurement shows which.
     """
-    return np.array([math.sqrt(math.prod(_rates(kind, processor))) for kind in features.kinds])
+    return _by_kind(features, lambda kind: math.sqrt(math.prod(_rates(kind, processor))))
 
 
 def _rates(kind: str, processor: Processor) -> tuple[float, float]:
@@ -262,8 +261,10 @@ def is_hidden(kind: str) -> bool:
     return "@" in kind or kind.startswith(_ENDS)
 
 
-def _ends(features: Features) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    return np.array([kind.startswith(_ENDS) for kind in features.kinds], dtype=bool)
+def _by_kind(features: Features, value: Callable[[str], float | bool]) -> np.ndarray[Any, Any]:
+    """Value of each layer that its kind decides."""
+    values = {kind: value(kind) for kind in set(features.kinds)}
+    return np.array([values[kind] for kind in features.kinds])
 
 
 def _efficiency(kind: str) -> float:

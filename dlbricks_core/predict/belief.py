@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 import scipy
 
 from dlbricks_core.figures.statistics import FloatArray, Indices
+from dlbricks_core.predict.grouped import Grouped, padded, weighted
 
 _STEPS = 30
 """Maximum number of Newton steps. With single layers, the first step is exact."""
@@ -21,9 +22,6 @@ of others.
 
 _SETTLED = 1e-3
 """Minimum increase of the log posterior per network that justifies another step."""
-
-_JITTER = 1e-9
-"""Variance added so that a covariance matrix stays positive definite despite rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,11 +67,49 @@ class Belief:
 
     Attributes:
         mean: Expected logarithm of each layer's latency in milliseconds: shape (layers,).
-        covariance: Covariance of these logarithms: shape (layers, layers).
+        spread: Covariance of these logarithms, without what observed networks told.
+        told: What networks told: the covariance is smaller than the spread by this matrix,
+            transposed, times itself. Shape (networks, layers).
     """
 
     mean: FloatArray
-    covariance: FloatArray
+    spread: Grouped
+    told: FloatArray
+
+    @classmethod
+    def dense(cls, mean: FloatArray, covariance: FloatArray) -> Self:
+        """The belief with a covariance that a single matrix holds."""
+        return cls.untold(mean, Grouped.dense(covariance))
+
+    @classmethod
+    def untold(cls, mean: FloatArray, spread: Grouped) -> Self:
+        """The belief before any network was observed."""
+        return cls(mean, spread, np.zeros((0, len(mean))))
+
+    @property
+    def covariance(self) -> FloatArray:
+        """Covariance of the logarithms: shape (layers, layers)."""
+        return np.asarray(self.spread.matrix - self.told.T @ self.told)
+
+    @property
+    def variances(self) -> FloatArray:
+        """Variance of each layer's logarithm: shape (layers,)."""
+        return np.asarray(self.spread.variances - (self.told**2).sum(axis=0))
+
+    def to_layers(self, weights: scipy.sparse.csr_array) -> FloatArray:
+        """Covariance of weighted sums of logarithms with the layers: shape (sums, layers)."""
+        found = self.spread.to_layers(weights)
+        if len(self.told):
+            found -= (weights @ self.told.T) @ self.told
+        return found
+
+    def between(self, weights: scipy.sparse.csr_array) -> FloatArray:
+        """Covariance between weighted sums of logarithms: shape (sums, sums)."""
+        found = self.spread.between(weights)
+        if len(self.told):
+            moved = weights @ self.told.T
+            found -= moved @ moved.T
+        return found
 
     def observed(
         self,
@@ -81,7 +117,6 @@ class Belief:
         log_ms: FloatArray,
         noise: FloatArray,
         call_ms: FloatArray | float = 0.0,
-        of: Sequence[int] | None = None,
         sessions: Sessions | None = None,
     ) -> Self:
         """The belief after an observation of networks.
@@ -97,19 +132,42 @@ class Belief:
             call_ms: Cost of a call of the timer within each latency, in milliseconds. A layer that
                 takes less carries little information, which the logarithm of the whole latency
                 reflects.
-            of: Layers to update; ``None`` for all. The belief about other layers is not computed.
             sessions: Sessions of the networks; ``None`` if they share no error.
         """
-        asked = self if of is None else self.of(of)
         if not counts.shape[0]:
-            return asked
-        timed, counts = _timed(counts)
-        fitted = self.of(timed)._fitted(counts, log_ms, noise, call_ms, sessions)
-        chosen = list(range(len(self.mean)) if of is None else of)
-        between = self.covariance[timed][:, chosen]
-        half = scipy.linalg.solve_triangular(fitted.factor, fitted.shares @ between, lower=True)
-        mean = asked.mean + fitted.pulls @ between
-        return type(self)(mean, asked.covariance - half.T @ half)
+            return self
+        fitted = self._fitted(counts, log_ms, noise, call_ms, sessions)
+        return replace(self._narrowed(fitted.shares, fitted.factor), mean=self.mean + fitted.shift)
+
+    def narrowed(
+        self, counts: scipy.sparse.csr_array, noise: FloatArray, call_ms: FloatArray | float = 0.0
+    ) -> Self:
+        """The belief after an observation of networks that the mean already accounts for.
+
+        The arguments are those of :meth:`observed`.
+        """
+        if not counts.shape[0]:
+            return self
+        shares, _ = shares_of(counts, self.mean, call_ms)
+        among = self.between(shares)
+        among[np.diag_indices_from(among)] += noise
+        return self._narrowed(shares, scipy.linalg.cholesky(among, lower=True, overwrite_a=True))
+
+    def _narrowed(self, shares: scipy.sparse.csr_array, factor: FloatArray) -> Self:
+        told = scipy.linalg.solve_triangular(factor, self.to_layers(shares), lower=True)
+        return replace(self, told=np.concatenate([self.told, told]))
+
+    def likely(
+        self,
+        counts: scipy.sparse.csr_array,
+        log_ms: FloatArray,
+        noise: FloatArray,
+        call_ms: FloatArray | float = 0.0,
+    ) -> FloatArray:
+        """The mean after an observation of networks, as in :meth:`observed`."""
+        if not counts.shape[0]:
+            return self.mean
+        return self.mean + self._fitted(counts, log_ms, noise, call_ms, None).shift
 
     def pulls(
         self,
@@ -123,10 +181,7 @@ class Belief:
 
         The arguments are those of :meth:`observed`.
         """
-        timed, counts = _timed(counts)
-        found = np.zeros(len(self.mean))
-        found[timed] = self.of(timed)._fitted(counts, log_ms, noise, call_ms, sessions).pulls
-        return found
+        return self._fitted(counts, log_ms, noise, call_ms, sessions).pulls
 
     def _fitted(
         self,
@@ -142,13 +197,13 @@ class Belief:
         for _ in range(_STEPS):
             shares, totals = shares_of(counts, self.mean + shift, call_ms)
             left = log_ms - np.log(totals) + shares @ shift
-            spread = shares @ (shares @ self.covariance).T
-            spread[np.diag_indices_from(spread)] += noise
+            among = self.between(shares)
+            among[np.diag_indices_from(among)] += noise
             if sessions is not None:
-                sessions.add_to(spread)
-            factor = scipy.linalg.cholesky(spread, lower=True, overwrite_a=True)
+                sessions.add_to(among)
+            factor = scipy.linalg.cholesky(among, lower=True, overwrite_a=True)
             target = shares.T @ scipy.linalg.cho_solve((factor, True), left)
-            moved = self.covariance @ target
+            moved = self._times(target)
             found = []
             for length in _LENGTHS:
                 way = pulls + length * (target - pulls), shift + length * (moved - shift)
@@ -159,18 +214,25 @@ class Belief:
             if best > misfit - _SETTLED * len(log_ms):
                 break
             misfit = best
-        return _Fitted(pulls, shares, factor)
+        return _Fitted(pulls, shift, shares, factor)
 
-    def widened(self, covariance: FloatArray) -> Self:
-        """The belief with an additional, independent error of each layer."""
-        return type(self)(self.mean, self.covariance + covariance)
+    def widened(self, share: float, spread: Grouped) -> Self:
+        """The belief with an additional, independent error of each layer.
+
+        Args:
+            share: Factor of the error's covariance.
+            spread: Covariance with the groups of this belief.
+        """
+        return replace(self, spread=weighted([(1.0, self.spread), (share, spread)]))
+
+    def _times(self, weights: FloatArray) -> FloatArray:
+        """The covariance times weights of the layers."""
+        return self.spread.times(weights) - self.told.T @ (self.told @ weights)
 
     def of(self, layers: Sequence[int] | Indices) -> Self:
         """The belief about some of the layers."""
         chosen = np.asarray(layers, dtype=np.intp)
-        if np.array_equal(chosen, np.arange(len(self.mean))):
-            return self  # the covariance of a contribution takes gigabytes
-        return type(self)(self.mean[chosen], self.covariance[np.ix_(chosen, chosen)])
+        return type(self)(self.mean[chosen], self.spread.of(chosen), self.told[:, chosen])
 
     def draws(self, count: int, seed: int = 0) -> FloatArray:
         """Equally likely logarithms of latencies, joint over layers.
@@ -178,10 +240,34 @@ class Belief:
         Returns:
             Array of shape (count, layers).
         """
-        size = len(self.mean)
-        factor = scipy.linalg.cholesky(self.covariance + _JITTER * np.eye(size), lower=True)
-        normal = np.random.default_rng(seed).standard_normal((count, size))
-        return np.asarray(self.mean + normal @ factor.T)
+        spread = self.spread
+        normal = np.random.default_rng(seed).standard_normal((count, spread.sources))
+        if len(self.told):
+            # The symmetric root of the identity less what was told, in terms of the sources.
+            told = spread.traced(spread.solved(self.told))
+            squares, ways = np.linalg.eigh(told @ told.T)
+            less = 1 / (1 + np.sqrt(np.clip(1 - squares, 0.0, None)))
+            rows = ways.T @ told
+            normal -= (normal @ (rows.T * less)) @ rows
+        return np.asarray(self.mean + spread.moved(normal))
+
+
+def joined_beliefs(parts: Sequence[Sequence[int]], beliefs: Sequence[Belief]) -> Belief:
+    """Belief about layers in several parts whose errors have nothing in common.
+
+    Args:
+        parts: Positions of the layers of each part.
+        beliefs: Belief about each part.
+    """
+    size = sum(len(each) for each in parts)
+    mean, told = np.zeros(size), []
+    places = [np.asarray(each, dtype=np.intp) for each in parts]
+    for layers, each in zip(places, beliefs, strict=True):
+        mean[layers] = each.mean
+        told.append(np.zeros((len(each.told), size)))
+        told[-1][:, layers] = each.told
+    spreads = [each.spread for each in beliefs]
+    return Belief(mean, padded(places, spreads), np.concatenate([np.zeros((0, size)), *told]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,11 +276,13 @@ class _Fitted:
 
     Attributes:
         pulls: Pull of each layer.
+        shift: Movement of each layer's mean.
         shares: Share of each layer in each network's latency.
         factor: Cholesky factor of the covariance of the networks' measured logarithms.
     """
 
     pulls: FloatArray
+    shift: FloatArray
     shares: scipy.sparse.csr_array
     factor: FloatArray
 
@@ -209,12 +297,6 @@ def misfit_of(apart: FloatArray, noise: FloatArray, sessions: Sessions | None) -
     """
     own = apart if sessions is None else apart - sessions.shared(apart, noise)
     return float(apart @ (own / noise))
-
-
-def _timed(counts: scipy.sparse.csr_array) -> tuple[Indices, scipy.sparse.csr_array]:
-    """Layers that occur in any network, and their counts. Fitting needs no others."""
-    timed = np.unique(counts.indices)
-    return timed, counts[:, timed]
 
 
 def shares_of(

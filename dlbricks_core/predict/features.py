@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from dlbricks_core.analysis.einsum import products_of
 from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.figures.statistics import Indices
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
-from dlbricks_core.predict.kinds import CLASSES, computing, kinds_of
+from dlbricks_core.predict.kinds import CLASSES, class_of, computing, kinds_of
 from dlbricks_core.predict.layers import integer, integers, plain, product, shapes_of, weight_of
 from dlbricks_core.predict.patterns import Pattern, pattern_of
 
@@ -74,9 +75,24 @@ class Features:
         rows = [_numbers(model, layer) for layer in model.layers]
         return cls(kinds_of(model), np.array(rows).reshape(len(rows), len(NAMES)))
 
+    @cached_property
+    def classes(self) -> Mapping[str, Indices]:
+        """Positions of the layers of each class."""
+        found: dict[str, list[int]] = {}
+        for place, kind in enumerate(self.kinds):
+            found.setdefault(class_of(kind), []).append(place)
+        return {name: np.array(places, dtype=np.intp) for name, places in found.items()}
+
+    @property
+    def keys(self) -> Sequence[tuple[str, bytes]]:
+        """A text of each layer that equal layers share: files hold numbers with 24 bits."""
+        numbers = self.numbers.astype(np.float32)
+        return [(kind, row.tobytes()) for kind, row in zip(self.kinds, numbers, strict=True)]
+
     def part(self, layers: Sequence[int] | Indices) -> Features:
         """Features of some of the layers."""
-        return Features(tuple(self.kinds[i] for i in layers), self.numbers[layers])
+        places = np.asarray(layers, dtype=np.intp)
+        return Features(tuple(self.kinds[i] for i in places.tolist()), self.numbers[places])
 
     @classmethod
     def of_ends(cls, model: CanonicalModel) -> Features:

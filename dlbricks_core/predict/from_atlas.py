@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy
@@ -15,24 +16,42 @@ import scipy
 from dlbricks_core.bricks import Brick
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.figure import RESAMPLES, Discrepancy, Figure, Predicted
-from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.figures.statistics import FloatArray, Indices
 from dlbricks_core.passes.contrib.expand import as_run_by
 from dlbricks_core.predict.atlas import Contribution, LayerTable, counts_matrix
 from dlbricks_core.predict.base import Predictor
 from dlbricks_core.predict.baseline import Processor, doubted, expected_ms
-from dlbricks_core.predict.belief import Belief
+from dlbricks_core.predict.belief import Belief, joined_beliefs
 from dlbricks_core.predict.features import Features, joined
+from dlbricks_core.predict.grouped import Group, Grouped
 from dlbricks_core.predict.kernel import Kernel
 from dlbricks_core.predict.nearness import distance
-from dlbricks_core.predict.parts import Part, parts_of
+from dlbricks_core.predict.parts import parts_of
 from dlbricks_core.predict.robust import doubt
 from dlbricks_core.predict.sampling import agreeing_draws, centred
+from dlbricks_core.predict.sites import sites_of
 from dlbricks_core.predict.transfer import Expected, transferred
 
 MOST_NETWORKS = 800
-"""Maximum number of a contribution's networks behind a covariance: those nearest to the wanted
+"""Maximum number of networks behind a prediction from a contribution without pulls: those nearest
+to the wanted layers.
+"""
+
+MOST_SITES = 600
+"""Maximum number of sites of one class behind a covariance: those that tell most about the wanted
 layers.
 """
+
+FEW_LAYERS = 20
+"""Maximum number of layers of a network that sites stand for. What a network of more tells is about
+their sum, and is taken as it is where the system is the contribution's own.
+"""
+
+MOST_REST = 0.2
+"""Maximum share of such a network's latency that belongs to other layers than wanted ones."""
+
+_REST_ERROR = 0.5
+"""Standard deviation of the logarithm of that share."""
 
 MOST_STORED = 250
 """Maximum number of a store's own networks behind a prediction. With 250 instead of 800, a
@@ -92,8 +111,8 @@ class FromAtlas(Predictor):
         table = LayerTable()
         run = {s: as_run_by(setup.backend, brick.model) for s, brick in bricks.items()}
         inside = {s: table.add(Features.of(model)) for s, model in run.items()}
-        # The layers of all bricks: so they stay the same when more bricks are known.
-        ends = {s: table.add(Features.of_ends(model)) for s, model in run.items()}
+        # Those of all bricks, as soon as one is known: so layers stay the same when more are.
+        ends = {s: table.add(Features.of_ends(run[s])) for s in (run if known else ())}
         layers = len(table.kinds)
         belief = self._believed(table.features, setup, system, atlas)
         networks = counts_matrix(inside.values(), layers)
@@ -104,16 +123,16 @@ class FromAtlas(Predictor):
         call_ms = np.array([figure.overhead for figure in known.values()])
         doubted = noise + doubt(belief, timed, log_ms, noise, call_ms)
         measured = timed, log_ms, doubted, call_ms
-        layer_ms = np.exp(belief.observed(*measured).mean)
+        layer_ms = np.exp(belief.likely(*measured))
         found = np.exp(agreeing_draws(centred(belief, networks), *measured, count=RESAMPLES))
-        likely, draws = networks @ layer_ms, found @ networks.T.toarray()
+        likely, draws = networks @ layer_ms, (networks @ found.T).T
         # What contradicts all others tells little about them, and everything about itself.
         own_ms = np.maximum(np.exp(log_ms) - call_ms, 0.0)
         errors = np.random.default_rng(1).standard_normal((RESAMPLES, len(known)))
         place = {signature: i for i, signature in enumerate(inside)}
         own = [place[signature] for signature in known]
         likely[own] *= own_ms / (timed @ layer_ms)
-        draws[:, own] *= own_ms * np.exp(np.sqrt(noise) * errors) / (found @ timed.T.toarray())
+        draws[:, own] *= own_ms * np.exp(np.sqrt(noise) * errors) / (timed @ found.T).T
         return {
             signature: Predicted(float(value), each, discrepancy=DISCREPANCY)
             for signature, value, each in zip(inside, likely, draws.T, strict=True)
@@ -164,7 +183,7 @@ def told(
     matrix = counts_matrix(counts.values(), len(table.kinds))
     belief = believed(table.features, setup, system, atlas)
     layer_ms = np.exp(belief.mean)
-    draws = np.exp(centred(belief, matrix).draws(RESAMPLES)) @ matrix.T.toarray()
+    draws = (matrix @ np.exp(centred(belief, matrix).draws(RESAMPLES)).T).T
     # Each of these networks counts as a model, with an error of its own.
     own = np.random.default_rng(0).standard_normal(draws.shape)
     draws *= np.maximum(1 + DISCREPANCY.predicted * own, 0.0)
@@ -214,40 +233,64 @@ def believed(
     return belief.of(range(len(asked.kinds)))
 
 
+def _narrowed(belief: Belief, asked: Features, base: Contribution, kernel: Kernel) -> Belief:
+    """The belief after an observation of a contribution's networks of many layers.
+
+    Sites do not stand for these. Those that are made of wanted layers count, and what else they
+    consist of takes the rest of their latency.
+
+    Args:
+        belief: Belief about the wanted layers, whose mean accounts for the networks.
+        asked: Features of the wanted layers.
+        base: The contribution of the system itself.
+        kernel: Covariance of the baseline's errors.
+    """
+    large = _large(base)
+    wanted = {key: place for place, key in enumerate(asked.keys)}
+    places = np.array([wanted.get(key, -1) for key in large.features.keys], dtype=np.intp)
+    (shared,) = np.nonzero(places >= 0)
+    parts = scipy.sparse.coo_array(large.counts[:, shared])
+    counts = scipy.sparse.csr_array(
+        (parts.data, (parts.row, places[shared][parts.col])), shape=(len(large), len(asked.kinds))
+    )
+    ms = np.exp(large.log_ms)
+    rest = np.clip(1 - (counts @ np.exp(belief.mean)) / ms, 0.0, 1.0)
+    made = np.flatnonzero(rest <= MOST_REST)
+    noise = large.noise + kernel.noise + (_REST_ERROR * rest) ** 2
+    return belief.narrowed(counts[made], noise[made], (rest * ms)[made])
+
+
+@lru_cache(maxsize=MOST_CONTRIBUTIONS)
+def _large(contribution: Contribution) -> Contribution:
+    """The networks of many layers in a contribution."""
+    return contribution.only(np.flatnonzero(~_is_small(contribution)))
+
+
 def _from_bases(
     asked: Features, setup: Setup, system: System, bases: Sequence[tuple[Contribution, float]]
 ) -> Belief:
     """Belief about layers here, from contributions of this system or else of others."""
     kernel, processor = kernel_of(setup.backend), Processor.of(system, setup.threads)
     here = bool(bases) and not bases[0][1]
-    parts = parts_of(asked, processor, [each for each, _ in bases], here=here)
     found = []
+    parts = parts_of(asked, processor, [each for each, _ in bases], here=here)
     for part in parts:
-        layers = asked if len(part.layers) == len(asked.kinds) else asked.part(part.layers)
+        layers = asked.part(part.layers)
         chosen = [bases[i][0] for i in part.told_by]
         if not chosen:
             found.append(prior_of(layers, kernel, processor))
             continue
         beliefs = [_belief_of(each, layers, kernel) for each in chosen]
         if here and part.told_by == (0,):
-            found.append(beliefs[0].widened(_HERE * kernel.covariance(layers, layers)))
+            belief = _narrowed(beliefs[0], layers, chosen[0], kernel)
+            found.append(belief.widened(_HERE, spread_of(layers, kernel)))
             continue
         places = [(each.system, each.setup) for each in chosen]
         new = transferred(beliefs, places, layers, expectation(layers), (system, setup))
         if part.doubted:
-            doubted(new.covariance, layers, layers, processor)
+            new = replace(new, spread=doubting(new.spread, layers, processor))
         found.append(new)
-    return found[0] if len(found) == 1 else _joined(parts, found)
-
-
-def _joined(parts: Sequence[Part], beliefs: Sequence[Belief]) -> Belief:
-    """The belief about all parts, whose errors have nothing in common."""
-    size = sum(len(part.layers) for part in parts)
-    mean, covariance = np.zeros(size), np.zeros((size, size))
-    for part, belief in zip(parts, beliefs, strict=True):
-        mean[part.layers] = belief.mean
-        covariance[np.ix_(part.layers, part.layers)] = belief.covariance
-    return Belief(mean, covariance)
+    return joined_beliefs([part.layers for part in parts], found)
 
 
 def _belief_of(base: Contribution, layers: Features, kernel: Kernel) -> Belief:
@@ -289,8 +332,28 @@ def processor_of(contribution: Contribution) -> Processor:
 
 def prior_of(layers: Features, kernel: Kernel, processor: Processor) -> Belief:
     """Belief about layers on a processor before any measurement."""
-    expected = np.log(expected_ms(layers, processor))
-    return Belief(expected, covariance(layers, layers, kernel, processor))
+    spread = doubting(spread_of(layers, kernel), layers, processor)
+    return Belief.untold(np.log(expected_ms(layers, processor)), spread)
+
+
+def spread_of(layers: Features, kernel: Kernel) -> Grouped:
+    """Covariance of the baseline's errors at layers, with a group for each class."""
+    groups = tuple(
+        Group(places, kernel.within(part, part))
+        for places in layers.classes.values()
+        for part in [layers.part(places)]
+    )
+    return Grouped(groups, np.full((len(layers.kinds), 1), math.sqrt(kernel.common)))
+
+
+def doubting(spread: Grouped, layers: Features, processor: Processor) -> Grouped:
+    """A covariance of layers' errors, with what is not known about short types added to it."""
+    parts = [(group, layers.part(group.layers)) for group in spread.groups]
+    groups = tuple(
+        Group(group.layers, doubted(group.covariance.copy(), part, part, processor))
+        for group, part in parts
+    )
+    return replace(spread, groups=groups)
 
 
 def covariance(
@@ -336,8 +399,9 @@ def _belief_of_atlas(contribution: Contribution, wanted: _Wanted, kernel: Kernel
 def belief_from(contribution: Contribution, asked: Features, kernel: Kernel) -> Belief:
     """Belief from one contribution about the latencies of layers on its own system.
 
-    The mean rests on all networks if the contribution has pulls. The covariance rests on the
-    networks nearest to the wanted layers; with fewer networks it is larger.
+    The mean rests on the pulls of all layers, the covariance on the sites of those that tell most
+    about the wanted ones. Without pulls of this kernel, both rest on the networks nearest to the
+    wanted layers.
 
     Args:
         contribution: Measured networks.
@@ -347,32 +411,81 @@ def belief_from(contribution: Contribution, asked: Features, kernel: Kernel) -> 
     Returns:
         Belief about the logarithms of the layers' latencies in milliseconds.
     """
-    near = contribution.only(nearest(contribution, asked, kernel, MOST_NETWORKS))
-    every = joined([near.features, asked])
+    if contribution.kernel != kernel.identity:
+        near = contribution.only(nearest(contribution, asked, kernel, MOST_NETWORKS))
+        contribution = with_pulls(near, kernel)
     processor = processor_of(contribution)
-    prior = prior_of(every, kernel, processor)
-    counts = _among(near.counts, 0, len(every.kinds))
-    begin = len(near.features.kinds)
-    found = prior.observed(
-        counts,
-        near.log_ms,
-        near.noise + kernel.noise,
-        near.call_ms,
-        of=range(begin, len(every.kinds)),
-    )
-    # Pulls of another kernel do not apply.
-    if contribution.kernel != kernel.identity or len(near) == len(contribution):
-        return found
-    pulled = covariance(asked, contribution.features, kernel, processor) @ contribution.pulls
-    return replace(found, mean=prior.mean[begin:] + pulled)
+    mean = np.log(expected_ms(asked, processor)) + kernel.common * contribution.pulls.sum()
+    groups, shared = [], np.ones(len(asked.kinds))
+    known = contribution.features.classes
+    for name, places in asked.classes.items():
+        layers = asked.part(places)
+        spread = doubted(kernel.within(layers, layers), layers, layers, processor)
+        if name in known:
+            own = contribution.features.part(known[name])
+            between = doubted(kernel.within(own, layers), own, layers, processor)
+            mean[places] += contribution.pulls[known[name]] @ between
+            sites = contribution.sites[known[name]]
+            told = _telling(between, sites)
+            part = own.part(told)
+            among = doubted(kernel.within(part, part), part, part, processor)
+            among[np.diag_indices_from(among)] += sites[told]
+            factor = scipy.linalg.cholesky(among, lower=True, overwrite_a=True)
+            sides = np.column_stack([between[told], np.ones(len(told))])
+            half = scipy.linalg.solve_triangular(factor, sides, lower=True)
+            spread -= half[:, :-1].T @ half[:, :-1]
+            shared[places] -= half[:, -1] @ half[:, :-1]
+        groups.append(Group(places, spread))
+    common = math.sqrt(kernel.common * contribution.common)
+    return Belief.untold(mean, Grouped(tuple(groups), common * shared[:, None]))
+
+
+def _telling(between: FloatArray, sites: FloatArray) -> Indices:
+    """Positions of the sites that tell most about wanted layers.
+
+    Args:
+        between: Covariance of the layers of the sites with the wanted ones.
+        sites: Variance of each site.
+    """
+    if len(sites) <= MOST_SITES:
+        return np.arange(len(sites))
+    # Each wanted layer counts by what tells most about it, however little that may be.
+    near = (between / between.max(axis=0)).max(axis=1)
+    order = np.argsort(-(near**2) / (between.max() + sites), kind="stable")
+    half = MOST_SITES // 2
+    others = np.linspace(half, len(sites) - 1, half).round().astype(np.intp)
+    return np.sort(order[np.concatenate([np.arange(half), others])])
 
 
 def with_pulls(contribution: Contribution, kernel: Kernel) -> Contribution:
-    """The contribution with pulls. Their cost grows with the cube of the number of networks."""
+    """The contribution with pulls and sites.
+
+    Their cost grows with the cube of the number of networks.
+    """
     prior = prior_of(contribution.features, kernel, processor_of(contribution))
     noise = contribution.noise + kernel.noise
     pulls = prior.pulls(contribution.counts, contribution.log_ms, noise, contribution.call_ms)
-    return replace(contribution, pulls=pulls, kernel=kernel.identity)
+    return with_sites(replace(contribution, pulls=pulls, kernel=kernel.identity), kernel)
+
+
+def with_sites(contribution: Contribution, kernel: Kernel) -> Contribution:
+    """The contribution, which has pulls, with the sites that its networks of few layers make."""
+    prior = prior_of(contribution.features, kernel, processor_of(contribution))
+    mean = prior.mean + prior.spread.times(contribution.pulls)
+    small = np.flatnonzero(_is_small(contribution))
+    found = sites_of(
+        prior,
+        contribution.counts[small],
+        contribution.noise[small] + kernel.noise,
+        contribution.call_ms[small],
+        mean,
+    )
+    return replace(contribution, sites=found.variances, common=found.common)
+
+
+def _is_small(contribution: Contribution) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Whether each network has few layers, so that sites of these stand for it."""
+    return np.diff(contribution.counts.indptr) <= FEW_LAYERS
 
 
 def nearest(
@@ -381,7 +494,12 @@ def nearest(
     """Networks of a contribution with the layers most similar to given ones."""
     if len(contribution) <= most:
         return range(len(contribution))
-    alike = kernel.covariance(asked, contribution.features).max(axis=0)
+    alike = np.full(len(contribution.features.kinds), kernel.common)
+    known = contribution.features.classes
+    for name, places in asked.classes.items():
+        if name in known:
+            own = contribution.features.part(known[name])
+            alike[known[name]] += kernel.within(own, asked.part(places)).max(axis=1)
     counts = contribution.counts
     score = (counts @ alike) / np.asarray(counts.sum(axis=1)).ravel()
     return [int(i) for i in np.sort(np.argsort(-score, kind="stable")[:most])]

@@ -73,24 +73,51 @@ class Kernel:
         Returns:
             Array of shape (layers of ``rows``, layers of ``columns``).
         """
-        found = np.full((len(rows.kinds), len(columns.kinds)), self.common)
-        for first, second in _blocks(_classes(rows), _classes(columns)):
-            block = self._of_class(rows.part(first), columns.part(second))
-            found[np.ix_(first, second)] += block
-        return np.asarray(found)
+        return self.common + self.within(rows, columns)
+
+    def within(self, rows: Features, columns: Features) -> FloatArray:
+        """Covariance matrix without what all layers share: 0 between layers of different classes.
+
+        Returns:
+            Array of shape (layers of ``rows``, layers of ``columns``).
+        """
+        first, second = _classes(rows), _classes(columns)
+        if len({*first, *second}) == 1:
+            return self._of_class(rows, columns)
+        found = np.zeros((len(rows.kinds), len(columns.kinds)))
+        for one, other in _blocks(first, second):
+            found[np.ix_(one, other)] = self._of_class(rows.part(one), columns.part(other))
+        return found
 
     def _of_class(self, rows: Features, columns: Features) -> FloatArray:
         """Covariance within each class, beyond the variance that all layers share."""
-        smooth = np.exp(-_squares(rows, columns, self.smooth_scales) / 2)
-        found = self.of_class + self.class_smooth * smooth
+        smooth = _squares(rows, columns, self.smooth_scales)
+        smooth *= -0.5
+        np.exp(smooth, out=smooth)
+        found = self.class_smooth * smooth
+        found += self.of_class
         for first, second in _blocks(rows.kinds, columns.kinds):
             block = np.ix_(first, second)
-            own = rows.part(first), columns.part(second)
-            distance = np.sqrt(5 * _squares(*own, self.rough_scales))
-            rough = (1 + distance + distance**2 / 3) * np.exp(-distance)
-            same = self.own * (distance < _SAME)
-            found[block] += self.of_kind + self.smooth * smooth[block] + self.rough * rough + same
-        return np.asarray(found)
+            part = self._rough(rows.part(first), columns.part(second))
+            part += self.smooth * smooth[block]
+            part += self.of_kind
+            found[block] += part
+        return found
+
+    def _rough(self, rows: Features, columns: Features) -> FloatArray:
+        """Covariance within a kind that ends at short distances."""
+        squares = _squares(rows, columns, self.rough_scales)
+        squares *= 5
+        distance = np.sqrt(squares)
+        same = distance < _SAME
+        squares /= 3
+        squares += distance
+        squares += 1
+        np.negative(distance, out=distance)
+        squares *= np.exp(distance, out=distance)
+        squares *= self.rough
+        squares[same] += self.own
+        return squares
 
 
 def _classes(features: Features) -> tuple[str, ...]:
@@ -108,5 +135,9 @@ def _blocks(rows: tuple[str, ...], columns: tuple[str, ...]) -> Iterator[tuple[I
 def _squares(rows: Features, columns: Features, scales: tuple[float, ...]) -> FloatArray:
     """Squared distances between layers, in units of the scales."""
     first, second = rows.numbers / np.array(scales), columns.numbers / np.array(scales)
-    squares = (first**2).sum(1)[:, None] + (second**2).sum(1)[None, :]
-    return np.asarray(np.maximum(squares - 2 * first @ second.T, 0.0))
+    one, other = (first**2).sum(1)[:, None], (second**2).sum(1)[:, None]
+    # One product adds the squares of both: it takes no longer than that of the numbers alone.
+    left = np.concatenate([-2 * first, one, np.ones_like(one)], axis=1)
+    right = np.concatenate([second, np.ones_like(other), other], axis=1)
+    squares = left @ right.T
+    return np.asarray(np.maximum(squares, 0.0, out=squares))

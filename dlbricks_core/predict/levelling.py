@@ -63,6 +63,6 @@ def _session_errors(contribution: Contribution, kernel: Kernel) -> FloatArray:
     noise = contribution.noise + kernel.noise
     sessions = Sessions(contribution.sessions, SESSION_ERROR**2)
     measured = contribution.counts, contribution.log_ms, noise, contribution.call_ms
-    layers = prior.mean + prior.covariance @ prior.pulls(*measured, sessions)
+    layers = prior.mean + prior.spread.times(prior.pulls(*measured, sessions))
     expected = np.log(contribution.counts @ np.exp(layers) + contribution.call_ms)
     return sessions.shared(contribution.log_ms - expected, noise)

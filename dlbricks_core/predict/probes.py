@@ -44,12 +44,12 @@ def choose_probes(
     Returns:
         Positions of the candidates, the most informative one first.
     """
-    mean = belief.mean + np.diag(belief.covariance) / 2
+    mean = belief.mean + belief.variances / 2
     shares, ms = shares_of(candidates, mean)
     seconds = OVERHEAD_S + runs * ms / 1e3
-    spread = shares @ belief.covariance
-    between = spread @ shares.T
-    told = (shares_of(asked, mean)[0] @ spread.T).copy()
+    spread = belief.to_layers(shares)
+    between = np.asarray(spread @ shares.T)
+    told = shares_of(asked, mean)[0] @ spread.T
     found: list[int] = []
     for _ in range(min(most, len(seconds))):
         variance = np.diag(between) + noise
@@ -71,7 +71,5 @@ def half_widths(belief: Belief, networks: scipy.sparse.csr_array) -> FloatArray:
         networks: Number of occurrences of each layer in each network: shape (networks, layers).
     """
     shares, _ = shares_of(networks, belief.mean)
-    variance = np.asarray(
-        scipy.sparse.csr_array(shares).multiply(shares @ belief.covariance).sum(axis=1)
-    )
-    return np.asarray(np.sinh(NORMAL_HALF_WIDTH * np.sqrt(variance.ravel())))
+    variance = np.diag(belief.between(shares))
+    return np.asarray(np.sinh(NORMAL_HALF_WIDTH * np.sqrt(np.maximum(variance, 0.0))))

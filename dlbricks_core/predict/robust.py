@@ -39,7 +39,7 @@ def doubt(
     if len(log_ms) < 2:
         return extra
     shares, totals = shares_of(counts, belief.mean, call_ms)
-    covariance = shares @ belief.covariance @ shares.T + np.diag(noise)
+    covariance = belief.between(shares) + np.diag(noise)
     left = log_ms - np.log(totals)
     for _ in range(_ROUNDS):
         inverse = np.linalg.inv(covariance + np.diag(extra))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import scipy
 
@@ -54,15 +56,17 @@ def agreeing_draws(
     random = np.random.default_rng(seed)
     begin = prior.draws(count, seed)
     wanted = log_ms + random.standard_normal((count, len(log_ms))) * np.sqrt(noise)
-    likely = prior.observed(counts, log_ms, noise, call_ms).mean
+    likely = prior.likely(counts, log_ms, noise, call_ms)
     shares, totals = shares_of(counts, likely, call_ms)
-    spread = shares @ prior.covariance
+    spread = prior.to_layers(shares)
     common = np.asarray(spread @ shares.T)
     factor = scipy.linalg.cho_factor(common + np.diag(noise), lower=True)
+    timed = np.unique(counts.indices)
+    parts, start, moving = counts[:, timed], begin[:, timed], spread[:, timed]
 
     def missed(source: FloatArray) -> FloatArray:
         """Residuals of the sums: shape (count, networks)."""
-        sums = counts @ np.exp(begin + source @ spread).T
+        sums = parts @ np.exp(start + source @ moving).T
         return np.asarray(wanted - np.log(sums.T + call_ms))
 
     def misfit(source: FloatArray, left: FloatArray) -> FloatArray:
@@ -70,12 +74,12 @@ def agreeing_draws(
         return np.asarray((left**2 / noise).sum(axis=1) + (source @ common * source).sum(axis=1))
 
     # A draw differs from its starting point by its source times the covariance with the networks.
-    linear = wanted - np.log(totals) - (begin - likely) @ shares.T
+    linear = wanted - np.log(totals) - (shares @ (begin - likely).T).T
     source = scipy.linalg.cho_solve(factor, linear.T).T
     left = missed(source)
     for _ in range(_ROUNDS):
         step = scipy.linalg.cho_solve(factor, (left + source @ common).T).T - source
-        longest = np.abs(step @ spread).max(axis=1, keepdims=True)
+        longest = np.abs(step @ moving).max(axis=1, keepdims=True)
         tried = source + step * (_LONGEST / np.maximum(longest, _LONGEST))
         lacking = missed(tried)
         better = (misfit(tried, lacking) < misfit(source, left))[:, None]
@@ -95,9 +99,9 @@ def centred(belief: Belief, counts: scipy.sparse.csr_array) -> Belief:
     """
     drawn = belief.draws(_CENTRING)
     # With each draw's mirror image, medians of single layers are exact.
-    sums = np.exp(np.concatenate([drawn, 2 * belief.mean - drawn])) @ counts.T.toarray()
+    sums = (counts @ np.exp(np.concatenate([drawn, 2 * belief.mean - drawn])).T).T
     shares, likely = shares_of(counts, belief.mean)
     off = np.log(likely / np.median(sums, axis=0))
     weights = np.asarray(shares.sum(axis=0)).ravel()
     moved = np.divide(shares.T @ off, weights, out=np.zeros(len(weights)), where=weights > 0)
-    return Belief(belief.mean + moved, belief.covariance)
+    return replace(belief, mean=belief.mean + moved)

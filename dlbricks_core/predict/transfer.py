@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import scipy
@@ -12,6 +13,7 @@ from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.belief import Belief
 from dlbricks_core.predict.features import NAMES, Features
+from dlbricks_core.predict.grouped import Group, Grouped, weighted
 from dlbricks_core.predict.kernel import Kernel
 from dlbricks_core.predict.nearness import distance
 
@@ -98,14 +100,14 @@ def transferred(
     left = float(weights @ to - weights @ among @ weights / 2)
     means = np.array([each.mean for each in beliefs])
     own = np.abs(weights) / np.abs(weights).sum()
-    covariance = left * _learned(means, among, asked, kernel)
-    mean = weights @ means
+    parts = [(left, _learned(means, among, asked, beliefs[0].spread.groups, kernel))]
+    parts += [(share, each.spread) for share, each in zip(own, beliefs, strict=True)]
+    mean, spread = weights @ means, weighted(parts)
+    columns = [spread.shared]
     for share, moved in _moved(expected, weights, places, place):
         mean = mean + share * moved
-        covariance += _OF_BASELINE_VARIANCE * np.outer(moved, moved)
-    for share, each in zip(own, beliefs, strict=True):
-        covariance += share * each.covariance
-    return Belief(mean, covariance)
+        columns.append(math.sqrt(_OF_BASELINE_VARIANCE) * moved[:, None])
+    return Belief.untold(mean, replace(spread, shared=np.concatenate(columns, axis=1)))
 
 
 def _moved(
@@ -148,23 +150,43 @@ def contrasts(means: FloatArray, among: FloatArray) -> FloatArray:
     return np.asarray(scipy.linalg.solve_triangular(factor, across @ means, lower=True))
 
 
-def _learned(means: FloatArray, among: FloatArray, asked: Features, kernel: Kernel) -> FloatArray:
+def _learned(
+    means: FloatArray,
+    among: FloatArray,
+    asked: Features,
+    groups: Sequence[Group],
+    kernel: Kernel,
+) -> Grouped:
     """Covariance over layers of the difference between two places of unlikeness 1.
 
     It is the posterior mean under an inverse Wishart prior. The individual part of a layer says
     nothing about others, and is removed from the differences first.
     """
-    expected, alone = kernel.covariance(asked, asked), kernel.noise * np.eye(len(asked.kinds))
     differences = contrasts(means, among)
-    if not len(differences):
-        return np.asarray(expected + alone)
-    # With the noise n times the identity, (expected + n)^-1 expected = 1 - n (expected + n)^-1, and
-    # what it leaves of the expected covariance is n times itself.
-    gain = np.eye(len(asked.kinds)) - kernel.noise * _inverse(expected + alone)
-    smooth = differences @ gain
-    seen = smooth.T @ smooth + len(differences) * kernel.noise * gain
-    share = _PRIOR_PLACES + len(differences)
-    return np.asarray((_PRIOR_PLACES * expected + seen) / share + alone)
+    number = len(differences)
+    share = _PRIOR_PLACES + number
+    one = np.ones(len(asked.kinds))
+    # With N the noise times the identity and E the expected covariance, what removes the individual
+    # part is E (E + N)^-1 = 1 - N (E + N)^-1, and what it leaves of E is N times itself. E is a
+    # constant besides its groups, so Sherman and Morrison's formula gives the inverse.
+    smooth, through = differences.copy(), np.zeros(len(one))
+    found = []
+    for group in groups:
+        layers = asked.part(group.layers)
+        expected, noise = kernel.within(layers, layers), kernel.noise * np.eye(len(group.layers))
+        covariance = _PRIOR_PLACES * expected
+        if number:
+            inverse = _inverse(expected + noise)
+            covariance += number * kernel.noise * (np.eye(len(inverse)) - kernel.noise * inverse)
+            smooth[:, group.layers] -= kernel.noise * differences[:, group.layers] @ inverse
+            through[group.layers] = inverse.sum(axis=0)
+        found.append(Group(group.layers, covariance / share + noise))
+    columns = [math.sqrt(_PRIOR_PLACES * kernel.common) * one[:, None]]
+    if number:
+        in_common = through / math.sqrt(1 / kernel.common + through.sum())
+        smooth += kernel.noise * np.outer(differences @ in_common, in_common)
+        columns += [smooth.T, math.sqrt(number) * kernel.noise * in_common[:, None]]
+    return Grouped(tuple(found), np.concatenate(columns, axis=1) / math.sqrt(share))
 
 
 def _inverse(matrix: FloatArray) -> FloatArray:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 from dlbricks_core.predict.belief import Belief, Sessions, misfit_of, shares_of
+from dlbricks_core.predict.grouped import Grouped
 
-PRIOR = Belief(
+PRIOR = Belief.dense(
     np.log([1.0, 2.0, 4.0]), np.array([[0.3, 0.2, 0.1], [0.2, 0.4, 0.1], [0.1, 0.1, 0.2]])
 )
 
@@ -27,7 +30,7 @@ def conditioned(belief, design, values, noise):
     errors = np.diag(noise) if np.ndim(noise) == 1 else noise
     gain = belief.covariance @ design.T
     gain = gain @ np.linalg.inv(design @ belief.covariance @ design.T + errors)
-    return Belief(
+    return Belief.dense(
         belief.mean + gain @ (values - design @ belief.mean),
         belief.covariance - gain @ design @ belief.covariance,
     )
@@ -79,7 +82,7 @@ def test_what_is_believed_of_a_network_is_the_most_probable():
 @pytest.mark.parametrize("log_ms", [-6.5, 0.0, 9.0])
 def test_measurements_that_nobody_expected_are_explained(kernel, layers, log_ms):
     """At -6.5, layers take half as long as a call: full steps of Newton's method go astray."""
-    prior = Belief(np.zeros(30), 3 * kernel.covariance(layers(30), layers(30)))
+    prior = Belief.dense(np.zeros(30), 3 * kernel.covariance(layers(30), layers(30)))
     networks = sparse.csr_array(np.eye(10, 30) + np.ones((10, 30)))
     found = prior.observed(networks, np.full(10, log_ms), np.full(10, 1e-3), np.full(10, 1e-3))
     assert np.log(shares_of(networks, found.mean, 1e-3)[1]) == pytest.approx(log_ms, abs=0.05)
@@ -120,12 +123,12 @@ def test_pulls_say_how_far_the_mean_of_any_layer_moves():
     assert PRIOR.mean + moved == pytest.approx(PRIOR.observed(*given).mean)
 
 
-def test_only_layers_that_are_asked_for_are_computed():
+def test_what_the_mean_accounts_for_only_narrows():
     given = counts([1, 1, 0]), np.log([5.0]), np.array([0.02])
-    equal(PRIOR.observed(*given, of=[2, 0]), PRIOR.observed(*given).of([2, 0]))
-    equal(
-        PRIOR.observed(counts(*np.zeros((0, 3))), np.zeros(0), np.zeros(0), of=[1]), PRIOR.of([1])
-    )
+    found = PRIOR.observed(*given)
+    again = replace(PRIOR, mean=found.mean).narrowed(counts([1, 1, 0]), np.array([0.02]))
+    assert again.covariance == pytest.approx(found.covariance, rel=0.02)
+    assert PRIOR.likely(*given) == pytest.approx(found.mean)
 
 
 def test_nothing_observed_changes_nothing():
@@ -137,7 +140,7 @@ def test_nothing_observed_changes_nothing():
 
 def test_observations_make_nothing_less_certain(kernel, layers):
     covariance = kernel.covariance(layers(12), layers(12))
-    belief = Belief(np.zeros(12), covariance)
+    belief = Belief.dense(np.zeros(12), covariance)
     random = np.random.default_rng(3)
     for number in range(1, 9):
         networks = sparse.csr_array(random.poisson(0.4, (number, 12)) + np.eye(number, 12))
@@ -167,9 +170,9 @@ def test_a_part_of_the_layers_is_believed_as_before():
 
 
 def test_a_further_error_widens_and_moves_nothing():
-    found = PRIOR.widened(np.eye(3))
+    found = PRIOR.widened(2.0, Grouped.dense(np.eye(3)))
     assert found.mean == pytest.approx(PRIOR.mean)
-    assert found.covariance == pytest.approx(PRIOR.covariance + np.eye(3))
+    assert found.covariance == pytest.approx(PRIOR.covariance + 2 * np.eye(3))
 
 
 def test_draws_have_the_moments_of_the_belief_and_are_always_the_same():
@@ -181,6 +184,16 @@ def test_draws_have_the_moments_of_the_belief_and_are_always_the_same():
     assert (PRIOR.draws(5, seed=1) != PRIOR.draws(5)).all()
 
 
+def test_draws_have_the_moments_of_what_observations_leave():
+    found = PRIOR.observed(counts([1, 1, 0]), np.log([5.0]), np.array([0.02]))
+    found = found.observed(counts([0, 1, 1]), np.log([5.0]), np.array([0.01]))
+    draws = found.draws(40_000)
+    assert draws.mean(axis=0) == pytest.approx(found.mean, abs=0.02)
+    assert np.cov(draws.T) == pytest.approx(found.covariance, abs=0.01)
+    part = found.of([2, 0])
+    assert np.cov(part.draws(40_000).T) == pytest.approx(part.covariance, abs=0.01)
+
+
 def test_what_is_certain_can_be_drawn():
-    certain = Belief(np.zeros(2), np.zeros((2, 2)))
+    certain = Belief.dense(np.zeros(2), np.zeros((2, 2)))
     assert certain.draws(9) == pytest.approx(np.zeros((9, 2)), abs=1e-3)

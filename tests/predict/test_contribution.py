@@ -43,6 +43,8 @@ def contribution(system, setup, layers):
         signatures=("a" * 24, "b" * 24, "0123456789abcdef01234567"),
         groups=("survey:convolution", "resnet,vgg", "survey:convolution"),
         pulls=np.array([0.5, -0.25, 0.0, 1.5]),
+        sites=np.array([0.5, 0.25, 4.0, 1024.0]),
+        common=0.25,
     )
 
 
@@ -87,7 +89,7 @@ def test_a_file_brings_everything_back(contribution, file):
     assert found.features.kinds == contribution.features.kinds
     assert found.features.numbers == pytest.approx(contribution.features.numbers, rel=1e-6)
     assert (found.counts.toarray() == contribution.counts.toarray()).all()
-    for name in ("log_ms", "noise", "call_ms", "pulls"):
+    for name in ("log_ms", "noise", "call_ms", "pulls", "sites"):
         assert getattr(found, name) == pytest.approx(getattr(contribution, name), rel=1e-6)
         assert getattr(found, name).dtype == np.float64
     assert found.kernel == contribution.kernel
@@ -106,9 +108,9 @@ def test_more_layers_than_two_bytes_can_number_can_be_kept(contribution, tmp_pat
     many = 70_000
     features = Features(("view",) * many, np.zeros((many, len(NAMES))))
     counts = sparse.csr_array(([1.0, 99_999.0], ([0, 1], [many - 1, 2])), shape=(3, many))
-    replace(contribution, features=features, counts=counts, pulls=np.zeros(0)).write(
-        tmp_path / "many.npz"
-    )
+    replace(
+        contribution, features=features, counts=counts, pulls=np.zeros(0), sites=np.zeros(0)
+    ).write(tmp_path / "many.npz")
     found = Contribution.read(tmp_path / "many.npz").counts
     assert (found[0, many - 1], found[1, 2]) == (1, 99_999)
 
@@ -211,7 +213,8 @@ def test_facts_that_are_damaged_are_refused(file, facts):
      {"starts": np.array([0, 2, 3, 99])}, {"call_ms": np.array([0.0, -1.0, 0.0])},
      {"numbers": np.zeros((4, 3))}, {"numbers": np.full((4, len(NAMES)), np.inf)},
      {"kinds": np.array([0, 1, 99, 0])}, {"signatures": np.array([1, 2, 3])},
-     {"pulls": np.ones(3)}, {"pulls": np.full(4, np.nan)}],
+     {"pulls": np.ones(3)}, {"pulls": np.full(4, np.nan)}, {"sites": np.ones(3)},
+     {"sites": np.full(4, np.nan)}],
     ids=lambda changed: str(*changed),
 )  # fmt: skip
 def test_arrays_that_do_not_belong_together_are_refused(file, arrays):

@@ -13,7 +13,7 @@ EACH = sparse.csr_array(np.eye(4))
 
 def chosen(covariance, most=1, ms=(1, 1, 1, 1), candidates=EACH, asked=ONE, noise=1e-6):
     covariance = np.array(covariance, dtype=float)
-    belief = Belief(np.log(np.array(ms, dtype=float)) - np.diag(covariance) / 2, covariance)
+    belief = Belief.dense(np.log(np.array(ms, dtype=float)) - np.diag(covariance) / 2, covariance)
     return choose_probes(belief, candidates, asked, noise, 8, most)
 
 
@@ -64,6 +64,6 @@ def test_none_is_chosen_twice_and_there_are_no_more_than_candidates():
 
 
 def test_half_widths_are_those_of_the_sums():
-    belief = Belief(np.zeros(4), 0.01 * np.eye(4))
+    belief = Belief.dense(np.zeros(4), 0.01 * np.eye(4))
     found = half_widths(belief, sparse.csr_array([[4.0, 0, 0, 0], [1, 1, 1, 1]]))
     assert found == pytest.approx([0.165, 0.0823], rel=0.01)

@@ -13,7 +13,7 @@ SIZE = 8
 @pytest.fixture
 def belief():
     """Layers with most of their variance in common."""
-    return Belief(np.zeros(SIZE), 0.25 + 0.01 * np.eye(SIZE))
+    return Belief.dense(np.zeros(SIZE), 0.25 + 0.01 * np.eye(SIZE))
 
 
 def observe(belief, log_ms):

@@ -12,7 +12,7 @@ from dlbricks_core.figures.figure import interval, relative_half_width
 from dlbricks_core.predict.belief import Belief
 from dlbricks_core.predict.sampling import agreeing_draws, centred
 
-PRIOR = Belief(np.log([1.0, 2.0]), np.array([[0.3, 0.2], [0.2, 0.4]]))
+PRIOR = Belief.dense(np.log([1.0, 2.0]), np.array([[0.3, 0.2], [0.2, 0.4]]))
 
 
 def counts(*rows):
@@ -31,7 +31,7 @@ class Truths:
         self.random = np.random.default_rng(5)
         features = layers(self.LAYERS, seed=9)
         mean = self.random.normal(-1.0, 1.0, self.LAYERS)
-        self.prior = Belief(mean, kernel.covariance(features, features))
+        self.prior = Belief.dense(mean, kernel.covariance(features, features))
         self.truths = self.prior.draws(systems, seed=11)
         self.noise = kernel.noise
 
@@ -97,7 +97,7 @@ def test_errors_in_common_do_not_average_out(kernel, layers):
     pairs = list(truths.predicted(0))
     assert 0.85 <= covered(pairs) <= 0.95
     alone = np.diag(np.diag(truths.prior.covariance))
-    truths.prior = Belief(truths.prior.mean, alone)
+    truths.prior = Belief.dense(truths.prior.mean, alone)
     assert covered(truths.predicted(0)) < 0.75
 
 
@@ -129,7 +129,7 @@ def test_of_a_sum_they_are_those_that_the_prior_has_there():
 def test_a_centred_belief_has_the_likely_sums_as_medians(kernel, layers):
     """Here layers were only measured together, so that their sum is known better than they are."""
     features = layers(12)
-    prior = Belief(np.zeros(12), 3 * kernel.covariance(features, features))
+    prior = Belief.dense(np.zeros(12), 3 * kernel.covariance(features, features))
     together = sparse.csr_array(np.kron(np.eye(4), np.ones((1, 3))))
     belief = prior.observed(together, np.log([3.0, 4.0, 5.0, 6.0]), np.full(4, 1e-4))
     own, other = (
@@ -167,7 +167,7 @@ def test_they_are_the_same_each_time():
 def test_measurements_that_nobody_expected_do_no_harm(kernel, layers, log_ms):
     """Far from what is believed, corrections could grow without end."""
     features = layers(30)
-    prior = Belief(np.zeros(30), 3 * kernel.covariance(features, features))
+    prior = Belief.dense(np.zeros(30), 3 * kernel.covariance(features, features))
     known = sparse.csr_array(np.eye(10, 30) + np.ones((10, 30)))
     found = agreeing_draws(prior, known, np.full(10, log_ms), np.full(10, 1e-3), 0.001)
     assert np.abs(found).max() < 30

@@ -33,7 +33,7 @@ def threads(number):
 
 
 def carried(layers, means, places, place, sure=0.0):
-    beliefs = [Belief(np.array(mean), sure * np.eye(len(KINDS))) for mean in means]
+    beliefs = [Belief.dense(np.array(mean), sure * np.eye(len(KINDS))) for mean in means]
     return transferred(beliefs, places, layers, lambda system, threads: np.zeros(5), place)
 
 
@@ -96,7 +96,7 @@ def test_doubt_about_known_places_stays(layers):
 )
 def test_what_the_baseline_expects_of_a_difference_is_believed_and_doubted(layers, place, share):
     """A difference of one, in the logarithm, whether by processor or by twice the threads."""
-    belief = Belief(np.zeros(5), np.zeros((5, 5)))
+    belief = Belief.dense(np.zeros(5), np.zeros((5, 5)))
     slower = {SYSTEM: 0.0, OTHER: 1.0}
     found = transferred(
         [belief],

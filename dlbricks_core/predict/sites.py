@@ -1,0 +1,131 @@
+"""Sites: what networks tell of each layer, as if it had been timed alone.
+
+The networks of a contribution are sums of layers, so what they tell of layers is joint over all of
+them. For each network, its message about one of its layers depends on how uncertain the others are
+without it (expectation propagation; Minka, 2001). All messages about a layer together make its
+*site*: a measurement of the layer alone, with a variance. Sites of one class are conditioned on
+apart from those of others, and a few that are alike suffice for a new layer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+
+from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.predict.belief import Belief, shares_of
+from dlbricks_core.predict.grouped import Grouped
+
+_DRAWS = 400
+"""Number of draws behind the variance of a layer: they give it to 7%."""
+
+_LEAST, _MOST = 1e-5, 1e4
+"""Bounds of a site's variance. Beyond, a network tells as good as nothing of the layer."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """What networks tell of each layer, as if it had been timed alone.
+
+    Attributes:
+        variances: Variance of each layer's site: shape (layers,).
+        common: Variance, given all sites, of the error that all layers share.
+    """
+
+    variances: FloatArray
+    common: float
+
+
+def sites_of(
+    belief: Belief,
+    counts: scipy.sparse.csr_array,
+    noise: FloatArray,
+    call_ms: FloatArray,
+    mean: FloatArray,
+) -> Sites:
+    """Sites of layers, from networks.
+
+    Args:
+        belief: Prior belief about the layers.
+        counts: Number of occurrences of each layer in each network: shape (networks, layers).
+        noise: Variance of the logarithm of each network's latency.
+        call_ms: Cost of a call of the timer within each latency, in milliseconds.
+        mean: Most probable logarithm of each layer's latency.
+    """
+    shares, _ = shares_of(counts, mean, call_ms)
+    prior = belief.spread
+    spread = prior.between(shares)
+    spread[np.diag_indices_from(spread)] += noise
+    factor = scipy.linalg.cholesky(spread, lower=True, overwrite_a=True)
+    layer_variances = _drawn_variances(prior, shares, noise, factor)
+    inverse = _inverse(factor)
+    precision = np.diag(inverse)
+    # What a network leaves of the covariance of a layer with it.
+    layers, networks = shares.indices, np.repeat(np.arange(len(noise)), np.diff(shares.indptr))
+    left = _covariances(prior, shares, inverse, layers, networks) * noise[networks]
+    # Without the network itself, its latency is as uncertain as its error of prediction tells.
+    apart = np.maximum(1 / precision - noise, 0.0)[networks]
+    without = left * (apart + noise[networks]) / noise[networks]
+    own = layer_variances[layers] + left**2 / (noise[networks] ** 2 * precision[networks])
+    rest = apart + shares.data**2 * own - 2 * shares.data * without
+    told = shares.data**2 / (noise[networks] + np.maximum(rest, 0.0))
+    total = np.bincount(layers, told, minlength=len(mean))
+    variances = np.clip(1 / np.maximum(total, 1 / _MOST), _LEAST, _MOST)
+    return Sites(variances, _common(prior, variances))
+
+
+def _drawn_variances(
+    prior: Grouped, shares: scipy.sparse.csr_array, noise: FloatArray, factor: FloatArray
+) -> FloatArray:
+    """Variance of each layer given the networks, from joint draws.
+
+    Each draw of the prior is conditioned on the networks as they would be with errors of their own
+    (Wilson et al., Pathwise Conditioning of Gaussian Processes, JMLR 22, 2021).
+    """
+    random = np.random.default_rng(0)
+    drawn = prior.moved(random.standard_normal((_DRAWS, prior.sources)))
+    seen = (shares @ drawn.T).T + random.standard_normal((_DRAWS, len(noise))) * np.sqrt(noise)
+    pulls = shares.T @ scipy.linalg.cho_solve((factor, True), seen.T)
+    return np.asarray(((drawn - prior.times(pulls).T) ** 2).mean(axis=0))
+
+
+def _covariances(
+    prior: Grouped,
+    shares: scipy.sparse.csr_array,
+    inverse: FloatArray,
+    layers: FloatArray,
+    networks: FloatArray,
+) -> FloatArray:
+    """Covariance of layers with networks before any is observed, times the inverse."""
+    found = np.empty(len(layers))
+    order = np.argsort(layers, kind="stable")
+    sides = prior.shared @ (shares @ prior.shared).T
+    for group in prior.groups:
+        part = scipy.sparse.csr_array(shares[:, group.layers])
+        moved = np.asarray((part @ group.covariance).T) + sides[group.layers]
+        begins = np.searchsorted(layers[order], group.layers)
+        ends = np.searchsorted(layers[order], group.layers, side="right")
+        for row, begin, end in zip(moved, begins, ends, strict=True):
+            pairs = order[begin:end]
+            found[pairs] = inverse[networks[pairs]] @ row
+    return found
+
+
+def _common(prior: Grouped, variances: FloatArray) -> float:
+    """Variance, given all sites, of an error that all layers share."""
+    told = 0.0
+    for group in prior.groups:
+        matrix = group.covariance + np.diag(variances[group.layers])
+        factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True)
+        moved = prior.shared[group.layers, 0]
+        told += float(moved @ scipy.linalg.cho_solve(factor, moved))
+    return 1 / (1 + told)
+
+
+def _inverse(factor: FloatArray) -> FloatArray:
+    """Inverse of a matrix from its Cholesky factor."""
+    lower, failed = scipy.linalg.lapack.dpotri(factor, lower=1)
+    assert not failed, failed
+    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
