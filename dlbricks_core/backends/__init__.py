@@ -13,6 +13,7 @@ from dlbricks_core.backends.base import (
     Span,
     Timeline,
     Traits,
+    warmed_up,
 )
 from dlbricks_core.backends.layer import LayerView, halves, naming
 from dlbricks_core.backends.saved import Saved
@@ -40,4 +41,5 @@ __all__ = [
     "layer_alone",
     "naming",
     "refused_layers",
+    "warmed_up",
 ]

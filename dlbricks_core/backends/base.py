@@ -24,7 +24,21 @@ LoadedT = TypeVar("LoadedT")
 
 
 WARMUP_RUNS = 3
-"""Runs that come before those that count, of a network that was just loaded."""
+"""Most runs that come before those that count, of a network that was just loaded."""
+
+LONG_MS = 30.0
+"""Latency in milliseconds from which a single run warms a network up before a profile."""
+
+
+def warmed_up(run: Callable[[], float]) -> None:
+    """Runs a network that was just loaded, before it is profiled.
+
+    Args:
+        run: Function that runs it once and returns the latency in milliseconds.
+    """
+    for _ in range(WARMUP_RUNS):
+        if run() >= LONG_MS:
+            return
 
 
 @dataclass(frozen=True)
@@ -340,7 +354,7 @@ class CpuTimer(ABC, Generic[LoadedT]):
 
         Args:
             network: The network with the tensor names that :meth:`Backend.rewrite` receives.
-            runs: Number of runs that count; ``WARMUP_RUNS`` come before them.
+            runs: Number of runs that count; :func:`warmed_up` comes before them.
 
         Raises:
             UnsupportedError: If the framework cannot tell.

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from dlbricks_core.backends import (
-    WARMUP_RUNS,
     BackendSettings,
     Network,
     Profile,
     ProfiledLayer,
     Span,
     Timeline,
+    warmed_up,
 )
 from dlbricks_core.errors import BackendError, UnsupportedError
 from dlbricks_core.figures.statistics import trimmed_mean
@@ -135,8 +135,7 @@ def _profiled(loaded: Loaded, runs: int) -> tuple[Sequence[Mapping[str, Any]], l
             result.wait_to_read()
         return (perf_counter_ns() - begin) / 1e6
 
-    for _ in range(WARMUP_RUNS):
-        run()
+    warmed_up(run)
     trace = _Trace.of_process()
     known = len(trace.events())
     mx.profiler.set_state("run")

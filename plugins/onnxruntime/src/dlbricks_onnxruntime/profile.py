@@ -17,13 +17,13 @@ import onnx
 from onnx import NodeProto
 
 from dlbricks_core.backends import (
-    WARMUP_RUNS,
     BackendSettings,
     Network,
     Profile,
     ProfiledLayer,
     Span,
     Timeline,
+    warmed_up,
 )
 from dlbricks_core.figures.statistics import trimmed_mean
 from dlbricks_core.ir import CanonicalModel, Layer
@@ -126,13 +126,16 @@ def _trace(network: Network, settings: BackendSettings, runs: int) -> _Trace:
         session = create_session(model, network.weights, options)
         nodes = onnx.load(path, load_external_data=False).graph.node
         loaded = bind(session, model, allocate(network, {}))
-        latencies = []
-        for _ in range(WARMUP_RUNS + runs):
+
+        def run() -> float:
             begin = perf_counter_ns()
             session.run_with_iobinding(loaded.binding)
-            latencies.append((perf_counter_ns() - begin) / 1e6)
+            return (perf_counter_ns() - begin) / 1e6
+
+        warmed_up(run)
+        latencies = [run() for _ in range(runs)]
         events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
-    return _Trace(sorted(events, key=itemgetter("ts")), nodes, model, latencies[-runs:])
+    return _Trace(sorted(events, key=itemgetter("ts")), nodes, model, latencies)
 
 
 def _parts(kernels: Sequence[Mapping[str, Any]]) -> dict[str, int]:

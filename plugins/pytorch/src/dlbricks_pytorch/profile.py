@@ -19,6 +19,7 @@ from dlbricks_core.backends import (
     ProfiledLayer,
     Span,
     Timeline,
+    warmed_up,
 )
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_pytorch.loading import placed_inputs, placed_weights
@@ -55,18 +56,21 @@ def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
     inputs = placed_inputs(network.model, network.inputs, settings)
     steps = _steps(model, module)
     held = _held(module, inputs)
-    taken = np.zeros((WARMUP_RUNS + runs, len(model.layers)))
-    latencies = []
-    for row in taken:
+    taken = np.zeros((runs, len(model.layers)))
+
+    def run(row: Any) -> float:
         begin = perf_counter_ns()
         _run(steps, dict(held), row)
-        latencies.append((perf_counter_ns() - begin) / 1e6)
-    medians = np.median(taken[WARMUP_RUNS:], axis=0) / 1e6
+        return (perf_counter_ns() - begin) / 1e6
+
+    warmed_up(lambda: run(np.zeros(len(model.layers))))
+    latencies = [run(row) for row in taken]
+    medians = np.median(taken, axis=0) / 1e6
     layers = [
         ProfiledLayer(layer.name, layer.qualified_op, layer.outputs, float(ms))
         for layer, ms in zip(model.layers, medians, strict=True)
     ]
-    return Profile(layers, float(np.median(latencies[WARMUP_RUNS:])))
+    return Profile(layers, float(np.median(latencies)))
 
 
 def timeline(run: Callable[[], None]) -> Timeline:
