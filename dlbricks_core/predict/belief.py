@@ -176,12 +176,13 @@ class Belief:
         noise: FloatArray,
         call_ms: FloatArray | float = 0.0,
         sessions: Sessions | None = None,
+        begin: FloatArray | None = None,
     ) -> FloatArray:
         """Pull of each layer: the mean moves by the covariance times the pulls.
 
-        The arguments are those of :meth:`observed`.
+        The arguments are those of :meth:`observed`, and pulls that are near already.
         """
-        return self._fitted(counts, log_ms, noise, call_ms, sessions).pulls
+        return self._fitted(counts, log_ms, noise, call_ms, sessions, begin).pulls
 
     def _fitted(
         self,
@@ -190,9 +191,11 @@ class Belief:
         noise: FloatArray,
         call_ms: FloatArray | float,
         sessions: Sessions | None,
+        begin: FloatArray | None = None,
     ) -> _Fitted:
         """The most probable latencies of observed layers."""
-        pulls = shift = np.zeros(len(self.mean))
+        pulls = np.zeros(len(self.mean)) if begin is None else begin
+        shift = self._times(pulls)
         misfit = np.inf
         for _ in range(_STEPS):
             shares, totals = shares_of(counts, self.mean + shift, call_ms)

@@ -458,13 +458,14 @@ def _telling(between: FloatArray, sites: FloatArray) -> Indices:
 
 
 def with_pulls(contribution: Contribution, kernel: Kernel) -> Contribution:
-    """The contribution with pulls and sites.
+    """The contribution with pulls, found from those that it has, and sites.
 
     Their cost grows with the cube of the number of networks.
     """
     prior = prior_of(contribution.features, kernel, processor_of(contribution))
     noise = contribution.noise + kernel.noise
-    pulls = prior.pulls(contribution.counts, contribution.log_ms, noise, contribution.call_ms)
+    measured = contribution.counts, contribution.log_ms, noise, contribution.call_ms
+    pulls = prior.pulls(*measured, begin=contribution.pulls if contribution.pulls.size else None)
     return with_sites(replace(contribution, pulls=pulls, kernel=kernel.identity), kernel)
 
 

@@ -32,6 +32,8 @@ def levelled(
 ) -> Contribution:
     """The contribution with latencies as if all networks were measured in one session.
 
+    Its pulls are near those of these latencies.
+
     What sessions differ by follows from layers alike that were measured in several of them. The
     session of most networks of models is the one that stays as it is: drawn networks take longer in
     some sessions than layers of models do.
@@ -46,7 +48,7 @@ def levelled(
     """
     if not contribution.sessions.size:
         return contribution
-    errors = _session_errors(contribution, kernel)
+    errors, pulls = _session_errors(contribution, kernel)
     of_models = np.array([SURVEYED not in group for group in contribution.groups])
     errors -= np.median(errors[of_models] if of_models.any() else errors)
     whole = np.array([signature in wholes for signature in contribution.signatures])
@@ -54,15 +56,17 @@ def levelled(
     own_ms = np.maximum(np.exp(contribution.log_ms) - contribution.call_ms, 0.0)
     ms = contribution.call_ms + own_ms * np.exp(-errors)
     log_ms = np.where(own_ms > 0, np.log(np.maximum(ms, _LEAST_MS)), contribution.log_ms)
-    return replace(contribution, log_ms=log_ms, sessions=np.zeros(0, dtype=np.intp))
+    none = np.zeros(0, dtype=np.intp)
+    return replace(contribution, log_ms=log_ms, sessions=none, pulls=pulls)
 
 
-def _session_errors(contribution: Contribution, kernel: Kernel) -> FloatArray:
-    """Error of each network's logarithm that its session shares: shape (networks,)."""
+def _session_errors(contribution: Contribution, kernel: Kernel) -> tuple[FloatArray, FloatArray]:
+    """Error of each network's logarithm that its session shares, and the pull of each layer."""
     prior = prior_of(contribution.features, kernel, processor_of(contribution))
     noise = contribution.noise + kernel.noise
     sessions = Sessions(contribution.sessions, SESSION_ERROR**2)
     measured = contribution.counts, contribution.log_ms, noise, contribution.call_ms
-    layers = prior.mean + prior.spread.times(prior.pulls(*measured, sessions))
+    pulls = prior.pulls(*measured, sessions)
+    layers = prior.mean + prior.spread.times(pulls)
     expected = np.log(contribution.counts @ np.exp(layers) + contribution.call_ms)
-    return sessions.shared(contribution.log_ms - expected, noise)
+    return sessions.shared(contribution.log_ms - expected, noise), pulls

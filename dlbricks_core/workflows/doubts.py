@@ -16,9 +16,8 @@ from dlbricks_core.passes.contrib.expand import as_run_by
 from dlbricks_core.passes.contrib.operators import DOMAIN, OWNER
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.baseline import Processor
-from dlbricks_core.predict.features import Features
 from dlbricks_core.predict.from_atlas import processor_of
-from dlbricks_core.predict.kinds import class_of, group_of
+from dlbricks_core.predict.kinds import class_of, group_of, kinds_of
 from dlbricks_core.predict.nearness import distance
 from dlbricks_core.wording import listed
 from dlbricks_core.workflows.request import Request
@@ -92,7 +91,7 @@ def far_types(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[str]
         atlas: What was measured, here and elsewhere, with this backend.
     """
     predicted = [each.brick.model for each in result.bricks if isinstance(each.latency, Predicted)]
-    asked = {group_of(kind) for model in predicted for kind in Features.of(model).kinds}
+    asked = {group_of(kind) for model in predicted for kind in kinds_of(model)}
     request = result.request
     processor = Processor.of(request.target, request.setup.threads)
     known = {
@@ -128,7 +127,7 @@ def far_operators(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[
     unlike = {
         layer.op
         for model in predicted
-        for layer, kind in zip(model.layers, Features.of(model).kinds, strict=True)
+        for layer, kind in zip(model.layers, kinds_of(model), strict=True)
         if class_of(kind) not in known
     }
     if known and unlike:
