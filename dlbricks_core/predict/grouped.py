@@ -199,3 +199,10 @@ def padded(parts: Sequence[Indices], spreads: Sequence[Grouped]) -> Grouped:
         columns.append(np.zeros((size, each.shared.shape[1])))
         columns[-1][layers] = each.shared
     return Grouped(tuple(groups), np.concatenate(columns, axis=1))
+
+
+def inverse_of(factor: FloatArray) -> FloatArray:
+    """Inverse of a positive definite matrix from its Cholesky factor."""
+    lower, failed = scipy.linalg.lapack.dpotri(factor, lower=1)
+    assert not failed, failed
+    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)

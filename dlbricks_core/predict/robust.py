@@ -7,6 +7,7 @@ import scipy
 
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.belief import Belief, shares_of
+from dlbricks_core.predict.grouped import inverse_of
 
 _FREEDOM = 4.0
 """Degrees of freedom of Student's t distribution for an observation, given the others."""
@@ -42,7 +43,7 @@ def doubt(
     covariance = belief.between(shares) + np.diag(noise)
     left = log_ms - np.log(totals)
     for _ in range(_ROUNDS):
-        inverse = np.linalg.inv(covariance + np.diag(extra))
+        inverse = inverse_of(scipy.linalg.cholesky(covariance + np.diag(extra), lower=True))
         scale = np.diag(inverse)
         deviation, variance = inverse @ left / scale, 1 / scale - extra
         wanted = variance * np.maximum((deviation**2 / variance - 1) / (_FREEDOM + 1), 0.0)

@@ -17,6 +17,9 @@ _LONGEST = 2.0
 """Maximum change of a logarithm by a correction; beyond it, the linear approximation fails."""
 
 
+_SETTLED = 1e-6
+"""Change of a logarithm below which no further correction is worth its time."""
+
 _CENTRING = 200
 """Number of draws behind a median, besides their mirror images."""
 
@@ -80,6 +83,8 @@ def agreeing_draws(
     for _ in range(_ROUNDS):
         step = scipy.linalg.cho_solve(factor, (left + source @ common).T).T - source
         longest = np.abs(step @ moving).max(axis=1, keepdims=True)
+        if longest.max() < _SETTLED:
+            break
         tried = source + step * (_LONGEST / np.maximum(longest, _LONGEST))
         lacking = missed(tried)
         better = (misfit(tried, lacking) < misfit(source, left))[:, None]

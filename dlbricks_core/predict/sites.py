@@ -16,7 +16,7 @@ import scipy
 
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.belief import Belief, shares_of
-from dlbricks_core.predict.grouped import Grouped
+from dlbricks_core.predict.grouped import Grouped, inverse_of
 
 _DRAWS = 400
 """Number of draws behind the variance of a layer: they give it to 7%."""
@@ -60,7 +60,7 @@ def sites_of(
     spread[np.diag_indices_from(spread)] += noise
     factor = scipy.linalg.cholesky(spread, lower=True, overwrite_a=True)
     layer_variances = _drawn_variances(prior, shares, noise, factor)
-    inverse = _inverse(factor)
+    inverse = inverse_of(factor)
     precision = np.diag(inverse)
     # What a network leaves of the covariance of a layer with it.
     layers, networks = shares.indices, np.repeat(np.arange(len(noise)), np.diff(shares.indptr))
@@ -122,10 +122,3 @@ def _common(prior: Grouped, variances: FloatArray) -> float:
         moved = prior.shared[group.layers, 0]
         told += float(moved @ scipy.linalg.cho_solve(factor, moved))
     return 1 / (1 + told)
-
-
-def _inverse(factor: FloatArray) -> FloatArray:
-    """Inverse of a matrix from its Cholesky factor."""
-    lower, failed = scipy.linalg.lapack.dpotri(factor, lower=1)
-    assert not failed, failed
-    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)

@@ -13,7 +13,7 @@ from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.belief import Belief
 from dlbricks_core.predict.features import NAMES, Features
-from dlbricks_core.predict.grouped import Group, Grouped, weighted
+from dlbricks_core.predict.grouped import Group, Grouped, inverse_of, weighted
 from dlbricks_core.predict.kernel import Kernel
 from dlbricks_core.predict.nearness import distance
 
@@ -176,7 +176,7 @@ def _learned(
         expected, noise = kernel.within(layers, layers), kernel.noise * np.eye(len(group.layers))
         covariance = _PRIOR_PLACES * expected
         if number:
-            inverse = _inverse(expected + noise)
+            inverse = inverse_of(scipy.linalg.cholesky(expected + noise, lower=True))
             covariance += number * kernel.noise * (np.eye(len(inverse)) - kernel.noise * inverse)
             smooth[:, group.layers] -= kernel.noise * differences[:, group.layers] @ inverse
             through[group.layers] = inverse.sum(axis=0)
@@ -187,11 +187,3 @@ def _learned(
         smooth += kernel.noise * np.outer(differences @ in_common, in_common)
         columns += [smooth.T, math.sqrt(number) * kernel.noise * in_common[:, None]]
     return Grouped(tuple(found), np.concatenate(columns, axis=1) / math.sqrt(share))
-
-
-def _inverse(matrix: FloatArray) -> FloatArray:
-    """Inverse of a positive definite matrix, in a third of the usual operations."""
-    factor = scipy.linalg.cholesky(matrix, lower=True)
-    lower, failed = scipy.linalg.lapack.dpotri(factor, lower=1)
-    assert not failed, failed
-    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
