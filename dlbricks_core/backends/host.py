@@ -7,7 +7,6 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -282,8 +281,7 @@ class TimerHost:
         begin = perf_counter()
         with opening(network, burst.profiled) as opened:
             loading_s = perf_counter() - begin - opened.profiling_s
-            warm_up = burst.warm_up if opened.profile is None else 0
-            samples = replace(burst, warm_up=warm_up).taken(partial(_timed, opened.run))
+            samples = burst.taken(partial(_timed, opened.run), opened.profile)
             return WholeRun(tuple(samples), loading_s, opened.profile)
 
     @contextmanager

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlbricks_core.backends import Profile
 from dlbricks_core.backends.burst import Burst
 
 
@@ -23,9 +24,16 @@ def test_runs_before_those_that_count_are_left_out():
 
 
 def test_runs_that_become_faster_are_followed_by_others():
-    assert taken(Burst.within(0.1), [900.0, 200.0, 150.0, 100.0, 100.0]) == [
-        200.0, 150.0, 100.0, 100.0
+    assert taken(Burst.within(0.1), [900.0, 200.0, 150.0, 100.0, 101.0]) == [
+        200.0, 150.0, 100.0, 101.0
     ]  # fmt: skip
+
+
+def test_a_long_profiled_run_counts_where_one_run_suffices():
+    long, short = Profile([], 50.0), Profile([], 5.0)
+    assert Burst.within(0.2).taken(iter([]).__next__, long) == [50.0]
+    assert Burst.within(0.2).taken(iter([10.0]).__next__, short) == [10.0]
+    assert Burst.within(0.1).taken(iter([51.0, 52.0]).__next__, long) == [51.0, 52.0]
 
 
 def test_short_models_run_until_their_time_is_more_than_a_moment():

@@ -26,7 +26,7 @@ from dlbricks_core.machine.turns import turn
 from dlbricks_core.measure.costs import QUICK_START_S
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.adaptive.coverage import Costs, chosen
-from dlbricks_core.workflows.adaptive.unknown import Unknown
+from dlbricks_core.workflows.adaptive.unknown import Unknown, by_size
 from dlbricks_core.workflows.adaptive.wholes import WholeRuns
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import (
@@ -50,6 +50,12 @@ from dlbricks_core.workflows.timing_order import run_targets
 
 PLAIN_RUNS = 10
 """Runs of each model in a plain script: two to warm up, and eight that count (benchmarks/plain)."""
+
+_PREDICTABLE = 0.15
+"""Finest half-width that predictions from reference data have (docs/results/predicting.md)."""
+
+_LONG_RUN_MS = 3000.0
+"""Milliseconds of loading and running a model beyond which its prediction is tried first."""
 
 _UNKNOWN_ERROR = 0.4
 """Relative error of what is predicted of bricks that no model has shown, for the choice of models
@@ -161,6 +167,9 @@ def recalled(
         return positions, found.result()
 
 
+_MOSTLY = 0.85
+"""Share of a model's latency in profiled bricks beyond which rough figures of the rest suffice."""
+
 _MOST = 0.5
 """Least share of a model's latency in profiled bricks with which they tell more than bricks that
 were timed alone."""
@@ -214,14 +223,29 @@ class _Adapting:
     def run_most_telling(self, end: float) -> None:
         """Runs models until estimates are precise, or time is over."""
         lacking = [i for i, cut in enumerate(self._cuts) if not self._precise(cut)]
-        if lacking and self._unknown.system_is_known:
-            lacking = self._imprecise(lacking)
+        lacking = self._not_predictable(lacking)
         able = [i for i in lacking if self._able(self._cuts[i])]
         known, enough = self._bricks.keys(), _enough(self._precision)
         self._run(chosen(self._costs, lacking, able, known, enough), end)
         lacking = [i for i in lacking if not self._precise(self._cuts[i])]
         self._run([i for i in self._imprecise(lacking) if self._able(self._cuts[i])], end)
         self.unable = [i for i in lacking if self._is_left(self._cuts[i])]
+
+    def _not_predictable(self, positions: Sequence[int]) -> list[int]:
+        """Those of some models that no prediction tells precisely enough, as far as it was tried.
+
+        Predicting takes seconds, so it is tried only for models whose runs take longer, or that
+        cannot run.
+        """
+        tried = [
+            i
+            for i in positions
+            if not self._able(self._cuts[i]) or self._costs.of_running(i) > _LONG_RUN_MS
+        ]
+        if not tried or self._precision < _PREDICTABLE or not self._unknown.system_is_known:
+            return list(positions)
+        known = {*tried} - {*self._imprecise(tried)}
+        return [i for i in positions if i not in known]
 
     def _is_left(self, cut: CutModel) -> bool:
         """Whether neither a run of a model nor those of others can tell its latency."""
@@ -360,8 +384,13 @@ class _Adapting:
         figures |= {s: shown[s] for s in needed if s in shown}
         # What the backend does not run has no latency that could be predicted.
         missing = [s for s in needed if s not in figures and s not in self._known_refusals]
-        if missing:
-            figures |= self._unknown.figures(missing, shown)
+        mostly = [i for i, cut in enumerate(self._cuts) if self._costs.share(i, shown) >= _MOSTLY]
+        other = [cut for cut in cuts if all(cut is not self._cuts[i] for i in mostly)]
+        large = {s for cut in other if self._figure(cut) is None for s in cut.counts}
+        small = [s for s in missing if s not in large]
+        figures |= by_size(small, self._costs.bricks, self._cutting.brickset.bricks, shown)
+        if rest := [s for s in missing if s in large]:
+            figures |= self._unknown.figures(rest, shown)
         return figures
 
     def _outcome(self) -> Outcome:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
+from zlib import crc32
 
 import numpy as np
 
-from dlbricks_core.figures.figure import Discrepancy, InPlace, Predicted
+from dlbricks_core.bricks import Brick
+from dlbricks_core.figures.figure import RESAMPLES, Discrepancy, InPlace, Predicted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict import Contribution
 from dlbricks_core.store import ResultStore
@@ -87,65 +90,107 @@ class Unknown:
         compared = {s: (self._predicted[s], seen[s]) for s in also if s in self._predicted}
         if not compared:
             return found
-        correction = _Correction({s: self._kind(s) for s in compared}, compared)
-        return {s: correction.corrected(self._kind(s), each) for s, each in found.items()}
+        kinds = {s: kind_of(self._bricks[s]) for s in {*compared, *found}}
+        seen_ratios = {
+            s: (kinds[s], shown.value / predicted.own)
+            for s, (predicted, shown) in compared.items()
+            if predicted.own > 0
+        }
+        ratios = _Ratios.of(seen_ratios)
+        return {s: _corrected(ratios, kinds[s], each) for s, each in found.items()}
 
-    def _kind(self, signature: str) -> str:
-        """Operator of a brick's first layer that computes most."""
-        operators = self._bricks[signature].operators
-        return next((each for each in operators if each in _HEAVY), operators[0])
 
+def by_size(
+    signatures: Collection[str],
+    costs: Mapping[str, float],
+    bricks: Mapping[str, Brick],
+    seen: Mapping[str, InPlace],
+) -> Mapping[str, Predicted]:
+    """Figures of bricks from sizes alone, and from what bricks of their kind take in each size.
+
+    They are rough, and cost nothing: enough for bricks that are a small part of a model.
+
+    Args:
+        signatures: Signatures of the bricks.
+        costs: Rough cost of each brick, by signature.
+        bricks: The bricks by signature.
+        seen: Figures of bricks inside of running models, by signature.
+    """
+    also = [s for s in seen if s in bricks and costs.get(s)]
+    kinds = {s: kind_of(bricks[s]) for s in {*signatures, *also}}
+    ratios = _Ratios.of({s: (kinds[s], seen[s].value / costs[s]) for s in also})
+    spread = max(ratios.spread or 0.0, _LEAST_ROUGH)
+    found = {}
+    for signature in signatures:
+        expected = costs[signature] * ratios.factor(kinds[signature])
+        normal = np.random.default_rng(crc32(signature.encode())).standard_normal(RESAMPLES)
+        found[signature] = Predicted(expected, expected * np.exp(spread * normal))
+    return found
+
+
+def kind_of(brick: Brick) -> str:
+    """Operator of a brick's first layer that computes most."""
+    return next((each for each in brick.operators if each in _HEAVY), brick.operators[0])
+
+
+_LEAST_ROUGH = 0.4
+"""Least standard deviation of the logarithm of a rough figure's error."""
 
 _HEAVY = frozenset(
     {"Conv", "ConvTranspose", "MatMul", "Gemm", "LSTM", "GRU", "Attention", "Einsum"}
 )
 
 
-class _Correction:
-    """Factors from predictions to what running models show, for each kind of brick.
+@dataclass(frozen=True)
+class _Ratios:
+    """Factors for each kind of brick: means of logarithms, each shrunk towards that of all kinds.
 
-    Means of logarithms, each shrunk towards the mean over all kinds (random effects).
-
-    Args:
-        kinds: Kind of each brick, by signature.
-        compared: Prediction and latency in place of each brick, by signature.
+    Attributes:
+        mean: Logarithm of the factor over all kinds.
+        of_kinds: Logarithm of the factor of each kind.
+        spread: Standard deviation of what is left, by the median; ``None`` for few bricks.
     """
 
-    def __init__(
-        self, kinds: Mapping[str, str], compared: Mapping[str, tuple[Predicted, InPlace]]
-    ) -> None:
-        ratios: dict[str, list[float]] = {}
-        for signature, (predicted, shown) in compared.items():
-            if predicted.own > 0 and shown.value > 0:
-                ratio = float(np.log(shown.value / predicted.own))
-                ratios.setdefault(kinds[signature], []).append(ratio)
-        every = np.concatenate([*map(np.asarray, ratios.values()), np.zeros(0)])
-        self._mean = float(np.median(every)) if every.size else 0.0
-        self._factors = {
-            kind: (sum(each) + _FEW * self._mean) / (len(each) + _FEW)
-            for kind, each in ratios.items()
-        }
-        errors = [r - self._factors[kind] for kind, each in ratios.items() for r in each]
-        self._spread = float(np.median(np.abs(errors))) * 1.48 if len(errors) > _FEW else None
+    mean: float
+    of_kinds: Mapping[str, float]
+    spread: float | None
 
-    def corrected(self, kind: str, predicted: Predicted) -> Predicted:
-        """A prediction times the factor of its kind."""
-        factor = float(np.exp(self._factors.get(kind, self._mean)))
-        draws: FloatArray = np.asarray(predicted.draws)
-        overhead = predicted.overhead
-        own = np.maximum(draws - overhead, 0.0)
-        if self._spread is not None:
-            logs = np.log(np.maximum(own, 1e-9))
-            spread = float(logs.std())
-            wanted = max(self._spread, _LEAST_SPREAD)
-            scale = wanted / spread if spread > wanted else 1.0
-            own = np.exp(logs.mean() + (logs - logs.mean()) * scale)
-        common = Discrepancy(min(predicted.discrepancy.predicted, _LEAST_SPREAD),
-                             predicted.discrepancy.measured)  # fmt: skip
-        return replace(
-            predicted,
-            expected=predicted.own * factor,
-            draws=own * factor,
-            overhead=0.0,
-            discrepancy=common,
-        )
+    @classmethod
+    def of(cls, seen: Mapping[str, tuple[str, float]]) -> Self:
+        """Factors from the kind and the ratio of each brick that was seen, by signature."""
+        logs: dict[str, list[float]] = {}
+        for kind, ratio in seen.values():
+            if ratio > 0:
+                logs.setdefault(kind, []).append(float(np.log(ratio)))
+        every = [log for each in logs.values() for log in each]
+        mean = float(np.median(every)) if every else 0.0
+        means = {k: (sum(each) + _FEW * mean) / (len(each) + _FEW) for k, each in logs.items()}
+        left = [abs(log - means[kind]) for kind, each in logs.items() for log in each]
+        return cls(mean, means, _NORMAL_MAD * float(np.median(left)) if len(left) > _FEW else None)
+
+    def factor(self, kind: str) -> float:
+        """Factor of a kind; that of all kinds where none of it was seen."""
+        return float(np.exp(self.of_kinds.get(kind, self.mean)))
+
+
+_NORMAL_MAD = 1.4826
+"""Standard deviation of a normal distribution over its median absolute deviation."""
+
+
+def _corrected(ratios: _Ratios, kind: str, predicted: Predicted) -> Predicted:
+    """A prediction times the factor of its kind, as precise as predictions proved to be."""
+    factor = ratios.factor(kind)
+    own: FloatArray = np.maximum(predicted.draws - predicted.overhead, 0.0)
+    if ratios.spread is not None:
+        logs = np.log(np.maximum(own, 1e-9))
+        wanted = max(ratios.spread, _LEAST_SPREAD)
+        scale = min(wanted / max(float(logs.std()), 1e-9), 1.0)
+        own = np.exp(logs.mean() + (logs - logs.mean()) * scale)
+    shared = predicted.discrepancy
+    return replace(
+        predicted,
+        expected=predicted.own * factor,
+        draws=own * factor,
+        overhead=0.0,
+        discrepancy=Discrepancy(min(shared.predicted, _LEAST_SPREAD), shared.measured),
+    )

@@ -30,6 +30,9 @@ from dlbricks_core.workflows.request import Request
 Taken = tuple[Question, Observation, Sequence[str]]
 
 
+_LEAST_MS = 1e-6
+"""Latency of a brick that does nothing in a running model, such as a view. A store holds no 0."""
+
 _LEAST_S = 0.5
 """Least seconds of a run in which the use of processors by others can be seen: the system counts it
 in hundredths of a second."""
@@ -189,7 +192,7 @@ class WholeRuns:
         return [
             (
                 self._request.key(signature, "profiled"),
-                Observation(self._session, self._round, (ms,), flags=flags),
+                Observation(self._session, self._round, (max(ms, _LEAST_MS),), flags=flags),
                 cut.operators(signature),
             )
             for signature, ms in found.ms.items()
