@@ -272,14 +272,16 @@ def _environment(package: str) -> list[str]:
     Args:
         package: Package of the importer.
     """
-    installed = {
-        path.name
-        for folder in map(Path, sys.path)
-        if folder.is_dir()
-        for path in folder.iterdir()
-        if path.suffix in (".dist-info", ".egg-info")
-    }
+    installed = {name for folder in sys.path for name in _installed(folder)}
     return [sys.version, *sorted(installed), *_code("dlbricks_core"), *_code(package)]
+
+
+@cache
+def _installed(folder: str) -> tuple[str, ...]:
+    """Names of installed packages in a folder, with their versions."""
+    path = Path(folder)
+    found = path.iterdir() if path.is_dir() else ()
+    return tuple(each.name for each in found if each.suffix in (".dist-info", ".egg-info"))
 
 
 @cache

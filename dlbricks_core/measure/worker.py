@@ -16,6 +16,7 @@ from dlbricks_core.errors import BackendError, DLBricksError
 from dlbricks_core.ir import Array, CanonicalModel
 from dlbricks_core.machine.system import largest_cache, near_caches
 from dlbricks_core.machine.turns import give_turn, take_turn
+from dlbricks_core.values import materialize
 from dlbricks_core.worker import WorkerError, WorkerProcess, memory_to_use
 from dlbricks_core.worker.memory import tells_of_memory, ulimits
 
@@ -326,9 +327,14 @@ class BackendWorker:
                 it, rather than the model as the IR lowers it.
         """
         settings = self._settings
+        # Values are drawn here: the process that runs a user's model has a memory like the user's,
+        # whose allocator has not yet freed much.
+        inputs = (
+            materialize(model, settings.seed, without=model.weights).inputs if as_used else None
+        )
         # One time limit for loading, and one for the runs, which nobody can predict.
         found: WholeRun = self._call(
-            "run_whole", model, settings.seed, burst, as_used, extra_s=settings.timeout_s
+            "run_whole", model, settings.seed, burst, inputs, extra_s=settings.timeout_s
         )
         return found
 

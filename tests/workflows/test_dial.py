@@ -34,7 +34,6 @@ from dlbricks_core.workflows import (
     estimate,
     run,
 )
-from dlbricks_core.workflows.composing import LEARNED_COMPOSER
 from dlbricks_core.workflows.dial import bench, loop
 from dlbricks_core.workflows.dial.beliefs import DRIFT, scatter_within
 from dlbricks_core.workflows.dial.bench import Bench

@@ -37,7 +37,7 @@ from dlbricks_core.workflows.composing import (
 )
 from dlbricks_core.workflows.cutting import Cutting, cut_models
 from dlbricks_core.workflows.dial import dial
-from dlbricks_core.workflows.dial.beliefs import drifting
+from dlbricks_core.workflows.dial.beliefs import drifting, scatter_within
 from dlbricks_core.workflows.dial.precisions import FINEST
 from dlbricks_core.workflows.joining import joined, part_of
 from dlbricks_core.workflows.measuring import Outcome, measure
@@ -56,6 +56,11 @@ _PREDICTABLE = 0.15
 
 _LONG_RUN_MS = 3000.0
 """Milliseconds of loading and running a model beyond which its prediction is tried first."""
+
+_HOT_DRIFT = 0.04
+"""Standard deviation by which two plain loops over one model differ from their mean, minutes apart
+on a shared virtual machine (research/2026-11-29-the-users-ruler.md). Further runs do not narrow it.
+"""
 
 _UNKNOWN_ERROR = 0.4
 """Relative error of what is predicted of bricks that no model has shown, for the choice of models
@@ -276,7 +281,7 @@ class _Adapting:
         lacking = [
             (half, cut.model.name)
             for half, cut in zip(halves, self._cuts, strict=True)
-            if half > self._precision
+            if half > self._precision and not self._precise(cut)
         ]
         if self._request.precision is not None:
             notes = not_within(self._precision, self._reason, lacking)
@@ -359,11 +364,12 @@ class _Adapting:
         figure = self._figure(cut)
         if figure is None:
             return False
-        draws = drifting(cut.whole.signature, figure).draws
-        return relative_half_width(interval(draws, figure.value)) <= self._precision
+        scatter = relative_half_width(interval(figure.replicates, figure.value))
+        return scatter <= scatter_within(self._precision)
 
     def _imprecise(self, positions: Sequence[int]) -> list[int]:
         """Those of some models whose estimates are not precise enough."""
+        positions = [i for i in positions if not self._precise(self._cuts[i])]
         cuts = [self._cuts[i] for i in positions if not self._refused(self._cuts[i])]
         figures = self._figures(cuts) if cuts else {}
         composer = find_composer(LEARNED_COMPOSER)
@@ -377,7 +383,7 @@ class _Adapting:
         for cut in cuts:
             whole = cut.whole.signature
             if (measured := self._figure(cut)) is not None:
-                figures[whole] = Placed(measured, drifting(whole, measured))
+                figures[whole] = Placed(measured, drifting(whole, measured, _HOT_DRIFT))
             else:
                 needed |= dict.fromkeys(cut.counts)
         shown = self._bricks

@@ -114,9 +114,15 @@ class Beliefs:
         return figures
 
 
-def drifting(signature: str, figure: Figure) -> Predicted:
-    """A measured figure that also varies by the drift between now and another time."""
-    drift = DRIFT * np.random.default_rng(crc32(signature.encode())).standard_normal(RESAMPLES)
+def drifting(signature: str, figure: Figure, deviation: float = DRIFT) -> Predicted:
+    """A measured figure that also varies by the drift between now and another time.
+
+    Args:
+        signature: Signature of the network.
+        figure: Its figure.
+        deviation: Standard deviation of the drift, relative.
+    """
+    drift = deviation * np.random.default_rng(crc32(signature.encode())).standard_normal(RESAMPLES)
     draws = np.maximum(figure.plausible * (1 + drift), 0.0)
     return Predicted(figure.value, draws, figure.overhead)
 
