@@ -33,7 +33,7 @@ from dlbricks_core.ir import Array, CanonicalModel, Layer, TensorSpec
 from dlbricks_core.plugins import load_object
 from dlbricks_core.values import materialize
 from dlbricks_core.worker.memory import limit_memory
-from dlbricks_core.worker.resident import give_back, keep_freed
+from dlbricks_core.worker.resident import MIB, give_back, keep_freed, resident_mib
 
 CALLS: dict[str, int] = {"call:1": 1, "call:9": 9}
 """Number of layers of each network that shows the cost of a call, by the network's key."""
@@ -288,6 +288,10 @@ class TimerHost:
             loading_s = perf_counter() - begin - opened.profiling_s
             samples = burst.taken(partial(_timed, opened.run), opened.profile)
             return WholeRun(tuple(samples), loading_s, opened.profile)
+
+    def resident_bytes(self) -> int:
+        """Bytes that the process holds, with what its allocators keep for later."""
+        return int(resident_mib() * MIB)
 
     @contextmanager
     def _own(

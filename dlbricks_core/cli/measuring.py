@@ -279,7 +279,7 @@ def _several_threads_options_with(
 known_options = _several_threads_options_with(_precision_options)
 run_options = _several_threads_options_with(
     _precision_options_with(
-        f"{USUAL:.0%}; {FINEST:.0%} with --budget; {PRECISION:.0%} without a MODEL, or with an "
-        "option that times all bricks: a composer, -G, --split, another protocol or quantity"
+        f"{USUAL:.0%}; {FINEST:.0%} with --budget; {PRECISION:.0%} with an option that times all "
+        "bricks: a composer, -G, --split, another protocol or quantity"
     )
 )

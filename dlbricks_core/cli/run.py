@@ -41,11 +41,12 @@ def command(
     scenario: str | None,
     **values: Any,
 ) -> int:
-    """Estimate models, timing the most informative bricks until they are precise.
+    """Estimate models, running as few of them as their precision needs.
 
-    Without a MODEL it takes a set of well-known networks that the backend names, times all of
-    their bricks, and compares the estimates with the whole networks. Stored measurements are not
-    repeated.
+    A model runs as its user runs it; a profile of the run tells the latencies of its bricks, and
+    models that share these need no run. Without a MODEL it takes a set of networks that the
+    backend names, and compares the estimates with measured latencies. Stored measurements are
+    not repeated.
 
     With --scenario it estimates throughput and tail latency of instances of a MODEL, composed from
     bricks that are timed while other instances are busy.

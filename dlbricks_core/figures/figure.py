@@ -182,6 +182,10 @@ class InPlace(Figure):
         """Profiles."""
         return "profiled"
 
+    def networks(self, signature: str) -> tuple[str, ...]:
+        """No networks: a profile of whole models holds no samples of a brick alone."""
+        return ()
+
     @cached_property
     def value(self) -> float:
         """Mean over the models."""

@@ -338,6 +338,14 @@ class BackendWorker:
         )
         return found
 
+    def restart_above(self, nbytes: int) -> None:
+        """Starts anew if the process holds more memory than that, though it has unloaded all.
+
+        Some frameworks keep freed memory for networks of the same size.
+        """
+        if self._worker is not None and int(self._call("resident_bytes")) > nbytes:
+            self.restart()
+
     def check(self, models: Mapping[str, CanonicalModel]) -> Checked:
         """Networks that cannot be loaded, according to the backend's check before loading.
 

@@ -30,6 +30,9 @@ from dlbricks_core.workflows.request import Request
 Taken = tuple[Question, Observation, Sequence[str]]
 
 
+_MOST_HELD_BYTES = 3 * 2**29
+"""Most bytes that a process may hold between two models; beyond, it starts anew."""
+
 _LEAST_MS = 1e-6
 """Latency of a brick that does nothing in a running model, such as a view. A store holds no 0."""
 
@@ -133,6 +136,8 @@ class WholeRuns:
         spent_s, load = perf_counter() - begin, sampler.load()
         flags = load.warnings if load.seconds >= _LEAST_S else ()
         self._keep(cut, key, replace(found, profile=profile), spent_s, flags)
+        for worker in self._workers.values():
+            worker.restart_above(_MOST_HELD_BYTES)
 
     def take(self, cut: CutModel, samples_ms: Sequence[float], burst: Burst) -> None:
         """Keeps latencies that the user's own program saw, and profiles the model.
