@@ -125,8 +125,8 @@ def time(
 ) -> Timings:
     """Times the bricks of models; what the store holds is not measured again.
 
-    Models are cut as :func:`estimate` cuts them at a precision of 0.05 and below, or if it is given
-    ``runs``, ``granularity``, ``split`` or ``composer``. An estimate with the same arguments
+    Models are cut as :func:`estimate` cuts them if it is given ``runs``, ``granularity``, ``split``
+    or ``composer``. An estimate with the same arguments
     therefore finds all of its bricks in the store.
 
     Args:

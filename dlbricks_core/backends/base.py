@@ -161,7 +161,7 @@ class Opened:
         run: Function that runs one inference to its end, and returns the results.
         profile: Time of each layer in the first runs; ``None`` without profiled runs, and where the
             framework's profiler cannot watch this form.
-        profiling_s: Seconds that the profile took.
+        profiling_s: Seconds that the profile took, without the first run.
     """
 
     run: Callable[[], object]

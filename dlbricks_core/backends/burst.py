@@ -10,10 +10,9 @@ from dlbricks_core.backends.base import LONG_MS, Profile
 
 @dataclass(frozen=True)
 class Burst:
-    """Extent of a loop of runs.
+    """Extent of a loop of runs, after a first one that warms up.
 
     Attributes:
-        warm_up: Runs before those that count.
         profiled: Runs under the framework's profiler; 0 for no profile.
         fewest: Minimum number of runs that count.
         most: Maximum number of runs that count, where runs are long.
@@ -21,7 +20,6 @@ class Burst:
         enough_ms: Milliseconds that the runs of a short model take together at least.
     """
 
-    warm_up: int
     profiled: int
     fewest: int
     most: int
@@ -37,22 +35,18 @@ class Burst:
         """
         fewest = next((runs for limit, runs in _FEWEST if precision >= limit), _MOST)
         profiled = 1 if precision >= _COARSE else 2
-        return cls(1, profiled, fewest, max(_MOST, fewest), precision)
+        return cls(profiled, fewest, max(_MOST, fewest), precision)
 
     def taken(self, run: Callable[[], float], profile: Profile | None = None) -> list[float]:
         """Latencies of the runs that count, in milliseconds.
 
         Args:
             run: Function that runs the model once and returns its latency in milliseconds.
-            profile: Profile of the runs before, which warmed the model up; ``None`` if there were
-                none. Where a single run suffices, a long profiled one does: the profiler's own time
-                is a small part of it.
+            profile: Profile of the runs before; ``None`` if there were none. Where a single run
+                suffices, a long profiled one does: the profiler's own time is a small part of it.
         """
         samples: list[float] = []
-        if profile is None:
-            for _ in range(self.warm_up):
-                run()
-        elif self.fewest == 1 and profile.run_ms >= LONG_MS:
+        if profile is not None and self.fewest == 1 and profile.run_ms >= LONG_MS:
             samples.append(profile.run_ms)
         while not self._suffice(samples):
             samples.append(run())
@@ -87,7 +81,7 @@ class WholeRun:
 
     Attributes:
         samples_ms: Latencies in milliseconds.
-        loading_s: Seconds until the model was ready to run, profiled runs not included.
+        loading_s: Seconds until the model had run once, further profiled runs not included.
         profile: Time of each layer; ``None`` if there is none.
         no_profile: Reason why there is no profile; empty if there is one, or none was wanted.
     """

@@ -1,4 +1,4 @@
-"""What importing a model gives."""
+"""Results of imports."""
 
 from __future__ import annotations
 

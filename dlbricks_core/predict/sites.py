@@ -27,7 +27,7 @@ _LEAST, _MOST = 1e-5, 1e4
 
 @dataclass(frozen=True, eq=False)
 class Sites:
-    """What networks tell of each layer, as if it had been timed alone.
+    """Information of networks on each layer, as if it had been timed alone.
 
     Attributes:
         variances: Variance of each layer's site: shape (layers,).

@@ -14,6 +14,7 @@ from dlbricks_core.figures.figure import (
     Figure,
     Measured,
     Origin,
+    Placed,
     interval,
     rounds_of,
     undisturbed,
@@ -204,9 +205,18 @@ def _origins(
 
 
 def _whole(cut: CutModel, latencies: Mapping[str, Figure]) -> Figure | None:
-    """Figure of a whole model that stands in place of its bricks; ``None`` otherwise."""
+    """Figure of a whole model that stands in place of its bricks; ``None`` otherwise.
+
+    A model that is its own only brick has such a figure if it ran as a whole model.
+    """
     whole = cut.whole.signature
-    return None if whole in cut.counts else latencies.get(whole)
+    figure = latencies.get(whole)
+    return figure if whole not in cut.counts or _ran_whole(figure) else None
+
+
+def _ran_whole(figure: Figure | None) -> bool:
+    measured = figure.measured if isinstance(figure, Placed) else None
+    return isinstance(measured, Measured) and measured.protocol is HOT
 
 
 def _whole_key(cut: CutModel, request: Request, outcome: Outcome) -> Question:

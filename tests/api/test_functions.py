@@ -164,7 +164,7 @@ def test_an_estimate_is_as_precise_as_on_the_command_line(proto, tmp_path):
     assert asked() == ("learned", 0.1)
     assert asked(precision=0.3) == ("learned", 0.3)
     assert asked(budget_s=1) == ("learned", 0.05)
-    assert asked(precision=0.04, budget_s=1) == ("segmented", 0.04)
+    assert asked(precision=0.04, budget_s=1) == ("learned", 0.04)
     assert asked(composer="sequential", budget_s=1) == ("sequential", 0.01)
     assert asked(protocol="paper") == ("segmented", None)
 

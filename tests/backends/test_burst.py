@@ -19,12 +19,8 @@ def test_a_finer_precision_takes_more_runs(precision, runs):
     assert len(taken(Burst.within(precision), repeat(100.0))) == runs
 
 
-def test_runs_before_those_that_count_are_left_out():
-    assert taken(Burst.within(0.1), [900.0, *repeat(100.0, 5)]) == [100.0, 100.0]
-
-
 def test_runs_that_become_faster_are_followed_by_others():
-    assert taken(Burst.within(0.1), [900.0, 200.0, 150.0, 100.0, 101.0]) == [
+    assert taken(Burst.within(0.1), [200.0, 150.0, 100.0, 101.0]) == [
         200.0, 150.0, 100.0, 101.0
     ]  # fmt: skip
 

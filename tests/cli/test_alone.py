@@ -34,9 +34,9 @@ class Hidden:
             raise ModuleNotFoundError(name)
 
 sys.meta_path.insert(0, Hidden())
-registry.entry_points = lambda group: [
-    each for each in metadata.entry_points(group=group) if each.value.startswith("dlbricks_core.")
-]
+every = (e for group in metadata.entry_points().groups for e in metadata.entry_points(group=group))
+own = [e for e in every if e.value.startswith("dlbricks_core.")]
+registry.entry_points = lambda: metadata.EntryPoints(own)
 atlas.FOLDER = Path(sys.argv[1])
 from dlbricks_core.cli import main
 statuses = []

@@ -43,7 +43,7 @@ def studied(done, dlbricks, tmp_path):
 @pytest.fixture
 def without_plots(monkeypatch):
     """Makes pages empty, since most of a small study's time goes into their plots."""
-    monkeypatch.setattr("dlbricks_core.cli.study.study_page", lambda *_: "")
+    monkeypatch.setattr("dlbricks_core.report.study_page", lambda *_: "")
 
 
 def rows(name, folder="study"):
@@ -143,7 +143,7 @@ def test_a_report_can_be_written_again_from_its_data(dlbricks, studied, monkeypa
         assert Path("again", name).read_bytes() == Path("study", name).read_bytes()
     assert page("again") == page("study")
 
-    monkeypatch.setattr("dlbricks_core.cli.study.study_page", str)
+    monkeypatch.setattr("dlbricks_core.report.study_page", str)
     line = Path("study/study.json").read_text(encoding="utf-8").replace("\n", "")
     with lzma.open("two.jsonl.xz", "wt", encoding="utf-8") as file:
         file.write(f"{line}\n{line}\n")

@@ -81,7 +81,8 @@ def test_damaged_bytes_stay(noise, place):
     raw[place : place + len(noise)] = noise
     lean = without_weights(bytes(raw))
     try:
-        onnx.ModelProto.FromString(bytes(raw))
+        whole = onnx.ModelProto.FromString(bytes(raw))
     except DecodeError:
         return
-    onnx.ModelProto.FromString(lean)
+    found = onnx.ModelProto.FromString(lean)
+    assert len(found.graph.initializer) == len(whole.graph.initializer)

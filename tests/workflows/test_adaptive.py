@@ -33,9 +33,9 @@ def ran(monkeypatch):
     names = []
     begin = WholeRuns.run
 
-    def noted(self, cut, burst):
+    def noted(self, cut, burst, *, tells):
         names.append(cut.model.name)
-        begin(self, cut, burst)
+        begin(self, cut, burst, tells=tells)
 
     monkeypatch.setattr(WholeRuns, "run", noted)
     return names

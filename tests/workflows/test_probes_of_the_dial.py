@@ -1,4 +1,4 @@
-"""The dial's probes on a real backend, and when a run begins with the dial."""
+"""The dial's probes on a real backend, and what precision a run reaches."""
 
 from dataclasses import replace
 
@@ -7,8 +7,9 @@ import pytest
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import CutOptions, Observer, Request, cut_and_precision, run
+from dlbricks_core.workflows import Observer, Request, cut_and_precision
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER
+from dlbricks_core.workflows.dial import dial
 from dlbricks_core.workflows.dial.choice import Choice
 from dlbricks_core.workflows.knowledge import contributions
 from dlbricks_core.workflows.probes import surveyed
@@ -46,12 +47,11 @@ def test_probes_tell_about_the_system_on_a_real_backend(
             return [s for s in self.signatures if s in drawn][:most]
 
         monkeypatch.setattr(Choice, "first", first)
-    cut = CutOptions.chosen(None, None, LEARNED_COMPOSER)
     asked = Request.of("onnxruntime", threads=1, precision=0.1)
     with ResultStore.open(tmp_path / "r.sqlite") as store:
-        found = run([convolutions(28)], cut, asked, store, Observer(), end_to_end=False)
+        found = dial([convolutions(28)], asked, store, Observer(), end_to_end=False)
         (own,) = contributions(store, "onnxruntime")
-        again = run([convolutions(14)], cut, asked, store, Observer(), end_to_end=False)
+        again = dial([convolutions(14)], asked, store, Observer(), end_to_end=False)
     probed = found.dial.probed
     assert found.failures == []
     assert probed.networks > 0
@@ -65,14 +65,13 @@ def test_probes_tell_about_the_system_on_a_real_backend(
 
 
 @pytest.mark.parametrize(
-    ("precision", "budget_s", "compares", "found"),
-    [(None, None, False, 0.1), (None, 10, False, 0.05), (None, None, True, None),
-     (0.2, None, True, 0.2), (0.01, 10, False, None), (0.05, None, False, None)],
-)  # fmt: skip
-def test_where_the_dial_begins(precision, budget_s, compares, found):
-    cut, asked = cut_and_precision(precision=precision, budget_s=budget_s, compares=compares)
-    assert (cut.composer == LEARNED_COMPOSER) == (found is not None)
-    assert asked == (precision if found is None else found)
+    ("precision", "budget_s", "found"),
+    [(None, None, 0.1), (None, 10, 0.05), (0.2, None, 0.2), (0.01, 10, 0.01), (0.05, None, 0.05)],
+)
+def test_what_precision_a_run_reaches(precision, budget_s, found):
+    cut, asked = cut_and_precision(precision=precision, budget_s=budget_s)
+    assert cut.composer == LEARNED_COMPOSER
+    assert asked == found
 
 
 @pytest.mark.parametrize(
@@ -81,7 +80,7 @@ def test_where_the_dial_begins(precision, budget_s, compares, found):
      {"protocol": "paper"}, {"quantity": "load_time"}],
     ids=str,
 )  # fmt: skip
-def test_who_says_how_to_cut_or_to_run_does_not_get_the_dial(said):
+def test_who_says_how_to_cut_or_to_run_has_all_bricks_timed(said):
     cut, precision = cut_and_precision(**said)
     assert cut.composer != LEARNED_COMPOSER
     assert precision is None

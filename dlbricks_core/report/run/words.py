@@ -117,7 +117,7 @@ def origins(result: RunResult) -> str:
 
 
 def rests_on(model: ModelResult) -> str:
-    """What an estimate rests on: ``own run``, or the largest share of its bricks by origin."""
+    """Basis of an estimate: ``own run``, or the largest share of its bricks by origin."""
     if model.is_measurement:
         return "own run"
     if not model.origin:

@@ -48,8 +48,12 @@ from dlbricks_core.workflows.results import Dial, RunResult
 from dlbricks_core.workflows.targets import not_within
 from dlbricks_core.workflows.timing_order import run_targets
 
-PLAIN_RUNS = 10
-"""Runs of each model in a plain script: two to warm up, and eight that count (benchmarks/plain)."""
+PLAIN_RUNS = 9
+"""Runs of each model in a plain script after the first, which counts as loading: two in all warm
+up, and eight count (benchmarks/plain)."""
+
+_FEW_MODELS = 3
+"""Most models of a request whose bricks are profiled in any case, even in a run of its own."""
 
 _PREDICTABLE = 0.15
 """Finest half-width that predictions from reference data have (docs/results/predicting.md)."""
@@ -237,7 +241,7 @@ class _Adapting:
         self.unable = [i for i in lacking if self._is_left(self._cuts[i])]
 
     def _not_predictable(self, positions: Sequence[int]) -> list[int]:
-        """Those of some models that no prediction tells precisely enough, as far as it was tried.
+        """Positions of models whose predictions are too rough, or were not tried.
 
         Predicting takes seconds, so it is tried only for models whose runs take longer, or that
         cannot run.
@@ -336,8 +340,19 @@ class _Adapting:
             cut = self._cuts[i]
             self._silent.discard(cut.whole.signature)
             if not self._precise(cut):
-                self._runs.run(cut, self._burst)
+                self._runs.run(cut, self._burst, tells=self._tells(cut))
             self._observer.advance("model")
+
+    def _tells(self, cut: CutModel) -> bool:
+        """Whether bricks of a model that nothing has shown are in another that has not run.
+
+        Bricks of few models are kept for later requests, since that takes no long time.
+        """
+        if len(self._cuts) <= _FEW_MODELS:
+            return True
+        new = cut.counts.keys() - self._bricks.keys()
+        others = (each for each in self._cuts if each is not cut and self._figure(each) is None)
+        return any(not new.isdisjoint(each.counts) for each in others)
 
     def _able(self, cut: CutModel) -> bool:
         """Whether a whole model may run here."""
@@ -368,7 +383,7 @@ class _Adapting:
         return scatter <= scatter_within(self._precision)
 
     def _imprecise(self, positions: Sequence[int]) -> list[int]:
-        """Those of some models whose estimates are not precise enough."""
+        """Positions of models whose estimates are not precise enough."""
         positions = [i for i in positions if not self._precise(self._cuts[i])]
         cuts = [self._cuts[i] for i in positions if not self._refused(self._cuts[i])]
         figures = self._figures(cuts) if cuts else {}

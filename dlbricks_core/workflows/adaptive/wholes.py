@@ -110,8 +110,15 @@ class WholeRuns:
                 self._know(measurement)
         self.outcome.reused = len(self.figures)
 
-    def run(self, cut: CutModel, burst: Burst) -> None:
-        """Runs a model, and keeps its latency and those of its bricks."""
+    def run(self, cut: CutModel, burst: Burst, *, tells: bool = True) -> None:
+        """Runs a model, and keeps its latency and those of its bricks.
+
+        Args:
+            cut: The model.
+            burst: Extent of the runs.
+            tells: Whether its bricks tell about other models. Otherwise they are kept only where
+                the run itself is profiled, which costs next to nothing.
+        """
         key, begin = self.key(cut), perf_counter()
         sampler = LoadSampler()
         as_used = key.subject.kind == "native"
@@ -126,13 +133,13 @@ class WholeRuns:
                 *self.outcome.notes,
                 f"{cut.model.name} runs as the IR lowers it: {error.message}",
             )
-            self.run(cut, burst)
+            self.run(cut, burst, tells=tells)
             return
         except DLBricksError as error:
             self._fail(key, cut, error)
             return
         latency_ms = float(self._request.protocol.statistic(found.samples_ms))
-        profile = found.profile or self._profile(cut, burst, latency_ms)
+        profile = found.profile or (self._profile(cut, burst, latency_ms) if tells else None)
         spent_s, load = perf_counter() - begin, sampler.load()
         flags = load.warnings if load.seconds >= _LEAST_S else ()
         self._keep(cut, key, replace(found, profile=profile), spent_s, flags)

@@ -32,7 +32,7 @@ _ENOUGH_MS = 5.0
 profiler's times are whole microseconds."""
 
 _MARKS = re.compile(r"^fused |(_bn)?_nchwc$|_token_\d+$|/(\w*Fusion\w*|\w*_fusion)/?$")
-"""What ONNX Runtime adds to the name of a layer, or of its result, where it writes a new layer."""
+"""Additions of ONNX Runtime to the name of a layer, or of its result, for a layer of its own."""
 
 
 def open_file(
@@ -62,8 +62,9 @@ def open_file(
         run = partial(session.run, None, _fed(session, inputs))
         if not profiled_runs:
             return Opened(run)
+        run()
         begin = perf_counter()
-        for _ in range(_runs_of(run, profiled_runs)):
+        for _ in range(_further_runs(run, profiled_runs)):
             run()
         events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
         profile = _profile(model, events)
@@ -82,9 +83,8 @@ def _fed(session: ort.InferenceSession, inputs: Mapping[str, Array]) -> dict[str
     return {name: inputs[name] for name in names}
 
 
-def _runs_of(run: partial[Any], fewest: int) -> int:
-    """Further runs to profile, after a first one that takes memory and a second that is timed."""
-    run()
+def _further_runs(run: partial[Any], fewest: int) -> int:
+    """Further runs to profile, after one that is timed."""
     begin = perf_counter()
     run()
     latency_ms = (perf_counter() - begin) * 1e3

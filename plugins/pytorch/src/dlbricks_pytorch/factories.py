@@ -76,7 +76,7 @@ class TorchFactories(ModelCollection):
 
 
 def made_by(name: str) -> Made | torch.export.ExportedProgram:
-    """What the factory ``package.module:factory`` makes.
+    """Module or program that the factory ``package.module:factory`` makes.
 
     Raises:
         ModelError: If there is no such factory, it fails, or returns something else.
