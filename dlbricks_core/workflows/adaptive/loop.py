@@ -340,7 +340,8 @@ class _Adapting:
             cut = self._cuts[i]
             self._silent.discard(cut.whole.signature)
             if not self._precise(cut):
-                self._runs.run(cut, self._burst, tells=self._tells(cut))
+                tells = self._tells(cut)
+                self._runs.run(cut, self._burst.telling() if tells else self._burst, tells=tells)
             self._observer.advance("model")
 
     def _tells(self, cut: CutModel) -> bool:

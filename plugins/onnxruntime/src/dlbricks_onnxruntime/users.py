@@ -6,7 +6,7 @@ import json
 import re
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -104,10 +104,17 @@ def _profile(model: CanonicalModel, events: Iterable[Mapping[str, Any]]) -> Prof
             durations[key].append(event["dur"] / 1e3)
     outputs = {layer.name: layer.outputs for layer in model.layers if layer.name}
     layers = [
-        ProfiledLayer(name, operator, _computed(name, outputs, model), sum(ms) / len(begins))
+        ProfiledLayer(name, operator, _computed(name, outputs, model), _of_a_run(ms, len(begins)))
         for (name, operator), ms in durations.items()
     ]
     return Profile(layers, float(np.median([each["dur"] for each in runs[1:]])) / 1e3)
+
+
+def _of_a_run(ms: Sequence[float], runs: int) -> float:
+    """Time of the layers of one name in a run: the median over runs, in milliseconds."""
+    if len(ms) % runs:
+        return sum(ms) / runs
+    return float(np.median(np.reshape(ms, (runs, -1)).sum(axis=1)))
 
 
 def _computed(
