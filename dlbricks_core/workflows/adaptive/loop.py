@@ -52,6 +52,13 @@ PLAIN_RUNS = 9
 """Runs of each model in a plain script after the first, which counts as loading: two in all warm
 up, and eight count (benchmarks/plain)."""
 
+_MOST_MEMORY = 0.6
+"""Most of the free memory that a whole model may take to run. Bricks tell about larger ones."""
+
+_MOST_DRAWN_BYTES = 2**30
+"""Most bytes of weights that are drawn for a model without a file of its own. Its bricks alone take
+a fraction of them, since blocks of large models repeat."""
+
 _FEW_MODELS = 3
 """Most models of a request whose bricks are profiled in any case, even in a run of its own."""
 
@@ -103,18 +110,20 @@ def adaptive(
             cutting, request, store, observer, opened, predictor, compares=end_to_end
         )
         adapting.run_most_telling(end)
-        result = adapting.result(perf_counter() - begin)
+        # Without time for their bricks, models that cannot run are predicted.
+        unable = adapting.unable if perf_counter() < end else []
+        result = adapting.result(perf_counter() - begin, without=unable)
         if end_to_end:
             result = adapting.compared(result)
-        unable = adapting.unable
-    if not unable or perf_counter() >= end:
+    if not unable:
         return result
     able = tuple(i for i in range(len(models)) if i not in unable)
-    left_s = None if math.isinf(end) else end - perf_counter()
+    left_s = None if math.isinf(end) else max(end - perf_counter(), 1e-3)
     parts = [models[i] for i in unable]
     from_bricks = _from_bricks(parts, replace(request, budget_s=left_s), store, observer)
     if not able:
-        return from_bricks
+        notes = (*adapting.notes, *from_bricks.outcome.notes)
+        return replace(from_bricks, outcome=replace(from_bricks.outcome, notes=notes))
     return _together({able: part_of(result, able), tuple(unable): from_bricks})
 
 
@@ -271,21 +280,27 @@ class _Adapting:
             or (self._costs.share(i, known) >= share and not self._refused(cut))
         ]
 
-    def result(self, seconds: float | None = None) -> RunResult:
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on models that did not run as they should."""
+        return self._runs.outcome.notes
+
+    def result(self, seconds: float | None = None, without: Collection[int] = ()) -> RunResult:
         """Results from what is known.
 
         Args:
             seconds: Seconds that it took to know it; ``None`` where nothing ran.
+            without: Positions of models that need no estimate.
         """
-        figures = self._figures(self._cuts)
+        figures = self._figures([cut for i, cut in enumerate(self._cuts) if i not in without])
         plan = self._cutting.plan.believing(figures, timed=())
         outcome = self._outcome()
         found = assemble(self._request.hot, replace(self._cutting, plan=plan), outcome)
         halves = tuple(_half_width(each.estimate) for each in found.models)
         lacking = [
             (half, cut.model.name)
-            for half, cut in zip(halves, self._cuts, strict=True)
-            if half > self._precision and not self._precise(cut)
+            for i, (half, cut) in enumerate(zip(halves, self._cuts, strict=True))
+            if i not in without and half > self._precision and not self._precise(cut)
         ]
         if self._request.precision is not None:
             notes = not_within(self._precision, self._reason, lacking)
@@ -356,11 +371,15 @@ class _Adapting:
         return any(not new.isdisjoint(each.counts) for each in others)
 
     def _able(self, cut: CutModel) -> bool:
-        """Whether a whole model may run here."""
+        """Whether a whole model may run here, without taking the machine's memory."""
+        key = self._runs.key(cut)
         footprint = self._cutting.footprints.get(cut.whole.signature)
-        fits = footprint is None or footprint.fits
-        failed = self._runs.key(cut) in self._runs.outcome.failures
-        return fits and not failed and not self._refused(cut)
+        drawn = key.subject.kind != "native" and cut.model.weight_bytes > _MOST_DRAWN_BYTES
+        large = footprint is not None and not (
+            footprint.fits and footprint.needed_bytes <= _MOST_MEMORY * footprint.available_bytes
+        )
+        failed = key in self._runs.outcome.failures
+        return not (drawn or large or failed or self._refused(cut))
 
     def _refused(self, cut: CutModel) -> bool:
         """Whether the backend is known not to run a part of a model, or nobody knows what it does.
