@@ -9,7 +9,7 @@ from operator import eq
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Machine, Setup, System
-from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.figures.protocols import HOT, PROTOCOLS
 from dlbricks_core.measure.probe import Probe
 from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
@@ -136,7 +136,7 @@ def _alone(probes: Iterable[Probe]) -> list[Callable[[str], bool]]:
     Args:
         probes: Probes of quantities other than latency whose setups are places, too.
     """
-    asked = (_PROTOCOL.identity, *(each.protocol.identity for each in probes))
+    asked = (_PROTOCOL.identity, HOT.identity, *(each.protocol.identity for each in probes))
     return [partial(eq, protocol) for protocol in asked]
 
 
