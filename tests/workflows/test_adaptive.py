@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.figures.protocols import HOT
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.store import ResultStore
@@ -180,3 +181,20 @@ def test_models_are_chosen_by_what_they_tell_in_each_second(stack):
     assert sorted(chosen(costs, range(3), range(3), (), 2.0)) == [0, 1, 2]
     assert chosen(costs, range(3), [0], cuts[1].counts, 0.9) == []
     assert costs.share(0, cuts[1].counts) == pytest.approx(1.0)
+
+
+def test_a_profile_that_fails_is_told_and_costs_no_latency(adapted, stack, monkeypatch):
+    def fails(self, *_):
+        raise UnsupportedError("no profile today")
+
+    monkeypatch.setattr("dlbricks_core.measure.worker.BackendWorker.profile", fails)
+    found = adapted([stack(4)])
+    assert found.models[0].is_measurement
+    assert "stack4 tells nothing about bricks: no profile today" in found.outcome.notes
+
+
+def test_a_profile_that_names_few_layers_tells_nothing(adapted, stack, monkeypatch):
+    monkeypatch.setattr("dlbricks_core.workflows.adaptive.wholes.LEAST_ASSIGNED", 1.1)
+    found = adapted([stack(4)])
+    assert found.dial.timed == 0
+    assert "names few of its layers" in " ".join(found.outcome.notes)

@@ -129,17 +129,19 @@ class WholeRuns:
                 self._fail(key, cut, error)
                 return
             self._lowered.add(cut.model.source)
-            self.outcome.notes = (
-                *self.outcome.notes,
-                f"{cut.model.name} runs as the IR lowers it: {error.message}",
-            )
+            self._note(f"{cut.model.name} runs as the IR lowers it: {error.message}")
             self.run(cut, burst, tells=tells)
             return
         except DLBricksError as error:
             self._fail(key, cut, error)
             return
         latency_ms = float(self._request.protocol.statistic(found.samples_ms))
-        profile = found.profile or (self._profile(cut, burst, latency_ms) if tells else None)
+        profile = found.profile
+        if tells and not _names_layers(cut, profile):
+            try:
+                profile = self._profile(cut, burst, latency_ms)
+            except DLBricksError as error:
+                self._note(f"{cut.model.name} tells nothing about bricks: {reason_of(error)}")
         spent_s, load = perf_counter() - begin, sampler.load()
         flags = load.warnings if load.seconds >= _LEAST_S else ()
         self._keep(cut, key, replace(found, profile=profile), spent_s, flags)
@@ -160,10 +162,10 @@ class WholeRuns:
         key = self._request.key(cut.whole.signature, "native")
         latency_ms = float(self._request.protocol.statistic(samples_ms))
         begin = perf_counter()
+        profile = None
         if self.key(cut).subject.kind == "native":
-            ran = self._worker(as_used=True).run_whole(cut.model, burst, as_used=True)
-            profile = ran.profile or self._profile(cut, burst, latency_ms)
-        else:
+            profile = self._worker(as_used=True).run_whole(cut.model, burst, as_used=True).profile
+        if not _names_layers(cut, profile):
             profile = self._profile(cut, burst, latency_ms)
         found = WholeRun(tuple(samples_ms), 0.0, profile)
         self._keep(cut, key, found, perf_counter() - begin, ())
@@ -187,7 +189,7 @@ class WholeRuns:
             loading_s=found.loading_s,
         )
         taken: list[Taken] = [(key, observation, cut.whole.operators)]
-        if found.profile is not None:
+        if found.profile is not None and _names_layers(cut, found.profile):
             taken += self._harvested(cut, found.profile, latency_ms, flags)
         self._round += 1
         self._store.add_all(taken, instead_of={key} if self._request.force else ())
@@ -199,8 +201,6 @@ class WholeRuns:
         self, cut: CutModel, profile: Profile, latency_ms: float, flags: tuple[str, ...]
     ) -> list[Taken]:
         found = Harvest.of(cut, profile, latency_ms)
-        if found.assigned < LEAST_ASSIGNED:
-            return []
         return [
             (
                 self._request.key(signature, "profiled"),
@@ -210,15 +210,23 @@ class WholeRuns:
             for signature, ms in found.ms.items()
         ]
 
-    def _profile(self, cut: CutModel, burst: Burst, latency_ms: float) -> Profile | None:
-        """Profile of the model as the IR lowers it, where that of the user's own form is none."""
+    def _profile(self, cut: CutModel, burst: Burst, latency_ms: float) -> Profile:
+        """Profile of the model as the IR lowers it, where that of the user's own form tells little.
+
+        Raises:
+            DLBricksError: If there is none, or it names few layers of the model.
+        """
         settings = self._request.settings
         used = self._request.backend.as_used(settings)
         worker = self._worker(as_used=used == settings)
-        try:
-            return worker.profile(cut.model, burst.profiled, latency_ms)
-        except DLBricksError:
-            return None
+        found = worker.profile(cut.model, burst.profiled, latency_ms)
+        if not _names_layers(cut, found):
+            name = self._request.backend.name
+            raise UnsupportedError(f"the profile of {name} names few of its layers")
+        return found
+
+    def _note(self, text: str) -> None:
+        self.outcome.notes = (*self.outcome.notes, text)
 
     def _worker(self, *, as_used: bool) -> BackendWorker:
         """A process with a user's settings, or one with those that profiles need."""
@@ -265,6 +273,10 @@ class WholeRuns:
 
     def _fail(self, key: Question, cut: CutModel, error: DLBricksError) -> None:
         self.outcome.failures[key] = reason = reason_of(error)
-        told = f"{cut.model.name} did not run as a whole, so its bricks count: {reason}"
-        self.outcome.notes = (*self.outcome.notes, told)
+        self._note(f"{cut.model.name} did not run as a whole, so its bricks count: {reason}")
         self._store.record_failure(key, reason, cut.whole.operators)
+
+
+def _names_layers(cut: CutModel, profile: Profile | None) -> bool:
+    """Whether a profile says of enough of its time which layers of the model took it."""
+    return profile is not None and Harvest.of(cut, profile, 1.0).assigned >= LEAST_ASSIGNED
