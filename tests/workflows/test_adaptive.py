@@ -6,6 +6,7 @@ import pytest
 
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.figures.protocols import HOT
+from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import CutOptions, Observer, Request, estimate, run
@@ -198,3 +199,23 @@ def test_a_profile_that_names_few_layers_tells_nothing(adapted, stack, monkeypat
     found = adapted([stack(4)])
     assert found.dial.timed == 0
     assert "names few of its layers" in " ".join(found.outcome.notes)
+
+
+def test_large_weights_are_not_drawn(adapted, stack, ran, monkeypatch):
+    monkeypatch.setattr("dlbricks_core.workflows.adaptive.loop._MOST_DRAWN_BYTES", 1)
+    (model,) = adapted([stack(3)]).models
+    assert ran == []
+    assert model.estimate.value is not None
+
+
+def test_a_process_that_holds_much_memory_starts_anew(adapted, stack, monkeypatch):
+    started = []
+    restart = BackendWorker.restart
+    monkeypatch.setattr(BackendWorker, "restart", lambda self: (started.append(1), restart(self)))
+    pair = [stack(3), stack(3, "other", size=3000)]
+    adapted(pair, precision=0.11)
+    assert started == []
+    monkeypatch.setattr("dlbricks_core.workflows.adaptive.wholes._MOST_HELD_BYTES", 1)
+    found = adapted(pair, force=True)
+    assert started
+    assert all(each.is_measurement for each in found.models)
