@@ -7,15 +7,11 @@ from dlbricks_core.backends.base import (
     BackendOption,
     BackendSettings,
     CpuTimer,
-    Opened,
-    Profile,
-    ProfiledLayer,
-    Span,
-    Timeline,
     Traits,
     warmed_up,
 )
 from dlbricks_core.backends.layer import LayerView, halves, naming
+from dlbricks_core.backends.profiles import Opened, Profile, ProfiledLayer, Span, Timeline
 from dlbricks_core.backends.saved import Saved
 from dlbricks_core.backends.watch import Watch
 from dlbricks_core.ir import Array, Network

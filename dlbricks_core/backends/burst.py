@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from dlbricks_core.backends.base import LONG_MS, Profile
+from dlbricks_core.backends.base import LONG_MS
+from dlbricks_core.backends.profiles import Profile
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,9 @@ class Burst:
         profiled = 1 if precision >= _COARSE else 2
         return cls(profiled, fewest, max(_MOST, fewest), precision)
 
-    def telling(self) -> Burst:
-        """The burst with a profile that estimates of other models may rest on."""
-        return replace(self, profiled=max(self.profiled, _TELLING))
+    def for_harvest(self) -> Burst:
+        """The burst with a profile on which estimates of other models may rest."""
+        return replace(self, profiled=max(self.profiled, _HARVEST_RUNS))
 
     def taken(self, run: Callable[[], float], profile: Profile | None = None) -> list[float]:
         """Latencies of the runs that count, in milliseconds.
@@ -69,9 +70,9 @@ _FEWEST = ((0.2, 1), (0.1, 2), (0.05, 3))
 """Minimum runs for each precision, the coarsest first. On a quiet machine, runs in a loop scatter
 by 1% to 3%."""
 
-_TELLING = 3
-"""Least profiled runs whose median tells bricks of other models: in one run, some layers are
-disturbed."""
+_HARVEST_RUNS = 3
+"""Minimum profiled runs for the bricks of other models: in a single run, some layers are disturbed.
+"""
 
 _COARSE = 0.1
 """Precision from which a single profiled run suffices: profiles are scaled to runs without."""

@@ -20,12 +20,10 @@ from dlbricks_core.backends.base import (
     Backend,
     BackendSettings,
     CpuTimer,
-    Opened,
-    Profile,
-    Timeline,
 )
 from dlbricks_core.backends.burst import Burst, WholeRun
 from dlbricks_core.backends.elsewhere import Elsewhere
+from dlbricks_core.backends.profiles import Opened, Profile, Timeline
 from dlbricks_core.backends.saved import Saved
 from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.errors import BackendError, first_line

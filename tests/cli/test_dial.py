@@ -47,5 +47,5 @@ def test_what_a_user_asks_for_decides_how_models_are_cut(settings, options, comp
 
 def test_the_report_says_what_was_timed(dlbricks, shared):
     done = dlbricks("run", shared("a", "Relu"), *ONE, "--precision", "10%", "--html", "r.html")
-    assert "1 of 1 model ran, which tells 1 of 1 brick: ±" in " ".join(done.out.split())
+    assert "1 of 1 model ran, with 1 of 1 brick: ±" in " ".join(done.out.split())
     assert " now" in done.out

@@ -35,9 +35,9 @@ def ran(monkeypatch):
     names = []
     begin = WholeRuns.run
 
-    def noted(self, cut, burst, *, tells):
+    def noted(self, cut, burst, *, harvest):
         names.append(cut.model.name)
-        begin(self, cut, burst, tells=tells)
+        begin(self, cut, burst, harvest=harvest)
 
     monkeypatch.setattr(WholeRuns, "run", noted)
     return names
@@ -191,7 +191,7 @@ def test_a_profile_that_fails_is_told_and_costs_no_latency(adapted, stack, monke
     monkeypatch.setattr("dlbricks_core.measure.worker.BackendWorker.profile", fails)
     found = adapted([stack(4)])
     assert found.models[0].is_measurement
-    assert "stack4 tells nothing about bricks: no profile today" in found.outcome.notes
+    assert "stack4 gives no latencies of bricks: no profile today" in found.outcome.notes
 
 
 def test_a_profile_that_names_few_layers_tells_nothing(adapted, stack, monkeypatch):

@@ -133,7 +133,7 @@ def dial(result: RunResult) -> str:
         return ""
     bricks = f"{dialled.timed:,} of {count(len(result.brickset.bricks), 'brick')}"
     ran = f"{dialled.wholes:,} of {count(len(result.models), 'model')} ran"
-    timed = f"{ran}, which tells {bricks}" if dialled.wholes else f"{bricks} timed"
+    timed = f"{ran}, with {bricks}" if dialled.wholes else f"{bricks} timed"
     known = [
         half
         for half, model in zip(dialled.half_widths, result.models, strict=True)

@@ -109,7 +109,7 @@ def adaptive(
         adapting = _Adapting(
             cutting, request, store, observer, opened, predictor, compares=end_to_end
         )
-        adapting.run_most_telling(end)
+        adapting.run_most_informative(end)
         # Without time for their bricks, models that cannot run are predicted.
         unable = adapting.unable if perf_counter() < end else []
         result = adapting.result(perf_counter() - begin, without=unable)
@@ -158,7 +158,7 @@ def _together(parts: Mapping[tuple[int, ...], RunResult]) -> RunResult:
 def recalled(
     models: Sequence[CanonicalModel], request: Request, store: ResultStore, predictor: str
 ) -> tuple[Sequence[int], RunResult | None]:
-    """Estimates of those models that whole runs in the store tell about. Runs nothing.
+    """Estimates of models that ran before, or share bricks with such. Runs nothing.
 
     Args:
         models: Models in canonical form.
@@ -176,8 +176,8 @@ def recalled(
     options = CutOptions.chosen(None, None, LEARNED_COMPOSER)
     with ExitStack() as opened:
         every = cut_models(models, options, request, observer)
-        told = _Adapting(every, request, store, observer, opened, predictor, compares=False)
-        positions = told.told(_MOST)
+        adapting = _Adapting(every, request, store, observer, opened, predictor, compares=False)
+        positions = adapting.known_by_runs(_MOST)
         if not positions:
             return (), None
         part = cut_models([models[i] for i in positions], options, request, observer)
@@ -189,7 +189,7 @@ _MOSTLY = 0.85
 """Share of a model's latency in profiled bricks beyond which rough figures of the rest suffice."""
 
 _MOST = 0.5
-"""Least share of a model's latency in profiled bricks with which they tell more than bricks that
+"""Least share of a model's latency in profiled bricks beyond which they are better than bricks that
 were timed alone."""
 
 
@@ -203,8 +203,8 @@ class _Adapting:
         observer: Receives the progress.
         opened: Closes the workers.
         predictor: Name of the predictor.
-        compares: Whether estimates are compared. Models that run only for this, or ran before, then
-            tell nothing about estimates.
+        compares: Whether estimates are compared. They then rest on no model that runs for the
+            comparison only, or ran before.
     """
 
     def __init__(
@@ -236,9 +236,9 @@ class _Adapting:
         refused = {} if again else store.refused(request.setup, request.fingerprint)
         self._known_refusals = refused.keys()
         every = {cut.whole.signature for cut in self._cuts}
-        self._silent = every if compares else set()
+        self._excluded = every if compares else set()
 
-    def run_most_telling(self, end: float) -> None:
+    def run_most_informative(self, end: float) -> None:
         """Runs models until estimates are precise, or time is over."""
         lacking = [i for i, cut in enumerate(self._cuts) if not self._precise(cut)]
         lacking = self._not_predictable(lacking)
@@ -266,11 +266,11 @@ class _Adapting:
         return [i for i in positions if i not in known]
 
     def _is_left(self, cut: CutModel) -> bool:
-        """Whether neither a run of a model nor those of others can tell its latency."""
+        """Whether neither a run of a model nor runs of others can give its latency."""
         covered = cut.counts.keys() <= self._bricks.keys()
         return self._refused(cut) or not (self._able(cut) or covered)
 
-    def told(self, share: float) -> list[int]:
+    def known_by_runs(self, share: float) -> list[int]:
         """Positions of models that ran, or have a share of their latency in bricks that did."""
         known = self._bricks.keys()
         return [
@@ -340,7 +340,7 @@ class _Adapting:
     @property
     def _bricks(self) -> Mapping[str, InPlace]:
         """Figures of bricks that running models have shown."""
-        return self._runs.bricks(self._silent)
+        return self._runs.bricks(self._excluded)
 
     def _run(self, order: Sequence[int], end: float) -> None:
         if not order:
@@ -353,13 +353,14 @@ class _Adapting:
                 return
             start_s = 0.0
             cut = self._cuts[i]
-            self._silent.discard(cut.whole.signature)
+            self._excluded.discard(cut.whole.signature)
             if not self._precise(cut):
-                tells = self._tells(cut)
-                self._runs.run(cut, self._burst.telling() if tells else self._burst, tells=tells)
+                harvest = self._shares_bricks(cut)
+                burst = self._burst.for_harvest() if harvest else self._burst
+                self._runs.run(cut, burst, harvest=harvest)
             self._observer.advance("model")
 
-    def _tells(self, cut: CutModel) -> bool:
+    def _shares_bricks(self, cut: CutModel) -> bool:
         """Whether bricks of a model that nothing has shown are in another that has not run.
 
         Bricks of few models are kept for later requests, since that takes no long time.
@@ -392,7 +393,7 @@ class _Adapting:
 
     def _figure(self, cut: CutModel) -> Figure | None:
         whole = cut.whole.signature
-        return None if whole in self._silent else self._runs.figures.get(whole)
+        return None if whole in self._excluded else self._runs.figures.get(whole)
 
     def _precise(self, cut: CutModel) -> bool:
         """Whether a model has run, to the precision that is asked for."""

@@ -1,4 +1,4 @@
-"""Runs of whole models as their users run them, and the bricks inside of them."""
+"""Runs of whole models as their users run them, and latencies of the bricks inside of them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ in hundredths of a second."""
 
 
 class WholeRuns:
-    """Whole models that ran, here or before, and what their profiles tell of bricks.
+    """Whole models that ran, here or before, and latencies of their bricks from profiles.
 
     Args:
         request: How models run (:attr:`Request.hot`).
@@ -85,13 +85,13 @@ class WholeRuns:
         """Figures of bricks inside of whole models, by signature.
 
         Args:
-            without: Signatures of whole models that tell nothing.
+            without: Signatures of whole models whose profiles are left out.
         """
         found = {}
         for signature, taken in self._profiled.items():
-            told = tuple(ms for place, ms in taken if self._models.get(place) not in without)
-            if told:
-                found[signature] = InPlace(told, crc32(signature.encode()))
+            samples = tuple(ms for place, ms in taken if self._models.get(place) not in without)
+            if samples:
+                found[signature] = InPlace(samples, crc32(signature.encode()))
         return found
 
     def look_up(self, cuts: Iterable[CutModel]) -> None:
@@ -110,14 +110,14 @@ class WholeRuns:
                 self._know(measurement)
         self.outcome.reused = len(self.figures)
 
-    def run(self, cut: CutModel, burst: Burst, *, tells: bool = True) -> None:
+    def run(self, cut: CutModel, burst: Burst, *, harvest: bool = True) -> None:
         """Runs a model, and keeps its latency and those of its bricks.
 
         Args:
             cut: The model.
             burst: Extent of the runs.
-            tells: Whether its bricks tell about other models. Otherwise they are kept only where
-                the run itself is profiled, which costs next to nothing.
+            harvest: Whether to profile its bricks. Otherwise they are kept only where the run
+                itself is profiled, which costs next to nothing.
         """
         key, begin = self.key(cut), perf_counter()
         sampler = LoadSampler()
@@ -130,18 +130,18 @@ class WholeRuns:
                 return
             self._lowered.add(cut.model.source)
             self._note(f"{cut.model.name} runs as the IR lowers it: {error.message}")
-            self.run(cut, burst, tells=tells)
+            self.run(cut, burst, harvest=harvest)
             return
         except DLBricksError as error:
             self._fail(key, cut, error)
             return
         latency_ms = float(self._request.protocol.statistic(found.samples_ms))
         profile = found.profile
-        if tells and not _names_layers(cut, profile):
+        if harvest and not _names_layers(cut, profile):
             try:
                 profile = self._profile(cut, burst, latency_ms)
             except DLBricksError as error:
-                self._note(f"{cut.model.name} tells nothing about bricks: {reason_of(error)}")
+                self._note(f"{cut.model.name} gives no latencies of bricks: {reason_of(error)}")
         spent_s, load = perf_counter() - begin, sampler.load()
         flags = load.warnings if load.seconds >= _LEAST_S else ()
         self._keep(cut, key, replace(found, profile=profile), spent_s, flags)
