@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.figures.protocols import CONDITIONS
 from dlbricks_core.scenarios import Scenario
 from dlbricks_core.store import ResultStore
 
@@ -145,6 +146,7 @@ _TAKES: Mapping[str, tuple[Conversion, str]] = {
     "threads": (_at_least(1), "a whole number of threads, 1 or more"),
     "precision": (_number, "a share of the latency, such as 0.01 for 1%"),
     "budget_s": (_positive, "a number of seconds above 0, such as 60"),
+    "condition": (_text, f"one of {', '.join(map(repr, CONDITIONS))}"),
     "protocol": (_text, "the name of a protocol, such as 'interleaved'"),
     "seed": (_at_least(0), "a whole number, 0 or more"),
     "timeout_s": (_positive, "a number of seconds above 0, such as 120"),

@@ -15,6 +15,7 @@ from dlbricks_core.api.inputs import (
     Source,
     Sources,
     Store,
+    approached,
     cut_options,
     models_of,
     opened_store,
@@ -31,16 +32,19 @@ from dlbricks_core.api.results import (
 )
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError, ModelError
+from dlbricks_core.wording import settings
 from dlbricks_core.workflows import (
     GENERATE,
     NO_PREDICTOR,
     PROMPT,
+    Approach,
     Generation,
     LoadedModels,
     LoadOptions,
     ModelsAtSizes,
     Observer,
     Sweep,
+    Wishes,
     read_asked,
 )
 
@@ -149,6 +153,11 @@ def time(
         ModelError: If a model cannot be read. A brick that cannot be timed is not an error:
             ``failures`` of the result names it.
     """
+    if checked(condition=measuring.get("condition")).get("condition") == "hot":
+        raise DLBricksError(
+            "bricks that are timed alone are not hot",
+            hint=f"Leave {settings(condition='hot')} out, or estimate whole models.",
+        )
     request = request_of(backend, backend_options, measuring)
     cutting = cut_options(granularity, split, composer, measuring.get("quantity"))
     every = models_of(models)
@@ -173,9 +182,9 @@ def estimate(
 ) -> Estimates:
     """Estimates models from their bricks, timing or predicting what the store lacks.
 
-    It times only what tells most, until the intervals are within ±10% or the ``precision`` that
-    is given. From 0.05 down, or if ``runs``, ``granularity``, ``split`` or ``composer`` are given,
-    it times all bricks.
+    As few models run as it takes until the intervals are within ±10% or the ``precision`` that is
+    given. If ``runs``, ``granularity``, ``split`` or ``composer`` are given, all bricks are timed
+    alone.
 
     Args:
         models: One or several, as :func:`load` takes them.
@@ -300,7 +309,10 @@ def compare(
     backend_options: Mapping[str, Mapping[str, str]] | None = None,
     **measuring: Unpack[Measuring],
 ) -> ComparisonResult:
-    """Times models and their parts on several backends, side by side.
+    """Measures models and their parts on several backends, side by side.
+
+    Whole models run as their users run them, and profiles tell the latencies of their parts. In the
+    cold condition, and with a granularity or a split, the parts are timed alone.
 
     Args:
         models: One or several, as :func:`load` takes them.
@@ -325,12 +337,14 @@ def compare(
                 f"options for the backend {name!r}, which is not compared",
                 hint=f"Give options by backend: {', '.join(names)}.",
             )
-    requests = [request_of(name, own.get(name), measuring) for name in names]
-    quantity = measuring.get("quantity")
-    cutting = cut_options(given.get("granularity"), given.get("split"), None, quantity)
+    approach = Approach.of_comparison(_wishes(measuring, granularity, split))
+    how = approached(measuring, approach)
+    requests = [request_of(name, own.get(name), how) for name in names]
     every = models_of(models)
     with opened_store(store) as opened:
-        return ComparisonResult(workflows.compare(every, cutting, requests, opened, Observer()))
+        return ComparisonResult(
+            workflows.compare(every, approach.cut_options, requests, opened, Observer())
+        )
 
 
 @dataclass(frozen=True)
@@ -356,12 +370,18 @@ class _How:
         if self.stored:
             return self._stored(load, backend, measuring, asked)
         refuse_stored(asked)
-        cutting, precision = _dialled(self.granularity, self.split, self.composer, measuring)
-        request = request_of(backend, self.backend_options, {**measuring, "precision": precision})
+        wishes = _wishes(measuring, self.granularity, self.split, self.composer)
+        approach = Approach.of_run(wishes)
+        request = request_of(backend, self.backend_options, approached(measuring, approach))
         loaded = load()
         with opened_store(self.store) as opened:
             found = workflows.run(
-                loaded.models, cutting, request, opened, Observer(), end_to_end=self.end_to_end
+                loaded.models,
+                approach.cut_options,
+                request,
+                opened,
+                Observer(),
+                end_to_end=self.end_to_end,
             )
         return Estimates(loaded.told(found))
 
@@ -392,12 +412,15 @@ class _How:
         return Estimates(loaded.told(found))
 
 
-def _dialled(
-    granularity: int | None, split: str | None, composer: str | None, measuring: Measuring
-) -> tuple[workflows.CutOptions, float | None]:
-    """How models are cut, and the precision, as on the command line."""
+def _wishes(
+    measuring: Measuring,
+    granularity: int | None,
+    split: str | None,
+    composer: str | None = None,
+) -> Wishes:
+    """Arguments that decide on the approach, once they are known to be right."""
     cutting = checked(granularity=granularity, split=split, composer=composer)
-    names = ("runs", "precision", "budget_s", "protocol", "quantity")
+    cutting["strategy"] = cutting.pop("split", None)
+    names = ("runs", "precision", "budget_s", "protocol", "quantity", "condition")
     given = checked(**{name: measuring.get(name) for name in names})
-    chosen = map(cutting.get, ("granularity", "split", "composer"))
-    return workflows.cut_and_precision(*chosen, **given)
+    return Wishes.among({**given, **cutting})

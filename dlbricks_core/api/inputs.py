@@ -17,7 +17,14 @@ from dlbricks_core.facts import Setup, System
 from dlbricks_core.ir import CanonicalModel, RawModel, read_model
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument, settings
-from dlbricks_core.workflows import CutOptions, KnownSetup, LoadOptions, ModelLoader, Request
+from dlbricks_core.workflows import (
+    Approach,
+    CutOptions,
+    KnownSetup,
+    LoadOptions,
+    ModelLoader,
+    Request,
+)
 
 Source = str | os.PathLike[str] | onnx.ModelProto | RawModel | CanonicalModel | LoadedModel
 Sources = Source | Iterable[Source]
@@ -39,12 +46,16 @@ class Measuring(TypedDict, total=False):
         threads: Threads that compute one operator; without it, all physical cores that the
             process may use.
         precision: Half-width of the 90% intervals to reach, relative to the latency. Without it,
-            :func:`estimate` takes 0.1, which is 10%, and :func:`time` and :func:`compare` take
-            0.01.
-        budget_s: Seconds after which measuring ends, precise or not; without it, 120. If it is
-            given without a precision, :func:`estimate` goes on until 0.05.
-        protocol: Order and conditions of the runs: ``"interleaved"``, which is the default, or
-            ``"paper"``.
+            :func:`estimate` takes 0.1, which is 10%, :func:`compare` 0.05, and bricks that are
+            timed alone 0.01.
+        budget_s: Seconds after which measuring ends, precise or not; without it, 120 for bricks
+            that are timed alone. If it is given without a precision, :func:`estimate` goes on until
+            0.05.
+        condition: Condition of the latencies: ``"hot"``, a whole model in a loop of its own, as its
+            user runs it, or ``"cold"``, after other networks. Without it, hot unless bricks are
+            timed alone.
+        protocol: Order of the runs of networks that are timed alone: ``"interleaved"``, which is
+            the default, or ``"paper"``.
         seed: Seed of weights and inputs; without it, 0.
         timeout_s: Longest time in seconds that a brick or a model may take to load, or to run
             once; without it, 120.
@@ -59,6 +70,7 @@ class Measuring(TypedDict, total=False):
     threads: int | None
     precision: float | None
     budget_s: float | None
+    condition: str | None
     protocol: str | None
     seed: int | None
     timeout_s: float | None
@@ -148,6 +160,11 @@ def request_of(
         known=setups,
         measured=measured,
     )
+
+
+def approached(measuring: Measuring, approach: Approach) -> Measuring:
+    """Arguments that say how to measure, with the precision and the condition of an approach."""
+    return {**measuring, "precision": approach.precision, "condition": approach.condition}
 
 
 def cut_options(

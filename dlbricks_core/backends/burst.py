@@ -34,9 +34,14 @@ class Burst:
         Args:
             precision: Half-width of the interval to reach, relative to the latency.
         """
-        fewest = next((runs for limit, runs in _FEWEST if precision >= limit), _MOST)
+        fewest = next((runs for limit, runs in _FEWEST if precision >= limit), MOST_OF_BURST)
         profiled = 1 if precision >= _COARSE else 2
-        return cls(profiled, fewest, max(_MOST, fewest), precision)
+        return cls(profiled, fewest, max(MOST_OF_BURST, fewest), precision)
+
+    @classmethod
+    def of(cls, runs: int) -> Burst:
+        """The burst of a fixed number of runs."""
+        return cls(1, runs, runs, 0.0, enough_ms=0.0)
 
     def for_harvest(self) -> Burst:
         """The burst with a profile on which estimates of other models may rest."""
@@ -77,7 +82,7 @@ _HARVEST_RUNS = 3
 _COARSE = 0.1
 """Precision from which a single profiled run suffices: profiles are scaled to runs without."""
 
-_MOST = 8
+MOST_OF_BURST = 8
 """Maximum runs of a long model: as many as a plain script makes."""
 
 _MOST_SHORT = 50

@@ -15,7 +15,7 @@ from dlbricks_core.report import comparison_data, print_comparison
 from dlbricks_core.report.scenarios.data import compared_loads_data
 from dlbricks_core.report.scenarios.words import told_compared
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import CutOptions, Invocation, compare, load_models
+from dlbricks_core.workflows import Approach, Invocation, Wishes, compare, load_models
 from dlbricks_core.workflows.scenarios.comparing import compare_under_load
 
 
@@ -23,6 +23,7 @@ from dlbricks_core.workflows.scenarios.comparing import compare_under_load
 @options.models_argument
 @measuring.quantity_option
 @measuring.measure_each_options
+@measuring.condition_option
 @options.cut_options
 @options.load_options
 @loads.scenario_options
@@ -36,13 +37,13 @@ from dlbricks_core.workflows.scenarios.comparing import compare_under_load
 def command(models: tuple[str, ...], store: str | None, scenario: str | None, **values: Any) -> int:
     """Time models on several frameworks: which is fastest, by how much, and in which parts.
 
-    Each framework is timed on whole models and on segments of what it makes of them. Parts
-    between places where all of them cut a model are compared. With -G or --split the model's
-    own layers are cut instead; these pay for conversions that whole models do not need.
+    Each framework runs whole models as their users run them, in a process of its own; they take
+    turns model by model. Profiles tell the latencies of the parts between places where all of them
+    cut a model. Stored measurements are not repeated.
 
-    Each framework runs in a process of its own. They take turns in every round, so that
-    drift of the machine affects all of them equally. Stored measurements are not
-    repeated.
+    With --condition cold, whole models and segments of what each framework makes of them are timed
+    in the same rounds. With -G or --split the model's own layers are cut instead; these pay for
+    conversions that whole models do not need.
 
     With --quantity something else than latency is compared, such as load time or peak memory.
 
@@ -59,13 +60,12 @@ def command(models: tuple[str, ...], store: str | None, scenario: str | None, **
         raise click.UsageError("Name at least one MODEL.")
     output = Output(values)
     load = given.load_options_of(values)
-    requests = given.requests_of(values)
-    cut_options = CutOptions.chosen(
-        values["granularity"], values["strategy"], None, quantity=values["quantity"]
-    )
+    approach = Approach.of_comparison(Wishes.among(values))
+    how = {"precision": approach.precision, "condition": approach.condition}
+    requests = given.requests_of({**values, **how})
     with output.progress() as progress, ResultStore.open(store) as opened:
         loaded = load_models(models, load, progress, given.import_settings_of(values))
-        result = compare(loaded.models, cut_options, requests, opened, progress)
+        result = compare(loaded.models, approach.cut_options, requests, opened, progress)
     result = replace(result, unread=loaded.failures)
     print_comparison(output.console, result)
     invocation = partial(Invocation.of, "compare", loaded.models, end_to_end=True)

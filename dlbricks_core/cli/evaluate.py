@@ -12,31 +12,35 @@ from dlbricks_core.cli import given, measuring, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report import evaluation_data, print_evaluation
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import Invocation, evaluate, load_models
+from dlbricks_core.workflows import Approach, Invocation, Wishes, evaluate, load_models
 
 
 @click.command("evaluate")
 @options.models_argument
 @measuring.estimate_options
+@measuring.condition_option
 @measuring.timing_options
 @options.result_options
 def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Tell how far estimates are from measured latencies, model by model.
 
-    Times the whole models and their bricks in the same rounds. What the store holds is
-    used only if all of it was timed together. Exit status 3: a model has no complete
-    estimate or could not be timed; it is named, and left out of the figures.
+    Every model runs as its user runs it, and its estimate rests on the runs of the others, on what
+    the store holds, and on predictions. With --condition cold, a composer, -G or --split, whole
+    models and their bricks are timed in the same rounds instead. Exit status 3: a model has no
+    complete estimate or could not be timed; it is named, and left out of the figures.
     """
     if not models:
         raise click.UsageError("Name at least one MODEL.")
     output = Output(values)
     load = given.load_options_of(values)
+    approach = Approach.of_comparison(Wishes.among(values))
+    request = given.approached(values, approach)
     with output.progress() as progress, ResultStore.open(store) as opened:
         loaded = load_models(models, load, progress, given.import_settings_of(values))
         evaluation = evaluate(
             loaded.models,
-            given.cut_options_of(values),
-            given.request_of(values),
+            approach.cut_options,
+            request,
             opened,
             progress,
         ).lacking(loaded.failures)

@@ -139,6 +139,12 @@ def request_of(
     return _request(values["backend"], chosen, values, system, known, measured)
 
 
+def approached(values: dict[str, Any], approach: workflows.Approach) -> workflows.Request:
+    """Request for figures by an approach, from the options of ``measure_options``."""
+    how = {"precision": approach.precision, "condition": approach.condition}
+    return request_of({**values, **how})
+
+
 def backend_options_of(values: dict[str, Any]) -> dict[str, str]:
     """Settings of a single backend, from the option ``--backend-option``."""
     return dict(_pairs(values["backend_options"], "--backend-option"))
@@ -200,6 +206,7 @@ def open_request_of(
         "retry_failed": values.get("retry_failed", False),
         "precision": values.get("precision"),
         "budget_s": values.get("budget_s"),
+        "condition": values.get("condition") or "cold",
     }
 
 

@@ -29,8 +29,8 @@ LoadsT = TypeVar("LoadsT", UnderLoad, ComparedLoads)
 _FOR_SCENARIOS = ("instances", "latency_bound", "duration_s")
 """Options that have no effect without a scenario."""
 
-_NOT_FOR_SCENARIOS = ("prompt", "generate", "sweeps")
-"""Options that request more than one model."""
+_NOT_FOR_SCENARIOS = ("prompt", "generate", "sweeps", "condition")
+"""Options that request more than one model, or that do not fit a load."""
 
 
 pattern_options = group(

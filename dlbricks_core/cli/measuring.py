@@ -12,7 +12,7 @@ from dlbricks_core.cli.kinds import COUNTS, POSITIVE, SHARE, TIME
 from dlbricks_core.cli.options import CommandT, group
 from dlbricks_core.facts import LATENCY
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, PRECISION, SURVEY_S
-from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.figures.protocols import CONDITIONS, PROTOCOLS
 from dlbricks_core.workflows import (
     DEFAULT_COMPOSER,
     GENERATE,
@@ -89,6 +89,15 @@ _several_threads_option = click.option(
 )
 
 
+condition_option = click.option(
+    "--condition",
+    type=click.Choice(CONDITIONS),
+    help="Condition of the latencies. Hot: a whole model in a loop of its own, as its user runs "
+    "it. Cold: after other networks, with weights from memory.  [default: hot; cold with an option "
+    "for bricks alone: a composer, -G, --split, another protocol or quantity]",
+)
+
+
 def _protocol_options_with(
     runs: str, threads: Callable[[Any], Any] = _threads_option
 ) -> tuple[Callable[[Any], Any], ...]:
@@ -105,7 +114,7 @@ def _protocol_options_with(
             type=click.Choice(list(PROTOCOLS)),
             default=next(iter(PROTOCOLS)),
             show_default=True,
-            help="How networks are timed.",
+            help="How networks that run alone are timed.",
         ),
         click.option("--runs", type=POSITIVE, help=f"Runs of each network.  [default: {runs}]"),
         click.option(

@@ -13,18 +13,15 @@ from dlbricks_core.report import print_run, run_data
 from dlbricks_core.report.scenarios.data import scenario_data
 from dlbricks_core.report.scenarios.words import told
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import Invocation, cut_and_precision, load_asked, run
+from dlbricks_core.workflows import Approach, Invocation, Wishes, load_asked, run
 from dlbricks_core.workflows.scenarios.run import run_scenario
-
-_SAID = ("granularity", "strategy", "composer", "runs", "precision", "budget_s", "protocol",
-         "quantity")  # fmt: skip
-"""Options that decide whether the dial is used."""
 
 
 @click.command("run")
 @options.models_argument
 @measuring.quantity_option
 @measuring.run_options
+@measuring.condition_option
 @loads.scenario_options
 @measuring.sizes_options
 @measuring.timing_options
@@ -59,15 +56,16 @@ def command(
     output = Output(values)
     load = given.load_options_of(values)
     compares = not models if end_to_end is None else end_to_end
-    said = {name: values[name] for name in _SAID}
-    cut, precision = cut_and_precision(**said)
-    request = given.request_of({**values, "precision": precision})
+    approach = Approach.of_run(Wishes.among(values))
+    request = given.approached(values, approach)
     names = models or tuple(request.backend.default_models)
     if sizes is not None and not models:
         raise click.UsageError("Name at least one MODEL.")
     with output.progress() as progress, ResultStore.open(store) as opened:
         loaded = load_asked(names, sizes, load, progress, given.import_settings_of(values))
-        result = run(loaded.models, cut, request, opened, progress, end_to_end=compares)
+        result = run(
+            loaded.models, approach.cut_options, request, opened, progress, end_to_end=compares
+        )
     result = loaded.told(result)
     print_run(output.console, result)
     output.write_record(

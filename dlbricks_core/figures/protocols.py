@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.figures.statistics import FloatArray, Samples, faster_half, median, trimmed_mean
+
+Condition = Literal["hot", "cold"]
+"""Condition of a latency. Hot: the whole model in a loop of its own, as its user runs it.
+Cold: after other networks, with weights that come from memory."""
+
+CONDITIONS: tuple[Condition, ...] = get_args(Condition)
 
 Statistic = Callable[[Samples], FloatArray]
 """Function that reduces the last axis of an array of samples."""

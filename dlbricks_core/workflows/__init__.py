@@ -7,6 +7,7 @@ from dlbricks_core.lazy import lazy
 if TYPE_CHECKING:
     from dlbricks_core.importers import LoadOptions
     from dlbricks_core.workflows.answers import Answer, Rate, SizeCurve, SizePoint
+    from dlbricks_core.workflows.approach import Approach, Wishes
     from dlbricks_core.workflows.bench import bench
     from dlbricks_core.workflows.calibrate import Fitting, calibrate, forget_calibration
     from dlbricks_core.workflows.compare import compare
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
         PartComparison,
     )
     from dlbricks_core.workflows.composing import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
-    from dlbricks_core.workflows.dial import cut_and_precision
     from dlbricks_core.workflows.elsewhere import KnownSetup, known_setups
     from dlbricks_core.workflows.estimate import NO_PREDICTOR, default_predictor, estimate
     from dlbricks_core.workflows.evaluate import Evaluation, ModelEvaluation, evaluate
@@ -70,6 +70,7 @@ __all__ = [
     "PREDICTOR",
     "PROMPT",
     "Answer",
+    "Approach",
     "Benchmarking",
     "BrickComparison",
     "BrickResult",
@@ -108,11 +109,11 @@ __all__ = [
     "Sweep",
     "Verdict",
     "VerifyOptions",
+    "Wishes",
     "at_system",
     "bench",
     "calibrate",
     "compare",
-    "cut_and_precision",
     "default_predictor",
     "environment_of",
     "estimate",

@@ -199,7 +199,7 @@ def _origins(
         part = cut.counts[signature] * (1.0 if alike else figure.own)
         sums[origin] = sums.get(origin, 0.0) + part
     if whole := _whole(cut, latencies):
-        sums = {_origin(whole, _whole_key(cut, request, outcome), outcome): 1.0}
+        sums = {_origin(whole, whole_key(cut.whole.signature, request, outcome), outcome): 1.0}
     total = sum(sums.values())
     return {origin: each / total for origin, each in sums.items()} if total else {}
 
@@ -219,13 +219,13 @@ def _ran_whole(figure: Figure | None) -> bool:
     return isinstance(measured, Measured) and measured.protocol is HOT
 
 
-def _whole_key(cut: CutModel, request: Request, outcome: Outcome) -> Question:
-    """Key of the whole model: as its user runs it where it was measured so, or as it is lowered."""
-    native = request.key(cut.whole.signature, "native")
+def whole_key(signature: str, request: Request, outcome: Outcome) -> Question:
+    """Key of a whole model: as its user runs it where it was measured so, or as it is lowered."""
+    native = request.key(signature, "native")
     used = request.protocol is HOT and (
         native in outcome.measurements or native in outcome.failures
     )
-    return native if used else request.key(cut.whole.signature, "model")
+    return native if used else request.key(signature, "model")
 
 
 def _why_missing(keys: Sequence[Question], outcome: Outcome) -> str:
@@ -254,7 +254,7 @@ def _model_result(
     unsupported = {
         s: r for s, r in reasons.items() if not outcome.unsupported.keys().isdisjoint(keys[s])
     }
-    whole = _whole_key(cut, request, outcome)
+    whole = whole_key(cut.whole.signature, request, outcome)
     measurement = outcome.measurements.get(whole)
     timed = dict.fromkeys(chain.from_iterable(keys.values()))
     bricks = [outcome.measurements[k] for k in timed if k in outcome.measurements]

@@ -17,7 +17,8 @@ from dlbricks_core.figures.ranking import Cost, Ranking
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
-from dlbricks_core.workflows.assemble import assemble
+from dlbricks_core.workflows.adaptive import run_side_by_side
+from dlbricks_core.workflows.assemble import assemble, whole_key
 from dlbricks_core.workflows.comparison import (
     BrickComparison,
     Comparison,
@@ -47,11 +48,15 @@ def compare(
     store: ResultStore,
     observer: Observer,
 ) -> Comparison:
-    """Times whole models and their bricks on several backends in turn.
+    """Measures models and their parts on several backends in turn.
 
-    Each backend's bricks are cut from the graphs that it rewrites the models into, where the
-    composer works on these. The comparison covers the parts of a model between positions where all
-    backends cut it. Stored measurements are not repeated.
+    In the hot condition whole models run as their users run them, and profiles tell the latencies
+    of the parts. In the cold one, whole models and bricks are timed in the same rounds. Bricks are
+    then cut from the graphs that each backend rewrites the models into, where the composer works on
+    these.
+
+    The comparison covers the parts of a model between positions where all backends cut it. Stored
+    measurements are not repeated.
 
     Args:
         models: In canonical form.
@@ -69,6 +74,22 @@ def compare(
             f"cannot compare {', '.join(names) or 'nothing'}",
             hint="Name two or more backends, each once.",
         )
+    if requests[0].condition == "hot":
+        runs = run_side_by_side(models, requests, store, observer)
+    else:
+        runs = _timed_side_by_side(models, cut_options, requests, store, observer)
+    loads = {each.id: each.load for each in store.sessions() if each.load is not None}
+    return _Comparing(runs, loads).comparison()
+
+
+def _timed_side_by_side(
+    models: Sequence[CanonicalModel],
+    cut_options: CutOptions,
+    requests: Sequence[Request],
+    store: ResultStore,
+    observer: Observer,
+) -> Mapping[str, RunResult]:
+    """Times whole models and their bricks on each backend, in the same rounds; by backend."""
     cuttings = [
         cut_models(
             models,
@@ -83,12 +104,10 @@ def compare(
     sweeps = sweeps_side_by_side(cuttings)
     shares = [Share(*each) for each in zip(requests, sweeps, cuttings, strict=True)]
     outcomes = measure_side_by_side(shares, store, observer)
-    runs = {
-        name: assemble(request, cutting, outcome)
-        for name, request, cutting, outcome in zip(names, requests, cuttings, outcomes, strict=True)
+    return {
+        request.backend.name: assemble(request, cutting, outcome)
+        for request, cutting, outcome in zip(requests, cuttings, outcomes, strict=True)
     }
-    loads = {each.id: each.load for each in store.sessions() if each.load is not None}
-    return _Comparing(runs, loads).comparison()
 
 
 Counts = Mapping[str, Counter[str]]
@@ -271,14 +290,18 @@ class _Comparing:
         """Measurements behind the figures of networks on a backend."""
         run = self._runs[name]
         for each in signatures:
-            for timed in run.timed.get(each, ()) if kind == "brick" else (each,):
-                measurement = run.outcome.measurements.get(run.request.key(timed, kind))
-                if measurement:
-                    yield undisturbed(measurement)
+            keys = (
+                [run.request.key(timed, "brick") for timed in run.timed.get(each, ())]
+                if kind == "brick"
+                else [whole_key(each, run.request, run.outcome)]
+            )
+            for measurement in filter(None, map(run.outcome.measurements.get, keys)):
+                yield undisturbed(measurement)
 
     def _cut_notes(self) -> tuple[str, ...]:
         """A note if parts are not cut from the graphs that backends execute."""
-        if find_composer(self._any_run.cut_options.composer).cuts_rewritten:
+        in_place = self._any_run.request.condition == "hot"
+        if in_place or find_composer(self._any_run.cut_options.composer).cuts_rewritten:
             return ()
         names = [name for name, run in self._runs.items() if run.request.backend.traits.rewrites]
         if not names:

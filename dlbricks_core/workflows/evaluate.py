@@ -13,6 +13,7 @@ from dlbricks_core.figures.figure import relative_half_width, rounds_of, undistu
 from dlbricks_core.figures.precision import PRECISION
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
+from dlbricks_core.workflows.adaptive import run_each
 from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.cutting import Cutting, cut_models
 from dlbricks_core.workflows.observer import Observer
@@ -31,10 +32,14 @@ def evaluate(
     observer: Observer,
     precision: float | None = None,
 ) -> Evaluation:
-    """Estimates models, times them end to end in the same rounds, and compares.
+    """Estimates models, measures them, and compares.
 
-    Stored measurements are used only if all of them were taken together, as in an interrupted
-    evaluation. Otherwise drift of the machine would count as error, so everything is timed again.
+    In the hot condition every model runs as its user runs it, and its estimate rests on the runs of
+    the others and on predictions.
+
+    In the cold one, whole models and their bricks are timed in the same rounds. Stored measurements
+    are used only if all of them were taken together, as in an interrupted evaluation. Otherwise
+    drift of the machine would count as error, so everything is timed again.
 
     Args:
         models: In canonical form.
@@ -45,6 +50,8 @@ def evaluate(
         precision: Relative half-width of the intervals at which the costs of both ways of
             benchmarking are compared; ``None`` for the request's precision.
     """
+    if request.condition == "hot":
+        return Evaluation.of(run_each(models, request, store, observer))
     calibration = store.calibration(cut_options.calibration_key(request))
     cutting = cut_models(models, cut_options, request, observer, calibration, store=store)
     return evaluate_bricks(cutting, request, store, observer, precision)

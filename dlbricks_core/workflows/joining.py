@@ -47,16 +47,28 @@ def part_of(result: RunResult, positions: Sequence[int]) -> RunResult:
         result: Result for all models.
         positions: Positions of the models that stay, in order.
     """
-    brickset = result.cutting.brickset
-    models = [brickset.models[i] for i in positions]
-    kept = {signature for cut in models for signature in cut.counts}
-    bricks = {s: brick for s, brick in brickset.bricks.items() if s in kept}
+    cutting = cutting_of(result.cutting, positions)
+    kept = cutting.brickset.bricks
     return replace(
         result,
-        cutting=replace(result.cutting, brickset=replace(brickset, bricks=bricks, models=models)),
+        cutting=cutting,
         models=[result.models[i] for i in positions],
         bricks=[each for each in result.bricks if each.brick.signature in kept],
     )
+
+
+def cutting_of(cutting: Cutting, positions: Sequence[int]) -> Cutting:
+    """The cutting of some of its models, with their bricks.
+
+    Args:
+        cutting: Cutting of all models.
+        positions: Positions of the models that stay, in order.
+    """
+    brickset = cutting.brickset
+    models = [brickset.models[i] for i in positions]
+    kept = dict.fromkeys(signature for cut in models for signature in cut.counts)
+    bricks = {signature: brickset.bricks[signature] for signature in kept}
+    return replace(cutting, brickset=replace(brickset, bricks=bricks, models=models))
 
 
 def _cutting(cuttings: Sequence[Cutting], places: Sequence[tuple[int, int]]) -> Cutting:

@@ -9,6 +9,7 @@ from functools import partial
 from types import MappingProxyType
 
 from dlbricks_core.backends import Backend, BackendOption, BackendSettings
+from dlbricks_core.backends.burst import MOST_OF_BURST, Burst
 from dlbricks_core.errors import DLBricksError, PluginError
 from dlbricks_core.facts import (
     LATENCY,
@@ -23,7 +24,13 @@ from dlbricks_core.facts import (
 )
 from dlbricks_core.figures.figure import FEWEST_QUIET
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, MOST, PRECISION
-from dlbricks_core.figures.protocols import HOT, PROTOCOLS, Protocol, protocol_named
+from dlbricks_core.figures.protocols import (
+    HOT,
+    PROTOCOLS,
+    Condition,
+    Protocol,
+    protocol_named,
+)
 from dlbricks_core.machine.system import current_system, physical_cores_available
 from dlbricks_core.measure.probe import Probe, find_probe
 from dlbricks_core.plugins import Plugin, find, use
@@ -47,6 +54,8 @@ class Request:
         settings: Threads and options in the form that the backend takes; the setup holds them as
             text.
         protocol: How networks are timed.
+        condition: Condition of the latencies. In the hot one, whole models run by the protocol
+            :data:`~dlbricks_core.figures.protocols.HOT`, and ``protocol`` is for bricks alone.
         runs: Minimum number of samples in a complete measurement.
         system: System that this process runs on.
         elsewhere: System of the measurements, if it is another one.
@@ -85,6 +94,7 @@ class Request:
     retry_failed: bool = False
     probe: Probe | None = None
     machine: str = ""
+    condition: Condition = "cold"
 
     @classmethod
     def of(
@@ -94,6 +104,7 @@ class Request:
         quantity: str = LATENCY.name,
         threads: int | None = None,
         protocol: str = next(iter(PROTOCOLS)),
+        condition: Condition = "cold",
         runs: int | None = None,
         precision: float | None = None,
         budget_s: float | None = None,
@@ -114,12 +125,13 @@ class Request:
             threads: Threads that compute one operator; ``None`` for all physical cores that the
                 process may use, or that were free on the other system.
             protocol: Name of the protocol.
+            condition: Condition of the latencies.
             runs: Number of samples of each network; ``None`` for the protocol's default, or for as
                 many as the precision needs.
             precision: Half-width of the 90% intervals to reach, relative to the figure; ``None``
                 for 1%, where the number of runs is open.
-            budget_s: Seconds after which measuring ends, precise or not; ``None`` for 120, where
-                the number of runs is open.
+            budget_s: Seconds after which measuring ends, precise or not; ``None`` for 120 where
+                bricks are timed alone and the number of runs is open, otherwise for any time.
             backend_options: Values for options that the backend declares.
             seed: Seed of weights and inputs.
             timeout_s: Maximum seconds to load a network, or to run it once.
@@ -187,12 +199,13 @@ class Request:
             system=here,
             elsewhere=None if target.fingerprint == here.fingerprint else target,
             precision=(PRECISION if precision is None else precision) if is_open else None,
-            budget_s=(BUDGET_S if budget_s is None else budget_s) if is_open else None,
+            budget_s=_default_budget_s(condition) if is_open and budget_s is None else budget_s,
             seed=seed,
             timeout_s=timeout_s,
             force=force,
             retry_failed=retry_failed,
             probe=probe,
+            condition=condition,
         )
 
     @classmethod
@@ -238,7 +251,8 @@ class Request:
         """Number of runs and precision, in words for the user."""
         if self.precision is None:
             return f"{self.runs} run{'' if self.runs == 1 else 's'}"
-        text = f"{self.runs} to {MOST} runs, ±{self.precision * 100:.3g}%"
+        most = MOST_OF_BURST if self.protocol is HOT else MOST
+        text = f"{self.runs} to {most} runs, ±{self.precision * 100:.3g}%"
         return text if self.budget_s is None else f"{text} or {self.budget_s:g} s"
 
     @property
@@ -254,7 +268,16 @@ class Request:
     @property
     def hot(self) -> Request:
         """The request for whole models as their users run them, and for bricks inside of them."""
-        return replace(self, protocol=HOT, setup=replace(self.setup, protocol=HOT.identity))
+        setup = replace(self.setup, protocol=HOT.identity)
+        runs = self.burst.fewest
+        return replace(self, protocol=HOT, setup=setup, runs=runs, condition="hot")
+
+    @property
+    def burst(self) -> Burst:
+        """Extent of the runs of a whole model in the hot condition."""
+        if self.precision is None:
+            return Burst.of(self.runs)
+        return Burst.within(self.precision)
 
     def on(self, system: System) -> Request:
         """A copy of the request for measurements from another system."""
@@ -285,6 +308,11 @@ class Request:
         return CalibrationKey(
             composer, strategy, granularity, self.quantity, self.setup, self.fingerprint
         )
+
+
+def _default_budget_s(condition: Condition) -> float | None:
+    """Maximum seconds of measuring. Whole models run as often as a script would run them."""
+    return BUDGET_S if condition == "cold" else None
 
 
 def _threads(system: System | None) -> int:

@@ -13,7 +13,7 @@ from dlbricks_core.bricks import CutModel
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.facts import LATENCY, Calibration, Failure, Machine, System
 from dlbricks_core.figures.figure import interval
-from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.figures.protocols import HOT, PROTOCOLS
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.version import __version__
@@ -280,14 +280,15 @@ def _calibrated(again: Repetition, request: Request, store: ResultStore) -> None
 def _request(record: Record, backend: RecordedBackend, store: ResultStore) -> Request:
     """The request of a record; for an estimate, with the same system and versions if known."""
     how, is_open = record.protocol, record.protocol.precision is not None
-    default = next(iter(PROTOCOLS))
+    default, is_hot = next(iter(PROTOCOLS)), how.name == HOT.name
     is_estimate = record.command == ESTIMATE
     known = known_setups(store, backend.name) if is_estimate else []
     request = Request.of(
         backend.name,
         quantity=record.quantity,
         threads=how.threads,
-        protocol=how.name if record.quantity == LATENCY.name else default,
+        protocol=how.name if record.quantity == LATENCY.name and not is_hot else default,
+        condition="hot" if is_hot and not is_estimate else "cold",
         runs=None if is_open else how.runs,
         precision=how.precision,
         budget_s=how.budget_s,
@@ -365,7 +366,7 @@ def _renamed(model: RecordedModel, folders: Iterable[Path]) -> Iterator[Path]:
 def _of_software(record: Record, requests: Sequence[Request]) -> Iterator[Difference]:
     """Differences in versions, options and environment variables."""
     yield from _if_other("DLBricks", record.version, __version__)
-    yield from _if_other("protocol", record.protocol.identity, requests[0].setup.protocol)
+    yield from _if_other("protocol", record.protocol.identity, _identity(requests[0]))
     for old, request in zip(record.backends, requests, strict=True):
         name, setup = old.name, request.setup
         yield from _if_other(name, old.version, setup.version)
@@ -373,6 +374,11 @@ def _of_software(record: Record, requests: Sequence[Request]) -> Iterator[Differ
         yield from _by_name(f"{name}, option", old.settings, request.settings.options)
         if record.command != ESTIMATE:
             yield from _by_name(f"{name}, variable", old.environment, environment_of(request))
+
+
+def _identity(request: Request) -> str:
+    """Identity of the protocol by which whole models run, or bricks alone."""
+    return (request.hot if request.condition == "hot" else request).setup.protocol
 
 
 def _of_system(then: System, now: System) -> Iterator[Difference]:

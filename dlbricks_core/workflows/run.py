@@ -10,6 +10,7 @@ from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import PEAKS
 from dlbricks_core.workflows.adaptive import adaptive
+from dlbricks_core.workflows.adaptive.bricks import from_bricks
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.workflows.cutting import Cutting, cut_models
@@ -31,8 +32,8 @@ def run(
 ) -> RunResult:
     """Estimates models from their bricks, and times bricks that the store lacks.
 
-    With the composer of the dial, only the most informative networks are timed, until the estimates
-    reach the requested precision.
+    In the hot condition whole models run, as few as the requested precision needs. With the
+    composer of the dial, as few bricks as it needs are timed alone, and with any other all bricks.
 
     Args:
         models: Models in canonical form.
@@ -43,8 +44,10 @@ def run(
         end_to_end: Whether to time the whole models as well, for comparison.
     """
     begin = monotonic()
-    if cut_options.composer == LEARNED_COMPOSER and request.precision is not None:
+    if request.condition == "hot":
         result = adaptive(models, request, store, observer, end_to_end=end_to_end)
+    elif cut_options.composer == LEARNED_COMPOSER and request.precision is not None:
+        result = from_bricks(models, request, store, observer, end_to_end=end_to_end)
     else:
         calibration = store.calibration(cut_options.calibration_key(request))
         cutting = cut_models(models, cut_options, request, observer, calibration, store=store)

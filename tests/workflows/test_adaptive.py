@@ -63,7 +63,7 @@ def adapted(tmp_path):
     """A run with a store that stays; its result."""
 
     def result(models, precision=0.1, *, end_to_end=False, observer=None, **request):
-        asked = Request.of("synthetic", threads=1, precision=precision, **request)
+        asked = Request.of("synthetic", threads=1, precision=precision, condition="hot", **request)
         cut = CutOptions.chosen(None, None, LEARNED_COMPOSER)
         with ResultStore.open(tmp_path / "results.sqlite") as store:
             return run(models, cut, asked, store, observer or Observer(), end_to_end=end_to_end)
@@ -202,7 +202,7 @@ def test_a_profile_that_names_few_layers_tells_nothing(adapted, stack, monkeypat
 
 
 def test_large_weights_are_not_drawn(adapted, stack, ran, monkeypatch):
-    monkeypatch.setattr("dlbricks_core.workflows.adaptive.loop._MOST_DRAWN_BYTES", 1)
+    monkeypatch.setattr("dlbricks_core.workflows.adaptive.adapting._MOST_DRAWN_BYTES", 1)
     (model,) = adapted([stack(3)]).models
     assert ran == []
     assert model.estimate.value is not None

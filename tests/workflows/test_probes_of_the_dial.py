@@ -7,7 +7,7 @@ import pytest
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import Observer, Request, cut_and_precision
+from dlbricks_core.workflows import Approach, Observer, Request, Wishes
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER
 from dlbricks_core.workflows.dial import dial
 from dlbricks_core.workflows.dial.choice import Choice
@@ -69,9 +69,9 @@ def test_probes_tell_about_the_system_on_a_real_backend(
     [(None, None, 0.1), (None, 10, 0.05), (0.2, None, 0.2), (0.01, 10, 0.01), (0.05, None, 0.05)],
 )
 def test_what_precision_a_run_reaches(precision, budget_s, found):
-    cut, asked = cut_and_precision(precision=precision, budget_s=budget_s)
-    assert cut.composer == LEARNED_COMPOSER
-    assert asked == found
+    approach = Approach.of_run(Wishes(precision=precision, budget_s=budget_s))
+    assert approach.cut_options.composer == LEARNED_COMPOSER
+    assert (approach.precision, approach.condition) == (found, "hot")
 
 
 @pytest.mark.parametrize(
@@ -81,6 +81,6 @@ def test_what_precision_a_run_reaches(precision, budget_s, found):
     ids=str,
 )  # fmt: skip
 def test_who_says_how_to_cut_or_to_run_has_all_bricks_timed(said):
-    cut, precision = cut_and_precision(**said)
-    assert cut.composer != LEARNED_COMPOSER
-    assert precision is None
+    approach = Approach.of_run(Wishes(**said))
+    assert approach.cut_options.composer != LEARNED_COMPOSER
+    assert (approach.precision, approach.condition) == (None, "cold")

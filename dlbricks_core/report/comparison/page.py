@@ -12,6 +12,7 @@ from dlbricks_core.report.comparing_words import words_for
 from dlbricks_core.report.comparison.words import (
     answer,
     margin,
+    parts_figures,
     remarks,
     subject,
     totals,
@@ -109,9 +110,9 @@ def _ideal(model: ModelComparison) -> list[str]:
 def _models(result: Comparison) -> Table:
     if result.any_run.request.probe is None:
         sums, those, paired = "Sum of parts", "sums", ", from paired rounds"
-        how = "timed by itself, without the timer's own cost"
+        how = f"{parts_figures(result)}, without the timer's own cost"
     else:
-        sums, those, paired, how = "Composed", "these", "", "part measured by itself"
+        sums, those, paired, how = "Composed", "these", "", parts_figures(result)
 
     def rows() -> Iterator[list[str | Cell]]:
         for model in result.models:
@@ -133,7 +134,7 @@ def _models(result: Comparison) -> Table:
          "Estimate / measured"],
         rows(),
         f"{_noun(result)} in {result.quantity.unit} with 90% intervals. Ratio: this backend over "
-        f"the one that is {words_for(result.quantity).least} end to end{paired}. {sums}: each "
+        f"the one that is {words_for(result.quantity).least} end to end{paired}. {sums}: "
         f"{how}. The parts explain a difference as far as the two ratios agree.",
     )  # fmt: skip
 

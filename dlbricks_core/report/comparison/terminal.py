@@ -17,6 +17,7 @@ from dlbricks_core.report.comparison.words import (
     TOO_SHORT,
     answer,
     margin,
+    parts_figures,
     remarks,
     totals,
     unfit,
@@ -54,8 +55,8 @@ def print_comparison(console: Console, result: Comparison) -> None:
     unit, words = result.quantity.unit, words_for(result.quantity)
     console.print(
         f"In {unit}. By: how many times {words.times} the second takes, with the 90% interval. "
-        f"{_sum(result)[0]}: each part {_verb(result)} by itself; the table below explains as "
-        "much of a difference as that does."
+        f"{_sum(result)[0]}: {parts_figures(result)}; the table below explains as much of a "
+        "difference as that does."
     )
     console.print(_parts(result))
     left = len(result.parts) - _PARTS_SHOWN
@@ -85,10 +86,6 @@ def _sum(result: Comparison) -> tuple[str, str]:
     """Words for the total of parts, as a heading and before their number."""
     added = result.any_run.request.probe is None
     return ("Sum", "sum of") if added else ("Composed", "composed of")
-
-
-def _verb(result: Comparison) -> str:
-    return "timed" if result.any_run.request.probe is None else "measured"
 
 
 def _models(result: Comparison) -> Table:

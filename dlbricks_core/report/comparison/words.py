@@ -12,6 +12,7 @@ from dlbricks_core.report.comparing_words import words_for
 from dlbricks_core.report.heading import count, of_quantity
 from dlbricks_core.report.remarks import Effect, Remark, comparison_remarks, ranked
 from dlbricks_core.report.tables import ms
+from dlbricks_core.wording import settings
 from dlbricks_core.workflows import Comparison, Request
 
 NO_WINNER = "no difference shown"
@@ -47,8 +48,13 @@ def answer(result: Comparison) -> str:
 
 def unfit(result: Comparison) -> list[str]:
     """A line for each backend on which a model does not fit into the memory."""
+    rest = (
+        f"{settings(condition='cold')} times its parts."
+        if is_hot(result)
+        else "Only its parts are timed."
+    )
     return [
-        f"{model.model.name} does not fit on {name}: {there.memory}. Only its parts are timed."
+        f"{model.model.name} does not fit on {name}: {there.memory}. {rest}"
         for model in result.models
         for name, there in model.results.items()
         if there.memory is not None and not there.memory.fits
@@ -93,6 +99,19 @@ def margin(ratio: Ratio | None) -> str:
         return "-"
     low, high = ("inf" if end is None else ms(end) for end in (ratio.low, ratio.high))
     return f"{ms(ratio.value)}x ({low}-{high})"
+
+
+def is_hot(result: Comparison) -> bool:
+    """Whether whole models ran as their users run them, and profiles show the parts."""
+    return result.any_run.request.condition == "hot"
+
+
+def parts_figures(result: Comparison) -> str:
+    """Source of the figures of parts."""
+    if is_hot(result):
+        return "each part inside of the whole model, by the framework's profiler"
+    verb = "timed" if result.any_run.request.probe is None else "measured"
+    return f"each part {verb} by itself"
 
 
 def totals(request: Request) -> str:

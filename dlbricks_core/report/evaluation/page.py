@@ -9,7 +9,7 @@ from dlbricks_core.report.evaluation.terminal import evaluation_remarks
 from dlbricks_core.report.evaluation.words import (
     TOLERANCES,
     answer,
-    not_timed,
+    basis,
     percent,
     speedup_lines,
 )
@@ -18,6 +18,7 @@ from dlbricks_core.report.html.tables import Table, table
 from dlbricks_core.report.html.templating import between, or_dash, page, run_facts
 from dlbricks_core.report.remarks import alike
 from dlbricks_core.report.run.page import normalized_plot, without_subject
+from dlbricks_core.report.run.words import rests_on
 from dlbricks_core.workflows import Evaluation, LoadOptions
 
 
@@ -38,7 +39,7 @@ def evaluation_page(evaluation: Evaluation, load: LoadOptions | None = None) -> 
         remarks=evaluation_remarks(evaluation),
         failures=alike(result.failures),
         left_out=[(each.subject, each.reason) for each in evaluation.left_out],
-        costs=[*speedup_lines(evaluation.speedups), not_timed(evaluation)],
+        costs=[*speedup_lines(evaluation.speedups), basis(evaluation)],
         normalized_plot=normalized_plot((each.model for each in evaluation.models), TOLERANCES),
         errors_plot=_errors_plot(evaluation),
         models=_models(evaluation) if evaluation.models else None,
@@ -48,7 +49,7 @@ def evaluation_page(evaluation: Evaluation, load: LoadOptions | None = None) -> 
 def _models(evaluation: Evaluation) -> Table:
     return table(
         ["Model", "Error", "Estimate", "90% interval", "Measured", "Estimate / measured",
-         "Covered", "Rounds"],
+         "Rests on", "Covered"],
         [
             [
                 model.name,
@@ -57,13 +58,13 @@ def _models(evaluation: Evaluation) -> Table:
                 between(model.model.estimate.interval),
                 or_dash(model.measured_ms),
                 f"{model.normalized:.3f}",
+                rests_on(model.model),
                 "yes" if model.covered else "no",
-                "the same" if model.same_rounds else "others",
             ]
             for model in evaluation.models
         ],
-        "Latencies in ms. Covered: the interval holds the measured latency. Rounds: whether all "
-        "bricks were timed in rounds in which the whole model was.",
+        "Latencies in ms. Rests on: main basis of the estimate. Covered: the interval holds the "
+        "measured latency.",
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from dlbricks_core.report.console import Console, styled
-from dlbricks_core.report.evaluation.words import answer, apart, not_timed, percent, speedup_lines
+from dlbricks_core.report.evaluation.words import answer, apart, basis, percent, speedup_lines
 from dlbricks_core.report.heading import print_setting
 from dlbricks_core.report.remarks import (
     Effect,
@@ -16,6 +16,7 @@ from dlbricks_core.report.remarks import (
     ranked,
     run_remarks,
 )
+from dlbricks_core.report.run.words import rests_on
 from dlbricks_core.report.tables import ms, table
 from dlbricks_core.workflows import Evaluation
 
@@ -32,8 +33,8 @@ def print_evaluation(console: Console, evaluation: Evaluation) -> None:
         names = ", ".join(each.subject for each in evaluation.left_out)
         console.print(styled(("Left out of the figures:", "red"), f" {names}"))
     console.print(_models(evaluation))
-    console.print("In ms. Norm.: estimate/measured. Covered: the interval holds the measured.")
-    for line in (*speedup_lines(evaluation.speedups), not_timed(evaluation)):
+    console.print("In ms. Rests on: main basis. Covered: the interval holds the measured.")
+    for line in (*speedup_lines(evaluation.speedups), basis(evaluation)):
         if line:
             console.print(line)
     print_notes(console, remarks)
@@ -49,7 +50,7 @@ def evaluation_remarks(evaluation: Evaluation) -> list[Remark]:
 
 
 def _models(evaluation: Evaluation) -> Table:
-    shown = table("Model", "Error", "Estimate", "90% interval", "Measured", "Norm.", "Covered")
+    shown = table("Model", "Error", "Estimate", "90% interval", "Measured", "Rests on", "Covered")
     for model in evaluation.models:
         ends = model.model.estimate.interval
         shown.add_row(
@@ -58,7 +59,7 @@ def _models(evaluation: Evaluation) -> Table:
             ms(model.estimate_ms),
             "-" if ends is None else f"{ms(ends[0])}-{ms(ends[1])}",
             ms(model.measured_ms),
-            f"{model.normalized:.3f}",
+            rests_on(model.model),
             "yes" if model.covered else "no",
         )
     return shown

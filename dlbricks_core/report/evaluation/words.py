@@ -34,8 +34,13 @@ def answer(evaluation: Evaluation) -> list[str]:
     ]
 
 
-def not_timed(evaluation: Evaluation) -> str:
-    """A sentence on bricks that were not timed; empty if all were."""
+def basis(evaluation: Evaluation) -> str:
+    """A sentence on the origin of the estimates; empty if all bricks were timed."""
+    if evaluation.result.request.condition == "hot":
+        return (
+            "Each estimate rests on runs of the other models and on predictions, as if the model "
+            "itself had not run."
+        )
     plan = evaluation.result.cutting.plan
     if not plan.not_timed:
         return ""

@@ -3,79 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from time import perf_counter
 
-from dlbricks_core.backends.burst import Burst
-from dlbricks_core.bricks import CutModel
-from dlbricks_core.compose import Estimate
-from dlbricks_core.compose.learned import Learned
-from dlbricks_core.figures.figure import (
-    IN_PLACE_ERROR,
-    Figure,
-    InPlace,
-    Placed,
-    interval,
-    relative_half_width,
-)
-from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
+from dlbricks_core.figures.precision import BUDGET_S
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.turns import turn
-from dlbricks_core.measure.costs import QUICK_START_S
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows.adaptive.coverage import Costs, chosen
-from dlbricks_core.workflows.adaptive.unknown import Unknown, by_size
-from dlbricks_core.workflows.adaptive.wholes import WholeRuns
-from dlbricks_core.workflows.assemble import assemble
+from dlbricks_core.workflows.adaptive.adapting import Adapting, half_width
+from dlbricks_core.workflows.adaptive.bricks import from_bricks
 from dlbricks_core.workflows.composing import (
-    DEFAULT_COMPOSER,
     LEARNED_COMPOSER,
     CutOptions,
-    find_composer,
 )
-from dlbricks_core.workflows.cutting import Cutting, cut_models
-from dlbricks_core.workflows.dial import dial
-from dlbricks_core.workflows.dial.beliefs import drifting, scatter_within
-from dlbricks_core.workflows.dial.precisions import FINEST
+from dlbricks_core.workflows.cutting import cut_models
 from dlbricks_core.workflows.joining import joined, part_of
-from dlbricks_core.workflows.measuring import Outcome, measure
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.oracle import PREDICTOR
 from dlbricks_core.workflows.request import Request
-from dlbricks_core.workflows.results import Dial, RunResult
-from dlbricks_core.workflows.targets import not_within
-from dlbricks_core.workflows.timing_order import run_targets
+from dlbricks_core.workflows.results import RunResult
 
-PLAIN_RUNS = 9
-"""Runs of each model in a plain script after the first, which counts as loading: two in all warm
-up, and eight count (benchmarks/plain)."""
-
-_MOST_MEMORY = 0.6
-"""Most of the free memory that a whole model may take to run. Bricks tell about larger ones."""
-
-_MOST_DRAWN_BYTES = 2**30
-"""Most bytes of weights that are drawn for a model without a file of its own. Its bricks alone take
-a fraction of them, since blocks of large models repeat."""
-
-_FEW_MODELS = 3
-"""Most models of a request whose bricks are profiled in any case, even in a run of its own."""
-
-_PREDICTABLE = 0.15
-"""Finest half-width that predictions from reference data have (docs/results/predicting.md)."""
-
-_LONG_RUN_MS = 3000.0
-"""Milliseconds of loading and running a model beyond which its prediction is tried first."""
-
-_HOT_DRIFT = 0.04
-"""Standard deviation by which two plain loops over one model differ from their mean, minutes apart
-on a shared virtual machine (research/2026-11-29-the-users-ruler.md). Further runs do not narrow it.
-"""
-
-_UNKNOWN_ERROR = 0.4
-"""Relative error of what is predicted of bricks that no model has shown, for the choice of models
-to run. Estimates have the predictor's own errors."""
+_MOST = 0.5
+"""Least share of a model's latency in profiled bricks beyond which they are better than bricks that
+were timed alone."""
 
 
 def adaptive(
@@ -106,7 +58,7 @@ def adaptive(
     end = begin + (request.budget_s or math.inf)
     with ExitStack() as opened:
         opened.enter_context(turn(observer.note))
-        adapting = _Adapting(
+        adapting = Adapting(
             cutting, request, store, observer, opened, predictor, compares=end_to_end
         )
         adapting.run_most_informative(end)
@@ -118,28 +70,13 @@ def adaptive(
     if not unable:
         return result
     able = tuple(i for i in range(len(models)) if i not in unable)
-    left_s = None if math.isinf(end) else max(end - perf_counter(), 1e-3)
+    left_s = BUDGET_S if math.isinf(end) else max(end - perf_counter(), 1e-3)
     parts = [models[i] for i in unable]
-    from_bricks = _from_bricks(parts, replace(request, budget_s=left_s), store, observer)
+    alone = from_bricks(parts, replace(request, budget_s=left_s), store, observer)
     if not able:
-        notes = (*adapting.notes, *from_bricks.outcome.notes)
-        return replace(from_bricks, outcome=replace(from_bricks.outcome, notes=notes))
-    return _together({able: part_of(result, able), tuple(unable): from_bricks})
-
-
-def _from_bricks(
-    models: Sequence[CanonicalModel], request: Request, store: ResultStore, observer: Observer
-) -> RunResult:
-    """Estimates models that cannot run as a whole from bricks that are timed alone."""
-    if request.precision is not None and request.precision > FINEST:
-        return dial(models, request, store, observer, end_to_end=False)
-    options = CutOptions.chosen(None, None, DEFAULT_COMPOSER)
-    calibration = store.calibration(options.calibration_key(request))
-    cutting = cut_models(models, options, request, observer, calibration, store=store)
-    targets = run_targets(cutting, end_to_end=False, backend=request.runs_natives)
-    outcome = measure(targets, request, store, observer, cutting)
-    outcome.effort.add_loading("brick", cutting.seconds)
-    return assemble(request, cutting, outcome)
+        notes = (*adapting.notes, *alone.outcome.notes)
+        return replace(alone, outcome=replace(alone.outcome, notes=notes))
+    return _together({able: part_of(result, able), tuple(unable): alone})
 
 
 def _together(parts: Mapping[tuple[int, ...], RunResult]) -> RunResult:
@@ -149,7 +86,7 @@ def _together(parts: Mapping[tuple[int, ...], RunResult]) -> RunResult:
     assert whole.dial is not None
     progress = replace(
         whole.dial,
-        half_widths=tuple(_half_width(each.estimate) for each in found.models),
+        half_widths=tuple(half_width(each.estimate) for each in found.models),
         timed=whole.dial.timed + sum(each.origin is not None for each in bricks.bricks),
     )
     return replace(found, dial=progress)
@@ -176,279 +113,10 @@ def recalled(
     options = CutOptions.chosen(None, None, LEARNED_COMPOSER)
     with ExitStack() as opened:
         every = cut_models(models, options, request, observer)
-        adapting = _Adapting(every, request, store, observer, opened, predictor, compares=False)
+        adapting = Adapting(every, request, store, observer, opened, predictor, compares=False)
         positions = adapting.known_by_runs(_MOST)
         if not positions:
             return (), None
         part = cut_models([models[i] for i in positions], options, request, observer)
-        found = _Adapting(part, request, store, observer, opened, predictor, compares=False)
+        found = Adapting(part, request, store, observer, opened, predictor, compares=False)
         return positions, found.result()
-
-
-_MOSTLY = 0.85
-"""Share of a model's latency in profiled bricks beyond which rough figures of the rest suffice."""
-
-_MOST = 0.5
-"""Least share of a model's latency in profiled bricks beyond which they are better than bricks that
-were timed alone."""
-
-
-class _Adapting:
-    """One request: what is known so far, and what runs next.
-
-    Args:
-        cutting: The models and their bricks.
-        request: How bricks are timed alone, to what precision, and for how long.
-        store: Store of the measurements.
-        observer: Receives the progress.
-        opened: Closes the workers.
-        predictor: Name of the predictor.
-        compares: Whether estimates are compared. They then rest on no model that runs for the
-            comparison only, or ran before.
-    """
-
-    def __init__(
-        self,
-        cutting: Cutting,
-        request: Request,
-        store: ResultStore,
-        observer: Observer,
-        opened: ExitStack,
-        predictor: str,
-        *,
-        compares: bool,
-    ) -> None:
-        self._cutting = cutting
-        self._cuts = cutting.brickset.models
-        self._request = request
-        self._store = store
-        self._observer = observer
-        self._predictor = predictor
-        self._precision = request.precision or 1.0
-        self._burst = Burst.within(self._precision)
-        self._runs = WholeRuns(request.hot, store, observer, opened)
-        self._runs.look_up(self._cuts)
-        self._costs = Costs(self._cuts, self._burst.fewest + self._burst.profiled + 1)
-        self._unknown = Unknown(cutting, request, store, observer, predictor)
-        self._reason = "no further run narrows it"
-        self.unable: list[int] = []
-        again = request.force or request.retry_failed
-        refused = {} if again else store.refused(request.setup, request.fingerprint)
-        self._known_refusals = refused.keys()
-        every = {cut.whole.signature for cut in self._cuts}
-        self._excluded = every if compares else set()
-
-    def run_most_informative(self, end: float) -> None:
-        """Runs models until estimates are precise, or time is over."""
-        lacking = [i for i, cut in enumerate(self._cuts) if not self._precise(cut)]
-        lacking = self._not_predictable(lacking)
-        able = [i for i in lacking if self._able(self._cuts[i])]
-        known, enough = self._bricks.keys(), _enough(self._precision)
-        self._run(chosen(self._costs, lacking, able, known, enough), end)
-        lacking = [i for i in lacking if not self._precise(self._cuts[i])]
-        self._run([i for i in self._imprecise(lacking) if self._able(self._cuts[i])], end)
-        self.unable = [i for i in lacking if self._is_left(self._cuts[i])]
-
-    def _not_predictable(self, positions: Sequence[int]) -> list[int]:
-        """Positions of models whose predictions are too rough, or were not tried.
-
-        Predicting takes seconds, so it is tried only for models whose runs take longer, or that
-        cannot run.
-        """
-        tried = [
-            i
-            for i in positions
-            if not self._able(self._cuts[i]) or self._costs.of_running(i) > _LONG_RUN_MS
-        ]
-        if not tried or self._precision < _PREDICTABLE or not self._unknown.system_is_known:
-            return list(positions)
-        known = {*tried} - {*self._imprecise(tried)}
-        return [i for i in positions if i not in known]
-
-    def _is_left(self, cut: CutModel) -> bool:
-        """Whether neither a run of a model nor runs of others can give its latency."""
-        covered = cut.counts.keys() <= self._bricks.keys()
-        return self._refused(cut) or not (self._able(cut) or covered)
-
-    def known_by_runs(self, share: float) -> list[int]:
-        """Positions of models that ran, or have a share of their latency in bricks that did."""
-        known = self._bricks.keys()
-        return [
-            i
-            for i, cut in enumerate(self._cuts)
-            if self._figure(cut) is not None
-            or (self._costs.share(i, known) >= share and not self._refused(cut))
-        ]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Remarks on models that did not run as they should."""
-        return self._runs.outcome.notes
-
-    def result(self, seconds: float | None = None, without: Collection[int] = ()) -> RunResult:
-        """Results from what is known.
-
-        Args:
-            seconds: Seconds that it took to know it; ``None`` where nothing ran.
-            without: Positions of models that need no estimate.
-        """
-        figures = self._figures([cut for i, cut in enumerate(self._cuts) if i not in without])
-        plan = self._cutting.plan.believing(figures, timed=())
-        outcome = self._outcome()
-        found = assemble(self._request.hot, replace(self._cutting, plan=plan), outcome)
-        halves = tuple(_half_width(each.estimate) for each in found.models)
-        lacking = [
-            (half, cut.model.name)
-            for i, (half, cut) in enumerate(zip(halves, self._cuts, strict=True))
-            if i not in without and half > self._precision and not self._precise(cut)
-        ]
-        if self._request.precision is not None:
-            notes = not_within(self._precision, self._reason, lacking)
-            outcome.notes = (*notes, *outcome.notes)
-        progress = Dial(
-            halves,
-            timed=len(self._cutting.brickset.bricks.keys() & self._bricks.keys()),
-            wholes=sum(self._figure(cut) is not None for cut in self._cuts),
-            importing_s=self._runs.importing_s,
-            offers=(),
-            seconds=seconds,
-        )
-        return replace(found, predictor=self._predictor, dial=progress)
-
-    def compared(self, estimated: RunResult) -> RunResult:
-        """Estimates beside the latencies of models that run only for this."""
-        every = [i for i, cut in enumerate(self._cuts) if self._able(cut)]
-        figures = self._runs.figures
-        self._run([i for i in every if self._cuts[i].whole.signature not in figures], math.inf)
-        outcome = replace(self._outcome(), notes=estimated.outcome.notes)
-        found = assemble(self._request.hot, estimated.cutting, outcome)
-        assert estimated.dial is not None
-        progress = replace(estimated.dial, plain_s=self._plain_s())
-        return replace(found, predictor=self._predictor, dial=progress)
-
-    def _plain_s(self) -> float | None:
-        """Seconds of a plain script: to load each model and to run it as often as one does."""
-        total = 0.0
-        for cut in self._cuts:
-            measured = self._runs.outcome.measurements.get(self._runs.key(cut))
-            if measured is None:
-                return None
-            loading = max(each.loading_s or 0.0 for each in measured.observations)
-            total += loading + PLAIN_RUNS * self._runs.figures[cut.whole.signature].value / 1e3
-        return total
-
-    @property
-    def _bricks(self) -> Mapping[str, InPlace]:
-        """Figures of bricks that running models have shown."""
-        return self._runs.bricks(self._excluded)
-
-    def _run(self, order: Sequence[int], end: float) -> None:
-        if not order:
-            return
-        self._observer.stage(f"Running {len(order)} models", len(order))
-        start_s = 0.0 if self._runs.importing_s else QUICK_START_S
-        for i in order:
-            if perf_counter() + start_s > end:
-                self._reason = f"the budget of {self._request.budget_s:g} s ended first"
-                return
-            start_s = 0.0
-            cut = self._cuts[i]
-            self._excluded.discard(cut.whole.signature)
-            if not self._precise(cut):
-                harvest = self._shares_bricks(cut)
-                burst = self._burst.for_harvest() if harvest else self._burst
-                self._runs.run(cut, burst, harvest=harvest)
-            self._observer.advance("model")
-
-    def _shares_bricks(self, cut: CutModel) -> bool:
-        """Whether bricks of a model that nothing has shown are in another that has not run.
-
-        Bricks of few models are kept for later requests, since that takes no long time.
-        """
-        if len(self._cuts) <= _FEW_MODELS:
-            return True
-        new = cut.counts.keys() - self._bricks.keys()
-        others = (each for each in self._cuts if each is not cut and self._figure(each) is None)
-        return any(not new.isdisjoint(each.counts) for each in others)
-
-    def _able(self, cut: CutModel) -> bool:
-        """Whether a whole model may run here, without taking the machine's memory."""
-        key = self._runs.key(cut)
-        footprint = self._cutting.footprints.get(cut.whole.signature)
-        drawn = key.subject.kind != "native" and cut.model.weight_bytes > _MOST_DRAWN_BYTES
-        large = footprint is not None and not (
-            footprint.fits and footprint.needed_bytes <= _MOST_MEMORY * footprint.available_bytes
-        )
-        failed = key in self._runs.outcome.failures
-        return not (drawn or large or failed or self._refused(cut))
-
-    def _refused(self, cut: CutModel) -> bool:
-        """Whether the backend is known not to run a part of a model, or nobody knows what it does.
-
-        Timing its bricks tells which part that is.
-        """
-        parts = {cut.whole.signature, *cut.counts, *cut.layer_signatures}
-        opaque = any(layer.opaque for layer in cut.model.layers)
-        return opaque or not parts.isdisjoint(self._known_refusals)
-
-    def _figure(self, cut: CutModel) -> Figure | None:
-        whole = cut.whole.signature
-        return None if whole in self._excluded else self._runs.figures.get(whole)
-
-    def _precise(self, cut: CutModel) -> bool:
-        """Whether a model has run, to the precision that is asked for."""
-        figure = self._figure(cut)
-        if figure is None:
-            return False
-        scatter = relative_half_width(interval(figure.replicates, figure.value))
-        return scatter <= scatter_within(self._precision)
-
-    def _imprecise(self, positions: Sequence[int]) -> list[int]:
-        """Positions of models whose estimates are not precise enough."""
-        positions = [i for i in positions if not self._precise(self._cuts[i])]
-        cuts = [self._cuts[i] for i in positions if not self._refused(self._cuts[i])]
-        figures = self._figures(cuts) if cuts else {}
-        composer = find_composer(LEARNED_COMPOSER)
-        estimates = {i: composer.compose(self._cuts[i], figures) for i in positions}
-        return [i for i, each in estimates.items() if _half_width(each) > self._precision]
-
-    def _figures(self, cuts: Collection[CutModel]) -> Mapping[str, Figure]:
-        """Figures of whole models that ran, and of all bricks of the others."""
-        figures: dict[str, Figure] = {}
-        needed: dict[str, None] = {}
-        for cut in cuts:
-            whole = cut.whole.signature
-            if (measured := self._figure(cut)) is not None:
-                figures[whole] = Placed(measured, drifting(whole, measured, _HOT_DRIFT))
-            else:
-                needed |= dict.fromkeys(cut.counts)
-        shown = self._bricks
-        figures |= {s: shown[s] for s in needed if s in shown}
-        # What the backend does not run has no latency that could be predicted.
-        missing = [s for s in needed if s not in figures and s not in self._known_refusals]
-        mostly = [i for i, cut in enumerate(self._cuts) if self._costs.share(i, shown) >= _MOSTLY]
-        other = [cut for cut in cuts if all(cut is not self._cuts[i] for i in mostly)]
-        large = {s for cut in other if self._figure(cut) is None for s in cut.counts}
-        small = [s for s in missing if s not in large]
-        figures |= by_size(small, self._costs.bricks, self._cutting.brickset.bricks, shown)
-        if rest := [s for s in missing if s in large]:
-            figures |= self._unknown.figures(rest, shown)
-        return figures
-
-    def _outcome(self) -> Outcome:
-        """A copy of what was measured so far."""
-        own = self._runs.outcome
-        return replace(own, measurements=dict(own.measurements), failures=dict(own.failures))
-
-
-def _enough(precision: float) -> float:
-    """Share of a model's latency in profiled bricks that makes its estimate precise enough."""
-    deviation = precision / NORMAL_HALF_WIDTH
-    left = deviation**2 - IN_PLACE_ERROR**2 - Learned.composing_error**2
-    return 1 - math.sqrt(left) / _UNKNOWN_ERROR if left > 0 else 2.0
-
-
-def _half_width(estimate: Estimate) -> float:
-    """Half-width of an estimate's interval relative to its middle; infinite if it is partial."""
-    partial = estimate.partial or not estimate.value
-    return math.inf if partial else relative_half_width(estimate.interval)

@@ -49,6 +49,7 @@ class WholeRuns:
         store: Store of the measurements.
         observer: Receives the progress.
         opened: Closes the workers.
+        session: Identifier of the session; ``None`` for a new one.
 
     Attributes:
         figures: Figures of whole models, by signature.
@@ -57,7 +58,12 @@ class WholeRuns:
     """
 
     def __init__(
-        self, request: Request, store: ResultStore, observer: Observer, opened: ExitStack
+        self,
+        request: Request,
+        store: ResultStore,
+        observer: Observer,
+        opened: ExitStack,
+        session: str | None = None,
     ) -> None:
         self.figures: dict[str, Measured] = {}
         self.outcome = Outcome()
@@ -66,7 +72,7 @@ class WholeRuns:
         self._store = store
         self._observer = observer
         self._opened = opened
-        self._session = uuid.uuid4().hex
+        self._session = session or uuid.uuid4().hex
         self._workers: dict[bool, BackendWorker] = {}
         self._round = 0
         self._sampler = LoadSampler()
@@ -245,10 +251,20 @@ class WholeRuns:
             self._workers[as_used] = self._opened.enter_context(worker)
             worker.start()
             self.importing_s += perf_counter() - begin
-            host, system = current_host(), request.system.fingerprint
-            self._store.remember_system(system, request.system.to_dict())
-            self._store.keep_session(SessionRecord(self._session, host, system, __version__))
+            self._begin_session()
         return self._workers[as_used]
+
+    def _begin_session(self) -> None:
+        """Keeps the session, and at its end how busy others kept the machine meanwhile."""
+        system = self._request.system
+        self._store.remember_system(system.fingerprint, system.to_dict())
+        record = SessionRecord(self._session, current_host(), system.fingerprint, __version__)
+        self._store.keep_session(record)
+
+        def end() -> None:
+            self._store.keep_session(replace(record, load=self._sampler.load().share))
+
+        self._opened.callback(end)
 
     def _know(self, measurement: Measurement) -> None:
         key = measurement.question

@@ -1,6 +1,5 @@
 """The dial: times as few bricks as the requested precision permits, from none to all."""
 
-from dlbricks_core.workflows.dial.asked import cut_and_precision
 from dlbricks_core.workflows.dial.loop import dial
 
-__all__ = ["cut_and_precision", "dial"]
+__all__ = ["dial"]
