@@ -106,7 +106,7 @@ def test_json_of_a_comparison_keeps_to_the_contract(dlbricks, shared, read, twin
 def test_parts_of_a_network_are_what_all_backends_cut_at_the_same_places(
     dlbricks, convolutions, read
 ):
-    command = "compare", "--backends", ",".join(DIFFERENT), *QUICK
+    command = "compare", "--backends", ",".join(DIFFERENT), *QUICK, "--condition", "cold"
     done = dlbricks(*command, convolutions, "--html", "out.html")
     assert done.status == 0
     assert "sum of 3 parts" in done.out
@@ -139,17 +139,35 @@ def test_parts_of_a_network_are_what_all_backends_cut_at_the_same_places(
             assert entry["parts_ratio"]["value"] == pytest.approx(sums / over)
 
 
+def test_whole_models_run_as_their_users_run_them_and_profiles_show_the_parts(
+    dlbricks, convolutions, read
+):
+    command = "compare", "--backends", ",".join(DIFFERENT), *QUICK
+    done = dlbricks(*command, convolutions)
+    assert done.status == 0, done.err
+    assert "by the framework's profiler" in " ".join(done.out.split())
+    data = read("out.json")
+    assert data["settings"]["protocol"] == "hot"
+    (model,) = data["models"]
+    for name in DIFFERENT:
+        entry = model["backends"][name]
+        assert len(entry["measured_samples_ms"]) == 3
+        assert entry["parts_ms"] == pytest.approx(entry["measured_ms"], rel=0.01)
+    assert not any("different sessions" in note or "not known" in note for note in data["notes"])
+
+
 def test_load_by_others_forbids_a_winner(dlbricks, shared, read, twin, monkeypatch):
     # Parts that are too short to be told from a call have no margin.
     a = shared("a", *["Relu", "Sigmoid"] * 4, size=256)
     alike = "--backend-option", "onnxruntime.optimizations=off"
     monkeypatch.setattr("dlbricks_core.machine.load.MachineLoad.share", 1.0)
-    done = dlbricks(*TWO[:-2], a, *alike)
+    cold = (*TWO[:-2], "--condition", "cold")
+    done = dlbricks(*cold, a, *alike)
     (model,) = read("out.json")["models"]
     assert (model["winner"], model["slowdown"]) == (None, None)
     assert "no difference shown" in " ".join(done.out.split())
     monkeypatch.setattr("dlbricks_core.machine.load.MachineLoad.share", 0.5)
-    dlbricks(*TWO[:-2], a, *alike, "--force")
+    dlbricks(*cold, a, *alike, "--force")
     data = read("out.json")
     assert {each["slowdown"] for each in (*data["models"], *data["parts"])} == {2.0}
     for each in (*data["models"], *data["parts"]):

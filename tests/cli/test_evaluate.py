@@ -57,6 +57,34 @@ def test_two_networks_are_evaluated_in_the_same_rounds(dlbricks, shared, read, t
     assert "second" in (tmp_path / "e.html").read_text(encoding="utf-8")
 
 
+def test_each_model_is_estimated_from_the_runs_of_others(dlbricks, shared, read, strange):
+    layers = ["Relu", "Sigmoid"] * 4
+    networks = shared("long", *layers, size=256), shared("short", *layers[:4], size=256)
+    done = dlbricks("evaluate", *networks, strange, *QUICK, "--json", "e.json", "--html", "e.html")
+    assert done.status == 3
+    assert "Left out of the figures: strange" in done.out
+    assert "as if the model itself had not run" in " ".join(done.out.split())
+    data = read("e.json")
+    assert data["settings"]["protocol"] == "hot"
+    assert [each["name"] for each in data["evaluation"]["models"]] == ["long", "short"]
+    for model in data["models"][:2]:
+        assert model["measured_ms"] != model["estimate_ms"]
+        assert model["measured_samples_ms"]
+    again = dlbricks("evaluate", *networks, *QUICK, "--json", "e.json")
+    assert again.status == 0
+    assert read("e.json")["benchmarking"]["measured_networks"] == 0
+
+
+def test_a_fixed_number_of_runs_and_the_condition_go_together(dlbricks, shared, read):
+    model = shared("one", "Relu", "Sigmoid")
+    quick = (*QUICK, "--json", "e.json")
+    assert dlbricks("evaluate", model, *quick, "--runs", "5").status == 0
+    assert len(read("e.json")["models"][0]["measured_samples_ms"]) == 5
+    refused = dlbricks("evaluate", model, *quick, "--condition", "hot", "-G", "2")
+    assert refused.status == 2
+    assert "--condition hot is for whole models" in refused.err
+
+
 def test_the_store_is_used_only_for_what_was_timed_together(dlbricks, shared, read):
     a, b = shared("a", "Relu", "Sigmoid"), shared("b", "Relu", "Tanh")
     quick = (*QUICK, "-G", "1", "--runs", "3", "--json", "e.json")
@@ -115,7 +143,7 @@ def test_a_note_says_why_a_model_was_cut_as_it_is(dlbricks, shared, read):
     imports = [helper.make_opsetid("", 21)]
     onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=10), "integers.onnx")
     done = dlbricks("evaluate", "integers.onnx", shared("plain", "Relu"), *QUICK, "--runs", "3",
-                    "--json", "e.json", "--html", "e.html")  # fmt: skip
+                    "--condition", "cold", "--json", "e.json", "--html", "e.html")  # fmt: skip
     assert done.status == 3
     integers, plain = read("e.json")["models"]
     (note,) = integers["notes"]
@@ -139,7 +167,8 @@ def test_small_models_are_rewritten_by_one_worker(dlbricks, shared, monkeypatch)
     monkeypatch.setattr("dlbricks_core.measure.worker.WorkerProcess", WorkerProcess)
     monkeypatch.setattr(WorkerProcess, "__init__", counted)
     monkeypatch.setattr(rewrites, "physical_cores_available", lambda: 4)
-    assert dlbricks("evaluate", *models, *QUICK, "--runs", "2").status == 0
+    cold = "--condition", "cold"
+    assert dlbricks("evaluate", *models, *QUICK, *cold, "--runs", "2").status == 0
     # Only workers that rewrite have a limit that is checked all the time.
     assert sum(map(bool, limits)) == 1
 

@@ -65,6 +65,16 @@ def test_a_record_tells_what_was_done(dlbricks, recorded, read):
     ]
 
 
+def test_runs_of_whole_models_are_repeated_as_such(dlbricks, recorded, read):
+    how = ("--backend", "onnxruntime", "--threads", "1", "--store", "hot.sqlite")
+    for command, more in (("run", ()), ("evaluate", ("--runs", "3"))):
+        assert dlbricks(command, "net.onnx", *how, *more, "--json", "hot.json").status == 0
+        assert read("hot.json")["settings"]["protocol"] == "hot"
+        done = dlbricks("rerun", "hot.json", "--store", "again.sqlite", "--json", "again.json")
+        assert done.status == 0, done.err
+        assert not any(each["what"] == "protocol" for each in read("again.json")["differences"])
+
+
 def test_what_is_done_again_is_measured_anew_and_compared(dlbricks, recorded, read):
     done = dlbricks("rerun", "both.json", "--json", "again.json")
     assert done.status == 0, done.err
