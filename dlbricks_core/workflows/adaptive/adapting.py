@@ -201,9 +201,10 @@ class Adapting:
         return [i for i, cut in enumerate(self._cuts) if self._able(cut)]
 
     def run_one(self, position: int) -> None:
-        """Runs a model with a profile of its bricks, unless it has run to the precision."""
+        """Runs a model with a profile of its bricks, unless it has run often enough before."""
         cut = self._cuts[position]
-        if not self._precise(cut):
+        figure = self._figure(cut)
+        if figure is None or len(figure.samples) < self._burst.fewest:
             self._runs.run(cut, self._burst.for_harvest())
 
     def left_out(self) -> RunResult:
