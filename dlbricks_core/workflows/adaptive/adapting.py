@@ -1,4 +1,4 @@
-"""What is known of the models of a request, and the runs that add to it."""
+"""State of a request: figures of its models so far, and the runs that add to them."""
 
 from __future__ import annotations
 

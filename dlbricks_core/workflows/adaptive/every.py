@@ -74,7 +74,7 @@ def _adapting(
     observer: Observer,
     opened: ExitStack,
 ) -> list[Adapting]:
-    """What is known of the models for each request, in one session."""
+    """State of each request, all in one session."""
     options = CutOptions.chosen(None, None, LEARNED_COMPOSER)
     session = uuid.uuid4().hex
     return [
