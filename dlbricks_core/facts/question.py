@@ -25,6 +25,11 @@ class Subject:
     signature: str
     kind: Kind
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the network is a whole model, in either form."""
+        return self.kind in ("model", "native")
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Setup:

@@ -229,7 +229,7 @@ class Atlas:
         """Signatures of whole models; models with names come first."""
         subjects = [each.subject for each in self.entries]
         subjects += [each.subject for each in self.failed]
-        found = {each.signature for each in subjects if each.kind != "brick"}
+        found = {each.signature for each in subjects if each.is_whole}
         return sorted(found, key=self._order)
 
     @property
@@ -254,7 +254,7 @@ class Atlas:
     def bricks(self) -> int:
         """Number of distinct bricks with a value."""
         subjects = {each.subject for each in self.entries}
-        return sum(each.kind == "brick" for each in subjects)
+        return sum(not each.is_whole for each in subjects)
 
     def origins(self, kinds: Iterable[str] = ("model", "native")) -> Counter[str]:
         """Number of latencies of given kinds of networks, by origin."""

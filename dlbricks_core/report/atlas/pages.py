@@ -117,7 +117,7 @@ def _model(shown: View, signature: str) -> str:
         failures=[
             (shown.where(each.place), each.measurement.failure or "")
             for each in atlas.failed
-            if each.subject.signature == signature and each.subject.kind != "brick"
+            if each.subject.signature == signature and each.subject.is_whole
         ],
     )
 
@@ -141,7 +141,7 @@ def _lowest(shown: View, latencies: Sequence[Entry]) -> list[str]:
 def _system(shown: View, home: Home) -> str:
     places = [each for each in shown.atlas.places if each.home == home]
     entries = [each for place in places for each in shown.by_place[place]]
-    models = [each for each in entries if each.subject.kind != "brick"]
+    models = [each for each in entries if each.subject.is_whole]
     names = {each.subject.signature for each in models}
     backends = {place.backend for place in places}
     return _page(
@@ -185,7 +185,7 @@ def _failures(shown: View, places: Sequence[Place]) -> list[tuple[str, str]]:
 
 def _measurements(shown: View) -> Iterator[File]:
     """The page of all values, and a script with its rows: pages on disk cannot fetch data."""
-    entries = sorted(shown.atlas.entries, key=lambda each: each.subject.kind == "brick")
+    entries = sorted(shown.atlas.entries, key=lambda each: not each.subject.is_whole)
     rows = tables.rows_of(shown, entries, tables.EVERYTHING, "")
     yield "measurements.js", f"const atlasRows = {_as_script(rows)};\n"
     yield (

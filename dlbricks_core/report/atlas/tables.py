@@ -81,7 +81,7 @@ def systems(shown: View) -> Table:
     """All systems."""
     entries = shown.atlas.entries
     numbers = Counter(each.place.home for each in entries)
-    models = {(e.place.home, e.subject.signature) for e in entries if e.subject.kind != "brick"}
+    models = {(e.place.home, e.subject.signature) for e in entries if e.subject.is_whole}
     modelled = Counter(home for home, _ in models)
     return table(
         ["System", "Cores", Column("Hardware", is_text=True), "Models", "Values"],
@@ -193,7 +193,7 @@ def _wins(shown: View) -> Counter[Place]:
 def _numbers(entries: Sequence[Entry]) -> list[str]:
     """Numbers of measured, composed and predicted models, and of measured bricks."""
     kinds = {
-        (each.subject.kind == "brick", each.origin, each.subject.signature) for each in entries
+        (not each.subject.is_whole, each.origin, each.subject.signature) for each in entries
     }
     found = Counter((is_brick, origin) for is_brick, origin, _ in kinds)
     return [str(found[False, basis]) for basis in BASES] + [str(found[True, "measured"])]

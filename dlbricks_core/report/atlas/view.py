@@ -49,7 +49,7 @@ class View:
         """Values of each whole model, by signature; latencies first, the lowest first."""
         found: defaultdict[str, list[Entry]] = defaultdict(list)
         for each in self.atlas.entries:
-            if each.subject.kind != "brick":
+            if each.subject.is_whole:
                 found[each.subject.signature].append(each)
         return {signature: sorted(own, key=_order) for signature, own in found.items()}
 
@@ -71,7 +71,7 @@ class View:
 
     def fastest(self, entries: Iterable[Entry]) -> Entry | None:
         """The entry with the lowest latency of a whole model; ``None`` where there is none."""
-        latencies = [e for e in entries if e.quantity == LATENCY and e.subject.kind != "brick"]
+        latencies = [e for e in entries if e.quantity == LATENCY and e.subject.is_whole]
         return min(latencies, key=lambda each: each.value, default=None)
 
     def where(self, place: Place) -> str:
@@ -90,11 +90,11 @@ class View:
     def name(self, subject: Subject) -> str:
         """Name of a model or brick."""
         known = self.atlas.networks[subject.signature]
-        return words.network_name(subject.signature, known, subject.kind)
+        return words.network_name(subject, known)
 
     def network(self, entry: Entry, root: str) -> Cell:
         """The network of an entry; a model leads to its page."""
-        if entry.subject.kind != "brick":
+        if entry.subject.is_whole:
             return self.model(entry.subject.signature, root)
         return Cell(self.name(entry.subject))
 

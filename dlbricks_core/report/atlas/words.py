@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 
 from dlbricks_core.bricks.naming import fold, operator_name
-from dlbricks_core.facts import Machine, System
+from dlbricks_core.facts import Machine, Subject, System
 from dlbricks_core.report.heading import count, quantity_name
 from dlbricks_core.report.tables import ms
 from dlbricks_core.workflows.atlas import BASES, Atlas, Entry, Known, Place
@@ -27,7 +27,12 @@ NAMELESS = (
 _ENDS = {"enter:": "handing over an input to ", "leave:": "handing over an output of "}
 """Phrases for the ends of a network, by the prefix of their kinds."""
 
-KINDS = {"brick": "brick", "model": "model", "native": "model in its framework's own form"}
+KINDS = {
+    "brick": "brick",
+    "model": "model",
+    "native": "model in its framework's own form",
+    "profiled": "brick inside of a running model",
+}
 """Words for the kinds of networks."""
 
 
@@ -50,9 +55,10 @@ def model_name(signature: str, known: Known) -> str:
     return " ".join((*known.families, short(signature)))
 
 
-def network_name(signature: str, known: Known, kind: str) -> str:
+def network_name(subject: Subject, known: Known) -> str:
     """Name of a model, or the folded operators of a brick with its short signature."""
-    if kind != "brick":
+    signature = subject.signature
+    if subject.is_whole:
         return model_name(signature, known)
     return f"{fold([operator_name(each) for each in known.layers], 48)} · {short(signature)}"
 
