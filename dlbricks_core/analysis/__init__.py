@@ -6,7 +6,7 @@ from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
     from dlbricks_core.analysis.critical import Basis, LayerCosts, critical_path
-    from dlbricks_core.analysis.flops import FLOPS, layer_flops
+    from dlbricks_core.analysis.flops import layer_flops
     from dlbricks_core.analysis.likeness import Volume, form
     from dlbricks_core.analysis.models import Analysis, ModelAnalysis, analyze
     from dlbricks_core.analysis.modules import Module, repeated_modules
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from dlbricks_core.analysis.work import Operations, Work, layer_bytes
 
 __all__ = [
-    "FLOPS",
     "Analysis",
     "Basis",
     "Chain",

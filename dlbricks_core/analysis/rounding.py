@@ -13,13 +13,9 @@ float16, bfloat16, and integers of eight bits. These have 127 steps from zero to
 of a block of activations.
 """
 
-_ROUNDING = frozenset({"com.microsoft.MatMulNBits", "com.microsoft.QMoE"})
-
 
 def precision_of(layer: Layer) -> float:
     """Unit that a layer may round what it reads to, relative to its size; 0 if it does not."""
-    if layer.qualified_op not in _ROUNDING:
-        return 0.0
     return _LEVELS.get(layer.attributes.get("accuracy_level"), 0.0)
 
 

@@ -9,18 +9,7 @@ from dataclasses import dataclass
 from dlbricks_core.analysis.flops import layer_flops
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.ir import CanonicalModel, Layer
-
-#: Operators that only change a tensor's shape: nothing needs to be read or written.
-_VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Unsqueeze"})
-#: Operators that read only those elements of the first input that become the result.
-_PICKING = frozenset(
-    {"Compress", "Gather", "GatherElements", "GatherND", "Slice",
-     "com.microsoft.GatherBlockQuantized"}
-)  # fmt: skip
-#: Operator -> positions of tables, of each of which it reads as many elements as it writes.
-_TABLES: Mapping[str, frozenset[int]] = {
-    "com.microsoft.EmbedLayerNormalization": frozenset({2, 3, 4}),
-}
+from dlbricks_core.operators import Traffic, operator
 
 
 @dataclass(frozen=True)
@@ -104,14 +93,13 @@ def layer_bytes(model: CanonicalModel, layer: Layer) -> int | None:
     known = all(model.tensors[name].is_static for name in (*reads, *writes))
     if layer.opaque or not known:
         return None
-    if layer.qualified_op in _VIEWS:
+    row = operator(layer.qualified_op)
+    if row.traffic is Traffic.VIEW:
         return 0
     written = sum(model.tensors[name].nbytes for name in writes)
-    if layer.qualified_op in _PICKING:
+    if row.traffic is Traffic.PICKED:
         reads = reads[1:]
         written *= 2
-    tables = _TABLES.get(layer.qualified_op, ())
-    picked = [layer.inputs[at] for at in tables if layer.inputs[at]]
+    picked = {name for at, name in enumerate(layer.inputs) if name and row.input(at).table}
     written += len(picked) * model.tensors[layer.outputs[0]].nbytes if picked else 0
-    reads = tuple(name for name in reads if name not in picked)
-    return written + sum(model.tensors[name].nbytes for name in reads)
+    return written + sum(model.tensors[name].nbytes for name in reads if name not in picked)

@@ -12,7 +12,8 @@ from dlbricks_core.bricks.annotations import cold_tensors, native_to, with_cold
 from dlbricks_core.bricks.boundary import live_outputs, outer_inputs
 from dlbricks_core.bricks.zero_points import coarse, is_zero_point
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.ir.parameters import MOST_SIZES, PARAMETER_INPUTS, made_into_indices
+from dlbricks_core.ir.parameters import MOST_SIZES
+from dlbricks_core.operators.table import made_into_indices, operator, standing_for
 
 if TYPE_CHECKING:
     from dlbricks_core.ir import Layer
@@ -49,18 +50,18 @@ def extract(
     layers: list[Layer] = []
     for index in indices:
         layer = model.layers[index]
-        by_value = PARAMETER_INPUTS.get(layer.qualified_op, frozenset())
+        by_value = operator(layer.qualified_op).parameters
         for position, tensor in enumerate(layer.inputs):
             if tensor and tensor not in renamed:
                 renamed[tensor] = f"w{weights}"
                 weights += 1
             if tensor in model.constants:
                 value = model.constants[tensor]
-                if is_zero_point(layer.op, position, value) and not exact:
+                if is_zero_point(layer, position, value) and not exact:
                     constants[renamed[tensor]] = coarse(value)
                     continue
                 counts = tensor in indexing and _is_scalar(value)
-                counts |= layer.op in _COMPARISONS and _is_count(value)
+                counts |= _compares(layer) and _is_count(value)
                 whole = counts or position in by_value or _is_size(model, tensor)
                 kept = _kept(value, by_value=whole, exact=exact)
                 if kept is not None and (position in by_value or renamed[tensor] not in constants):
@@ -105,8 +106,9 @@ def numbers(model: CanonicalModel) -> tuple[float, ...]:
     return tuple(number for value in found for number in value.ravel().tolist())
 
 
-_COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
-"""Operators that make masks: what a mask is compared with decides whether it hides everything."""
+def _compares(layer: Layer) -> bool:
+    """Whether a layer makes masks: what it compares with decides whether one hides everything."""
+    return standing_for(layer).kind == "elementwise:less"
 
 
 def _is_count(value: np.ndarray[Any, Any]) -> bool:

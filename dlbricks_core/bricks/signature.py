@@ -13,7 +13,7 @@ import numpy as np
 from dlbricks_core.bricks.annotations import cold_tensors, native_to, weights_are_reread
 from dlbricks_core.bricks.boundary import live_outputs
 from dlbricks_core.bricks.zero_points import is_least, is_zero_point
-from dlbricks_core.ir.parameters import PARAMETER_INPUTS
+from dlbricks_core.operators.table import operator
 
 if TYPE_CHECKING:
     from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
@@ -48,7 +48,7 @@ def signature(model: CanonicalModel, sequence: Iterable[int], numbers: Sequence[
     for index in indices:
         layer = model.layers[index]
         words.append(_form(layer))
-        values = PARAMETER_INPUTS.get(layer.qualified_op, frozenset())
+        values = operator(layer.qualified_op).parameters
         for position, name in enumerate(layer.inputs):
             operand = _operand(model, name, position in values, seen, cold)
             words.append(f"{operand}{_zero_point(model, layer, position)}")
@@ -81,7 +81,7 @@ def _operand(
 def _zero_point(model: CanonicalModel, layer: Layer, position: int) -> str:
     """Mark of a zero point that is known to be the least code, or to be another one."""
     value = model.constants.get(layer.inputs[position])
-    if value is None or not is_zero_point(layer.op, position, value):
+    if value is None or not is_zero_point(layer, position, value):
         return ""
     return " least" if is_least(value) else " between"
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dlbricks_core.operators.table import standing_for
+
 if TYPE_CHECKING:
-    from dlbricks_core.ir import Array
-
-_POSITIONS: Mapping[str, int] = {"DequantizeLinear": 2, "QuantizeLinear": 2}
-"""Position of the zero point among an operator's inputs."""
+    from dlbricks_core.ir import Array, Layer
 
 
-def is_zero_point(op: str, position: int, value: Array) -> bool:
-    """Whether a value is the zero point of a whole tensor."""
-    return position == _POSITIONS.get(op) and value.size == 1 and value.dtype.kind in "iu"
+def is_zero_point(layer: Layer, position: int, value: Array) -> bool:
+    """Whether a value is the zero point of a whole tensor, of which bricks tell the least code."""
+    whole = value.size == 1 and value.dtype.kind in "iu"
+    return whole and standing_for(layer).input(position).coarse
 
 
 def is_least(zero: Array) -> bool:

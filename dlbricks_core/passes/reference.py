@@ -11,15 +11,9 @@ from onnx import helper
 from dlbricks_core.ir import Array, Layer
 from dlbricks_core.ir.limits import MAX_RUN_NUMBER
 from dlbricks_core.ir.onnx_writer import node_proto
+from dlbricks_core.operators.table import operator
 
 _log = logging.getLogger(__name__)
-
-#: Operators whose time or memory is out of proportion to their tensors: they decode images, match
-#: patterns, sum over all combinations of indices, or take a number of samples from an attribute.
-_NEVER = frozenset(
-    {"DeformConv", "Einsum", "GridSample", "ImageDecoder", "NonMaxSuppression", "RegexFullMatch",
-     "RoiAlign"}
-)  # fmt: skip
 
 
 def run_layer(layer: Layer, inputs: Mapping[str, Array], opset: int) -> dict[str, Array] | None:
@@ -30,7 +24,7 @@ def run_layer(layer: Layer, inputs: Mapping[str, Array], opset: int) -> dict[str
         inputs: A value for every tensor that the layer reads.
         opset: Version of the operator set that the layer follows.
     """
-    if layer.op in _NEVER or not _is_modest(layer):
+    if operator(layer.op).costly or not _is_modest(layer):
         return None
     # Whoever lists plugins or writes a backend imports this room, and need not pay for numpy's
     # version of every operator.

@@ -14,10 +14,9 @@ from dlbricks_core.ir.attributes import tensor_proto, tensor_value
 from dlbricks_core.ir.limits import MAX_RUN_ELEMENTS, check_shape
 from dlbricks_core.ir.onnx_writer import node_proto
 from dlbricks_core.ir.opsets import NEWEST_OPSET, required_opset
-from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
+from dlbricks_core.operators.table import operator
 from dlbricks_core.passes import classical
-from dlbricks_core.passes.common_shapes import common_shape
 from dlbricks_core.passes.contrib.operators import OPERATORS
 from dlbricks_core.passes.contrib.shapes import Asked, Rule
 from dlbricks_core.passes.reference import run_layer
@@ -26,11 +25,6 @@ from dlbricks_core.passes.schemas import definition
 _MAX_LETTERS = 200
 
 UNKNOWN = TensorSpec("undefined", None)
-
-#: Operators whose results have shapes that depend on values at run time.
-DATA_DEPENDENT = frozenset(
-    {"ImageDecoder", "NonMaxSuppression", "NonZero", "StringNormalizer", "StringSplit", "Unique"}
-)
 
 
 def infer(
@@ -151,10 +145,21 @@ def _sized(found: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
 def _common(
     layer: Layer, specs: Mapping[str, TensorSpec], values: Mapping[str, Array]
 ) -> TensorSpec | None:
-    if len(layer.outputs) != 1 or "" in layer.inputs or not layer.inputs:
+    """Specification of the only result by a quick rule; ``None`` if ONNX must find it.
+
+    Raises:
+        ValueError: If the layer does not fit its inputs.
+    """
+    row = operator(layer.qualified_op)
+    if row.shape is None or len(layer.outputs) != 1 or "" in layer.inputs or not layer.inputs:
+        return None
+    read = [specs[name] for name in layer.inputs]
+    dtype = read[0].dtype
+    if any(spec.dtype != dtype for at, spec in enumerate(read) if at not in row.parameters):
         return None
     known = [values.get(name) for name in layer.inputs]
-    return common_shape(layer, [specs[name] for name in layer.inputs], known)
+    shape = row.shape(layer, [spec.sizes for spec in read], known)
+    return None if shape is None else TensorSpec(dtype, shape)
 
 
 def _inferred(
@@ -174,11 +179,11 @@ def _inferred(
 
 def _has_fixed_shape(layer: Layer, values: Mapping[str, Array]) -> bool:
     """Whether the layer's output shapes follow from what is known."""
-    if layer.domain or layer.op in DATA_DEPENDENT:
+    row = operator(layer.op)
+    if layer.domain or row.sized_by_data:
         return False
-    parameters = PARAMETER_INPUTS.get(layer.op, frozenset())
     return all(
-        not name or name in values or position not in parameters
+        not name or name in values or position not in row.parameters
         for position, name in enumerate(layer.inputs)
     )
 

@@ -15,8 +15,10 @@ from dlbricks_core.analysis.einsum import products_of
 from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.figures.statistics import Indices
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
-from dlbricks_core.predict.kinds import CLASSES, class_of, computing, kinds_of
-from dlbricks_core.predict.layers import integer, integers, plain, product, shapes_of, weight_of
+from dlbricks_core.operators.operator import Lacks
+from dlbricks_core.operators.table import plain, standing_for
+from dlbricks_core.predict.kinds import class_of, computing, kinds_of
+from dlbricks_core.predict.layers import integer, integers, product, shapes_of, weight_of
 from dlbricks_core.predict.patterns import Pattern, pattern_of
 
 NAMES = (
@@ -51,8 +53,14 @@ _COUNTED = frozenset(
 the shipped contributions.
 """
 
-_PICKING = frozenset({"Gather", "GatherElements", "Resize"})
-"""Operators that take rows or elements from places all over their input, without computing."""
+_UNCOUNTED = frozenset(
+    {"Attention", "BitCast", "CenterCropPad", "CumProd", "Hardmax", "MaxUnpool",
+     "QEmbedLayerNormalization", "RMSNormalization", "Range", "ReduceLogSum", "RotaryEmbedding",
+     "ScatterElements", "ScatterND", "TensorScatter"}
+)  # fmt: skip
+"""Operators that got a rule for operations after the shipped contributions were measured, and are
+counted as then.
+"""
 
 
 @dataclass(frozen=True)
@@ -162,9 +170,11 @@ def flops_of(model: CanonicalModel, layer: Layer) -> int:
     """Operations of a layer; an estimate where its operator has no rule."""
     if layer.op in _COUNTED or layer.op.startswith("QLinear"):
         return round((layer_flops(model, layer) or 0) * _inside(model, layer))
-    op = plain(layer.op)
-    found = layer_flops(model, replace(layer, op=op, domain=""))
-    if found == 0 and op in _PICKING:
+    op, row = plain(layer.op), standing_for(layer)
+    found = None
+    if op not in _UNCOUNTED:
+        found = layer_flops(model, replace(layer, op=op, domain=""))
+    if found == 0 and row.looks_up:
         return _picks(model, layer)
     if found is not None:
         return round(found * _inside(model, layer))
@@ -172,7 +182,7 @@ def flops_of(model: CanonicalModel, layer: Layer) -> int:
         return _attention_flops(model, layer)
     outputs = [model.tensors[name] for name in layer.outputs if name]
     written = sum(spec.elements for spec in outputs if spec.is_static)
-    if op in CLASSES:
+    if not isinstance(row.kind, Lacks):
         return written
     # Of what is unknown, each element is handled once, in the largest of its tensors.
     read = [model.tensors[name] for name in layer.reads]
@@ -195,7 +205,7 @@ def _inside(model: CanonicalModel, layer: Layer) -> float:
     window = integers(layer, "kernel_shape")
     shapes = shapes_of(model, (*layer.inputs[:1], *layer.outputs[:1]))
     pads = integers(layer, "pads")
-    if plain(layer.op) not in ("Conv", "ConvInteger") or not pads or len(shapes) < 2:
+    if standing_for(layer).kind != "convolution" or not pads or len(shapes) < 2:
         return 1.0
     read, written = shapes
     ones = (1,) * len(window)
@@ -229,34 +239,35 @@ def _matrix(
     activations: Sequence[TensorSpec],
 ) -> tuple[float, float, float, float, float]:
     """Rows, columns and depth of a layer's equivalent matrix product; its window and groups."""
-    op = plain(layer.op)
+    kind = standing_for(layer).kind
     result = outputs[0].sizes if outputs else ()
     elements = math.prod(result) if result else 1
     weight = weight_of(model, layer)
-    if op in ("Conv", "ConvTranspose", "ConvInteger") and weight is not None:
+    if kind in ("convolution", "convolution:transposed") and weight is not None:
         groups = integer(layer, "group", 1)
         window = math.prod(weight.sizes[2:])
-        columns = weight.sizes[0] // groups if op != "ConvTranspose" else weight.sizes[1]
-        channels = weight.sizes[1] if op != "ConvTranspose" else weight.sizes[0] // groups
+        columns, channels = weight.sizes[0] // groups, weight.sizes[1]
+        if kind == "convolution:transposed":
+            columns, channels = channels, columns
         return elements / max(columns * groups, 1), columns, channels * window, window, groups
-    if op in ("MatMul", "Gemm", "MatMulInteger") and activations and len(result) > 1:
+    if kind == "product" and activations and len(result) > 1:
         depth = _depth(model, layer)
         columns = result[-1]
         if weight is not None:
             return elements / max(columns, 1), columns, depth, 1, 1
         return result[-2], columns, depth, 1, elements / max(result[-2] * columns, 1)
-    if op in _PRODUCTS and weight is not None and len(result) > 1:
+    if kind in ("product:8-bit", "product:bits") and weight is not None and len(result) > 1:
         return elements / max(result[-1], 1), result[-1], _depth(model, layer), 1, 1
-    if op == "GroupQueryAttention":
+    if kind == "attention:grouped":
         return _grouped_matrix(model, layer)
-    if op == "Einsum":
+    if kind == "product:einsum":
         return _einsum_matrix(model, layer)
-    if op in ("LSTM", "GRU", "RNN"):
+    if kind == "recurrent":
         shapes = shapes_of(model, layer.inputs[:3])
         if [len(shape) for shape in shapes] == [3, 3, 3]:
             (steps, batch, width), (directions, columns, _), (_, _, hidden) = shapes
             return batch, columns, max(width, hidden), steps, directions
-    if op == "Attention" and not layer.domain:
+    if kind == "attention" and not layer.domain:
         shapes = shapes_of(model, layer.inputs[:2])
         if len(shapes) == 2 and all(len(shape) > 2 for shape in shapes):
             query, key = shapes
@@ -266,10 +277,6 @@ def _matrix(
     pattern = pattern_of(model, layer) or Pattern("")
     last = pattern.run or last
     return elements / max(last, 1), last, pattern.depth, window, 1
-
-
-_PRODUCTS = frozenset({"DynamicQuantizeMatMul", "MatMulIntegerToFloat", "MatMulNBits", "QGemm"})
-"""ONNX Runtime's own products with a matrix of weights."""
 
 
 def _grouped_matrix(

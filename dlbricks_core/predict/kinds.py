@@ -6,96 +6,17 @@ import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import cache
 
-from dlbricks_core.analysis.flops import ELEMENTWISE
 from dlbricks_core.ir import CanonicalModel, Layer
+from dlbricks_core.operators.operator import Lacks
+from dlbricks_core.operators.table import plain, standing_for
 from dlbricks_core.predict.layers import (
     codes_of,
     integer,
-    plain,
     shapes_of,
     text,
     weight_of,
 )
 from dlbricks_core.predict.patterns import pattern_of
-
-_EXPENSIVE = (
-    "Celu", "Cos", "Elu", "Erf", "Exp", "Gelu", "HardSwish", "Log", "Mish", "Pow", "Selu",
-    "Sigmoid", "Sin", "Softplus", "Swish", "Tanh",
-)  # fmt: skip
-"""Element-wise functions that take many instructions per element."""
-
-_KERNELS: Mapping[str, str] = {
-    **dict.fromkeys(("Add", "Sum"), "add"),
-    **dict.fromkeys(("Div", "Mean", "Mul", "Sub"), "mul"),
-    **dict.fromkeys(("Max", "Min"), "max"),
-    **dict.fromkeys(("And", "Or", "Xor"), "and"),
-    **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), "less"),
-    **dict.fromkeys(("Ceil", "Floor", "Round"), "round"),
-}
-"""Common name of element-wise operators whose kernels are alike; others have their own."""
-
-_VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Unsqueeze"})
-
-CLASSES: Mapping[str, str] = {
-    **dict.fromkeys(ELEMENTWISE, "elementwise"),
-    **dict.fromkeys(("Clip", "Max", "Mean", "Min", "Sum", "Where"), "elementwise"),
-    **dict.fromkeys(_EXPENSIVE, "function"),
-    **dict.fromkeys(_VIEWS, "view"),
-    **dict.fromkeys(("Conv", "ConvInteger"), "convolution"),
-    "ConvTranspose": "convolution:transposed",
-    **dict.fromkeys(("Gemm", "MatMul", "MatMulInteger"), "product"),
-    "MaxPool": "pool:max",
-    "AveragePool": "pool:mean",
-    "LpPool": "pool:powers",
-    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), "reduce:map"),
-    "GlobalLpPool": "reduce:powers",
-    **dict.fromkeys(("ArgMax", "ArgMin"), "reduce:places"),
-    **dict.fromkeys(("ReduceMax", "ReduceMin"), "reduce:most"),
-    **dict.fromkeys(("ReduceMean", "ReduceSum"), "reduce:sum"),
-    **dict.fromkeys(("ReduceL2", "ReduceSumSquare"), "reduce:squares"),
-    **dict.fromkeys(("ReduceL1", "ReduceLogSum", "ReduceLogSumExp", "ReduceProd"), "reduce:others"),
-    "CumSum": "reduce:cumulated",
-    **dict.fromkeys(("Softmax", "LogSoftmax"), "softmax"),
-    **dict.fromkeys(
-        (
-            "GroupNormalization",
-            "InstanceNormalization",
-            "LpNormalization",
-            "MeanVarianceNormalization",
-        ),
-        "normalization:map",
-    ),
-    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), "normalization:row"),
-    "LRN": "normalization:window",
-    "BatchNormalization": "scale",
-    "Transpose": "transpose",
-    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), "transpose:pixels"),
-    "Cast": "copy:cast",
-    "Concat": "copy:joined",
-    "Expand": "copy:expanded",
-    "Pad": "copy:padded",
-    "ReverseSequence": "copy:reversed",
-    **dict.fromkeys(("Slice", "Split"), "copy:part"),
-    "Tile": "copy:repeated",
-    "Trilu": "copy:triangle",
-    "Gather": "gather",
-    "GatherElements": "gather:elements",
-    **dict.fromkeys(("GatherND", "OneHot", "ScatterND"), "gather:blocks"),
-    **dict.fromkeys(("GRU", "LSTM", "RNN"), "recurrent"),
-    "Attention": "attention",
-    "GroupQueryAttention": "attention:grouped",
-    "QAttention": "attention:8-bit",
-    **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QGemm"), "product:8-bit"),
-    "DynamicQuantizeLSTM": "recurrent:8-bit",
-    **dict.fromkeys(("MoE", "QMoE"), "product:experts"),
-    "MatMulNBits": "product:bits",
-    "Einsum": "product:einsum",
-    "Resize": "resize",
-    "DequantizeLinear": "codes:read",
-    "DynamicQuantizeLinear": "codes:ranged",
-    "QuantizeLinear": "codes:written",
-}
-"""Class of each operator. Operators of one class are computed alike."""
 
 _HEADS = frozenset({"convolution", "product"})
 """Classes that other layers are fused into."""
@@ -200,10 +121,9 @@ def computing(model: CanonicalModel, layers: Sequence[Layer]) -> str:
 
 def _class(model: CanonicalModel, layer: Layer) -> str:
     """Class and sort of a layer."""
-    op = plain(layer.op)
-    found = CLASSES.get(op)
-    if found is None:  # nothing measured of one such operator tells about another
-        return f"other:{op.lower()}"
+    found = standing_for(layer).kind
+    if isinstance(found, Lacks):  # nothing measured of one such operator tells about another
+        return f"other:{plain(layer.op).lower()}"
     return _SORTS.get(found, _by_pattern)(model, layer, found)
 
 
@@ -219,8 +139,7 @@ def _by_operator(_: CanonicalModel, layer: Layer, found: str) -> str:
 
 
 def _elementwise(model: CanonicalModel, layer: Layer, found: str) -> str:
-    op = plain(layer.op)
-    return _by_pattern(model, layer, f"{found}:{_KERNELS.get(op, op.lower())}")
+    return _by_pattern(model, layer, _by_operator(model, layer, found))
 
 
 def _convolution(model: CanonicalModel, layer: Layer, found: str) -> str:

@@ -29,11 +29,6 @@ def codes_of(model: CanonicalModel, name: str) -> str:
     return made.inputs[0] if made is not None and made.op == "DequantizeLinear" else ""
 
 
-def plain(op: str) -> str:
-    """Operator without the marks that it has an activation, or reads and writes codes."""
-    return op.removeprefix("Fused").removeprefix("QLinear")
-
-
 def integer(layer: Layer, name: str, default: int) -> int:
     """An attribute that is a whole number; the default where it is absent or something else."""
     value = layer.attributes.get(name, default)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dlbricks_core.ir import CanonicalModel, Layer
+from dlbricks_core.operators.table import standing_for
 
 Shape = tuple[int, ...]
 
@@ -33,15 +34,15 @@ class Pattern:
 
 def pattern_of(model: CanonicalModel, layer: Layer) -> Pattern | None:
     """Pattern of a layer; ``None`` for operators that have none, and for unknown sizes."""
-    op = layer.op.removeprefix("Fused")
-    if op in _SPREADING:
+    access = standing_for(layer).access
+    if access == "spread":
         shapes = [_shape(model, name) for name in layer.reads]
         results = [_shape(model, name) for name in layer.outputs[:1]]
         known = [shape for shape in shapes if shape is not None]
         if len(shapes) < 2 or len(known) < len(shapes) or results[0] is None:
             return None
         return _spread_over(known, results[0])
-    find = _PATTERNS.get(op)
+    find = _PATTERNS.get(access)
     if find is None or not layer.inputs or not layer.outputs:
         return None
     read, written = (_shape(model, name) for name in (layer.inputs[0], layer.outputs[0]))
@@ -161,23 +162,14 @@ def _along(layer: Layer, read: Shape, _written: Shape) -> Pattern:
 _Find = Callable[[Layer, Shape, Shape], Pattern]
 
 _PATTERNS: Mapping[str, _Find] = {
-    "Transpose": _transposed,
-    "Concat": _joined,
-    **dict.fromkeys(("Pad", "Slice", "Split"), _part),
-    "Gather": _gathered,
-    **dict.fromkeys(("LogSoftmax", "Softmax"), _along),
-    **dict.fromkeys(
-        ("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
-         "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "ArgMax", "ArgMin"), _reduced,
-    ),
-}  # fmt: skip
-"""Function that finds the pattern, by operator."""
-
-_SPREADING = frozenset(
-    {"Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max",
-     "Mean", "Min", "Mod", "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor"}
-)  # fmt: skip
-"""Element-wise operators with several operands."""
+    "along": _along,
+    "gathered": _gathered,
+    "joined": _joined,
+    "part": _part,
+    "reduced": _reduced,
+    "transposed": _transposed,
+}
+"""Function that finds the pattern, by the access that the table of operators names."""
 
 
 def _shape(model: CanonicalModel, name: str) -> Shape | None:

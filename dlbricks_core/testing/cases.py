@@ -27,7 +27,7 @@ from dlbricks_core.ir import (
     read_model,
     to_onnx,
 )
-from dlbricks_core.ir.parameters import made_into_indices
+from dlbricks_core.operators.table import made_into_indices
 from dlbricks_core.passes import normalize
 from dlbricks_core.values import materialize
 

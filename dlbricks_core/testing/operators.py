@@ -18,11 +18,9 @@ from onnx.checker import ValidationError
 from dlbricks_core.backends import Array, Network
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import TensorSpec, dtype_name, read_model
-from dlbricks_core.ir.parameters import PARAMETER_INPUTS
+from dlbricks_core.operators import operator
 from dlbricks_core.passes import normalize
 
-#: The canonical form has no Upsample: it becomes Resize.
-_PARAMETERS = {**PARAMETER_INPUTS, "Upsample": frozenset({1})}
 _OLDEST_OPSET = 7
 
 
@@ -97,7 +95,7 @@ def _with_parameters_inside(proto: ModelProto, values: Mapping[str, Array]) -> M
     parameters = {
         node.input[position]
         for node in model.graph.node
-        for position in _PARAMETERS.get(_qualified(node), ())
+        for position in operator(_qualified(node)).parameters
         if position < len(node.input) and node.input[position] in values
     }
     kept = [info for info in model.graph.input if info.name not in parameters]

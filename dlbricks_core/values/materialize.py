@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +18,13 @@ import numpy as np
 
 from dlbricks_core.errors import ModelError
 from dlbricks_core.ir import Array, CanonicalModel, Layer, Network, TensorSpec, numpy_dtype
-from dlbricks_core.ir.parameters import index_positions
 from dlbricks_core.ir.tensors import aligned_empty
-from dlbricks_core.values import contrib
+from dlbricks_core.operators.ranges.interval import EVERYTHING, Range, is_whole
+from dlbricks_core.operators.table import operator, standing_for
+from dlbricks_core.operators.weights import of_variance
 from dlbricks_core.values.power import activation_powers
 from dlbricks_core.values.quantized import bias_scales, scale_of
-from dlbricks_core.values.ranges import EVERYTHING, Range, index_range, is_whole, valid_ranges
+from dlbricks_core.values.ranges import index_range, valid_ranges
 
 
 @dataclass(frozen=True)
@@ -46,22 +47,13 @@ class _Range:
     def scaled(self, factor: float) -> _Range:
         return _Range(self.low * factor, self.high * factor)
 
-    @classmethod
-    def of_variance(cls, variance: float) -> _Range:
-        half = math.sqrt(3 * variance)
-        return cls(-half, half)
-
 
 _BETWEEN_MAPS = 0.99
 """Share of an activation's interval that differs between feature maps, not within one."""
 
-_UNIT = _Range.of_variance(1.0)
+_UNIT = _Range(*of_variance(1.0))
 _SMALL = _Range(-0.1, 0.1)
 _NEAR_ONE = _Range(0.9, 1.1)
-_POSITIVE = _Range(0.5, 1.5)
-_INSIDE_UNIT = _Range(0.1, 0.9)
-_ABOVE_ONE = _Range(1.1, 1.9)
-_SCALE = _Range(0.01, 0.02)
 
 _FLOAT32 = np.dtype(np.float32)
 _DRAWN = 1_048_573
@@ -71,8 +63,6 @@ are alike."""
 _FEW_INDICES = 65_536
 """Maximum elements of a weight of indices that is drawn before all other tensors."""
 
-_Rule = Callable[[Layer, TensorSpec], _Range]
-
 
 def _factor(spec: TensorSpec) -> _Range:
     """Values of a weight that multiplies: near one for a scale, small for a whole matrix.
@@ -80,100 +70,6 @@ def _factor(spec: TensorSpec) -> _Range:
     A matrix has both signs, as in a sum of products.
     """
     return _SMALL if sum(size > 1 for size in spec.sizes) > 1 else _NEAR_ONE
-
-
-def _always(interval: _Range) -> _Rule:
-    return lambda layer, spec: interval
-
-
-def _fan_in(first_axis: int) -> _Rule:
-    """Values that keep the variance of a weighted sum over the axes from ``first_axis`` on."""
-    return lambda layer, spec: _Range.of_variance(1 / max(math.prod(spec.sizes[first_axis:]), 1))
-
-
-def _conv_transpose(layer: Layer, spec: TensorSpec) -> _Range:
-    strides = layer.attributes.get("strides", ())
-    taps = math.prod(spec.sizes[2:]) / math.prod(strides if isinstance(strides, tuple) else ())
-    return _Range.of_variance(1 / max(spec.sizes[0] * taps, 1))
-
-
-def _gemm(layer: Layer, spec: TensorSpec) -> _Range:
-    return _Range.of_variance(1 / max(spec.sizes[1 if layer.attributes.get("transB") else 0], 1))
-
-
-def _matmul(layer: Layer, spec: TensorSpec) -> _Range:
-    return _Range.of_variance(1 / max(spec.sizes[-2 if spec.rank > 1 else -1], 1))
-
-
-_NORMALIZATION = {1: _always(_NEAR_ONE), 2: _always(_SMALL)}
-_RECURRENT = {1: _fan_in(2), 2: _fan_in(2), 3: _always(_SMALL)}
-_POSITIVE_FIRST = {0: _always(_POSITIVE)}
-
-#: Operator -> input position -> rule for its floats. All other inputs of a model are drawn near
-#: unit scale, all other weights small.
-_FLOAT_RULES: dict[str, dict[int, _Rule]] = {
-    "Conv": {1: _fan_in(1), 2: _always(_SMALL)},
-    "ConvTranspose": {1: _conv_transpose, 2: _always(_SMALL)},
-    "Gemm": {1: _gemm, 2: _always(_SMALL)},
-    "MatMul": {1: _matmul},
-    "BatchNormalization": {**_NORMALIZATION, 3: _always(_SMALL), 4: _always(_NEAR_ONE)},
-    "LayerNormalization": _NORMALIZATION,
-    "InstanceNormalization": _NORMALIZATION,
-    "GroupNormalization": _NORMALIZATION,
-    "RMSNormalization": _NORMALIZATION,
-    "LSTM": _RECURRENT,
-    "GRU": _RECURRENT,
-    "RNN": _RECURRENT,
-    "PRelu": {1: _always(_Range(0.1, 0.3))},
-    "Mul": {1: _always(_NEAR_ONE), 0: _always(_NEAR_ONE)},
-    "Div": {1: _always(_POSITIVE)},
-    "Mod": {1: _always(_POSITIVE)},
-    "Sqrt": _POSITIVE_FIRST,
-    "Log": _POSITIVE_FIRST,
-    "Reciprocal": _POSITIVE_FIRST,
-    "ReduceLogSum": _POSITIVE_FIRST,
-    "Pow": {0: _always(_POSITIVE)},
-    "Asin": {0: _always(_INSIDE_UNIT)},
-    "Acos": {0: _always(_INSIDE_UNIT)},
-    "Atanh": {0: _always(_INSIDE_UNIT)},
-    "Acosh": {0: _always(_ABOVE_ONE)},
-    "QuantizeLinear": {1: _always(_SCALE)},
-    "DequantizeLinear": {1: _always(_SCALE)},
-    "QLinearConv": {1: _always(_SCALE), 4: _always(_SCALE), 6: _always(_SCALE)},
-    "QLinearMatMul": {1: _always(_SCALE), 4: _always(_SCALE), 6: _always(_SCALE)},
-    "QLinearAdd": {1: _always(_SCALE), 4: _always(_SCALE), 6: _always(_SCALE)},
-}  # fmt: skip
-
-#: Weighted sums. Their weights also compensate the power of the activations that they read.
-_WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
-
-#: Operators that nearly always read the result of a rectifier, and whose time depends on it:
-#: PyTorch's pooling branches on every comparison, which is easy if half of a map is zero.
-_RECTIFIED = frozenset({"MaxPool"})
-
-#: Operators that read feature maps with the channels on the last axis.
-_CHANNELS_LAST = frozenset({"LayerNormalization", "RMSNormalization"})
-
-_ZERO_POINTS = {
-    "QuantizeLinear": {2}, "DequantizeLinear": {2}, "QLinearConv": {2, 5, 7},
-    "QLinearMatMul": {2, 5, 7}, "ConvInteger": {2, 3}, "MatMulInteger": {2, 3},
-    **contrib.ZERO_POINTS,
-}  # fmt: skip
-
-
-def _float_rule(layer: Layer, position: int) -> _Rule | None:
-    """Rule for the floats of an input; those that frameworks fuse follow the plain operator's."""
-    own = contrib.RULES.get(layer.qualified_op, {}).get(position)
-    if own is not None:
-        return lambda layer, spec: _Range(*own(layer, spec))
-    known = layer.qualified_op in contrib.RULES
-    return None if known else _FLOAT_RULES.get(layer.op, {}).get(position)
-
-
-def _compensates(layer: Layer, position: int) -> bool:
-    """Whether an input is the weight that compensates the power of the layer's activations."""
-    own = contrib.WEIGHTED.get(layer.qualified_op)
-    return position == own if own else layer.op in _WEIGHTED and position == 1
 
 
 def materialize(model: CanonicalModel, seed: int = 0, without: Collection[str] = ()) -> Network:
@@ -244,7 +140,7 @@ class _Drawer:
         if name in model.weights:
             return _floats(interval, spec.sizes, rng, dtype)
         values = _activations(interval, spec.sizes, self._channels(name), rng)
-        if self._readers(name) & _RECTIFIED:
+        if self._is_rectified(name):
             np.maximum(values, 0, out=values)
         return _stored(values, dtype)
 
@@ -252,11 +148,11 @@ class _Drawer:
         """Generator of one tensor, so that values do not depend on which others are drawn."""
         return np.random.Generator(np.random.SFC64([seed, zlib.crc32(name.encode())]))
 
-    def _readers(self, name: str) -> set[str]:
-        return {layer.op for layer, _ in self._uses(name)}
+    def _is_rectified(self, name: str) -> bool:
+        return any(standing_for(layer).input(at).rectified for layer, at in self._uses(name))
 
     def _channels(self, name: str) -> int:
-        return -1 if self._readers(name) & _CHANNELS_LAST else 1
+        return -1 if any(standing_for(each).channels_last for each, _ in self._uses(name)) else 1
 
     def _within(self, valid: Range, name: str, rng: np.random.Generator) -> Array:
         """Floats within a range that a layer demands."""
@@ -278,10 +174,12 @@ class _Drawer:
         for layer, position in self._uses(name):
             if layer.op == "Mul" and name in self._model.weights:
                 return _factor(spec)
-            rule = _float_rule(layer, position)
+            facts = standing_for(layer).input(position)
+            # Codes may be of a type of floats with eight bits.
+            rule = facts.drawn or facts.codes
             if rule is not None and not self._is_scaled_input(name, layer):
-                drawn = rule(layer, spec)
-                if name in self._model.weights and _compensates(layer, position):
+                drawn = _Range(*rule(layer, spec))
+                if name in self._model.weights and facts.compensates:
                     drawn = drawn.scaled(1 / math.sqrt(self._powers.get(layer.inputs[0], 1.0)))
                 return drawn
         return _SMALL if name in self._model.weights else _UNIT
@@ -314,7 +212,7 @@ class _Drawer:
         if spec.dtype == "string" or spec.dtype.startswith("complex"):
             return EVERYTHING
         interval = self._interval(name, spec)
-        if name not in self._model.weights and self._readers(name) & _RECTIFIED:
+        if name not in self._model.weights and self._is_rectified(name):
             return Range.of(np.maximum(interval.low, 0), interval.high)
         return Range.of(interval.low, interval.high, smooth=True)
 
@@ -323,11 +221,11 @@ class _Drawer:
         if spec.dtype == "bool":
             return 0, 1
         for layer, position in self._uses(name):
-            rule = contrib.RULES.get(layer.qualified_op, {}).get(position)
-            if rule is not None and name in self._model.weights:
-                low, high = rule(layer, spec)
+            facts = standing_for(layer).input(position)
+            if facts.codes is not None and name in self._model.weights:
+                low, high = facts.codes(layer, spec)
                 return int(low), int(high)
-            if position in _ZERO_POINTS.get(layer.op, ()):
+            if facts.zero_point:
                 return 0, 0
         if spec.dtype in ("int8", "uint8", "int4", "uint4", "int2", "uint2"):
             return 0, 1
@@ -342,7 +240,7 @@ class _Drawer:
             is_whole(spec.dtype)
             and spec.elements <= _FEW_INDICES
             and bool(uses)
-            and all(at in index_positions(layer.qualified_op) for layer, at in uses)
+            and all(at in operator(layer.qualified_op).indices for layer, at in uses)
         )
 
     def _index(self, name: str) -> Array:

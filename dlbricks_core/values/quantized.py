@@ -7,9 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from dlbricks_core.ir import Array, CanonicalModel, Layer
-
-_BIASED = frozenset({"Conv", "ConvTranspose", "Gemm"})
-"""Operators that add their third input to products of the first and the second."""
+from dlbricks_core.operators.table import operator
 
 
 def bias_scales(model: CanonicalModel) -> Mapping[str, tuple[str, str]]:
@@ -20,7 +18,7 @@ def bias_scales(model: CanonicalModel) -> Mapping[str, tuple[str, str]]:
     """
     found: dict[str, tuple[str, str]] = {}
     for layer in model.layers:
-        if layer.op in _BIASED and len(layer.inputs) > 2 and not layer.domain:
+        if len(layer.inputs) > 2 and not layer.domain and operator(layer.op).input(2).bias:
             scales = [_scale(model, name) for name in layer.inputs[:3]]
             one, other, bias = scales
             if all(scales) and bias in model.weights and _fits(model, *scales):

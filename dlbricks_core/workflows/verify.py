@@ -14,6 +14,7 @@ from dlbricks_core.errors import DLBricksError, UnsupportedError
 from dlbricks_core.facts import Failure
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
+from dlbricks_core.operators import standing_for
 from dlbricks_core.worker import WorkerError, WorkerProcess, WorkerTimeout
 from dlbricks_core.workflows.agreement import (
     Precisions,
@@ -30,10 +31,6 @@ from dlbricks_core.workflows.request import Request
 REFERENCE = "onnx reference"
 
 REFERENCE_HOST = "dlbricks_core.backends.reference:ReferenceHost"
-
-#: Operators whose results can hide a difference between their inputs: with random weights, a
-#: classifier's probabilities are nearly one and zero.
-_SATURATING = frozenset({"ArgMax", "HardSigmoid", "LogSoftmax", "Sigmoid", "Softmax", "Tanh"})
 
 
 @dataclass(frozen=True)
@@ -146,7 +143,7 @@ def _with_probes(model: CanonicalModel) -> CanonicalModel:
     probes = [
         layer.inputs[0]
         for layer in last
-        if layer.op in _SATURATING and layer.inputs[0] in model.producers
+        if standing_for(layer).saturates and layer.inputs[0] in model.producers
     ]
     return replace(model, outputs=tuple(dict.fromkeys((*model.outputs, *probes))))
 

@@ -16,7 +16,7 @@ from onnx.backend.test.case import node
 from onnx.backend.test.case.test_case import TestCase
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.ir.parameters import PARAMETER_INPUTS
+from dlbricks_core.operators import operator
 
 #: The package makes the cases of an operator where the operator's module is imported. Names of
 #: modules are known without that, so that collecting the tests stays quick.
@@ -188,7 +188,7 @@ def parameters(model: ModelProto) -> set[str]:
     return {
         node.input[position]
         for node in model.graph.node
-        for position in {"Upsample": {1}, **PARAMETER_INPUTS}.get(node.op_type, ())
+        for position in operator(node.op_type).parameters
         if position < len(node.input)
     }
 

@@ -10,13 +10,13 @@ import pytest
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import CANONICAL_OPSET, CanonicalModel, Layer, RawModel, read_model
 from dlbricks_core.ir.limits import MAX_ELEMENTS
+from dlbricks_core.operators import operator
 from dlbricks_core.passes.bind_sizes import BIND_SIZES
 from dlbricks_core.passes.lower_layers import FROM_FORM, LOWER_LAYERS, TO_FORM
 from dlbricks_core.passes.normalize import BINDING, ENSURED, FINISHING, PREPARING
 from dlbricks_core.passes.options import NormalizeOptions
 from dlbricks_core.passes.pipeline import Pass, Property, check_order
 from dlbricks_core.passes.schemas import defaults
-from dlbricks_core.passes.steps.fold_constants import NEVER_FOLDED
 
 CanonicalModel = RawModel | CanonicalModel
 PASSES = (*BINDING, *PREPARING, LOWER_LAYERS, *FINISHING)
@@ -95,7 +95,7 @@ def is_static(model: CanonicalModel) -> bool:
 def is_folded(model: CanonicalModel) -> bool:
     layers = [layer for layer in ordinary(model) if layer.inputs and not layer.domain]
     return not any(
-        model.weights.issuperset(layer.reads) and layer.op not in NEVER_FOLDED for layer in layers
+        model.weights.issuperset(layer.reads) and operator(layer.op).folded for layer in layers
     )
 
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
 
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, to_onnx
+from dlbricks_core.operators.ranges.interval import Range
 from dlbricks_core.values.ranges.domains import demands
-from dlbricks_core.values.ranges.interval import Range
 from dlbricks_core.values.ranges.propagation import Propagation
 
 SHAPE = (3, 4)

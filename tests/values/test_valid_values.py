@@ -10,7 +10,7 @@ from onnx.reference import ReferenceEvaluator
 
 from dlbricks_core.bricks import extract
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, read_model, to_onnx
-from dlbricks_core.ir.parameters import INDEX_INPUTS
+from dlbricks_core.operators import operator
 from dlbricks_core.passes import normalize
 from dlbricks_core.values import materialize
 
@@ -33,9 +33,11 @@ def computed(network):
     results = ReferenceEvaluator(proto).run(None, dict(network.inputs))
     found = {**network.weights, **network.inputs, **dict(zip(names, results, strict=True))}
     for layer in model.layers:
-        for position, bound in INDEX_INPUTS.get(layer.qualified_op, {}).items():
+        for position, facts in enumerate(operator(layer.qualified_op).inputs):
+            if facts.below is None or position >= len(layer.inputs) or not layer.inputs[position]:
+                continue
             indices = found[layer.inputs[position]]
-            most = bound(layer, model.specs(layer.inputs), model.specs(layer.outputs))
+            most = facts.below(layer, model.specs(layer.inputs), model.specs(layer.outputs))
             assert (indices >= 0).all()
             assert (indices < np.asarray(most)).all()
     return found

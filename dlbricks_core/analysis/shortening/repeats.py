@@ -10,7 +10,7 @@ import numpy as np
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import CanonicalModel, Layer
-from dlbricks_core.ir.parameters import PARAMETER_INPUTS
+from dlbricks_core.operators.table import operator
 
 KEPT = 3
 """Copies that a short model keeps. The first and the last may be made into something else than
@@ -86,7 +86,7 @@ class Wiring:
         """Key that copies of a layer share."""
         if layer.opaque or layer.captures:
             return index  # nobody knows what is inside of it
-        parameters = PARAMETER_INPUTS.get(layer.qualified_op, frozenset())
+        parameters = operator(layer.qualified_op).parameters
         return (
             layer.qualified_op,
             layer.opset,

@@ -31,7 +31,7 @@ _KINDS = {"int": (_Kind.INT, int), "float": (_Kind.FLOAT, float), "text": (_Kind
 
 
 @dataclass(frozen=True)
-class Operator:
+class ContribOperator:
     """One operator.
 
     Attributes:
@@ -74,7 +74,7 @@ def _operator(
     rule: shapes.Rule,
     attributes: str = "",
     domain: str = DOMAIN,
-) -> Operator:
+) -> ContribOperator:
     schema = _Schema(
         name,
         domain,
@@ -84,7 +84,7 @@ def _operator(
         type_constraints=[("T", ["tensor(float)"], "")],
         attributes=list(_attributes(attributes)),
     )
-    return Operator(schema, rule)
+    return ContribOperator(schema, rule)
 
 
 _NORMALIZED = "output mean? inv_std_var? input_skip_bias_sum?"
@@ -272,7 +272,7 @@ _ALL = (
     ),
 )  # fmt: skip
 
-OPERATORS: Mapping[tuple[str, str], Operator] = {
+OPERATORS: Mapping[tuple[str, str], ContribOperator] = {
     (each.schema.domain, each.schema.name): each for each in _ALL
 }
 """Operators by domain and type. ``SimplifiedLayerNormalization`` is the only one that ONNX Runtime

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from dlbricks_core.ir import Array, Attribute, Layer, TensorSpec
-from dlbricks_core.passes.common_shapes import broadcast
+from dlbricks_core.operators.shapes import broadcast
 
 Shape = tuple[int, ...]
 

@@ -6,7 +6,7 @@ of it and behind it. Integers, truth values and float64 stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from dlbricks_core.ir import Array, CanonicalModel, Layer, TensorSpec, TensorValue, numpy_dtype
 from dlbricks_core.ir.tensors import DTYPE_NUMBERS
+from dlbricks_core.operators.table import operator
 from dlbricks_core.passes.schemas import Types, defaults, element_types
 
 FLOATS = frozenset({"bfloat16", "float16", "float32"})
@@ -22,22 +23,6 @@ FLOATS = frozenset({"bfloat16", "float16", "float32"})
 
 _WIDE = "float32"
 """Type of layers whose operator lacks the wanted one."""
-
-_CHOSEN: Mapping[str, str] = {
-    "Bernoulli": "dtype",
-    "BlackmanWindow": "output_datatype",
-    "Cast": "to",
-    "ConstantOfShape": "value",
-    "EyeLike": "dtype",
-    "HammingWindow": "output_datatype",
-    "HannWindow": "output_datatype",
-    "MelWeightMatrix": "output_datatype",
-    "RandomNormal": "dtype",
-    "RandomNormalLike": "dtype",
-    "RandomUniform": "dtype",
-    "RandomUniformLike": "dtype",
-}
-"""Attribute of an operator that says which type its result has."""
 
 
 def to_float(model: CanonicalModel, dtype: str) -> CanonicalModel:
@@ -123,7 +108,7 @@ class _Draft:
     def _result(self, layer: Layer, position: int, types: Types, *, follows: bool) -> str:
         """Type of a result; one that neither an input nor an attribute decides stays as it is."""
         name = layer.outputs[position]
-        decided = follows or (layer.op in _CHOSEN and not layer.domain)
+        decided = follows or operator(layer.qualified_op).typed_by
         return self._allowed(name, types) if name and decided else self._own(name)
 
     def _write(self, layer: Layer, reads: Sequence[str], writes: Any) -> None:
@@ -196,8 +181,8 @@ class _Draft:
 
 def _choosing(layer: Layer, writes: Sequence[str]) -> Layer:
     """The layer with the attribute that says which type its result has."""
-    attribute = _CHOSEN.get(layer.op)
-    if attribute is None or layer.domain or not writes or writes[0] not in FLOATS:
+    attribute = operator(layer.qualified_op).typed_by
+    if not attribute or not writes or writes[0] not in FLOATS:
         return layer
     value: Any = DTYPE_NUMBERS[writes[0]]
     if layer.op == "ConstantOfShape":

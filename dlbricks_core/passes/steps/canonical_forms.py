@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from dlbricks_core.ir import Layer
 from dlbricks_core.ir.attributes import tensor_value
-from dlbricks_core.ir.parameters import PARAMETER_INPUTS
+from dlbricks_core.operators.table import operator
 from dlbricks_core.passes.forms.form import Form, RawLayer, form_of
 from dlbricks_core.passes.pipeline import Pass, Property
 from dlbricks_core.passes.shapes import UNKNOWN
 from dlbricks_core.passes.steps.lowering import Lowering, Step
-
-_NOTHING: frozenset[int] = frozenset()
-
-# Inputs that are parameters only in definitions older than the canonical one.
-_PARAMETERS = {**PARAMETER_INPUTS, "Upsample": frozenset({1})}
 
 
 def _canonical_forms(layer: Layer, lowering: Lowering) -> None:
@@ -44,7 +39,7 @@ def _canonical_forms(layer: Layer, lowering: Lowering) -> None:
 
 
 def _without_names(layer: Layer, lowering: Lowering) -> RawLayer:
-    parameters = _PARAMETERS.get(layer.qualified_op, _NOTHING)
+    parameters = operator(layer.qualified_op).parameters
     values = lowering.values
     return RawLayer(
         op=layer.op,

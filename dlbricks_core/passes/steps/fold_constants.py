@@ -4,25 +4,10 @@ from __future__ import annotations
 
 from dlbricks_core.ir import Array, Layer, TensorSpec
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
+from dlbricks_core.operators.table import operator
 from dlbricks_core.passes.evaluate import evaluate
 from dlbricks_core.passes.pipeline import Pass, Property
 from dlbricks_core.passes.steps.lowering import Lowering, Step
-
-#: Operators that are not folded even if they read nothing but weights: a runtime may keep
-#: quantized weights as they are, random numbers are drawn anew at each run, and a pattern may
-#: take for ever.
-NEVER_FOLDED = frozenset(
-    {
-        "Bernoulli",
-        "DequantizeLinear",
-        "Multinomial",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-        "RegexFullMatch",
-    }
-)
 
 
 def _fold_constants(layer: Layer, lowering: Lowering) -> Layer | None:
@@ -32,7 +17,7 @@ def _fold_constants(layer: Layer, lowering: Lowering) -> Layer | None:
 
 
 def _is_folded(layer: Layer, lowering: Lowering) -> bool:
-    if layer.domain or layer.op in NEVER_FOLDED:
+    if layer.domain or not operator(layer.op).folded:
         return False
     outputs = [name for name in layer.outputs if name]
     inputs = [lowering.values.get(name) if name else None for name in layer.inputs]

@@ -8,54 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dlbricks_core.ir import Array, CanonicalModel, Layer
-from dlbricks_core.ir.parameters import INDEX_INPUTS, LENGTH_INPUTS, index_positions
-from dlbricks_core.values.ranges.arithmetic import NEGATIVE, POSITIVE
-from dlbricks_core.values.ranges.interval import EVERYTHING, TINY, Range
-
-
-@dataclass(frozen=True)
-class Domain:
-    """Arguments for which a function is defined.
-
-    Attributes:
-        valid: Range of all of them.
-        choice: Range to choose from, at some distance from the ends.
-    """
-
-    valid: Range
-    choice: Range
-
-
-_POSITIVE = Domain(Range.of(TINY, np.inf), POSITIVE)
-_NEGATIVE = Domain(Range.of(-np.inf, -TINY), NEGATIVE)
-_NOT_NEGATIVE = Domain(Range.of(0, np.inf), POSITIVE)
-_COSINE = Domain(Range.of(-1, 1), Range.of(-0.9, 0.9))
-_INSIDE_UNIT = Domain(Range.of(TINY - 1, 1 - 1e-7), Range.of(-0.9, 0.9))
-_ABOVE_ONE = Domain(Range.of(1, np.inf), Range.of(1.1, np.inf))
-
-#: Operator -> input position -> domains, each of which is valid.
-_DOMAINS: Mapping[str, Mapping[int, tuple[Domain, ...]]] = {
-    "Acos": {0: (_COSINE,)},
-    "Acosh": {0: (_ABOVE_ONE,)},
-    "Asin": {0: (_COSINE,)},
-    "Atanh": {0: (_INSIDE_UNIT,)},
-    "Div": {1: (_POSITIVE, _NEGATIVE)},
-    "Log": {0: (_POSITIVE,)},
-    "Mod": {1: (_POSITIVE, _NEGATIVE)},
-    "Reciprocal": {0: (_POSITIVE, _NEGATIVE)},
-    "ReduceLogSum": {0: (_POSITIVE,)},
-    "Sqrt": {0: (_NOT_NEGATIVE,)},
-}
-
-
-def _of_base(exponent: Array | None) -> tuple[Domain, ...]:
-    """Domains of the base of a power, by the exponent; empty if every base is valid."""
-    if exponent is None:
-        return (_POSITIVE,)
-    whole = bool((exponent == np.round(exponent)).all())
-    if (exponent >= 0).all():
-        return () if whole else (_NOT_NEGATIVE,)
-    return (_POSITIVE, _NEGATIVE) if whole else (_POSITIVE,)
+from dlbricks_core.operators.ranges.domain import Domain
+from dlbricks_core.operators.ranges.interval import EVERYTHING, Range
+from dlbricks_core.operators.table import operator
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,10 +49,12 @@ def demands(model: CanonicalModel, known: Mapping[str, Array]) -> Iterator[Deman
         known: Known values of tensors.
     """
     for index, layer in enumerate(model.layers):
-        if layer.qualified_op == "Pow":
-            yield from _named(index, layer, {0: _of_base(known.get(layer.inputs[1]))})
-        yield from _named(index, layer, _DOMAINS.get(layer.qualified_op, {}))
-        for position in index_positions(layer.qualified_op):
+        row = operator(layer.qualified_op)
+        values = [known.get(name) for name in layer.inputs]
+        for name, each in zip(layer.inputs, row.inputs, strict=False):
+            if name and each.valid and (domains := each.valid(values)):
+                yield Demand(index, name, domains)
+        for position in row.indices:
             if position < len(layer.inputs) and (name := layer.inputs[position]):
                 valid = index_range(model, layer, position)
                 if valid is not EVERYTHING:
@@ -107,17 +64,17 @@ def demands(model: CanonicalModel, known: Mapping[str, Array]) -> Iterator[Deman
 def index_range(model: CanonicalModel, layer: Layer, position: int) -> Range:
     """Range of valid values of an input of indices, lengths or shifts."""
     specs = model.specs(layer.inputs), model.specs(layer.outputs)
-    lengths = LENGTH_INPUTS.get(layer.qualified_op, {})
-    if position in lengths:
-        length = lengths[position](layer, *specs, _whole_numbers(model, layer))
+    facts = operator(layer.qualified_op).input(position)
+    if facts.length is not None:
+        length = facts.length(layer, *specs, _whole_numbers(model, layer))
         if length is None:
             return EVERYTHING
         only = np.asarray(length, dtype=np.float64)
         if only.ndim:
             only = np.broadcast_to(only, model.tensors[layer.inputs[position]].sizes)
         return Range.of(only, only)
-    above = INDEX_INPUTS[layer.qualified_op][position](layer, *specs)
-    most = np.maximum(np.asarray(above, dtype=np.float64) - 1, 0)
+    assert facts.below is not None
+    most = np.maximum(np.asarray(facts.below(layer, *specs), dtype=np.float64) - 1, 0)
     if most.ndim:
         most = np.broadcast_to(most, model.tensors[layer.inputs[position]].sizes)
     return Range.of(np.zeros_like(most), most)
@@ -131,9 +88,3 @@ def _whole_numbers(model: CanonicalModel, layer: Layer) -> dict[int, int]:
         for at, value in found
         if value is not None and value.size == 1 and value.dtype.kind in "iu"
     }
-
-
-def _named(index: int, layer: Layer, domains: Mapping[int, tuple[Domain, ...]]) -> Iterator[Demand]:
-    for position, each in domains.items():
-        if each and position < len(layer.inputs) and layer.inputs[position]:
-            yield Demand(index, layer.inputs[position], each)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 
-from dlbricks_core.ir import Array, CanonicalModel
-from dlbricks_core.values.ranges.domains import Demand, demands
-from dlbricks_core.values.ranges.interval import (
+from dlbricks_core.ir import Array, CanonicalModel, Layer
+from dlbricks_core.operators.operator import Lacks
+from dlbricks_core.operators.ranges.interval import (
     EVERYTHING,
     Range,
     held,
@@ -23,8 +23,9 @@ from dlbricks_core.values.ranges.interval import (
     limits,
     representable,
 )
-from dlbricks_core.values.ranges.rules import RULES
-from dlbricks_core.values.ranges.step import Rule, Step
+from dlbricks_core.operators.ranges.step import Rule, Step
+from dlbricks_core.operators.table import operator
+from dlbricks_core.values.ranges.domains import Demand, demands
 
 _ROUNDS = 4
 """Maximum forward and backward passes; each pass may leave the ranges that the last relied on."""
@@ -37,6 +38,12 @@ _ELEMENTS = 2**26
 
 _Ranges = Mapping[str, Range]
 _NO_RULE = Rule(lambda step: [EVERYTHING] * len(step.outputs))
+
+
+def _rule(layer: Layer) -> Rule:
+    """Rule of a layer's operator. Results of one without a rule may be anything."""
+    rule = operator(layer.qualified_op).ranges
+    return _NO_RULE if isinstance(rule, Lacks) else rule
 
 
 def valid_ranges(
@@ -84,7 +91,7 @@ class Propagation:
         self._fed = self._free & set(model.inputs)
         for index in self._layers:
             layer = model.layers[index]
-            if RULES.get(layer.qualified_op, _NO_RULE).passes:
+            if _rule(layer).passes:
                 for reached in self._free, self._fed:
                     if not reached.isdisjoint(layer.reads):
                         reached.update(name for name in layer.outputs if name)
@@ -221,7 +228,7 @@ class Propagation:
                     tuple(name in self._fed for name in layer.inputs),
                     detailed,
                 ),
-                RULES.get(layer.qualified_op, _NO_RULE),
+                _rule(layer),
             )
 
 

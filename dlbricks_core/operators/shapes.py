@@ -7,38 +7,16 @@ function here returns ``None`` if it is not sure. Tests compare all of them with
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from dlbricks_core.ir import Array, Layer, TensorSpec
+from dlbricks_core.ir import Array, Layer
 
 Shape = tuple[int, ...]
+Shapes = Sequence[Shape]
+Values = Sequence[Array | None]
 
-ShapeRule = Callable[[Layer, Sequence[Shape], Sequence[Array | None]], Shape | None]
+ShapeRule = Callable[[Layer, Shapes, Values], Shape | None]
 """Shape of the result from ``(canonical layer, input shapes, known input values)``."""
-
-
-def common_shape(
-    layer: Layer, specs: Sequence[TensorSpec], values: Sequence[Array | None]
-) -> TensorSpec | None:
-    """Specification of the only result; ``None`` if general inference must find it.
-
-    Args:
-        layer: In canonical form, with one output and no input left out.
-        specs: Static specification of each input.
-        values: Value of each input, where it is known.
-
-    Raises:
-        ValueError: If the layer does not fit its inputs.
-    """
-    rule = RULES.get(layer.op)
-    if rule is None:
-        return None
-    dtype = specs[0].dtype
-    data = specs if layer.op not in _PARAMETERIZED else specs[:1]
-    if any(spec.dtype != dtype for spec in data):
-        return None
-    shape = rule(layer, [spec.sizes for spec in specs], values)
-    return None if shape is None else TensorSpec(dtype, shape)
 
 
 def broadcast(shapes: Sequence[Shape]) -> Shape | None:
@@ -76,27 +54,25 @@ def _windows(layer: Layer, sizes: Shape) -> Shape | None:
     return counts if all(count > 0 for count in counts) else None
 
 
-def _same(layer: Layer, shapes: Sequence[Shape], values: Sequence[Array | None]) -> Shape:
+def same(layer: Layer, shapes: Shapes, values: Values) -> Shape:
+    """Shape of the only data."""
     return shapes[0]
 
 
-def _per_channel(
-    layer: Layer, shapes: Sequence[Shape], values: Sequence[Array | None]
-) -> Shape | None:
+def per_channel(layer: Layer, shapes: Shapes, values: Values) -> Shape | None:
+    """Shape of data with one parameter of each sort for each channel."""
     data, *parameters = shapes
     fits = len(data) > 1 and all(shape == (data[1],) for shape in parameters)
     return data if fits else None
 
 
-def _elementwise(
-    layer: Layer, shapes: Sequence[Shape], values: Sequence[Array | None]
-) -> Shape | None:
+def elementwise(layer: Layer, shapes: Shapes, values: Values) -> Shape | None:
+    """Shape that all operands broadcast to."""
     return broadcast(shapes)
 
 
-def _convolution(
-    layer: Layer, shapes: Sequence[Shape], values: Sequence[Array | None]
-) -> Shape | None:
+def convolution(layer: Layer, shapes: Shapes, values: Values) -> Shape | None:
+    """Shape of a convolution."""
     data, weight = shapes[:2]
     group = layer.attributes["group"]
     assert isinstance(group, int)
@@ -112,7 +88,8 @@ def _convolution(
     return None if counts is None else (data[0], weight[0], *counts)
 
 
-def _pooling(layer: Layer, shapes: Sequence[Shape], values: Sequence[Array | None]) -> Shape | None:
+def pooling(layer: Layer, shapes: Shapes, values: Values) -> Shape | None:
+    """Shape of a pool, unless its sizes are rounded up."""
     data = shapes[0]
     if layer.attributes["ceil_mode"]:
         return None
@@ -120,16 +97,14 @@ def _pooling(layer: Layer, shapes: Sequence[Shape], values: Sequence[Array | Non
     return None if counts is None else (*data[:2], *counts)
 
 
-def _global_pooling(
-    layer: Layer, shapes: Sequence[Shape], values: Sequence[Array | None]
-) -> Shape | None:
+def global_pooling(layer: Layer, shapes: Shapes, values: Values) -> Shape | None:
+    """Shape with every spatial axis reduced to one element."""
     data = shapes[0]
     return (*data[:2], *(1 for _ in data[2:])) if len(data) > 2 else None
 
 
-def _concatenation(
-    layer: Layer, shapes: Sequence[Shape], values: Sequence[Array | None]
-) -> Shape | None:
+def concatenation(layer: Layer, shapes: Shapes, values: Values) -> Shape | None:
+    """Shape of operands side by side along an axis."""
     axis = layer.attributes["axis"]
     assert isinstance(axis, int)
     first = shapes[0]
@@ -143,9 +118,8 @@ def _concatenation(
     return (*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])
 
 
-def _matrix_product(
-    layer: Layer, shapes: Sequence[Shape], values: Sequence[Array | None]
-) -> Shape | None:
+def matrix_product(layer: Layer, shapes: Shapes, values: Values) -> Shape | None:
+    """Shape of a batched product of matrices."""
     a, b = shapes
     if len(a) < 2 or len(b) < 2 or a[-1] != b[-2]:
         return None
@@ -153,7 +127,8 @@ def _matrix_product(
     return None if leading is None else (*leading, a[-2], b[-1])
 
 
-def _gemm(layer: Layer, shapes: Sequence[Shape], values: Sequence[Array | None]) -> Shape | None:
+def gemm(layer: Layer, shapes: Shapes, values: Values) -> Shape | None:
+    """Shape of a product of two matrices, maybe transposed."""
     a, b = shapes[:2]
     if len(a) != 2 or len(b) != 2:
         return None
@@ -164,18 +139,16 @@ def _gemm(layer: Layer, shapes: Sequence[Shape], values: Sequence[Array | None])
     return result if fits else None
 
 
-def _transposition(
-    layer: Layer, shapes: Sequence[Shape], values: Sequence[Array | None]
-) -> Shape | None:
+def transposition(layer: Layer, shapes: Shapes, values: Values) -> Shape | None:
+    """Shape with its axes in another order."""
     perm = _integers(layer, "perm")
     if sorted(perm) != list(range(len(shapes[0]))):
         return None
     return tuple(shapes[0][axis] for axis in perm)
 
 
-def _reshaping(
-    layer: Layer, shapes: Sequence[Shape], values: Sequence[Array | None]
-) -> Shape | None:
+def reshaping(layer: Layer, shapes: Shapes, values: Values) -> Shape | None:
+    """Shape that the second input holds."""
     target = values[1]
     if target is None:
         return None
@@ -183,36 +156,8 @@ def _reshaping(
     return shape if math.prod(shape) == math.prod(shapes[0]) else None
 
 
-def _flattening(
-    layer: Layer, shapes: Sequence[Shape], values: Sequence[Array | None]
-) -> Shape | None:
+def flattening(layer: Layer, shapes: Shapes, values: Values) -> Shape | None:
+    """Shape of a matrix, with all axes before one axis as its rows."""
     axis = layer.attributes["axis"]
     assert isinstance(axis, int)
     return (math.prod(shapes[0][:axis]), math.prod(shapes[0][axis:]))
-
-
-_PARAMETERIZED = frozenset({"Clip", "Pow", "Reshape"})
-
-_SAME = [
-    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Celu", "Clip", "Cos",
-    "Cosh", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Hardmax", "LRN",
-    "LeakyRelu", "Log", "LogSoftmax", "LpNormalization", "MeanVarianceNormalization", "Mish",
-    "Neg", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Sinh", "Softmax",
-    "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "ThresholdedRelu",
-]  # fmt: skip
-
-RULES: Mapping[str, ShapeRule] = {
-    **dict.fromkeys(_SAME, _same),
-    **dict.fromkeys(("Add", "Div", "Max", "Mean", "Min", "Mul", "Sub", "Sum"), _elementwise),
-    **dict.fromkeys(("BatchNormalization", "GroupNormalization", "InstanceNormalization"),
-                    _per_channel),
-    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pooling),
-    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), _global_pooling),
-    "Concat": _concatenation,
-    "Conv": _convolution,
-    "Flatten": _flattening,
-    "Gemm": _gemm,
-    "MatMul": _matrix_product,
-    "Reshape": _reshaping,
-    "Transpose": _transposition,
-}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Rules for sums, products and extremes: ranges of results, and ranges to ask of operands.
+"""Sums, products, extremes and comparisons: operators with several operands, spread over a result.
 
 One operand alone changes its range if that is enough. Otherwise all operands change theirs, in
 proportion to their widths, so that a subtrahend stays below its minuend.
@@ -6,19 +6,35 @@ proportion to their widths, so that a subtrahend stays below its minuend.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from itertools import compress
 
 import numpy as np
 
-from dlbricks_core.ir import Array
-from dlbricks_core.values.ranges.interval import Range, loosened
-from dlbricks_core.values.ranges.maps import NEGATED, RECIPROCAL, SQUARE
-from dlbricks_core.values.ranges.step import Rule, Step
-
-#: What must not be zero, where it is to be chosen.
-POSITIVE, NEGATIVE = Range.of(0.1, np.inf), Range.of(-np.inf, -0.1)
+from dlbricks_core.ir import Array, CanonicalModel, Layer
+from dlbricks_core.operators import shapes
+from dlbricks_core.operators.operator import (
+    ANYTHING,
+    BY_TYPE,
+    DATA,
+    PARAMETER,
+    FlopsRule,
+    Input,
+    Lacks,
+    Operator,
+    PowerRule,
+    Specs,
+    each_output,
+    kept,
+    size,
+)
+from dlbricks_core.operators.ranges.domain import NEGATIVE, NOT_ZERO, POSITIVE, base_of_power
+from dlbricks_core.operators.ranges.interval import Range, loosened
+from dlbricks_core.operators.ranges.maps import NEGATED, RECIPROCAL, SQUARE, power, through
+from dlbricks_core.operators.ranges.step import Rule, Step
+from dlbricks_core.operators.weights import NEAR_ONE, always, argument
 
 _NEAR_ZERO = 1e-6
 """Minimum distance from zero of a divisor that is chosen."""
@@ -328,23 +344,143 @@ def _at_most(one: Range, other: Range) -> bool:
     return bool(one.high <= other.low)
 
 
-ARITHMETIC: Mapping[str, Rule] = {
-    "Add": _sum_of(lambda position: 1),
-    "Sub": _sum_of(lambda position: -1 if position else 1),
-    "Sum": _sum_of(lambda position: 1),
-    "Mean": _sum_of(lambda position: 1, mean=True),
-    "Mul": Rule(_product_image, _product_asked, _carries),
-    "Div": Rule(_quotient_image, _quotient_asked, _carries),
-    "BitShift": Rule(_shift_image, _shift_asked),
-    "Mod": Rule(_remainder_image, _remainder_asked),
-    "Max": Rule(_max_image, _max_asked),
-    "Min": Rule(_min_image, _min_asked),
-    "Clip": Rule(_clip_image, _clip_asked),
-    "Less": _compared(_below, lambda one, other: _at_most(other, one)),
-    "LessOrEqual": _compared(_at_most, lambda one, other: _below(other, one)),
-    "Greater": _compared(lambda one, other: _below(other, one), _at_most),
-    "GreaterOrEqual": _compared(lambda one, other: _at_most(other, one), _below),
-    "Equal": _compared(
-        lambda one, other: False, lambda one, other: _below(one, other) or _below(other, one)
+# Powers
+
+
+def _exponent(step: Step) -> float | None:
+    value = step.known[1]
+    if value is None or not value.size or (value != value.flat[0]).any():
+        return None
+    return float(value.flat[0])
+
+
+def _powers(step: Step) -> Sequence[Range]:
+    exponent = _exponent(step)
+    if exponent is not None:
+        return through(lambda step: power(exponent)).image(step)
+    base, power_of = step.ranges
+    base = Range.of(np.maximum(base.low, 0), np.maximum(base.high, 0))
+    corners = [b**e for b in (base.low, base.high) for e in (power_of.low, power_of.high)]
+    return [Range.of(reduce(np.minimum, corners), reduce(np.maximum, corners))]
+
+
+def _powers_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
+    exponent = _exponent(step)
+    if exponent is None:
+        return {}
+    return through(lambda step: power(exponent)).asked(step, wanted)
+
+
+# Rows of the table
+
+
+def _joined(last: int) -> FlopsRule:
+    """Rule with an operation for each input but the first, and ``last`` more, an output element."""
+    return lambda layer, inputs, outputs: (len(inputs) - 1 + last) * size(outputs)
+
+
+def _bounded(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """A comparison with each bound of a Clip that is there."""
+    return sum(spec is not None for spec in inputs[1:]) * size(outputs)
+
+
+def _bits(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    spec = inputs[0]
+    return 8 if spec is None else spec.nbytes * 8 // max(spec.elements, 1)
+
+
+def _sum(layer: Layer, powers: Sequence[float], model: CanonicalModel) -> float:
+    return sum(powers)
+
+
+def _product(layer: Layer, powers: Sequence[float], model: CanonicalModel) -> float:
+    return math.prod(powers)
+
+
+def _quotient(layer: Layer, powers: Sequence[float], model: CanonicalModel) -> float:
+    return powers[0] / powers[1]
+
+
+def _row(
+    ranges: Rule | Lacks,
+    kind: str = "elementwise",
+    inputs: tuple[Input, ...] = (DATA, DATA),
+    power: PowerRule = kept,
+    access: str = "spread",
+) -> Operator:
+    """An operator of two operands."""
+    return Operator(
+        kind=kind, flops=each_output(1), ranges=ranges, power=power, inputs=inputs, access=access
+    )
+
+
+def _number_row(
+    ranges: Rule,
+    kind: str,
+    inputs: tuple[Input, ...] = (DATA, DATA),
+    power: PowerRule = kept,
+    flops: FlopsRule | None = None,
+) -> Operator:
+    """An operator whose result has the type of its operands; of any number of them with a rule."""
+    return Operator(
+        kind=f"elementwise:{kind}",
+        flops=flops or each_output(1),
+        ranges=ranges,
+        power=power,
+        inputs=inputs,
+        repeated=1 if flops else 0,
+        access="spread",
+        shape=shapes.elementwise,
+    )
+
+
+_DIVISOR = argument(NOT_ZERO, 0.5, 1.5)
+
+ROWS: Mapping[str, Operator] = {
+    "Add": _number_row(_sum_of(lambda position: 1), "add", power=_sum),
+    "Sub": _number_row(_sum_of(lambda position: -1 if position else 1), "mul", power=_sum),
+    "Sum": _number_row(_sum_of(lambda position: 1), "add", (DATA,), _sum, _joined(0)),
+    "Mean": _number_row(_sum_of(lambda position: 1, mean=True), "mul", (DATA,), flops=_joined(1)),
+    "Mul": _number_row(
+        Rule(_product_image, _product_asked, _carries), "mul", (NEAR_ONE, NEAR_ONE), _product
     ),
+    "Div": _number_row(
+        Rule(_quotient_image, _quotient_asked, _carries), "mul", (DATA, _DIVISOR), _quotient
+    ),
+    "Max": _number_row(Rule(_max_image, _max_asked), "max", (DATA,), flops=_joined(0)),
+    "Min": _number_row(Rule(_min_image, _min_asked), "max", (DATA,), flops=_joined(0)),
+    "Mod": _row(Rule(_remainder_image, _remainder_asked), inputs=(DATA, _DIVISOR)),
+    "Pow": _row(
+        Rule(_powers, _powers_asked),
+        "function",
+        (argument(base_of_power, 0.5, 1.5), PARAMETER),
+    ),
+    "PRelu": _row(ANYTHING, inputs=(DATA, Input(drawn=always(0.1, 0.3)))),
+    "Clip": Operator(
+        kind="elementwise",
+        flops=_bounded,
+        ranges=Rule(_clip_image, _clip_asked),
+        power=kept,
+        inputs=(DATA, PARAMETER, PARAMETER),
+        shape=shapes.same,
+    ),
+    "Less": _row(_compared(_below, lambda one, other: _at_most(other, one)), "elementwise:less"),
+    "LessOrEqual": _row(
+        _compared(_at_most, lambda one, other: _below(other, one)), "elementwise:less"
+    ),
+    "Greater": _row(_compared(lambda one, other: _below(other, one), _at_most), "elementwise:less"),
+    "GreaterOrEqual": _row(
+        _compared(lambda one, other: _at_most(other, one), _below), "elementwise:less"
+    ),
+    "Equal": _row(
+        _compared(
+            lambda one, other: False, lambda one, other: _below(one, other) or _below(other, one)
+        ),
+        "elementwise:less",
+    ),
+    **dict.fromkeys(("And", "Or", "Xor"), _row(BY_TYPE, "elementwise:and")),
+    "BitShift": _row(
+        Rule(_shift_image, _shift_asked), inputs=(DATA, Input(below=_bits)), access=""
+    ),
+    **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor"), _row(BY_TYPE, access="")),
 }

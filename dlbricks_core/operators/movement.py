@@ -1,15 +1,39 @@
-"""Rules for layers that move elements: results hold elements of inputs at other places."""
+"""Operators that move elements: results hold elements of inputs at other places."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from dlbricks_core.ir import Array
-from dlbricks_core.values.ranges.interval import EVERYTHING, Range, is_whole, join
-from dlbricks_core.values.ranges.step import Rule, Step
+from dlbricks_core.ir import Array, Layer
+from dlbricks_core.operators import shapes
+from dlbricks_core.operators.operator import (
+    ANYTHING,
+    BY_TYPE,
+    DATA,
+    LATE,
+    PARAMETER,
+    RARE,
+    FlopsRule,
+    IndexBound,
+    Input,
+    Lacks,
+    Operator,
+    Specs,
+    Traffic,
+    each_output,
+    kept,
+    nothing,
+    sizes,
+    whole,
+)
+from dlbricks_core.operators.ranges.interval import EVERYTHING, Range, is_whole, join
+from dlbricks_core.operators.ranges.step import Rule, Step, within
+from dlbricks_core.operators.shapes import ShapeRule
+from dlbricks_core.operators.weights import PACKED_MIDDLE, always, codes
 
 Move = Callable[[Step, Sequence[Array]], Sequence[Array]]
 """The layer's work on any arrays in the place of its inputs: ``(step, arrays)`` to results."""
@@ -221,31 +245,153 @@ def _replaced(rule: Rule) -> Rule:
     )
 
 
-MOVING: Mapping[str, Rule] = {
-    "Cast": replace(_moving(_in_order), asked=_truncated),
-    "Concat": _moving(_concat, None),
-    "DepthToSpace": _moving(),
-    "Expand": _moving(_expand),
-    "Flatten": _moving(_in_order),
-    "Gather": _moving(_gather),
-    "GatherElements": _moving(_gather_elements),
-    "GatherND": _moving(_gather_nd),
-    "Identity": _moving(_in_order),
-    "Reshape": _moving(_in_order),
-    "ReverseSequence": _moving(),
-    "ScatterElements": _replaced(_moving(positions=(0, 2))),
-    "ScatterND": _replaced(_moving(positions=(0, 2))),
-    "Slice": _moving(_slice),
-    "SpaceToDepth": _moving(),
-    "Split": _moving(_split),
-    "Squeeze": _moving(_in_order),
-    "TensorScatter": _moving(positions=(0, 1)),
-    "Tile": _moving(_tile),
-    "Transpose": _moving(_transpose),
-    "Unsqueeze": _moving(_in_order),
-    "Where": _chosen(_moving(_where, (1, 2))),
-    "CenterCropPad": _moving(zeros=lambda step: True),
-    "MaxUnpool": _moving(zeros=lambda step: True),
-    "Pad": _moving(positions=(0, 2), zeros=_gaps),
-    "Trilu": _moving(zeros=lambda step: True),
-}
+def _counted(step: Step) -> Sequence[Range]:
+    """Range from the first to the last number of a Range layer."""
+    start, limit, _ = step.ranges
+    return [join((start.hull(), limit.hull()))]
+
+
+def _hot(step: Step) -> Sequence[Range]:
+    return [step.ranges[2].hull()]
+
+
+# Bounds of indices
+
+
+def _along(name: str) -> IndexBound:
+    """Size of the data along the axis that an attribute names."""
+    return lambda layer, inputs, outputs: sizes(inputs, 0)[whole(layer, name)]
+
+
+def _leading(layer: Layer, inputs: Specs, outputs: Specs) -> tuple[int, ...]:
+    """Sizes of the axes of the data that an index tuple points into."""
+    skipped = whole(layer, "batch_dims")
+    return sizes(inputs, 0)[skipped : skipped + sizes(inputs, 1)[-1]]
+
+
+def _one_hot(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    return sizes(outputs, 0)[whole(layer, "axis", -1)]
+
+
+def _reversed_steps(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    return sizes(inputs, 0)[whole(layer, "time_axis")] + 1
+
+
+def _cache_slots(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """First slots of a cache, such that the update fits behind them."""
+    axis = whole(layer, "axis", -2)
+    return sizes(inputs, 0)[axis] - sizes(inputs, 1)[axis] + 1
+
+
+def _unpooled(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    return math.prod(sizes(outputs, 0))
+
+
+# Rows of the table
+
+
+def _row(
+    kind: str | Lacks,
+    ranges: Rule | Lacks,
+    *inputs: Input,
+    access: str = "",
+    repeated: int = 0,
+    traffic: Traffic = Traffic.ALL,
+    looks_up: bool = False,
+    flops: FlopsRule = nothing,
+    typed_by: str = "",
+    shape: ShapeRule | None = None,
+) -> Operator:
+    return Operator(
+        kind=kind,
+        flops=flops,
+        ranges=ranges,
+        power=kept,
+        inputs=inputs or (DATA,),
+        repeated=repeated,
+        traffic=traffic,
+        access=access,
+        looks_up=looks_up,
+        typed_by=typed_by,
+        shape=shape,
+    )
+
+
+_IN_ORDER = _moving(_in_order)
+
+
+def _view(
+    ranges: Rule | Lacks = _IN_ORDER, *inputs: Input, shape: ShapeRule | None = None
+) -> Operator:
+    return _row("view", ranges, *inputs, traffic=Traffic.VIEW, shape=shape)
+
+
+def _picking(
+    kind: str | Lacks,
+    ranges: Rule | Lacks,
+    *inputs: Input,
+    access: str = "",
+    looks_up: bool = False,
+    flops: FlopsRule = nothing,
+) -> Operator:
+    return _row(
+        kind, ranges, *inputs, access=access, looks_up=looks_up, flops=flops,
+        traffic=Traffic.PICKED,
+    )  # fmt: skip
+
+
+def _index(below: IndexBound) -> Input:
+    return Input(below=below)
+
+
+_ZEROS = _moving(zeros=lambda step: True)
+_SCATTER = _replaced(_moving(positions=(0, 2)))
+
+ROWS: Mapping[str, Operator] = {
+    "Flatten": _view(shape=shapes.flattening),
+    "Identity": _view(),
+    "Reshape": _view(_IN_ORDER, DATA, PARAMETER, shape=shapes.reshaping),
+    "Shape": _view(BY_TYPE),
+    "Size": _view(BY_TYPE),
+    "Squeeze": _view(_IN_ORDER, DATA, PARAMETER),
+    "Unsqueeze": _view(_IN_ORDER, DATA, PARAMETER),
+    "BitCast": _row(LATE, BY_TYPE),
+    "Cast": _row("copy:cast", replace(_IN_ORDER, asked=_truncated), typed_by="to"),
+    "CenterCropPad": _row(RARE, _ZEROS, DATA, PARAMETER),
+    "Compress": _picking(RARE, ANYTHING, DATA, PARAMETER),
+    "Concat": _row("copy:joined", _moving(_concat, None), access="joined", repeated=1,
+                   shape=shapes.concatenation),
+    "ConstantOfShape": _row(RARE, ANYTHING, PARAMETER, typed_by="value"),
+    "DepthToSpace": _row("transpose:pixels", _moving()),
+    "Expand": _row("copy:expanded", _moving(_expand), DATA, PARAMETER),
+    "EyeLike": _row(RARE, within(0, 1), typed_by="dtype"),
+    "Gather": _picking("gather", _moving(_gather), DATA, _index(_along("axis")),
+                       access="gathered", looks_up=True),
+    "GatherElements": _picking("gather:elements", _moving(_gather_elements), DATA,
+                               _index(_along("axis")), looks_up=True),
+    "GatherND": _picking("gather:blocks", _moving(_gather_nd), DATA, _index(_leading)),
+    "MaxUnpool": _row(RARE, _ZEROS, DATA, _index(_unpooled), PARAMETER),
+    "OneHot": _row("gather:blocks", Rule(_hot, lambda step, wanted: {2: wanted[0].core()}),
+                   _index(_one_hot), PARAMETER, DATA),
+    "Pad": _row("copy:padded", _moving(positions=(0, 2), zeros=_gaps), DATA, PARAMETER, PARAMETER,
+                PARAMETER, access="part"),
+    "Range": _row(RARE, Rule(_counted), PARAMETER, PARAMETER, PARAMETER, flops=each_output(1)),
+    "ReverseSequence": _row("copy:reversed", _moving(), DATA,
+                            Input(parameter=True, below=_reversed_steps)),
+    "ScatterElements": _row(RARE, _SCATTER, DATA, _index(_along("axis")), DATA),
+    "ScatterND": _row("gather:blocks", _SCATTER, DATA, _index(_leading), DATA),
+    "Slice": _picking("copy:part", _moving(_slice), DATA, *(PARAMETER,) * 4, access="part"),
+    "SpaceToDepth": _row("transpose:pixels", _moving()),
+    "Split": _row("copy:part", _moving(_split), DATA, PARAMETER, access="part"),
+    "TensorScatter": _row(LATE, _moving(positions=(0, 1)), DATA, DATA, _index(_cache_slots)),
+    "Tile": _row("copy:repeated", _moving(_tile), DATA, PARAMETER),
+    "Transpose": _row("transpose", _moving(_transpose), access="transposed",
+                      shape=shapes.transposition),
+    "Trilu": _row("copy:triangle", _ZEROS, DATA, PARAMETER),
+    "Where": _row("elementwise", _chosen(_moving(_where, (1, 2))), DATA, DATA, DATA,
+                  access="spread"),
+    "com.microsoft.GatherBlockQuantized": _picking(
+        RARE, ANYTHING, Input(codes=codes), _index(_along("gather_axis")),
+        Input(drawn=always(0.1, 0.12)), PACKED_MIDDLE, flops=each_output(2),
+    ),
+}  # fmt: skip

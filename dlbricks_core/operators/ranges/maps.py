@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dlbricks_core.ir import Array
-from dlbricks_core.values.ranges.interval import EVERYTHING, TINY, Range, loosened, tightened
-from dlbricks_core.values.ranges.step import Rule, Step
+from dlbricks_core.operators.ranges.interval import EVERYTHING, TINY, Range, loosened, tightened
+from dlbricks_core.operators.ranges.step import Rule, Step
 
 Function = Callable[[Array], Array]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dlbricks_core.ir import Array, Layer, TensorSpec
-from dlbricks_core.values.ranges.interval import Range
+from dlbricks_core.operators.ranges.interval import Range
 
 
 @dataclass(frozen=True)
@@ -93,3 +93,8 @@ class Rule:
     def passes(self) -> bool:
         """Whether ranges that are wanted of results can be asked of inputs."""
         return self.asked is not _nothing
+
+
+def within(low: float, high: float) -> Rule:
+    """Rule of an operator whose results lie within bounds, whatever it reads."""
+    return Rule(lambda step: [Range.of(low, high)] * len(step.outputs))

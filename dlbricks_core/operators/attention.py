@@ -1,0 +1,199 @@
+"""Attention, of ONNX and of ONNX Runtime, and embeddings of positions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dlbricks_core.ir import Layer
+from dlbricks_core.operators.operator import (
+    ANYTHING,
+    DATA,
+    LATE,
+    OWN,
+    PARAMETER,
+    FlopsRule,
+    Input,
+    Lacks,
+    LengthRule,
+    Operator,
+    Specs,
+    each_output,
+    given,
+    has,
+    kept,
+    sizes,
+    whole,
+)
+from dlbricks_core.operators.weights import (
+    CODES,
+    COLUMNS,
+    MIDDLE,
+    NEAR_ONE,
+    SCALE,
+    TURN,
+    WEIGHT_SCALE,
+    ZERO_POINT,
+)
+
+# Operations
+
+_SOFTMAX = 5
+"""Operations for each score: maximum, difference, exponential, sum, division."""
+
+
+def _attended(
+    batch: int, heads: int, steps: int, keys: int, width: int, values: int | None = None
+) -> int:
+    """Operations of both products of attention and of its softmax, without a mask.
+
+    Args:
+        batch: Number of texts.
+        heads: Number of heads of the query.
+        steps: Length of the query.
+        keys: Length of the key.
+        width: Elements of a query or key of one head.
+        values: Elements of a value of one head, if that is another number.
+    """
+    both = 2 * width + 2 * (width if values is None else values)
+    return batch * heads * steps * keys * (both + _SOFTMAX)
+
+
+def _standard(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    query, key, value = (sizes(inputs, position) for position in range(3))
+    heads = shared = 1
+    if len(query) == 3:
+        heads, shared = given(layer, "q_num_heads"), given(layer, "kv_num_heads")
+    width, values = query[-1] // heads, value[-1] // shared
+    past = sizes(inputs, 4)[2] if has(inputs, 4) else 0
+    count = heads if len(query) == 3 else query[1]
+    return _attended(query[0], count, query[-2], key[-2] + past, width, values)
+
+
+def _grouped(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    batch, steps, width = sizes(outputs, 0)
+    heads, shared = whole(layer, "num_heads"), whole(layer, "kv_num_heads")
+    past = sizes(inputs, 3)[2] if has(inputs, 3) else 0
+    keys = max(past + steps if not has(outputs, 1) else sizes(outputs, 1)[2], steps)
+    each = width // heads
+    turned = 3 * batch * steps * (heads + shared) * each if whole(layer, "do_rotary") else 0
+    return _attended(batch, heads, steps, keys, each) + turned
+
+
+def _multi_head(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    batch, steps, width = sizes(outputs, 0)
+    heads = whole(layer, "num_heads")
+    keys = steps
+    if has(inputs, 1):
+        key = sizes(inputs, 1)
+        keys = key[2] if len(key) == 4 else key[1]
+    past = sizes(inputs, 6)[2] if has(inputs, 6) else 0
+    return _attended(batch, heads, steps, keys + past, width // heads)
+
+
+def _projected(past: int) -> FlopsRule:
+    """Rule of attention with the projection inside."""
+
+    def rule(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+        batch, steps, width = sizes(inputs, 0)
+        heads, columns = whole(layer, "num_heads"), sizes(inputs, 1)[1]
+        keys = steps + (sizes(inputs, past)[3] if has(inputs, past) else 0)
+        each = sizes(outputs, 0)[2] // heads
+        projection = batch * steps * columns * (2 * width + has(inputs, 2))
+        return projection + _attended(batch, heads, steps, keys, each)
+
+    return rule
+
+
+# Lengths and indices
+
+
+def _all_steps(layer: Layer, inputs: Specs, outputs: Specs, known: Mapping[int, int]) -> int:
+    """Steps of the longest sequence: those of the cache and the new ones, if nobody says others."""
+    if 6 in known:
+        return known[6]
+    past = sizes(inputs, 3)[2] if inputs[3] is not None else 0
+    return past + sizes(inputs, 0)[1]
+
+
+def _last_step(layer: Layer, inputs: Specs, outputs: Specs, known: Mapping[int, int]) -> int:
+    """Last step of every sequence."""
+    return _all_steps(layer, inputs, outputs, known) - 1
+
+
+def _ends(at: int, past: int) -> LengthRule:
+    """Ends of sequences, then their starts if there are as many of these.
+
+    Args:
+        at: Position of the input that holds them.
+        past: Position of the cache.
+    """
+
+    def rule(
+        layer: Layer, inputs: Specs, outputs: Specs, known: Mapping[int, int]
+    ) -> tuple[int, ...] | None:
+        batch, steps, _ = sizes(inputs, 0)
+        mask = sizes(inputs, at)
+        cached = inputs[past] if past < len(inputs) else None
+        total = steps + (0 if cached is None else cached.sizes[3])
+        if len(mask) != 1 or mask[0] not in (batch, 2 * batch):
+            return None
+        return (total,) * batch + (0,) * (mask[0] - batch)
+
+    return rule
+
+
+def _keys_of_heads(
+    layer: Layer, inputs: Specs, outputs: Specs, known: Mapping[int, int]
+) -> int | None:
+    """Numbers of keys, if they are no mask and no sums of lengths."""
+    if len(sizes(inputs, 4)) != 1 or sizes(inputs, 4) != sizes(inputs, 0)[:1]:
+        return None
+    key = sizes(inputs, 1) if inputs[1] is not None else sizes(inputs, 0)
+    return key[2] if len(key) == 4 else key[1]
+
+
+def _valid_keys(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    return sizes(inputs, 1)[-2] + 1
+
+
+def _rows_of(position: int) -> Input:
+    """Indices of rows of a table that is another input."""
+    return Input(below=lambda layer, inputs, outputs: sizes(inputs, position)[0])
+
+
+def _shift_of_positions(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """First positions of ONNX Runtime's rotary embedding; one for all steps where it is alone."""
+    rows, data = sizes(inputs, 2)[0], sizes(inputs, 0)
+    steps = data[2] if len(data) == 4 else data[1]
+    return rows - steps + 1 if len(sizes(inputs, 1)) == 1 else rows
+
+
+def _row(kind: str | Lacks, flops: FlopsRule, *inputs: Input) -> Operator:
+    return Operator(kind=kind, flops=flops, ranges=ANYTHING, power=kept, inputs=inputs)
+
+
+ROWS: Mapping[str, Operator] = {
+    "Attention": _row(
+        "attention", _standard, *(DATA,) * 6, Input(parameter=True, below=_valid_keys)
+    ),
+    "RotaryEmbedding": _row(LATE, each_output(3), DATA, DATA, DATA, _rows_of(1)),
+    "com.microsoft.Attention": _row(
+        "attention", _projected(past=4), DATA, COLUMNS, DATA, Input(length=_ends(3, past=4)), DATA,
+        DATA, PARAMETER,
+    ),
+    "com.microsoft.GroupQueryAttention": _row(
+        "attention:grouped", _grouped, *(DATA,) * 5, Input(length=_last_step),
+        Input(parameter=True, length=_all_steps), TURN, TURN, _rows_of(7), *(DATA,) * 4, NEAR_ONE,
+        NEAR_ONE,
+    ),
+    "com.microsoft.MultiHeadAttention": _row(
+        OWN, _multi_head, *(DATA,) * 4, Input(length=_keys_of_heads), *(DATA,) * 3, PARAMETER, DATA
+    ),
+    "com.microsoft.QAttention": _row(
+        "attention:8-bit", _projected(past=8), DATA, CODES, DATA, SCALE, WEIGHT_SCALE,
+        Input(length=_ends(5, past=8)), ZERO_POINT, MIDDLE, DATA,
+    ),
+    "com.microsoft.RotaryEmbedding": _row(
+        OWN, each_output(3), DATA, Input(below=_shift_of_positions), TURN, TURN
+    ),
+}  # fmt: skip

@@ -1,0 +1,134 @@
+"""Operators of which the canonical form has no layers that run, or that are rare.
+
+Control flow, sequences, text, random numbers, signals and losses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from dlbricks_core.ir import Layer
+from dlbricks_core.operators.operator import (
+    ANYTHING,
+    DATA,
+    LATE,
+    PARAMETER,
+    RARE,
+    FlopsRule,
+    Input,
+    Lacks,
+    Operator,
+    Specs,
+    given,
+    kept,
+    size,
+    sizes,
+)
+from dlbricks_core.operators.ranges.step import Rule, within
+
+
+def _short_transforms(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """Each frame is multiplied by the window and transformed, in 5 n log2(n) operations."""
+    *_, bins, _ = sizes(outputs, 0)
+    length = 2 * (bins - 1) if given(layer, "onesided") else bins
+    return round(size(outputs) // (2 * bins) * length * (1 + 5 * math.log2(length)))
+
+
+def _classes(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    return sizes(inputs, 0)[1]
+
+
+def _row(
+    why: Lacks,
+    *inputs: Input,
+    flops: FlopsRule | None = None,
+    ranges: Rule | Lacks = ANYTHING,
+    repeated: int = 0,
+    folded: bool = True,
+    costly: bool = False,
+    sized_by_data: bool = False,
+    typed_by: str = "",
+) -> Operator:
+    return Operator(
+        kind=why,
+        flops=flops or why,
+        ranges=ranges,
+        power=kept,
+        inputs=inputs,
+        repeated=repeated,
+        folded=folded,
+        costly=costly,
+        sized_by_data=sized_by_data,
+        typed_by=typed_by,
+    )
+
+
+def _random(*inputs: Input, typed_by: str = "dtype", ranges: Rule | Lacks = ANYTHING) -> Operator:
+    why = Lacks("generators of random numbers differ, and their operations are not defined")
+    return _row(why, *inputs, ranges=ranges, folded=False, typed_by=typed_by)
+
+
+_CONTROL = Lacks("its layers are opaque: values decide what runs")
+_SEQUENCE = Lacks("the canonical form has no sequences and no optional tensors")
+_TEXT = Lacks("no framework runs it, as it works on text")
+_SIZED = Lacks("values decide the size of its result, and with it the work")
+_LOSS = Lacks("it is for training")
+_WINDOW = _row(
+    Lacks("it is computed once, before the model runs"), PARAMETER, typed_by="output_datatype"
+)
+_IDENTITY = Lacks("its canonical form is Identity")
+_TARGET = Input(below=_classes)
+
+ROWS: Mapping[str, Operator] = {
+    "If": _row(_CONTROL, PARAMETER),
+    "Loop": _row(_CONTROL, PARAMETER, PARAMETER, DATA, repeated=1),
+    "Scan": _row(_CONTROL, DATA, repeated=1),
+    "SequenceMap": _row(_CONTROL, DATA, DATA, repeated=1),
+    "ConcatFromSequence": _row(_SEQUENCE, DATA),
+    "Optional": _row(_SEQUENCE, DATA),
+    "OptionalGetElement": _row(_SEQUENCE, DATA),
+    "OptionalHasElement": _row(_SEQUENCE, DATA),
+    "SequenceAt": _row(_SEQUENCE, DATA, PARAMETER),
+    "SequenceConstruct": _row(_SEQUENCE, DATA, repeated=1),
+    "SequenceEmpty": _row(_SEQUENCE),
+    "SequenceErase": _row(_SEQUENCE, DATA, PARAMETER),
+    "SequenceInsert": _row(_SEQUENCE, DATA, DATA, PARAMETER),
+    "SequenceLength": _row(_SEQUENCE, DATA),
+    "SplitToSequence": _row(_SEQUENCE, DATA, PARAMETER),
+    "RegexFullMatch": _row(_TEXT, DATA, folded=False, costly=True),
+    "StringConcat": _row(_TEXT, DATA, DATA),
+    "StringNormalizer": _row(_TEXT, DATA, sized_by_data=True),
+    "StringSplit": _row(_TEXT, DATA, sized_by_data=True),
+    "TfIdfVectorizer": _row(RARE, DATA),
+    "Bernoulli": _random(DATA, ranges=within(0, 1)),
+    "Multinomial": _random(DATA, typed_by=""),
+    "RandomNormal": _random(),
+    "RandomNormalLike": _random(DATA),
+    "RandomUniform": _random(),
+    "RandomUniformLike": _random(DATA),
+    "ImageDecoder": _row(_SIZED, DATA, costly=True, sized_by_data=True),
+    "NonMaxSuppression": _row(
+        _SIZED, DATA, DATA, PARAMETER, PARAMETER, PARAMETER, costly=True, sized_by_data=True
+    ),
+    "NonZero": _row(_SIZED, DATA, sized_by_data=True),
+    "Unique": _row(_SIZED, DATA, sized_by_data=True),
+    "BlackmanWindow": _WINDOW,
+    "HammingWindow": _WINDOW,
+    "HannWindow": _WINDOW,
+    "MelWeightMatrix": _row(
+        Lacks("it is computed once, before the model runs"), *(PARAMETER,) * 5,
+        typed_by="output_datatype",
+    ),
+    "DFT": _row(RARE, DATA, PARAMETER, PARAMETER),
+    "STFT": _row(RARE, DATA, PARAMETER, DATA, PARAMETER, flops=_short_transforms),
+    "NegativeLogLikelihoodLoss": _row(_LOSS, DATA, _TARGET, DATA),
+    "SoftmaxCrossEntropyLoss": _row(_LOSS, DATA, _TARGET, DATA),
+    "AffineGrid": _row(RARE, DATA, PARAMETER),
+    "Det": _row(RARE, DATA),
+    "SwiGLU": _row(LATE, DATA, DATA),
+    "CastLike": _row(Lacks("its canonical form is Cast"), DATA, DATA),
+    "Constant": _row(Lacks("its canonical form is a weight")),
+    "Dropout": _row(_IDENTITY, DATA, PARAMETER, PARAMETER, ranges=_IDENTITY),
+    "Scatter": _row(Lacks("its canonical form is ScatterElements"), DATA, DATA, DATA),
+}  # fmt: skip

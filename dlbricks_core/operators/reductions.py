@@ -1,0 +1,328 @@
+"""Operators that make one element of many: reductions, pools, softmax, interpolation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dlbricks_core.ir import CanonicalModel, Layer
+from dlbricks_core.operators import shapes
+from dlbricks_core.operators.operator import (
+    ANYTHING,
+    DATA,
+    OWN,
+    PARAMETER,
+    RARE,
+    FlopsRule,
+    Input,
+    Lacks,
+    Operator,
+    Specs,
+    each_input,
+    each_output,
+    given,
+    kept,
+    size,
+    sizes,
+)
+from dlbricks_core.operators.ranges.domain import ABOVE_ZERO
+from dlbricks_core.operators.ranges.interval import EVERYTHING, Range, join
+from dlbricks_core.operators.ranges.maps import (
+    ABSOLUTE,
+    EXPONENTIAL,
+    LOGARITHM,
+    SQUARE,
+    SQUARE_ROOT,
+    TOGETHER,
+    Map,
+    accumulated,
+    scaled,
+    through,
+)
+from dlbricks_core.operators.ranges.step import Rule, Step, within
+from dlbricks_core.operators.weights import argument
+
+# Ranges of results
+
+
+def _summed(step: Step) -> Map:
+    spec = step.inputs[0]
+    assert spec is not None
+    return scaled(max(spec.elements, 1) / max(math.prod(step.out_sizes()), 1))
+
+
+def _reduced(*before: Map, add: bool = False, after: Sequence[Map] = ()) -> Rule:
+    return through(lambda step: (*before, TOGETHER, *([_summed(step)] if add else ()), *after))
+
+
+def _running(step: Step) -> Sequence[Map]:
+    axis = step.known[1]
+    shape = step.sizes(0)
+    steps = max(shape) if axis is None else shape[int(axis)]
+    return TOGETHER, accumulated(max(steps, 1), bool(step.integer("exclusive", 0)))
+
+
+_WITH_ZERO = Map(lambda now: join((now, Range.of(0, 0))), lambda wanted, now: wanted)
+_UNKNOWN = Map(lambda now: EVERYTHING, lambda wanted, now: EVERYTHING)
+
+
+def _averaged(step: Step) -> Sequence[Map]:
+    return (TOGETHER, _WITH_ZERO) if step.integer("count_include_pad", 0) else (TOGETHER,)
+
+
+def _resized(step: Step) -> Sequence[Map]:
+    """Map of a Resize; results of cubic interpolation may exceed the range of the data."""
+    return (_UNKNOWN,) if step.text("mode", "nearest") == "cubic" else (TOGETHER,)
+
+
+def _along(step: Step, default: int) -> int:
+    return step.sizes(0)[step.integer("axis", default)]
+
+
+def _places(step: Step) -> Sequence[Range]:
+    return [Range.of(0, _along(step, 0) - 1)]
+
+
+def _top(step: Step) -> Sequence[Range]:
+    values, places = step.ranges[0].hull(), Range.of(0, _along(step, -1) - 1)
+    return [values, places][: len(step.outputs)]
+
+
+def _top_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
+    return {0: wanted[0].core()}
+
+
+def _pooled(step: Step) -> Sequence[Range]:
+    most = math.prod(step.sizes(0)) - 1
+    return [step.ranges[0].hull(), Range.of(0, most)][: len(step.outputs)]
+
+
+def _shares(step: Step) -> Sequence[Range]:
+    """Range of the results of a Softmax."""
+    spread = step.ranges[0].hull().width
+    return [Range.of(np.exp(-spread) / max(_along(step, -1), 1), 1.0, smooth=True)]
+
+
+# Operations
+
+
+def _window(operations: int) -> FlopsRule:
+    """Rule with so many operations for each element under a pooling window."""
+
+    def rule(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+        window: int = math.prod(given(layer, "kernel_shape"))
+        return operations * size(outputs) * window
+
+    return rule
+
+
+def _interpolated(layer: Layer, axes: int, outputs: Specs) -> int:
+    """One multiply-add for each input element that an output element depends on; 0 for nearest."""
+    mode = given(layer, "mode")
+    if mode == "nearest":
+        return 0
+    taps: int = {"linear": 2, "cubic": 4}[mode] ** axes
+    return 2 * taps * size(outputs)
+
+
+def _resize(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    pairs = zip(sizes(inputs, 0), sizes(outputs, 0), strict=True)
+    return _interpolated(layer, sum(before != after for before, after in pairs), outputs)
+
+
+def _sampled(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    return _interpolated(layer, len(sizes(inputs, 0)) - 2, outputs)
+
+
+def _regions(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """Each output element joins samples, each of which four elements are interpolated for.
+
+    Without a fixed ratio the number of samples follows from the sizes of regions, which are values.
+    """
+    samples: int = given(layer, "sampling_ratio") ** 2
+    if not samples:
+        raise ValueError("the number of samples depends on values")
+    return size(outputs) * samples * (2 * 4 + 1)
+
+
+def _compared(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """Comparisons that find each element's place among the best so far, by bisection."""
+    best: int = sizes(outputs, 0)[given(layer, "axis")]
+    return size(inputs) * best.bit_length()
+
+
+def _spread_out(layer: Layer, powers: Sequence[float], model: CanonicalModel) -> float:
+    """Power of the results of a Softmax."""
+    axis = layer.attributes.get("axis", -1)
+    assert isinstance(axis, int)
+    return 3 / max(model.tensors[layer.inputs[0]].sizes[axis], 1) ** 2
+
+
+# Rows of the table
+
+
+def _reduction(
+    kind: str, ranges: Rule | Lacks, operations: int = 1, data: Input = DATA
+) -> Operator:
+    return Operator(
+        kind=f"reduce:{kind}",
+        flops=each_input(operations),
+        ranges=ranges,
+        power=kept,
+        inputs=(data, PARAMETER),
+        access="reduced",
+    )
+
+
+def _whole_map(
+    ranges: Rule | Lacks, kind: str = "map", operations: int = 1, rule: bool = True
+) -> Operator:
+    return Operator(
+        kind=f"reduce:{kind}",
+        flops=each_input(operations),
+        ranges=ranges,
+        power=kept,
+        inputs=(DATA,),
+        shape=shapes.global_pooling if rule else None,
+    )
+
+
+def _pool(kind: str, ranges: Rule | Lacks, operations: int = 1, data: Input = DATA) -> Operator:
+    return Operator(
+        kind=f"pool:{kind}",
+        flops=_window(operations),
+        ranges=ranges,
+        power=kept,
+        inputs=(data,),
+        shape=shapes.pooling,
+    )
+
+
+_PLACES = Operator(
+    kind="reduce:places",
+    flops=each_input(1),
+    ranges=Rule(_places),
+    power=kept,
+    inputs=(DATA,),
+    access="reduced",
+    saturates=True,
+)
+
+ROWS: Mapping[str, Operator] = {
+    "ReduceL1": _reduction("others", _reduced(ABSOLUTE, add=True), 2),
+    "ReduceL2": _reduction("squares", _reduced(SQUARE, add=True, after=[SQUARE_ROOT]), 2),
+    "ReduceLogSum": _reduction(
+        "others", _reduced(add=True, after=[LOGARITHM]), data=argument(ABOVE_ZERO, 0.5, 1.5)
+    ),
+    "ReduceLogSumExp": _reduction(
+        "others", _reduced(EXPONENTIAL, add=True, after=[LOGARITHM]), 2
+    ),
+    "ReduceMax": _reduction("most", _reduced()),
+    "ReduceMean": _reduction("sum", _reduced()),
+    "ReduceMin": _reduction("most", _reduced()),
+    "ReduceProd": _reduction("others", ANYTHING),
+    "ReduceSum": _reduction("sum", _reduced(add=True)),
+    "ReduceSumSquare": _reduction("squares", _reduced(SQUARE, add=True), 2),
+    "ArgMax": _PLACES,
+    "ArgMin": _PLACES,
+    "CumProd": Operator(
+        kind=RARE, flops=each_input(1), ranges=ANYTHING, power=kept, inputs=(DATA, PARAMETER)
+    ),
+    "CumSum": Operator(
+        kind="reduce:cumulated",
+        flops=each_input(1),
+        ranges=through(_running),
+        power=kept,
+        inputs=(DATA, PARAMETER),
+    ),
+    "TopK": Operator(
+        kind=RARE,
+        flops=_compared,
+        ranges=Rule(_top, _top_asked),
+        power=kept,
+        inputs=(DATA, PARAMETER),
+    ),
+    "Hardmax": Operator(
+        kind=RARE,
+        flops=each_input(1),
+        ranges=within(0, 1),
+        power=kept,
+        inputs=(DATA,),
+        saturates=True,
+        shape=shapes.same,
+    ),
+    # Maximum, difference to it, exponential, sum, division.
+    "LogSoftmax": Operator(
+        kind="softmax",
+        flops=each_output(5),
+        ranges=ANYTHING,
+        power=kept,
+        inputs=(DATA,),
+        access="along",
+        saturates=True,
+        shape=shapes.same,
+    ),
+    "Softmax": Operator(
+        kind="softmax",
+        flops=each_output(5),
+        ranges=Rule(_shares),
+        power=_spread_out,
+        inputs=(DATA,),
+        access="along",
+        saturates=True,
+        shape=shapes.same,
+    ),
+    "AveragePool": _pool("mean", through(_averaged)),
+    "LpPool": _pool("powers", ANYTHING, 2),
+    "MaxPool": _pool("max", Rule(_pooled, _top_asked), data=Input(rectified=True)),
+    "GlobalAveragePool": _whole_map(_reduced()),
+    "GlobalLpPool": _whole_map(ANYTHING, "powers", 2, rule=False),
+    "GlobalMaxPool": _whole_map(_reduced()),
+    "MaxRoiPool": Operator(
+        kind=RARE,
+        flops=Lacks("sizes of its regions are values"),
+        ranges=ANYTHING,
+        power=kept,
+        inputs=(DATA, DATA),
+    ),
+    "GridSample": Operator(
+        kind=RARE,
+        flops=_sampled,
+        ranges=ANYTHING,
+        power=kept,
+        inputs=(DATA, DATA),
+        costly=True,
+    ),
+    "Resize": Operator(
+        kind="resize",
+        flops=_resize,
+        ranges=through(_resized),
+        power=kept,
+        inputs=(DATA, PARAMETER, PARAMETER, PARAMETER),
+        looks_up=True,
+    ),
+    "RoiAlign": Operator(
+        kind=RARE,
+        flops=_regions,
+        ranges=ANYTHING,
+        power=kept,
+        inputs=(DATA, DATA, Input(below=lambda layer, inputs, outputs: sizes(inputs, 0)[0])),
+        costly=True,
+    ),
+    "Upsample": Operator(
+        kind=Lacks("its canonical form is Resize"),
+        flops=Lacks("its canonical form is Resize"),
+        ranges=Lacks("its canonical form is Resize"),
+        power=kept,
+        inputs=(DATA, PARAMETER),
+    ),
+    "com.microsoft.NhwcMaxPool": Operator(
+        kind=OWN,
+        flops=_window(1),
+        ranges=ANYTHING,
+        power=kept,
+        inputs=(DATA,),
+    ),
+}  # fmt: skip
