@@ -23,7 +23,6 @@ from dlbricks_core.workflows.scenarios.comparing import compare_under_load
 @options.models_argument
 @measuring.quantity_option
 @measuring.measure_each_options
-@measuring.condition_option
 @options.cut_options
 @options.load_options
 @loads.scenario_options

@@ -17,8 +17,7 @@ from dlbricks_core.workflows import Approach, Invocation, Wishes, evaluate, load
 
 @click.command("evaluate")
 @options.models_argument
-@measuring.estimate_options
-@measuring.condition_option
+@measuring.evaluate_options
 @measuring.timing_options
 @options.result_options
 def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:

@@ -151,13 +151,16 @@ def _precision_options_with(default: str) -> tuple[Callable[[CommandT], CommandT
             type=TIME,
             metavar="TIME",
             help="Time after which no round begins (60s, 5m), whatever the precision; where all "
-            f"bricks are timed, the first {FEWEST} rounds always run.  [default: {BUDGET_S:g}s, "
-            "unless --runs is given]",
+            f"bricks are timed, the first {FEWEST} rounds always run.  [default: {BUDGET_S:g}s "
+            "for bricks that are timed alone, unless --runs is given]",
         ),
     )
 
 
 _precision_options = _precision_options_with(f"{PRECISION:.0%}, unless --runs is given")
+_compared_options = _precision_options_with(
+    f"{FINEST:.0%}; {PRECISION:.0%} for bricks that are timed alone; unless --runs is given"
+)
 
 _backend_settings = click.option(
     "--backend-option",
@@ -214,7 +217,8 @@ _each_backend_options = (
 measure_each_options = group(
     *_each_backend_options,
     *_protocol_options_with(_RUNS, _several_threads_option),
-    *_precision_options,
+    *_compared_options,
+    condition_option,
 )
 
 verify_options = group(
@@ -259,6 +263,17 @@ timing_options = group(
         help="Repeat stored measurements; the first new sample of a network replaces them.",
     ),
     click.option("--retry-failed", is_flag=True, help="Repeat failed measurements."),
+)
+
+evaluate_options = group(
+    _backend_option,
+    _backend_settings,
+    *_protocol_options,
+    *_compared_options,
+    condition_option,
+    options.cut_options,
+    composer_option,
+    options.load_options,
 )
 
 estimate_options = group(
