@@ -1,7 +1,7 @@
 r"""Estimates of published architectures, one after the other, as a user meets them over the years.
 
-    python benchmarks/keeping_up.py BACKEND THREADS OUTPUT [--precision 10% 5%] [--limit N]
-                                    [--reference-data on|off]
+    python benchmarks/keeping_up.py BACKEND THREADS OUTPUT [--precision 10% 5%] [--number N]
+                                    [--reference-data on|off] [--files FOLDER]
 
 Run it in the repository's root. Each architecture is timed by the plain script and estimated by
 ``dlbricks run``, which finds the measurements of all architectures before it in a store, one for
@@ -10,7 +10,8 @@ against the plain script, and how often their intervals hold what it says. Both 
 after each architecture. Without reference data, dlbricks knows nothing but its store.
 
 The architectures are those of ``networks/public``; for MXNet, the networks of Gluon's model zoo.
-Writing a network as a file is part of nobody's time.
+Writing a network as a file is part of nobody's time. With --number, as many of them take part,
+evenly spread. A folder that ``networks/export.py --public`` filled saves their export.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from matplotlib.figure import Figure
 from networks.public import ARCHITECTURES
 
 _HERE = Path(__file__).parent
+
+_CHUNK_BYTES = 2**24
 
 _ZOO = {
     "alexnet": "2012-12",
@@ -57,9 +60,12 @@ def listed(backend: str) -> dict[str, str]:
 
 
 @contextmanager
-def model(backend: str, name: str) -> Iterator[str]:
+def model(backend: str, name: str, files: Path | None) -> Iterator[str]:
     """The words that name an architecture on the command line; a file lasts as long as needed."""
-    if backend == "mxnet":
+    if files is not None and (path := files / f"{name}.onnx").exists():
+        _warm(path)
+        yield str(path)
+    elif backend == "mxnet":
         yield f"mxnet:{name}"
     elif backend == "pytorch":
         yield f"torch:benchmarks.{ARCHITECTURES[name].spec}"
@@ -68,6 +74,13 @@ def model(backend: str, name: str) -> Iterator[str]:
             script = _HERE / "networks" / "export.py"
             shell.run([sys.executable, str(script), folder, name, "--public"])
             yield str(Path(folder) / f"{name}.onnx")
+
+
+def _warm(path: Path) -> None:
+    """Reads a file once, so that whoever runs first does not wait for the disk."""
+    with path.open("rb") as file:
+        while file.read(_CHUNK_BYTES):
+            pass
 
 
 def estimated(
@@ -100,7 +113,7 @@ def estimated(
 
 def one(name: str, given: argparse.Namespace, stores: Path) -> dict[str, object]:
     """Latencies of an architecture that the plain script and dlbricks tell, and their costs."""
-    with model(given.backend, name) as source:
+    with model(given.backend, name, given.files) as source:
         ran, (truth,) = shell.plain(given.backend, given.threads, [source])
         row: dict[str, object] = {"plain_ms": truth, "plain_seconds": ran.seconds}
         for precision in given.precision:
@@ -155,14 +168,18 @@ def main() -> None:
     parser.add_argument("threads", type=int)
     parser.add_argument("output", type=Path)
     parser.add_argument("--precision", nargs="+", default=["10%", "5%"])
-    parser.add_argument("--limit", type=int)
+    parser.add_argument("--number", type=int)
+    parser.add_argument("--files", type=Path)
     parser.add_argument("--reference-data", choices=("on", "off"), default="on")
     given = parser.parse_args()
     rows: list[dict] = []
     failures: dict[str, str] = {}
-    settings = {**vars(given), "output": str(given.output)}
+    settings = {**vars(given), "output": str(given.output), "files": bool(given.files)}
+    every = [*listed(given.backend).items()]
+    number = min(given.number or len(every), len(every))
+    taken = [every[i * len(every) // number] for i in range(number)]
     with TemporaryDirectory() as stores:
-        for name, published in [*listed(given.backend).items()][: given.limit]:
+        for name, published in taken:
             try:
                 row = one(name, given, Path(stores))
             except (RuntimeError, subprocess.SubprocessError) as error:
