@@ -28,6 +28,7 @@ from dlbricks_core.operators.operator import (
     Specs,
     each_output,
     kept,
+    row,
     size,
 )
 from dlbricks_core.operators.ranges.domain import NEGATIVE, NOT_ZERO, POSITIVE, base_of_power
@@ -402,85 +403,55 @@ def _quotient(layer: Layer, powers: Sequence[float], model: CanonicalModel) -> f
 
 
 def _row(
-    ranges: Rule | Lacks,
-    kind: str = "elementwise",
-    inputs: tuple[Input, ...] = (DATA, DATA),
-    power: PowerRule = kept,
-    access: str = "spread",
+    ranges: Rule | Lacks, kind: str = "elementwise", *inputs: Input, access: str = "spread"
 ) -> Operator:
     """An operator of two operands."""
-    return Operator(
-        kind=kind, flops=each_output(1), ranges=ranges, power=power, inputs=inputs, access=access
-    )
+    return row(kind, each_output(1), *(inputs or (DATA, DATA)), ranges=ranges, access=access)
 
 
 def _number_row(
-    ranges: Rule,
-    kind: str,
-    inputs: tuple[Input, ...] = (DATA, DATA),
-    power: PowerRule = kept,
-    flops: FlopsRule | None = None,
+    ranges: Rule, kind: str, *inputs: Input, power: PowerRule = kept, flops: FlopsRule | None = None
 ) -> Operator:
     """An operator whose result has the type of its operands; of any number of them with a rule."""
-    return Operator(
-        kind=f"elementwise:{kind}",
-        flops=flops or each_output(1),
-        ranges=ranges,
-        power=power,
-        inputs=inputs,
-        repeated=1 if flops else 0,
-        access="spread",
-        shape=shapes.elementwise,
-    )
+    return row(
+        f"elementwise:{kind}", flops or each_output(1), *(inputs or (DATA, DATA)), ranges=ranges,
+        power=power, repeated=1 if flops else 0, access="spread", shape=shapes.elementwise,
+    )  # fmt: skip
 
 
 _DIVISOR = argument(NOT_ZERO, 0.5, 1.5)
 
+_LESS = "elementwise:less"
+
 ROWS: Mapping[str, Operator] = {
     "Add": _number_row(_sum_of(lambda position: 1), "add", power=_sum),
     "Sub": _number_row(_sum_of(lambda position: -1 if position else 1), "mul", power=_sum),
-    "Sum": _number_row(_sum_of(lambda position: 1), "add", (DATA,), _sum, _joined(0)),
-    "Mean": _number_row(_sum_of(lambda position: 1, mean=True), "mul", (DATA,), flops=_joined(1)),
-    "Mul": _number_row(
-        Rule(_product_image, _product_asked, _carries), "mul", (NEAR_ONE, NEAR_ONE), _product
-    ),
-    "Div": _number_row(
-        Rule(_quotient_image, _quotient_asked, _carries), "mul", (DATA, _DIVISOR), _quotient
-    ),
-    "Max": _number_row(Rule(_max_image, _max_asked), "max", (DATA,), flops=_joined(0)),
-    "Min": _number_row(Rule(_min_image, _min_asked), "max", (DATA,), flops=_joined(0)),
-    "Mod": _row(Rule(_remainder_image, _remainder_asked), inputs=(DATA, _DIVISOR)),
-    "Pow": _row(
-        Rule(_powers, _powers_asked),
-        "function",
-        (argument(base_of_power, 0.5, 1.5), PARAMETER),
-    ),
-    "PRelu": _row(ANYTHING, inputs=(DATA, Input(drawn=always(0.1, 0.3)))),
-    "Clip": Operator(
-        kind="elementwise",
-        flops=_bounded,
-        ranges=Rule(_clip_image, _clip_asked),
-        power=kept,
-        inputs=(DATA, PARAMETER, PARAMETER),
-        shape=shapes.same,
-    ),
-    "Less": _row(_compared(_below, lambda one, other: _at_most(other, one)), "elementwise:less"),
-    "LessOrEqual": _row(
-        _compared(_at_most, lambda one, other: _below(other, one)), "elementwise:less"
-    ),
-    "Greater": _row(_compared(lambda one, other: _below(other, one), _at_most), "elementwise:less"),
-    "GreaterOrEqual": _row(
-        _compared(lambda one, other: _at_most(other, one), _below), "elementwise:less"
-    ),
+    "Sum": _number_row(_sum_of(lambda position: 1), "add", DATA, power=_sum, flops=_joined(0)),
+    "Mean": _number_row(_sum_of(lambda position: 1, mean=True), "mul", DATA, flops=_joined(1)),
+    "Mul": _number_row(Rule(_product_image, _product_asked, _carries), "mul", NEAR_ONE, NEAR_ONE,
+                       power=_product),
+    "Div": _number_row(Rule(_quotient_image, _quotient_asked, _carries), "mul", DATA, _DIVISOR,
+                       power=_quotient),
+    "Max": _number_row(Rule(_max_image, _max_asked), "max", DATA, flops=_joined(0)),
+    "Min": _number_row(Rule(_min_image, _min_asked), "max", DATA, flops=_joined(0)),
+    "Mod": _row(Rule(_remainder_image, _remainder_asked), "elementwise", DATA, _DIVISOR),
+    "Pow": _row(Rule(_powers, _powers_asked), "function", argument(base_of_power, 0.5, 1.5),
+                PARAMETER),
+    "PRelu": _row(ANYTHING, "elementwise", DATA, Input(drawn=always(0.1, 0.3))),
+    "Clip": row("elementwise", _bounded, DATA, PARAMETER, PARAMETER,
+                ranges=Rule(_clip_image, _clip_asked), shape=shapes.same),
+    "Less": _row(_compared(_below, lambda one, other: _at_most(other, one)), _LESS),
+    "LessOrEqual": _row(_compared(_at_most, lambda one, other: _below(other, one)), _LESS),
+    "Greater": _row(_compared(lambda one, other: _below(other, one), _at_most), _LESS),
+    "GreaterOrEqual": _row(_compared(lambda one, other: _at_most(other, one), _below), _LESS),
     "Equal": _row(
         _compared(
             lambda one, other: False, lambda one, other: _below(one, other) or _below(other, one)
         ),
-        "elementwise:less",
+        _LESS,
     ),
     **dict.fromkeys(("And", "Or", "Xor"), _row(BY_TYPE, "elementwise:and")),
-    "BitShift": _row(
-        Rule(_shift_image, _shift_asked), inputs=(DATA, Input(below=_bits)), access=""
-    ),
+    "BitShift": _row(Rule(_shift_image, _shift_asked), "elementwise", DATA, Input(below=_bits),
+                     access=""),
     **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor"), _row(BY_TYPE, access="")),
-}
+}  # fmt: skip

@@ -6,21 +6,20 @@ from collections.abc import Mapping
 
 from dlbricks_core.ir import Layer
 from dlbricks_core.operators.operator import (
-    ANYTHING,
     DATA,
     LATE,
     OWN,
     PARAMETER,
     FlopsRule,
     Input,
-    Lacks,
     LengthRule,
     Operator,
     Specs,
     each_output,
     given,
     has,
-    kept,
+    row,
+    rows_of,
     sizes,
     whole,
 )
@@ -156,11 +155,6 @@ def _valid_keys(layer: Layer, inputs: Specs, outputs: Specs) -> int:
     return sizes(inputs, 1)[-2] + 1
 
 
-def _rows_of(position: int) -> Input:
-    """Indices of rows of a table that is another input."""
-    return Input(below=lambda layer, inputs, outputs: sizes(inputs, position)[0])
-
-
 def _shift_of_positions(layer: Layer, inputs: Specs, outputs: Specs) -> int:
     """First positions of ONNX Runtime's rotary embedding; one for all steps where it is alone."""
     rows, data = sizes(inputs, 2)[0], sizes(inputs, 0)
@@ -168,32 +162,28 @@ def _shift_of_positions(layer: Layer, inputs: Specs, outputs: Specs) -> int:
     return rows - steps + 1 if len(sizes(inputs, 1)) == 1 else rows
 
 
-def _row(kind: str | Lacks, flops: FlopsRule, *inputs: Input) -> Operator:
-    return Operator(kind=kind, flops=flops, ranges=ANYTHING, power=kept, inputs=inputs)
-
-
 ROWS: Mapping[str, Operator] = {
-    "Attention": _row(
+    "Attention": row(
         "attention", _standard, *(DATA,) * 6, Input(parameter=True, below=_valid_keys)
     ),
-    "RotaryEmbedding": _row(LATE, each_output(3), DATA, DATA, DATA, _rows_of(1)),
-    "com.microsoft.Attention": _row(
+    "RotaryEmbedding": row(LATE, each_output(3), DATA, DATA, DATA, rows_of(1)),
+    "com.microsoft.Attention": row(
         "attention", _projected(past=4), DATA, COLUMNS, DATA, Input(length=_ends(3, past=4)), DATA,
         DATA, PARAMETER,
     ),
-    "com.microsoft.GroupQueryAttention": _row(
+    "com.microsoft.GroupQueryAttention": row(
         "attention:grouped", _grouped, *(DATA,) * 5, Input(length=_last_step),
-        Input(parameter=True, length=_all_steps), TURN, TURN, _rows_of(7), *(DATA,) * 4, NEAR_ONE,
+        Input(parameter=True, length=_all_steps), TURN, TURN, rows_of(7), *(DATA,) * 4, NEAR_ONE,
         NEAR_ONE,
     ),
-    "com.microsoft.MultiHeadAttention": _row(
+    "com.microsoft.MultiHeadAttention": row(
         OWN, _multi_head, *(DATA,) * 4, Input(length=_keys_of_heads), *(DATA,) * 3, PARAMETER, DATA
     ),
-    "com.microsoft.QAttention": _row(
+    "com.microsoft.QAttention": row(
         "attention:8-bit", _projected(past=8), DATA, CODES, DATA, SCALE, WEIGHT_SCALE,
         Input(length=_ends(5, past=8)), ZERO_POINT, MIDDLE, DATA,
     ),
-    "com.microsoft.RotaryEmbedding": _row(
+    "com.microsoft.RotaryEmbedding": row(
         OWN, each_output(3), DATA, Input(below=_shift_of_positions), TURN, TURN
     ),
 }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from dlbricks_core.operators.operator import (
     each_output,
     halved,
     kept,
+    row,
     unit,
 )
 from dlbricks_core.operators.ranges.domain import (
@@ -103,49 +105,19 @@ def _row(
     kind: str = "elementwise",
     power: PowerRule = kept,
     argument: Input = DATA,
-    *,
-    saturates: bool = False,
+    **facts: Any,
 ) -> Operator:
     """A function, whose result has the type of its argument."""
-    return Operator(
-        kind=kind,
-        flops=each_output(1),
-        ranges=through(lambda step: (ranges,)) if isinstance(ranges, Map) else ranges,
-        power=power,
-        inputs=(argument,),
-        saturates=saturates,
-        shape=shapes.same,
-    )
+    rule = through(lambda step: (ranges,)) if isinstance(ranges, Map) else ranges
+    return row(kind, each_output(1), argument, ranges=rule, power=power, shape=shapes.same, **facts)
 
 
-def _slow(
-    ranges: Rule | Map | Lacks,
-    power: PowerRule = kept,
-    argument: Input = DATA,
-    *,
-    saturates: bool = False,
-) -> Operator:
+def _slow(ranges: Rule | Map | Lacks, power: PowerRule = kept, **facts: Any) -> Operator:
     """A function that takes many instructions an element."""
-    return _row(ranges, "function", power, argument, saturates=saturates)
+    return _row(ranges, "function", power, **facts)
 
 
-def _own(operations: int, inputs: int = 1, bias: int | None = None) -> Operator:
-    """An activation function of ONNX Runtime."""
-    return Operator(
-        kind=OWN,
-        flops=each_output(operations, bias),
-        ranges=ANYTHING,
-        power=halved,
-        inputs=(DATA,) * inputs,
-    )
-
-
-def _tested(ranges: Lacks) -> Operator:
-    """A function that tells something about each element."""
-    return Operator(
-        kind="elementwise", flops=each_output(1), ranges=ranges, power=kept, inputs=(DATA,)
-    )
-
+_TEST = row("elementwise", each_output(1), DATA, ranges=BY_TYPE)
 
 ROWS: Mapping[str, Operator] = {
     "Abs": _row(ABSOLUTE),
@@ -172,8 +144,8 @@ ROWS: Mapping[str, Operator] = {
     "Gelu": _slow(ANYTHING, halved),
     "HardSigmoid": _row(within(0, 1), power=unit, saturates=True),
     "HardSwish": _slow(ANYTHING, halved),
-    "IsInf": _tested(BY_TYPE),
-    "IsNaN": _tested(BY_TYPE),
+    "IsInf": _TEST,
+    "IsNaN": _TEST,
     "LeakyRelu": _row(through(_flatter_below_zero)),
     "Log": _slow(LOGARITHM, argument=argument(ABOVE_ZERO, 0.5, 1.5)),
     "Mish": _slow(ANYTHING, halved),
@@ -195,8 +167,8 @@ ROWS: Mapping[str, Operator] = {
     "Tan": _row(ANYTHING),
     "Tanh": _slow(TANGENT, unit, saturates=True),
     "ThresholdedRelu": _row(ANYTHING),
-    "com.microsoft.BiasGelu": _own(2, inputs=2),
-    "com.microsoft.FastGelu": _own(1, inputs=2, bias=1),
+    "com.microsoft.BiasGelu": row(OWN, each_output(2), DATA, DATA, power=halved),
+    "com.microsoft.FastGelu": row(OWN, each_output(1, bias=1), DATA, DATA, power=halved),
     "com.microsoft.Gelu": _slow(ANYTHING, halved),
-    "com.microsoft.QuickGelu": _own(1),
+    "com.microsoft.QuickGelu": row(OWN, each_output(1), DATA, power=halved),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from dlbricks_core.operators.operator import (
     LATE,
     PARAMETER,
     RARE,
-    FlopsRule,
     IndexBound,
     Input,
     Lacks,
@@ -25,14 +25,13 @@ from dlbricks_core.operators.operator import (
     Specs,
     Traffic,
     each_output,
-    kept,
     nothing,
+    row,
     sizes,
     whole,
 )
 from dlbricks_core.operators.ranges.interval import EVERYTHING, Range, is_whole, join
 from dlbricks_core.operators.ranges.step import Rule, Step, within
-from dlbricks_core.operators.shapes import ShapeRule
 from dlbricks_core.operators.weights import PACKED_MIDDLE, always, codes
 
 Move = Callable[[Step, Sequence[Array]], Sequence[Array]]
@@ -290,54 +289,20 @@ def _unpooled(layer: Layer, inputs: Specs, outputs: Specs) -> int:
 # Rows of the table
 
 
-def _row(
-    kind: str | Lacks,
-    ranges: Rule | Lacks,
-    *inputs: Input,
-    access: str = "",
-    repeated: int = 0,
-    traffic: Traffic = Traffic.ALL,
-    looks_up: bool = False,
-    flops: FlopsRule = nothing,
-    typed_by: str = "",
-    shape: ShapeRule | None = None,
-) -> Operator:
-    return Operator(
-        kind=kind,
-        flops=flops,
-        ranges=ranges,
-        power=kept,
-        inputs=inputs or (DATA,),
-        repeated=repeated,
-        traffic=traffic,
-        access=access,
-        looks_up=looks_up,
-        typed_by=typed_by,
-        shape=shape,
-    )
+def _row(kind: str | Lacks, ranges: Rule | Lacks, *inputs: Input, **facts: Any) -> Operator:
+    """An operator that computes nothing, unless it has a rule for operations."""
+    return row(kind, facts.pop("flops", nothing), *(inputs or (DATA,)), ranges=ranges, **facts)
 
 
 _IN_ORDER = _moving(_in_order)
 
 
-def _view(
-    ranges: Rule | Lacks = _IN_ORDER, *inputs: Input, shape: ShapeRule | None = None
-) -> Operator:
-    return _row("view", ranges, *inputs, traffic=Traffic.VIEW, shape=shape)
+def _view(ranges: Rule | Lacks = _IN_ORDER, *inputs: Input, **facts: Any) -> Operator:
+    return _row("view", ranges, *inputs, traffic=Traffic.VIEW, **facts)
 
 
-def _picking(
-    kind: str | Lacks,
-    ranges: Rule | Lacks,
-    *inputs: Input,
-    access: str = "",
-    looks_up: bool = False,
-    flops: FlopsRule = nothing,
-) -> Operator:
-    return _row(
-        kind, ranges, *inputs, access=access, looks_up=looks_up, flops=flops,
-        traffic=Traffic.PICKED,
-    )  # fmt: skip
+def _picking(kind: str | Lacks, ranges: Rule | Lacks, *inputs: Input, **facts: Any) -> Operator:
+    return _row(kind, ranges, *inputs, traffic=Traffic.PICKED, **facts)
 
 
 def _index(below: IndexBound) -> Input:

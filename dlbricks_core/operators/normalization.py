@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from dlbricks_core.ir import Layer
 from dlbricks_core.operators import shapes
 from dlbricks_core.operators.operator import (
-    ANYTHING,
     DATA,
     OWN,
-    FlopsRule,
     Input,
-    Lacks,
     Operator,
-    PowerRule,
     Specs,
     each_output,
     given,
     has,
     kept,
+    row,
+    rows_of,
     size,
-    sizes,
     unit,
 )
-from dlbricks_core.operators.shapes import ShapeRule
 from dlbricks_core.operators.weights import NEAR_ONE, SMALL
 
 
@@ -44,32 +41,10 @@ def _skip(layer: Layer, inputs: Specs, outputs: Specs) -> int:
     return size(outputs) * (7 + has(inputs, 3) + has(inputs, 4))
 
 
-def _rows_of(position: int) -> Input:
-    """Indices of rows of a table that is another input."""
-    return Input(below=lambda layer, inputs, outputs: sizes(inputs, position)[0])
-
-
 _TABLE = Input(table=True)
 
 
-def _row(
-    kind: str | Lacks,
-    flops: FlopsRule,
-    *inputs: Input,
-    power: PowerRule = unit,
-    channels_last: bool = False,
-    shape: ShapeRule | None = None,
-) -> Operator:
-    return Operator(
-        kind=kind,
-        flops=flops,
-        ranges=ANYTHING,
-        power=power,
-        inputs=inputs,
-        channels_last=channels_last,
-        shape=shape,
-    )
-
+_row = partial(row, power=unit)
 
 _MAP, _ROWWISE = "normalization:map", "normalization:row"
 _SCALED = (DATA, NEAR_ONE, SMALL)
@@ -97,11 +72,11 @@ ROWS: Mapping[str, Operator] = {
     ),
     # Sums of embeddings, and a normalization.
     "com.microsoft.EmbedLayerNormalization": _row(
-        OWN, each_output(9), _rows_of(2), _rows_of(4), _TABLE, _TABLE, _TABLE, NEAR_ONE, DATA, DATA,
-        _rows_of(3),
+        OWN, each_output(9), rows_of(2), rows_of(4), _TABLE, _TABLE, _TABLE, NEAR_ONE, DATA, DATA,
+        rows_of(3),
     ),
     # Embeddings are made of codes besides: a shift and a scale for each of three.
     "com.microsoft.QEmbedLayerNormalization": _row(
-        OWN, each_output(15), _rows_of(2), _rows_of(4), _TABLE, _TABLE, _TABLE, *(DATA,) * 13
+        OWN, each_output(15), rows_of(2), rows_of(4), _TABLE, _TABLE, _TABLE, *(DATA,) * 13
     ),
 }  # fmt: skip

@@ -237,3 +237,29 @@ BY_TYPE = Lacks("its results have no other bounds than those of their type")
 RARE = Lacks("it is rare, and no other operator tells about its kernels")
 LATE = Lacks("it came after the canonical operator set, and nothing was measured of it")
 OWN = Lacks("it has kernels of its own, of which nothing was measured")
+
+
+def rows_of(position: int) -> Input:
+    """Indices of rows of a table that is another input."""
+    return Input(below=lambda layer, inputs, outputs: sizes(inputs, position)[0])
+
+
+def row(
+    kind: str | Lacks,
+    flops: FlopsRule | Lacks,
+    *inputs: Input,
+    ranges: Rule | Lacks = ANYTHING,
+    power: PowerRule = kept,
+    **facts: Any,
+) -> Operator:
+    """Row of an operator whose results may be anything, and keep the power that is read.
+
+    Args:
+        kind: Class and sort of its kernels.
+        flops: Rule for the number of operations.
+        inputs: Facts about each input.
+        ranges: Rule for the ranges of its results.
+        power: Rule for the mean square of its results.
+        facts: Other attributes of :class:`Operator`.
+    """
+    return Operator(kind=kind, flops=flops, ranges=ranges, power=power, inputs=inputs, **facts)

@@ -7,25 +7,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 from dlbricks_core.ir import Layer
 from dlbricks_core.operators.operator import (
-    ANYTHING,
     DATA,
     LATE,
     PARAMETER,
     RARE,
-    FlopsRule,
     Input,
     Lacks,
     Operator,
     Specs,
     given,
-    kept,
+    row,
     size,
     sizes,
 )
-from dlbricks_core.operators.ranges.step import Rule, within
+from dlbricks_core.operators.ranges.step import within
 
 
 def _short_transforms(layer: Layer, inputs: Specs, outputs: Specs) -> int:
@@ -39,34 +38,15 @@ def _classes(layer: Layer, inputs: Specs, outputs: Specs) -> int:
     return sizes(inputs, 0)[1]
 
 
-def _row(
-    why: Lacks,
-    *inputs: Input,
-    flops: FlopsRule | None = None,
-    ranges: Rule | Lacks = ANYTHING,
-    repeated: int = 0,
-    folded: bool = True,
-    costly: bool = False,
-    sized_by_data: bool = False,
-    typed_by: str = "",
-) -> Operator:
-    return Operator(
-        kind=why,
-        flops=flops or why,
-        ranges=ranges,
-        power=kept,
-        inputs=inputs,
-        repeated=repeated,
-        folded=folded,
-        costly=costly,
-        sized_by_data=sized_by_data,
-        typed_by=typed_by,
-    )
+def _row(why: Lacks, *inputs: Input, **facts: Any) -> Operator:
+    return row(why, why, *inputs, **facts)
 
 
-def _random(*inputs: Input, typed_by: str = "dtype", ranges: Rule | Lacks = ANYTHING) -> Operator:
-    why = Lacks("generators of random numbers differ, and their operations are not defined")
-    return _row(why, *inputs, ranges=ranges, folded=False, typed_by=typed_by)
+_RANDOM = Lacks("generators of random numbers differ, and their operations are not defined")
+
+
+def _random(*inputs: Input, typed_by: str = "dtype", **facts: Any) -> Operator:
+    return _row(_RANDOM, *inputs, folded=False, typed_by=typed_by, **facts)
 
 
 _CONTROL = Lacks("its layers are opaque: values decide what runs")
@@ -121,7 +101,7 @@ ROWS: Mapping[str, Operator] = {
         typed_by="output_datatype",
     ),
     "DFT": _row(RARE, DATA, PARAMETER, PARAMETER),
-    "STFT": _row(RARE, DATA, PARAMETER, DATA, PARAMETER, flops=_short_transforms),
+    "STFT": row(RARE, _short_transforms, DATA, PARAMETER, DATA, PARAMETER),
     "NegativeLogLikelihoodLoss": _row(_LOSS, DATA, _TARGET, DATA),
     "SoftmaxCrossEntropyLoss": _row(_LOSS, DATA, _TARGET, DATA),
     "AffineGrid": _row(RARE, DATA, PARAMETER),

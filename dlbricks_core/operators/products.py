@@ -9,7 +9,6 @@ from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.operators import shapes
 from dlbricks_core.operators.einsum import products_of
 from dlbricks_core.operators.operator import (
-    ANYTHING,
     DATA,
     LATE,
     PARAMETER,
@@ -18,19 +17,18 @@ from dlbricks_core.operators.operator import (
     Input,
     Lacks,
     Operator,
-    PowerRule,
     Specs,
     given,
     has,
-    kept,
+    row,
     size,
     sizes,
     unit,
 )
-from dlbricks_core.operators.shapes import ShapeRule
 from dlbricks_core.operators.weights import (
     BIAS,
     BLOCK_SCALE,
+    CODED,
     CODES,
     COLUMNS,
     EXPERTS,
@@ -145,74 +143,50 @@ def _of_factors(layer: Layer, powers: Sequence[float], model: CanonicalModel) ->
     return powers[0] * powers[1] * model.tensors[layer.inputs[0]].sizes[-1]
 
 
-def _row(
-    kind: str | Lacks,
-    flops: FlopsRule | Lacks,
-    *inputs: Input,
-    power: PowerRule = kept,
-    shape: ShapeRule | None = None,
-    repeated: int = 0,
-    costly: bool = False,
-) -> Operator:
-    return Operator(
-        kind=kind,
-        flops=flops,
-        ranges=ANYTHING,
-        power=power,
-        inputs=inputs,
-        repeated=repeated,
-        costly=costly,
-        shape=shape,
-    )
-
-
-_CODED = (DATA, SCALE, ZERO_POINT)
-"""An input of codes, with their scale and zero point."""
-
 ROWS: Mapping[str, Operator] = {
-    "Conv": _row("convolution", _conv, DATA, FILTER, BIAS, power=unit, shape=shapes.convolution),
-    "ConvInteger": _row("convolution", _integer_conv, DATA, DATA, ZERO_POINT, ZERO_POINT),
-    "ConvTranspose": _row(
+    "Conv": row("convolution", _conv, DATA, FILTER, BIAS, power=unit, shape=shapes.convolution),
+    "ConvInteger": row("convolution", _integer_conv, DATA, DATA, ZERO_POINT, ZERO_POINT),
+    "ConvTranspose": row(
         "convolution:transposed", _conv_transpose, DATA, TRANSPOSED_FILTER, BIAS, power=unit
     ),
-    "QLinearConv": _row("convolution", _coded_conv, *_CODED, *_CODED, SCALE, ZERO_POINT, DATA),
-    "com.microsoft.FusedConv": _row(
+    "QLinearConv": row("convolution", _coded_conv, *CODED, *CODED, SCALE, ZERO_POINT, DATA),
+    "com.microsoft.FusedConv": row(
         "convolution", _fused_conv, DATA, FILTER, BIAS, DATA, power=unit
     ),
-    "CausalConvWithState": _row(LATE, LATE, DATA, DATA, DATA, DATA),
-    "Col2Im": _row(RARE, Lacks("no framework has it"), DATA, PARAMETER, PARAMETER),
-    "DeformConv": _row(RARE, Lacks("no framework has it"), DATA, DATA, DATA, DATA, DATA,
+    "CausalConvWithState": row(LATE, LATE, DATA, DATA, DATA, DATA),
+    "Col2Im": row(RARE, Lacks("no framework has it"), DATA, PARAMETER, PARAMETER),
+    "DeformConv": row(RARE, Lacks("no framework has it"), DATA, DATA, DATA, DATA, DATA,
                        costly=True),
-    "MatMul": _row("product", _matmul, DATA, FACTOR, power=_of_factors,
+    "MatMul": row("product", _matmul, DATA, FACTOR, power=_of_factors,
                    shape=shapes.matrix_product),
-    "MatMulInteger": _row("product", _matmul, DATA, CODES, ZERO_POINT,
+    "MatMulInteger": row("product", _matmul, DATA, CODES, ZERO_POINT,
                           Input(codes=MIDDLE.codes, zero_point=True)),
-    "QLinearMatMul": _row("product", _coded_matmul, *_CODED, *_CODED, SCALE, ZERO_POINT),
-    "Gemm": _row("product", _gemm, DATA, GEMM, BIAS, power=unit, shape=shapes.gemm),
-    "Einsum": _row("product:einsum", _einsum, DATA, repeated=1, costly=True),
-    "com.microsoft.FusedGemm": _row("product", _fused_gemm, DATA, COLUMNS, DATA, power=unit),
-    "com.microsoft.FusedMatMul": _row(
+    "QLinearMatMul": row("product", _coded_matmul, *CODED, *CODED, SCALE, ZERO_POINT),
+    "Gemm": row("product", _gemm, DATA, GEMM, BIAS, power=unit, shape=shapes.gemm),
+    "Einsum": row("product:einsum", _einsum, DATA, repeated=1, costly=True),
+    "com.microsoft.FusedGemm": row("product", _fused_gemm, DATA, COLUMNS, DATA, power=unit),
+    "com.microsoft.FusedMatMul": row(
         "product", _product(2, turned="transA"), DATA, COLUMNS, power=unit
     ),
-    "com.microsoft.DynamicQuantizeMatMul": _row(
+    "com.microsoft.DynamicQuantizeMatMul": row(
         "product:8-bit", _product(4, more=2), DATA, CODES, WEIGHT_SCALE, MIDDLE, DATA, power=unit
     ),
-    "com.microsoft.MatMulIntegerToFloat": _row(
+    "com.microsoft.MatMulIntegerToFloat": row(
         "product:8-bit", _product(6, more=2), DATA, CODES, SCALE, WEIGHT_SCALE, ZERO_POINT, MIDDLE,
         DATA, power=unit,
     ),
-    "com.microsoft.QGemm": _row(
-        "product:8-bit", _product(6, more=2, turned="transA"), *_CODED, *_CODED, DATA, SCALE,
+    "com.microsoft.QGemm": row(
+        "product:8-bit", _product(6, more=2, turned="transA"), *CODED, *CODED, DATA, SCALE,
         ZERO_POINT,
     ),
-    "com.microsoft.MatMulNBits": _row(
+    "com.microsoft.MatMulNBits": row(
         "product:bits", _product(5), DATA, CODES, BLOCK_SCALE, PACKED_MIDDLE, DATA, DATA,
         power=unit,
     ),
-    "com.microsoft.MoE": _row(
+    "com.microsoft.MoE": row(
         "product:experts", _experts((2, 4, 6), packed=False), DATA, DATA, *(EXPERTS, DATA) * 3
     ),
-    "com.microsoft.QMoE": _row(
+    "com.microsoft.QMoE": row(
         "product:experts", _experts((2, 5, 8), packed=True), DATA, DATA,
         *(CODES, WEIGHT_SCALE, DATA) * 3, *(MIDDLE,) * 3, *(DATA,) * 7,
     ),

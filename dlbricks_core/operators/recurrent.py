@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from dlbricks_core.ir import Layer
 from dlbricks_core.operators.operator import (
-    ANYTHING,
     DATA,
     LATE,
     FlopsRule,
@@ -15,7 +14,7 @@ from dlbricks_core.operators.operator import (
     Operator,
     Specs,
     has,
-    kept,
+    row,
     size,
     sizes,
     unit,
@@ -61,13 +60,8 @@ _LENGTHS = Input(parameter=True, below=_steps)
 
 def _row(flops: FlopsRule, states: int) -> Operator:
     """A recurrent layer with so many inputs of initial states and peepholes."""
-    return Operator(
-        kind="recurrent",
-        flops=flops,
-        ranges=ANYTHING,
-        power=unit,
-        inputs=(DATA, RECURRENT, RECURRENT, SMALL, _LENGTHS, *(DATA,) * states),
-    )
+    return row("recurrent", flops, DATA, RECURRENT, RECURRENT, SMALL, _LENGTHS, *(DATA,) * states,
+               power=unit)  # fmt: skip
 
 
 ROWS: Mapping[str, Operator] = {
@@ -76,15 +70,9 @@ ROWS: Mapping[str, Operator] = {
     # h = (1 - z) n + z h (4), and the reset of the state or of its product.
     "GRU": _row(_cells(3, 5), states=1),
     "RNN": _row(_cells(1, 0), states=1),
-    "LinearAttention": Operator(
-        kind=LATE, flops=LATE, ranges=ANYTHING, power=kept, inputs=(DATA,) * 6
-    ),
-    "com.microsoft.DynamicQuantizeLSTM": Operator(
-        kind="recurrent:8-bit",
-        flops=_coded_cells,
-        ranges=ANYTHING,
-        power=kept,
-        inputs=(DATA, CODES, CODES, DATA, Input(below=_steps), DATA, DATA, DATA,
-                WEIGHT_SCALE, MIDDLE, WEIGHT_SCALE, MIDDLE),
+    "LinearAttention": row(LATE, LATE, *(DATA,) * 6),
+    "com.microsoft.DynamicQuantizeLSTM": row(
+        "recurrent:8-bit", _coded_cells, DATA, CODES, CODES, DATA, Input(below=_steps), DATA, DATA,
+        DATA, WEIGHT_SCALE, MIDDLE, WEIGHT_SCALE, MIDDLE,
     ),
 }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from dlbricks_core.operators.operator import (
     each_input,
     each_output,
     given,
-    kept,
+    row,
     size,
     sizes,
 )
@@ -108,7 +109,7 @@ def _shares(step: Step) -> Sequence[Range]:
 # Operations
 
 
-def _window(operations: int) -> FlopsRule:
+def window(operations: int) -> FlopsRule:
     """Rule with so many operations for each element under a pooling window."""
 
     def rule(layer: Layer, inputs: Specs, outputs: Specs) -> int:
@@ -166,49 +167,28 @@ def _spread_out(layer: Layer, powers: Sequence[float], model: CanonicalModel) ->
 def _reduction(
     kind: str, ranges: Rule | Lacks, operations: int = 1, data: Input = DATA
 ) -> Operator:
-    return Operator(
-        kind=f"reduce:{kind}",
-        flops=each_input(operations),
-        ranges=ranges,
-        power=kept,
-        inputs=(data, PARAMETER),
-        access="reduced",
+    return row(
+        f"reduce:{kind}", each_input(operations), data, PARAMETER, ranges=ranges, access="reduced"
     )
 
 
-def _whole_map(
-    ranges: Rule | Lacks, kind: str = "map", operations: int = 1, rule: bool = True
-) -> Operator:
-    return Operator(
-        kind=f"reduce:{kind}",
-        flops=each_input(operations),
-        ranges=ranges,
-        power=kept,
-        inputs=(DATA,),
-        shape=shapes.global_pooling if rule else None,
-    )
+def _whole_map(ranges: Rule) -> Operator:
+    return row("reduce:map", each_input(1), DATA, ranges=ranges, shape=shapes.global_pooling)
 
 
-def _pool(kind: str, ranges: Rule | Lacks, operations: int = 1, data: Input = DATA) -> Operator:
-    return Operator(
-        kind=f"pool:{kind}",
-        flops=_window(operations),
-        ranges=ranges,
-        power=kept,
-        inputs=(data,),
-        shape=shapes.pooling,
-    )
+def _pool(kind: str, operations: int, data: Input, ranges: Rule | Lacks) -> Operator:
+    return row(f"pool:{kind}", window(operations), data, ranges=ranges, shape=shapes.pooling)
 
 
-_PLACES = Operator(
-    kind="reduce:places",
-    flops=each_input(1),
-    ranges=Rule(_places),
-    power=kept,
-    inputs=(DATA,),
-    access="reduced",
-    saturates=True,
+def _softmax(kind: str | Lacks, flops: FlopsRule, ranges: Rule | Lacks, **facts: Any) -> Operator:
+    return row(kind, flops, DATA, ranges=ranges, saturates=True, shape=shapes.same, **facts)
+
+
+_PLACES = row(
+    "reduce:places", each_input(1), DATA, ranges=Rule(_places), access="reduced", saturates=True
 )
+_REPLACED = Lacks("its canonical form is Resize")
+_REGION = Input(below=lambda layer, inputs, outputs: sizes(inputs, 0)[0])
 
 ROWS: Mapping[str, Operator] = {
     "ReduceL1": _reduction("others", _reduced(ABSOLUTE, add=True), 2),
@@ -216,9 +196,7 @@ ROWS: Mapping[str, Operator] = {
     "ReduceLogSum": _reduction(
         "others", _reduced(add=True, after=[LOGARITHM]), data=argument(ABOVE_ZERO, 0.5, 1.5)
     ),
-    "ReduceLogSumExp": _reduction(
-        "others", _reduced(EXPONENTIAL, add=True, after=[LOGARITHM]), 2
-    ),
+    "ReduceLogSumExp": _reduction("others", _reduced(EXPONENTIAL, add=True, after=[LOGARITHM]), 2),
     "ReduceMax": _reduction("most", _reduced()),
     "ReduceMean": _reduction("sum", _reduced()),
     "ReduceMin": _reduction("most", _reduced()),
@@ -227,102 +205,26 @@ ROWS: Mapping[str, Operator] = {
     "ReduceSumSquare": _reduction("squares", _reduced(SQUARE, add=True), 2),
     "ArgMax": _PLACES,
     "ArgMin": _PLACES,
-    "CumProd": Operator(
-        kind=RARE, flops=each_input(1), ranges=ANYTHING, power=kept, inputs=(DATA, PARAMETER)
-    ),
-    "CumSum": Operator(
-        kind="reduce:cumulated",
-        flops=each_input(1),
-        ranges=through(_running),
-        power=kept,
-        inputs=(DATA, PARAMETER),
-    ),
-    "TopK": Operator(
-        kind=RARE,
-        flops=_compared,
-        ranges=Rule(_top, _top_asked),
-        power=kept,
-        inputs=(DATA, PARAMETER),
-    ),
-    "Hardmax": Operator(
-        kind=RARE,
-        flops=each_input(1),
-        ranges=within(0, 1),
-        power=kept,
-        inputs=(DATA,),
-        saturates=True,
-        shape=shapes.same,
-    ),
+    "CumProd": row(RARE, each_input(1), DATA, PARAMETER),
+    "CumSum": row("reduce:cumulated", each_input(1), DATA, PARAMETER, ranges=through(_running)),
+    "TopK": row(RARE, _compared, DATA, PARAMETER, ranges=Rule(_top, _top_asked)),
+    "Hardmax": _softmax(RARE, each_input(1), within(0, 1)),
     # Maximum, difference to it, exponential, sum, division.
-    "LogSoftmax": Operator(
-        kind="softmax",
-        flops=each_output(5),
-        ranges=ANYTHING,
-        power=kept,
-        inputs=(DATA,),
-        access="along",
-        saturates=True,
-        shape=shapes.same,
+    "LogSoftmax": _softmax("softmax", each_output(5), ANYTHING, access="along"),
+    "Softmax": _softmax(
+        "softmax", each_output(5), Rule(_shares), access="along", power=_spread_out
     ),
-    "Softmax": Operator(
-        kind="softmax",
-        flops=each_output(5),
-        ranges=Rule(_shares),
-        power=_spread_out,
-        inputs=(DATA,),
-        access="along",
-        saturates=True,
-        shape=shapes.same,
-    ),
-    "AveragePool": _pool("mean", through(_averaged)),
-    "LpPool": _pool("powers", ANYTHING, 2),
-    "MaxPool": _pool("max", Rule(_pooled, _top_asked), data=Input(rectified=True)),
+    "AveragePool": _pool("mean", 1, DATA, through(_averaged)),
+    "LpPool": _pool("powers", 2, DATA, ANYTHING),
+    "MaxPool": _pool("max", 1, Input(rectified=True), Rule(_pooled, _top_asked)),
     "GlobalAveragePool": _whole_map(_reduced()),
-    "GlobalLpPool": _whole_map(ANYTHING, "powers", 2, rule=False),
+    "GlobalLpPool": row("reduce:powers", each_input(2), DATA),
     "GlobalMaxPool": _whole_map(_reduced()),
-    "MaxRoiPool": Operator(
-        kind=RARE,
-        flops=Lacks("sizes of its regions are values"),
-        ranges=ANYTHING,
-        power=kept,
-        inputs=(DATA, DATA),
-    ),
-    "GridSample": Operator(
-        kind=RARE,
-        flops=_sampled,
-        ranges=ANYTHING,
-        power=kept,
-        inputs=(DATA, DATA),
-        costly=True,
-    ),
-    "Resize": Operator(
-        kind="resize",
-        flops=_resize,
-        ranges=through(_resized),
-        power=kept,
-        inputs=(DATA, PARAMETER, PARAMETER, PARAMETER),
-        looks_up=True,
-    ),
-    "RoiAlign": Operator(
-        kind=RARE,
-        flops=_regions,
-        ranges=ANYTHING,
-        power=kept,
-        inputs=(DATA, DATA, Input(below=lambda layer, inputs, outputs: sizes(inputs, 0)[0])),
-        costly=True,
-    ),
-    "Upsample": Operator(
-        kind=Lacks("its canonical form is Resize"),
-        flops=Lacks("its canonical form is Resize"),
-        ranges=Lacks("its canonical form is Resize"),
-        power=kept,
-        inputs=(DATA, PARAMETER),
-    ),
-    "com.microsoft.NhwcMaxPool": Operator(
-        kind=OWN,
-        flops=_window(1),
-        ranges=ANYTHING,
-        power=kept,
-        inputs=(DATA,),
-    ),
+    "MaxRoiPool": row(RARE, Lacks("sizes of its regions are values"), DATA, DATA),
+    "GridSample": row(RARE, _sampled, DATA, DATA, costly=True),
+    "Resize": row("resize", _resize, DATA, PARAMETER, PARAMETER, PARAMETER,
+                  ranges=through(_resized), looks_up=True),
+    "RoiAlign": row(RARE, _regions, DATA, DATA, _REGION, costly=True),
+    "Upsample": row(_REPLACED, _REPLACED, DATA, PARAMETER, ranges=_REPLACED),
+    "com.microsoft.NhwcMaxPool": row(OWN, window(1), DATA),
 }  # fmt: skip

@@ -10,7 +10,7 @@ import math
 
 from dlbricks_core.ir.model import Layer
 from dlbricks_core.ir.tensors import TensorSpec
-from dlbricks_core.operators.operator import Drawn, Input, Interval, whole
+from dlbricks_core.operators.operator import DATA, Drawn, Input, Interval, whole
 from dlbricks_core.operators.ranges.domain import DomainRule
 
 
@@ -105,6 +105,8 @@ CODES = Input(codes=codes)
 MIDDLE = Input(codes=_middle)
 PACKED_MIDDLE = Input(codes=_packed_middle)
 ZERO_POINT = Input(zero_point=True)
+CODED = (DATA, SCALE, ZERO_POINT)
+"""An input of codes, with their scale and zero point."""
 
 
 def argument(valid: DomainRule, low: float, high: float) -> Input:
