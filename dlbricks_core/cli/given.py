@@ -139,6 +139,11 @@ def request_of(
     return _request(values["backend"], chosen, values, system, known, measured)
 
 
+def sources_of(values: dict[str, Any]) -> dict[str, str]:
+    """Sources of models by their names, from ``--source``."""
+    return dict(_pairs(values["sources"], "--source"))
+
+
 def approached(values: dict[str, Any], approach: workflows.Approach) -> workflows.Request:
     """Request for figures by an approach, from the options of ``measure_options``."""
     how = {"precision": approach.precision, "condition": approach.condition}

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.cli import options
+from dlbricks_core.cli import given, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.report.rerun import print_differences, print_rerun, rerun_data
 from dlbricks_core.store import ResultStore
@@ -34,6 +34,14 @@ _THROWN_AWAY = "What was measured again is thrown away; --store names a store th
     help="Result store that an estimate rests on, or where new samples are kept.  "
     "[default: the user's own for an estimate, otherwise none]",
 )
+@click.option(
+    "--source",
+    "sources",
+    metavar="NAME=SOURCE",
+    multiple=True,
+    help="Source of a model of the record, in place of the recorded one. Code, such as "
+    "torch:module:factory, runs only if it is given here. May be given more than once.",
+)
 @options.json_option
 @options.quiet_options
 def command(record: Path, store: str | None, **values: Any) -> int:
@@ -41,7 +49,8 @@ def command(record: Path, store: str | None, **values: Any) -> int:
 
     FILE is what 'dlbricks spec' wrote, or a JSON file that it reads. What is not the same now is
     told first: versions, options, the system, models whose files have changed. Everything is
-    measured anew. A model that is not where the record says is looked for beside the record. Exit
+    measured anew. A model that is not where the record says is looked for beside the record. A
+    record runs no code: a model that a factory makes needs its --source on the command line. Exit
     status 3: something could not be done again; it is named.
     """
     output = Output(values)
@@ -49,8 +58,9 @@ def command(record: Path, store: str | None, **values: Any) -> int:
     if what.command != ESTIMATE:
         output.if_interrupted(_THROWN_AWAY if store is None else _KEPT)
     settings = ImportSettings(options.IMPORT_TIMEOUT_S)
+    sources = given.sources_of(values)
     with output.progress() as progress, _store(what, store) as opened:
-        again = Repetition.of(what, record.parent, opened, progress, settings)
+        again = Repetition.of(what, record.parent, opened, progress, settings, sources)
         print_differences(output.console, again)
         found = again.run(opened, progress)
     print_rerun(output.console, found)

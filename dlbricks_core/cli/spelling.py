@@ -16,8 +16,9 @@ _SPELLINGS = {
     "latency_bound_ms": "--latency-bound",
     "max_latency_ms": "--max-latency",
     "shapes": "--dim",
-    "sweeps": "--sweep",
     "silence_s": "--silence",
+    "sources": "--source",
+    "sweeps": "--sweep",
     "timeout_s": "--timeout",
     "values": "--value",
 }

@@ -128,6 +128,9 @@ class ModelCollection(ABC):
     name: str
     #: Whether ``load`` imports a framework, as for :class:`Importer`.
     isolated: bool = False
+    #: Whether a name is code that ``load`` runs. Only what a user types may name such a model, never
+    #: a file that somebody sends.
+    runs_code: bool = False
     #: Form of the names, such as ``module:function``, if they cannot be listed.
     pattern: str = ""
     #: Publication about these models. ``dlbricks study`` shows its figures beside those of the

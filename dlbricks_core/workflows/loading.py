@@ -22,7 +22,7 @@ from dlbricks_core.importers.foreign import advice
 from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.passes.convert import conversion
 from dlbricks_core.passes.dimensions import OpenDimension, open_dimensions
-from dlbricks_core.plugins import Plugin, attempt, discover, find
+from dlbricks_core.plugins import Plugin, attempt, discover, find, use
 from dlbricks_core.wording import argument, listed, settings
 from dlbricks_core.workflows.observer import Observer
 
@@ -328,6 +328,16 @@ def _named_by(spec: str) -> tuple[Plugin, str | Path]:
     if colon and not Path(spec).exists() and "/" not in prefix:
         return find_collection(prefix), name
     return importer_for(spec), Path(spec)
+
+
+def runs_code(spec: str) -> bool:
+    """Whether a source is code that importing it runs, rather than data.
+
+    Raises:
+        DLBricksError: If nothing imports it.
+    """
+    plugin, _ = _named_by(spec)
+    return bool(getattr(use(plugin, plugin.loaded), "runs_code", False))
 
 
 def _fits(model: CanonicalModel, batch: int | None) -> bool:

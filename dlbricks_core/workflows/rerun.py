@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from dlbricks_core.bricks import CutModel
@@ -17,13 +18,15 @@ from dlbricks_core.figures.protocols import HOT, PROTOCOLS
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.store import ResultStore
 from dlbricks_core.version import __version__
+from dlbricks_core.wording import listed
+from dlbricks_core.wording import settings as typed
 from dlbricks_core.workflows.compare import compare
 from dlbricks_core.workflows.composing import CutOptions
 from dlbricks_core.workflows.elsewhere import known_setups, nearest_setup
 from dlbricks_core.workflows.estimate import estimate
 from dlbricks_core.workflows.evaluate import evaluate
 from dlbricks_core.workflows.invocation import ModelFacts, environment_of
-from dlbricks_core.workflows.loading import ImportSettings, ModelLoader
+from dlbricks_core.workflows.loading import ImportSettings, ModelLoader, runs_code
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.record import (
     Figures,
@@ -175,6 +178,7 @@ class Repetition:
         store: ResultStore,
         observer: Observer,
         settings: ImportSettings | None = None,
+        sources: Mapping[str, str] = MappingProxyType({}),
     ) -> Self:
         """Finds models and backends of a record, and differences from the present state.
 
@@ -184,13 +188,15 @@ class Repetition:
             store: Store that an estimate rests on.
             observer: Receives the progress.
             settings: How models are imported.
+            sources: Sources that the user gives for models, by the models' recorded names.
 
         Raises:
-            DLBricksError: If no model can be loaded, or a backend no longer has an option.
+            DLBricksError: If no model can be loaded, a source is given for a model that is not in
+                the record, or a backend no longer has an option.
             PluginError: If a backend is not installed.
         """
         requests = [_request(record, each, store) for each in record.backends]
-        models, unread = _loaded(record, folder, observer, settings)
+        models, unread = _loaded(record, folder, observer, settings, sources)
         machine = _machine(record, store)
         found = [
             *_of_software(record, requests),
@@ -318,9 +324,18 @@ def _machine(record: Record, store: ResultStore) -> Machine | None:
 
 
 def _loaded(
-    record: Record, folder: Path, observer: Observer, settings: ImportSettings | None
+    record: Record,
+    folder: Path,
+    observer: Observer,
+    settings: ImportSettings | None,
+    sources: Mapping[str, str],
 ) -> tuple[dict[str, CanonicalModel], list[Failure]]:
     """Models of a record by their recorded names, and failures of models that cannot be loaded."""
+    names = {each.name for each in record.models}
+    for name in sources.keys() - names:
+        raise DLBricksError(
+            f"the record has no model {name!r:.40}", hint=f"It has: {listed(sorted(names), 3)}."
+        )
     models: dict[str, CanonicalModel] = {}
     unread = []
     observer.stage("Importing models", len(record.models))
@@ -328,7 +343,7 @@ def _loaded(
         for each in record.models:
             observer.advance(each.name)
             try:
-                found = loader.load_one(_source(each, folder))
+                found = loader.load_one(sources.get(each.name) or _source(each, folder))
             except DLBricksError as error:
                 unread.append(Failure(each.name, error.message, "read"))
             else:
@@ -343,7 +358,14 @@ def _loaded(
 
 
 def _source(model: RecordedModel, folder: Path) -> str:
-    """Path of a model: the recorded one, one beside the record, or a file that was renamed."""
+    """Path of a model: the recorded one, one beside the record, or a file that was renamed.
+
+    Raises:
+        ModelError: If the source is code. A record comes from elsewhere, and runs none.
+    """
+    if runs_code(model.source):
+        trusted = typed(sources={model.name: model.source})
+        raise ModelError(f"{model.source!r:.80} is code, which no record runs; {trusted} runs it")
     recorded = Path(model.source)
     beside = folder / recorded.name
     if model.sha256 is None or recorded.exists():

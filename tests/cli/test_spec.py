@@ -75,6 +75,24 @@ def test_runs_of_whole_models_are_repeated_as_such(dlbricks, recorded, read):
         assert not any(each["what"] == "protocol" for each in read("again.json")["differences"])
 
 
+def test_a_record_runs_no_code_unless_the_user_names_it(dlbricks, recorded, read):
+    """A record from elsewhere may name any module as the source of a model."""
+    record = read("spec.json")
+    record["models"][0]["source"] = "torch:evil:make"
+    Path("evil.json").write_text(json.dumps(record))
+    Path("evil.py").write_text("open('ran', 'w')\n")
+    refused = dlbricks("rerun", "evil.json")
+    assert refused.status == 2
+    assert not Path("ran").exists()
+    assert "--source net=torch:evil:make" in " ".join(refused.err.split())
+    unknown = dlbricks("rerun", "evil.json", "--source", "other=net.onnx")
+    assert unknown.status == 2
+    assert "no model 'other'" in unknown.err
+    assert dlbricks("rerun", "evil.json", "--source", "net=net.onnx").status == 0
+    dlbricks("rerun", "evil.json", "--source", "net=torch:evil:make")
+    assert Path("ran").exists()
+
+
 def test_what_is_done_again_is_measured_anew_and_compared(dlbricks, recorded, read):
     done = dlbricks("rerun", "both.json", "--json", "again.json")
     assert done.status == 0, done.err

@@ -50,6 +50,7 @@ class TorchFactories(ModelCollection):
 
     name = "torch"
     isolated = True
+    runs_code = True
     pattern = "package.module:factory"
 
     def names(self) -> Sequence[str]:
