@@ -106,6 +106,9 @@ class Traits:
             :meth:`Backend.rewrite`.
         rewrite_uses_all_threads: Whether rewriting one model keeps all threads busy. Several
             models are otherwise rewritten at the same time, one on each core.
+        domains: Domains of operators beside ONNX's whose layers the framework runs as they are.
+            Other frameworks run the definitions of such operators, or refuse them. ``None`` if
+            nobody knows, as where the framework is not installed.
     """
 
     primed: bool = False
@@ -115,6 +118,7 @@ class Traits:
     results_apart: bool = False
     rewrites: bool = False
     rewrite_uses_all_threads: bool = False
+    domains: frozenset[str] | None = frozenset()
 
 
 class CpuTimer(ABC, Generic[LoadedT]):

@@ -19,8 +19,8 @@ class AbsentBackend(Backend):
         setups: Setups with known figures, the nearest first.
     """
 
-    #: Unknown for the framework; stored graphs tell it for each model.
-    traits = Traits(rewrites=True)
+    #: Unknown for the framework; stored graphs tell for each model whether it was rewritten.
+    traits = Traits(rewrites=True, domains=None)
 
     def __init__(self, setups: Sequence[Setup]) -> None:
         nearest = setups[0]

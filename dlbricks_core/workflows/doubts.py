@@ -13,7 +13,7 @@ from dlbricks_core.figures.figure import Predicted, interval, relative_half_widt
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.figures.widths import widest_text
 from dlbricks_core.passes.contrib.expand import as_run_by
-from dlbricks_core.passes.contrib.operators import DOMAIN, OWNER
+from dlbricks_core.passes.contrib.operators import DOMAIN
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.baseline import Processor
 from dlbricks_core.predict.from_atlas import processor_of
@@ -138,7 +138,7 @@ def far_operators(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[
 
 
 def foreign_operators(result: RunResult) -> Iterator[str]:
-    """A sentence on ONNX Runtime's own operators that another backend may not support.
+    """A sentence on operators of other domains than ONNX's, which the backend may not support.
 
     No framework runs for a prediction, so that none has refused them.
 
@@ -146,12 +146,15 @@ def foreign_operators(result: RunResult) -> Iterator[str]:
         result: The bricks, some of them predicted.
     """
     backend = result.request.setup.backend
+    domains = result.request.backend.traits.domains
+    if domains is None:
+        return
     found = {
         layer.qualified_op
         for each in result.bricks
-        if backend != OWNER and isinstance(each.latency, Predicted)
+        if isinstance(each.latency, Predicted)
         for layer in as_run_by(backend, each.brick.model).layers
-        if layer.domain == DOMAIN
+        if layer.domain == DOMAIN and DOMAIN not in domains
     }
     if found:
         yield (

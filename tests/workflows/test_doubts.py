@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from dlbricks_core.backends import Traits
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures import RESAMPLES, Predicted
 from dlbricks_core.passes.convert import convert
@@ -48,19 +49,21 @@ def test_layers_that_were_not_measured_in_the_type_are_named(model):
 
 
 @pytest.mark.parametrize(
-    ("backend", "text", "named"),
+    ("domains", "text", "named"),
     [
-        ("backend", UNDEFINED["GatherBlockQuantized"], True),
-        ("backend", DEFINED["MatMulNBits"], False),
-        ("onnxruntime", UNDEFINED["GatherBlockQuantized"], False),
+        (frozenset(), UNDEFINED["GatherBlockQuantized"], True),
+        (frozenset(), DEFINED["MatMulNBits"], False),
+        (frozenset({"com.microsoft"}), UNDEFINED["GatherBlockQuantized"], False),
+        (None, UNDEFINED["GatherBlockQuantized"], False),
     ],
 )
-def test_operators_of_onnxruntime_without_a_definition_are_named_elsewhere(backend, text, named):
+def test_operators_of_a_domain_that_the_backend_does_not_run_are_named(domains, text, named):
     brick = SimpleNamespace(
         brick=SimpleNamespace(model=cases.build(text).model),
         latency=Predicted(1.0, np.ones(RESAMPLES), 0.0),
     )
-    request = SimpleNamespace(setup=replace(SETUP, backend=backend))
+    backend = SimpleNamespace(traits=Traits(domains=domains))
+    request = SimpleNamespace(setup=replace(SETUP, backend="backend"), backend=backend)
     found = list(foreign_operators(SimpleNamespace(bricks=[brick], request=request)))
     expected = (
         "backend may not support com.microsoft.GatherBlockQuantized, which ONNX does not define: "

@@ -41,6 +41,7 @@ class OnnxruntimeBackend(Backend):
         weights_loading=2,
         # It fuses layers and keeps feature maps in a blocked layout.
         rewrites=True,
+        domains=frozenset({"com.microsoft"}),
     )
     default_models = (
         "onnx:light_resnet50",
