@@ -29,9 +29,11 @@ from dlbricks_core.testing import cases
 ROOT = Path(__file__).parents[1]
 TEMPLATE = ROOT / "examples" / "backend"
 ESTIMATING = ROOT / "examples" / "predictor"
+COMMAND = ROOT / "examples" / "command"
 OPENVINO = ROOT / "examples" / "openvino"
 GUIDE = ROOT / "docs" / "guide" / "backend.md"
 ESTIMATING_GUIDE = GUIDE.with_name("estimating.md")
+COMMAND_GUIDE = GUIDE.with_name("commands.md")
 QUANTITY = GUIDE.with_name("quantity.md")
 
 
@@ -72,12 +74,14 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     core = copied(ROOT, folder / "core", "pyproject.toml", "README.md", "dlbricks_core")
     plugin = copied(TEMPLATE, folder / "plugin", "pyproject.toml", "src", "tests")
     estimating = copied(ESTIMATING, folder / "estimating", "pyproject.toml", "src")
+    command = copied(COMMAND, folder / "command", "pyproject.toml", "src", "tests")
     # Installed from outside: the new environment needs no pip of its own, and no bytecode.
     call(sys.executable, "-m", "venv", "--without-pip", folder / "env")
     programs = folder / "env" / "bin"
     call(
         sys.executable, "-m", "pip", "--python", programs / "python", "install", "-q",
-        "--no-compile", "-c", ROOT / "constraints.txt", core, plugin, estimating, probe, "pytest",
+        "--no-compile", "-c", ROOT / "constraints.txt", core, plugin, estimating, command, probe,
+        "pytest",
     )  # fmt: skip
     return programs
 
@@ -260,14 +264,33 @@ def test_the_guides_other_code_runs() -> None:
         namespace["execute"](cases.network("conv"))
 
 
-def test_the_page_on_composers_and_predictors_shows_the_files_as_they_are() -> None:
-    shown = re.findall(r"^`([\w./]+)`:\n\n```\w+\n(.*?)```$", ESTIMATING_GUIDE.read_text(),
+@pytest.mark.parametrize(
+    ("guide", "folder", "names"),
+    [
+        (ESTIMATING_GUIDE, ESTIMATING, ["dlbricks_example/composer.py",
+                                        "dlbricks_example/predictor.py"]),
+        (COMMAND_GUIDE, COMMAND, ["dlbricks_widest/announced.py", "dlbricks_widest/command.py"]),
+    ],
+)  # fmt: skip
+def test_pages_show_the_files_as_they_are(guide: Path, folder: Path, names: list[str]) -> None:
+    shown = re.findall(r"^`([\w./]+)`:\n\n```\w+\n(.*?)```$", guide.read_text(),
                        re.DOTALL | re.MULTILINE)  # fmt: skip
-    assert [name for name, _ in shown] == [
-        "pyproject.toml", "src/dlbricks_example/composer.py", "src/dlbricks_example/predictor.py"
-    ]  # fmt: skip
+    assert [name for name, _ in shown] == ["pyproject.toml", *(f"src/{name}" for name in names)]
     for name, block in shown:
-        assert block in (ESTIMATING / name).read_text(), f"{name} lacks:\n{block}"
+        assert block in (folder / name).read_text(), f"{name} lacks:\n{block}"
+
+
+def test_a_command_of_another_distribution_is_like_those_of_dlbricks(
+    environment: Path, listed: list[dict[str, Any]], private: dict[str, str]
+) -> None:
+    assert [
+        (p["name"], p["distribution"], p["status"]) for p in listed if p["kind"] == "command"
+    ] == [("widest", "dlbricks-widest", "ok")]
+    assert "widest     Show the largest tensor" in call(environment / "dlbricks", "--help")
+    shown = call(environment / "dlbricks", "widest", "onnx:light_squeezenet", **private)
+    assert re.fullmatch(r"onnx:light_squeezenet: \S+, 3\.15 MB\n", shown)
+    tests = environment.parents[1] / "command" / "tests"
+    call(environment / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", tests, **private)
 
 
 def test_the_page_on_composers_overrides_a_total() -> None:

@@ -21,56 +21,19 @@ import click
 from dlbricks_core.cli.signals import Interrupted, interruptible
 from dlbricks_core.cli.spelling import FLAGS, option_of
 from dlbricks_core.cli.streams import standard_streams
+from dlbricks_core.commands import Command
+from dlbricks_core.commands.own import ORDER
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.harmless import harmless, without_secrets
-from dlbricks_core.plugins import blamed
+from dlbricks_core.plugins import blamed, discover, find, names, use
 from dlbricks_core.version import __version__
 from dlbricks_core.wording import arguments_spelled
 from dlbricks_core.worker.memory import lacks_memory, memory_hint
 
-#: Commands in the order of the help text, with their purposes. A command's module is imported when
-#: it is used, so that listing plugins need not wait for the database.
-_COMMANDS = {
-    "run": "Estimate models, timing the bricks that tell most (default).",
-    "estimate": "Estimate from what is known; runs nothing, needs no framework.",
-    "advise": "Tell which system, and which model, is fastest or cheapest; runs nothing.",
-    "evaluate": "Tell how far estimates are from measured latencies, model by model.",
-    "calibrate": "Fit a composer's few numbers to this system.",
-    "survey": "Time networks from which latencies of others are predicted.",
-    "study": "Show what the DLBricks paper shows, for any models, in a report.",
-    "explain": "Show where an estimate deviates, beside the backend's own profile.",
-    "trace": "Write a trace of whole, bricks, layers and operators for viewers.",
-    "compare": "Time the same bricks on several frameworks, side by side.",
-    "verify": "Check that backends compute the same from the same models.",
-    "inspect": "Show a model's layers, bricks and repetition.",
-    "analyze": "Show how layers repeat within and across models; runs nothing.",
-    "graph": "Draw a model with its critical path and repeated modules.",
-    "generate": "Write bricks as ONNX files, without the models' weights.",
-    "privacy": "Tell what an attacker learns from a private suite.",
-    "bench": "Time a folder of generated bricks.",
-    "fleet": "Time a folder of bricks on many hosts at once.",
-    "atlas": "Write the store as pages to look at: systems, models, backends.",
-    "spec": "Write what a run did as a record that others can do again.",
-    "rerun": "Do again what a record says, and compare.",
-    "store": "Export, import, merge and prune what was measured.",
-    "systems": "List the systems that were measured, and name them.",
-    "models": "List the model collections.",
-    "plugins": "List the plugins of every kind, with the problems of each.",
-    "doctor": "Check whether this machine is ready to measure.",
-}
-
-#: Commands that predict.
-_PREDICTING = ("advise", "atlas", "calibrate", "estimate", "rerun", "run")
-
-#: Environment variables during the import of a command's module. Predictions use many small
+#: Environment variables during the import of a command that predicts. Predictions use many small
 #: matrices, for which the threads of numpy's BLAS wait longer than they compute: tens of times as
 #: long where other programs use the cores. Workers do not inherit these variables.
-_WHILE_IMPORTED = {name: {"OPENBLAS_NUM_THREADS": "1"} for name in _PREDICTING}
-
-#: Commands that continue after an interruption, because the store keeps their measurements.
-_RESUMABLE = frozenset(
-    {"run", "evaluate", "calibrate", "survey", "study", "explain", "compare", "bench"}
-)
+_WHILE_IMPORTED = {"OPENBLAS_NUM_THREADS": "1"}
 
 EXIT_USAGE = 2
 #: As the system's sysexits.h and shells number them.
@@ -84,34 +47,46 @@ atexit.register(gc.freeze)
 
 
 class _Commands(click.Group):
-    """All commands. A command line that names none of them means ``run``."""
+    """All commands that are installed. A command line that names none of them means ``run``."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return sorted(names("command"), key=_place)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in names("command"):
             return None
-        with _variables(_WHILE_IMPORTED.get(cmd_name, {})), _no_collections():
-            module = importlib.import_module(f"dlbricks_core.cli.{cmd_name}")
-            if cmd_name in _WHILE_IMPORTED:  # scipy has a BLAS of its own, which it loads late
+        plugin = find("command", cmd_name, Command)
+        found: Command = use(plugin, plugin.loaded)
+        with _variables(_WHILE_IMPORTED if found.predicts else {}), _no_collections():
+            command = use(plugin, found.load)
+            if found.predicts:  # scipy has a BLAS of its own, which it loads late
                 importlib.import_module("scipy.linalg")
-        command: click.Command = module.command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        every = sorted(discover("command", Command), key=lambda each: _place(each.name))
+        rows = [
+            (each.name, f"Broken: {each.problem}" if each.problem else each.loaded.purpose)
+            for each in every
+        ]
         with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+            formatter.write_dl(rows)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         flags = [*takewhile(FLAGS.__contains__, args)]
-        if len(flags) < len(args) and args[len(flags)] in _COMMANDS:
+        known = names("command")
+        if len(flags) < len(args) and args[len(flags)] in known:
             args = [args[len(flags)], *flags, *args[len(flags) + 1 :]]
-        if args and args[0] not in {*_COMMANDS, "--help", "-h", "--version"}:
+        if args and args[0] not in {*known, "--help", "-h", "--version"}:
             if args[0].isalpha() and not Path(args[0]).exists():
                 raise click.UsageError(f"{args[0]!r} is neither a command nor a model.", ctx)
             args = ["run", *args]
         return super().parse_args(ctx, args)
+
+
+def _place(name: str) -> tuple[int, str]:
+    """Place of a command in the help text: those of other distributions follow, by name."""
+    return (ORDER.index(name) if name in ORDER else len(ORDER), name)
 
 
 @click.group(
@@ -191,7 +166,8 @@ def _run(arguments: list[str]) -> int:
 
 def _kept(told: Mapping[str, Any], context: click.Context | None) -> str:
     """A sentence on the results that an interrupted command has kept."""
-    if context is not None and context.invoked_subcommand in _RESUMABLE:
+    name = context.invoked_subcommand if context is not None else None
+    if name and find("command", name, Command).loaded.resumes:
         return "What was measured is in the store; run it again to go on."
     return str(told.get("kept", ""))
 

@@ -8,7 +8,18 @@ from dlbricks_core.plugins.registry import (
     discover,
     find,
     load_object,
+    names,
     use,
 )
 
-__all__ = ["GROUPS", "Plugin", "attempt", "blamed", "discover", "find", "load_object", "use"]
+__all__ = [
+    "GROUPS",
+    "Plugin",
+    "attempt",
+    "blamed",
+    "discover",
+    "find",
+    "load_object",
+    "names",
+    "use",
+]

@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 #: Kinds of plugins, and the group of entry points of each.
 GROUPS: dict[str, str] = {
+    "command": "dlbricks.commands",
     "backend": "dlbricks.backends",
     "importer": "dlbricks.importers",
     "models": "dlbricks.models",
@@ -84,6 +85,11 @@ def discover(kind: str, base: type | None = None, name: str | None = None) -> li
     found = [_usable(kind, e.entry_point, e.plugin, base) for e in manager.extensions]
     unique = {(p.name, p.target, p.distribution): p for p in [*found, *broken]}
     return sorted(_without_clashes(list(unique.values())), key=lambda p: (p.name, p.distribution))
+
+
+def names(kind: str) -> set[str]:
+    """Names of the plugins of a kind, none of which is loaded."""
+    return {entry.name for entry in _installed(tuple(map(_state, sys.path)))[GROUPS[kind]]}
 
 
 def find(kind: str, name: str, base: type | None = None) -> Plugin:

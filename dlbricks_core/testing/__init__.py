@@ -1,4 +1,4 @@
-"""Conformance suites: what every backend, importer and collection must pass.
+"""Conformance suites: what every backend, importer, collection and command must pass.
 
 A plugin's author subclasses a suite and names the plugin; pytest runs the rest::
 
@@ -24,13 +24,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dlbricks_core.testing.backend import BackendConformance
     from dlbricks_core.testing.collection import CollectionConformance
+    from dlbricks_core.testing.command import CommandConformance
     from dlbricks_core.testing.importer import ImporterConformance
 
-__all__ = ["BackendConformance", "CollectionConformance", "ImporterConformance"]
+__all__ = [
+    "BackendConformance",
+    "CollectionConformance",
+    "CommandConformance",
+    "ImporterConformance",
+]
 
 _MODULES = {
     "BackendConformance": "dlbricks_core.testing.backend",
     "CollectionConformance": "dlbricks_core.testing.collection",
+    "CommandConformance": "dlbricks_core.testing.command",
     "ImporterConformance": "dlbricks_core.testing.importer",
 }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dlbricks_core.backends import Backend, BackendOption
+from dlbricks_core.commands import Command
 from dlbricks_core.compose import Composer
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.importers import Importer, ModelCollection
@@ -15,6 +16,7 @@ from dlbricks_core.plugins import GROUPS, Plugin, attempt, discover
 from dlbricks_core.predict import Predictor
 
 _BASES: dict[str, type] = {
+    "command": Command,
     "backend": Backend,
     "importer": Importer,
     "models": ModelCollection,
@@ -66,8 +68,16 @@ class PluginStatus:
 
 
 def plugin_statuses() -> list[PluginStatus]:
-    """Status of all announced plugins. A broken plugin never hides the others."""
-    return [_status(plugin) for kind in GROUPS for plugin in discover(kind, _BASES[kind])]
+    """Status of all announced plugins. A broken plugin never hides the others.
+
+    Commands of DLBricks itself are left out: its help lists them.
+    """
+    return [
+        _status(plugin)
+        for kind in GROUPS
+        for plugin in discover(kind, _BASES[kind])
+        if kind != "command" or not plugin.target.startswith("dlbricks_core.")
+    ]
 
 
 def _status(plugin: Plugin) -> PluginStatus:
@@ -97,6 +107,12 @@ def declared_options(backend: Backend) -> dict[str, BackendOption]:
     }
 
 
+def _command(plugin: Plugin) -> PluginStatus:
+    command: Command = plugin.loaded()
+    command.load()
+    return PluginStatus(plugin, capabilities={"purpose": command.purpose})
+
+
 def _importer(plugin: Plugin) -> PluginStatus:
     importer: Importer = plugin.loaded()
     importer.handles("")
@@ -123,6 +139,7 @@ def _probe(plugin: Plugin) -> PluginStatus:
 
 
 _LOOK: dict[str, Callable[[Plugin], PluginStatus]] = {
+    "command": _command,
     "backend": _backend,
     "importer": _importer,
     "models": _collection,

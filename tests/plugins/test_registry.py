@@ -315,9 +315,8 @@ def test_the_core_needs_no_pytest():
     script = """
 import sys
 sys.modules["pytest"] = None
-from dlbricks_core.cli.main import _COMMANDS
-import importlib
-for name in _COMMANDS:
-    importlib.import_module(f"dlbricks_core.cli.{name}")
+from dlbricks_core.cli.main import cli
+for name in cli.list_commands(None):
+    cli.get_command(None, name)
 """
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)

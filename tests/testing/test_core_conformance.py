@@ -7,11 +7,16 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from dlbricks_core.commands import own
 from dlbricks_core.importers import ImportOptions
 from dlbricks_core.importers.decoders.collection import LanguageModels
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.importers.onnx import OnnxImporter
-from dlbricks_core.testing import CollectionConformance, ImporterConformance
+from dlbricks_core.testing import (
+    CollectionConformance,
+    CommandConformance,
+    ImporterConformance,
+)
 
 GRAPH = """<ir_version: 10, opset_import: ["" : 17]>
 net (float[batch,16] x) => (float[batch,512] y) {
@@ -34,6 +39,14 @@ class TestOnnxImporter(ImporterConformance):
             proto.graph.initializer.append(numpy_helper.from_array(value, name))
         onnx.save(proto, folder / "sample.onnx")
         return folder / "sample.onnx"
+
+
+class TestInspect(CommandConformance):
+    plugin = own.Inspect
+
+    @classmethod
+    def target(cls) -> str:
+        return "dlbricks_core.commands.own:Inspect"
 
 
 class TestLightModels(CollectionConformance):

@@ -1,0 +1,1 @@
+"""A command of DLBricks: the largest tensor that each model computes."""

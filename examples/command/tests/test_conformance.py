@@ -1,0 +1,7 @@
+from dlbricks_widest.announced import Widest
+
+from dlbricks_core.testing import CommandConformance
+
+
+class TestWidest(CommandConformance):
+    plugin = Widest
