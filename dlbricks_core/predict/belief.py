@@ -45,6 +45,10 @@ class Sessions:
         for members in np.split(order, np.cumsum(np.bincount(self.of))[:-1]):
             covariance[np.ix_(members, members)] += self.variance
 
+    def times(self, weights: FloatArray) -> FloatArray:
+        """The covariance of the shared errors times weights of the networks: shape (networks,)."""
+        return np.asarray(self.variance * np.bincount(self.of, weights)[self.of])
+
     def shared(self, apart: FloatArray, noise: FloatArray) -> FloatArray:
         """Most probable shared error of each network: shape (networks,).
 
@@ -169,21 +173,6 @@ class Belief:
             return self.mean
         return self.mean + self._fitted(counts, log_ms, noise, call_ms, None).shift
 
-    def pulls(
-        self,
-        counts: scipy.sparse.csr_array,
-        log_ms: FloatArray,
-        noise: FloatArray,
-        call_ms: FloatArray | float = 0.0,
-        sessions: Sessions | None = None,
-        begin: FloatArray | None = None,
-    ) -> FloatArray:
-        """Pull of each layer: the mean moves by the covariance times the pulls.
-
-        The arguments are those of :meth:`observed`, and pulls that are near already.
-        """
-        return self._fitted(counts, log_ms, noise, call_ms, sessions, begin).pulls
-
     def _fitted(
         self,
         counts: scipy.sparse.csr_array,
@@ -191,12 +180,9 @@ class Belief:
         noise: FloatArray,
         call_ms: FloatArray | float,
         sessions: Sessions | None,
-        begin: FloatArray | None = None,
     ) -> _Fitted:
         """The most probable latencies of observed layers."""
-        pulls = np.zeros(len(self.mean)) if begin is None else begin
-        shift = self._times(pulls)
-        misfit = np.inf
+        pulls, shift, misfit = np.zeros(len(self.mean)), np.zeros(len(self.mean)), np.inf
         for _ in range(_STEPS):
             shares, totals = shares_of(counts, self.mean + shift, call_ms)
             left = log_ms - np.log(totals) + shares @ shift
@@ -217,7 +203,7 @@ class Belief:
             if best > misfit - _SETTLED * len(log_ms):
                 break
             misfit = best
-        return _Fitted(pulls, shift, shares, factor)
+        return _Fitted(shift, shares, factor)
 
     def widened(self, share: float, spread: Grouped) -> Self:
         """The belief with an additional, independent error of each layer.
@@ -278,13 +264,11 @@ class _Fitted:
     """Most probable latencies of observed layers.
 
     Attributes:
-        pulls: Pull of each layer.
         shift: Movement of each layer's mean.
         shares: Share of each layer in each network's latency.
         factor: Cholesky factor of the covariance of the networks' measured logarithms.
     """
 
-    pulls: FloatArray
     shift: FloatArray
     shares: scipy.sparse.csr_array
     factor: FloatArray

@@ -23,6 +23,7 @@ from dlbricks_core.predict.base import Predictor
 from dlbricks_core.predict.baseline import Processor, doubted, expected_ms
 from dlbricks_core.predict.belief import Belief, joined_beliefs
 from dlbricks_core.predict.features import Features, joined
+from dlbricks_core.predict.fitting import Observed, fitted_pulls
 from dlbricks_core.predict.grouped import Group, Grouped
 from dlbricks_core.predict.kernel import Kernel
 from dlbricks_core.predict.nearness import distance
@@ -464,14 +465,19 @@ def with_pulls(contribution: Contribution, kernel: Kernel) -> Contribution:
     """
     prior = prior_of(contribution.features, kernel, processor_of(contribution))
     noise = contribution.noise + kernel.noise
-    measured = contribution.counts, contribution.log_ms, noise, contribution.call_ms
-    pulls = prior.pulls(*measured, begin=contribution.pulls if contribution.pulls.size else None)
-    return with_sites(replace(contribution, pulls=pulls, kernel=kernel.identity), kernel)
+    observed = Observed(contribution.counts, contribution.log_ms, noise, contribution.call_ms)
+    begin = contribution.pulls if contribution.pulls.size else None
+    pulls = fitted_pulls(prior, observed, begin)
+    return _with_sites(replace(contribution, pulls=pulls, kernel=kernel.identity), kernel, prior)
 
 
 def with_sites(contribution: Contribution, kernel: Kernel) -> Contribution:
     """The contribution, which has pulls, with the sites that its networks of few layers make."""
     prior = prior_of(contribution.features, kernel, processor_of(contribution))
+    return _with_sites(contribution, kernel, prior)
+
+
+def _with_sites(contribution: Contribution, kernel: Kernel, prior: Belief) -> Contribution:
     mean = prior.mean + prior.spread.times(contribution.pulls)
     small = np.flatnonzero(_is_small(contribution))
     found = sites_of(

@@ -18,7 +18,15 @@ import scipy
 from dlbricks_core.figures.statistics import FloatArray, Indices
 
 _JITTER = 1e-9
-"""Variance added so that a covariance matrix stays positive definite despite rounding."""
+_JITTER_SINGLE = 1e-4
+"""Variance added so that a covariance matrix stays positive definite despite rounding, in double
+and in single precision.
+"""
+
+_BLOCK = 256
+"""Number of weighted sums whose covariance with the others is formed at once. Their covariance with
+the layers then stays near the processor.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +44,10 @@ class Group:
     @cached_property
     def factor(self) -> FloatArray:
         """Cholesky factor of the covariance."""
-        return np.asarray(
-            scipy.linalg.cholesky(self.covariance + _JITTER * np.eye(len(self.layers)), lower=True)
-        )
+        matrix = self.covariance.copy()
+        single = matrix.dtype == np.float32
+        matrix[np.diag_indices_from(matrix)] += _JITTER_SINGLE if single else _JITTER
+        return np.asarray(scipy.linalg.cholesky(matrix, lower=True, overwrite_a=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +71,12 @@ class Grouped:
 
     def __len__(self) -> int:
         return len(self.shared)
+
+    @property
+    def single(self) -> Self:
+        """The covariance in single precision."""
+        groups = (Group(each.layers, each.covariance.astype(np.float32)) for each in self.groups)
+        return type(self)(tuple(groups), self.shared.astype(np.float32))
 
     @property
     def matrix(self) -> FloatArray:
@@ -113,15 +128,26 @@ class Grouped:
 
     def between(self, weights: scipy.sparse.csr_array) -> FloatArray:
         """Covariance between weighted sums: shape (sums, sums)."""
-        moved = weights @ self.shared
-        found = moved @ moved.T
+        return mirrored(self.below(weights))
+
+    def below(self, weights: scipy.sparse.csr_array) -> FloatArray:
+        """Covariance between weighted sums, without some above the diagonal."""
+        size = weights.shape[0]
+        found = np.zeros((size, size), dtype=self.shared.dtype)
         columns = scipy.sparse.csc_array(weights)
-        for group in self.groups:
-            part = scipy.sparse.csr_array(columns[:, group.layers])
-            rows = np.flatnonzero(np.diff(part.indptr))
-            part = part[rows]
-            found[np.ix_(rows, rows)] += part @ (part @ group.covariance).T
-        return np.asarray(found)
+        parts = [scipy.sparse.csr_array(columns[:, group.layers]) for group in self.groups]
+        # With the layers of a group side by side, no columns have to be gathered or scattered.
+        order = np.concatenate([np.zeros(0, dtype=np.intp), *(g.layers for g in self.groups)])
+        ordered, moved = scipy.sparse.csr_array(columns[:, order]), weights @ self.shared
+        for begin in range(0, size, _BLOCK):
+            some = slice(begin, begin + _BLOCK)
+            to_layers = moved[some] @ self.shared[order].T
+            end = 0
+            for group, part in zip(self.groups, parts, strict=True):
+                own = slice(end, end := end + len(group.layers))
+                to_layers[:, own] += part[some] @ group.covariance
+            found[begin:, some] = ordered[begin:] @ to_layers.T
+        return found
 
     def solved(self, rows: FloatArray) -> FloatArray:
         """Rows times the inverse of the covariance: shape (rows, layers)."""
@@ -201,8 +227,19 @@ def padded(parts: Sequence[Indices], spreads: Sequence[Grouped]) -> Grouped:
     return Grouped(tuple(groups), np.concatenate(columns, axis=1))
 
 
+def mirrored(lower: FloatArray) -> FloatArray:
+    """Symmetric matrix from its lower triangle, in place."""
+    for begin in range(0, len(lower), _BLOCK):
+        end = min(begin + _BLOCK, len(lower))
+        block = np.tril(lower[begin:end, begin:end])
+        lower[begin:end, begin:end] = block + np.tril(block, -1).T
+        lower[begin:end, end:] = lower[end:, begin:end].T
+    return lower
+
+
 def inverse_of(factor: FloatArray) -> FloatArray:
-    """Inverse of a positive definite matrix from its Cholesky factor."""
-    lower, failed = scipy.linalg.lapack.dpotri(factor, lower=1)
+    """Inverse of a positive definite matrix from its lower Cholesky factor."""
+    (potri,) = scipy.linalg.get_lapack_funcs(("potri",), (factor,))
+    lower, failed = potri(factor, lower=1)
     assert not failed, failed
-    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
+    return mirrored(lower)

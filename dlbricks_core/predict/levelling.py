@@ -10,6 +10,7 @@ import numpy as np
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.atlas import SURVEYED, Contribution
 from dlbricks_core.predict.belief import Sessions
+from dlbricks_core.predict.fitting import Observed, fitted_pulls
 from dlbricks_core.predict.from_atlas import prior_of, processor_of
 from dlbricks_core.predict.kernel import Kernel
 
@@ -65,8 +66,9 @@ def _session_errors(contribution: Contribution, kernel: Kernel) -> tuple[FloatAr
     prior = prior_of(contribution.features, kernel, processor_of(contribution))
     noise = contribution.noise + kernel.noise
     sessions = Sessions(contribution.sessions, SESSION_ERROR**2)
-    measured = contribution.counts, contribution.log_ms, noise, contribution.call_ms
-    pulls = prior.pulls(*measured, sessions)
-    layers = prior.mean + prior.spread.times(pulls)
-    expected = np.log(contribution.counts @ np.exp(layers) + contribution.call_ms)
-    return sessions.shared(contribution.log_ms - expected, noise), pulls
+    observed = Observed(
+        contribution.counts, contribution.log_ms, noise, contribution.call_ms, sessions
+    )
+    pulls = fitted_pulls(prior, observed)
+    apart = observed.apart(prior.mean + prior.spread.times(pulls))
+    return sessions.shared(apart, noise), pulls

@@ -40,12 +40,39 @@ def doubt(
     if len(log_ms) < 2:
         return extra
     shares, totals = shares_of(counts, belief.mean, call_ms)
-    covariance = belief.between(shares) + np.diag(noise)
+    covariance = belief.between(shares)
+    covariance[np.diag_indices_from(covariance)] += noise
     left = log_ms - np.log(totals)
+    plain = inverse_of(scipy.linalg.cholesky(covariance, lower=True, overwrite_a=True))
+    pull = plain @ left
     for _ in range(_ROUNDS):
-        inverse = inverse_of(scipy.linalg.cholesky(covariance + np.diag(extra), lower=True))
-        scale = np.diag(inverse)
-        deviation, variance = inverse @ left / scale, 1 / scale - extra
+        own, scale = _doubted(plain, pull, extra)
+        deviation, variance = own / scale, 1 / scale - extra
         wanted = variance * np.maximum((deviation**2 / variance - 1) / (_FREEDOM + 1), 0.0)
         extra = (extra + wanted) / 2
     return extra
+
+
+def _doubted(
+    plain: FloatArray, pull: FloatArray, extra: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Inverse covariance times the residuals, and its diagonal, with additional variances.
+
+    Few observations have any, so Woodbury's formula needs a matrix of these alone.
+
+    Args:
+        plain: Inverse of the covariance without additional variances.
+        pull: Its product with the residuals.
+        extra: Additional variance of each observation.
+    """
+    (some,) = np.nonzero(extra)
+    if not len(some):
+        return pull, np.diag(plain)
+    root = np.sqrt(extra[some])
+    inner = root[:, None] * plain[np.ix_(some, some)] * root
+    inner[np.diag_indices_from(inner)] += 1
+    factor = scipy.linalg.cholesky(inner, lower=True, overwrite_a=True)
+    sides = np.column_stack([root[:, None] * plain[some], root * pull[some]])
+    half = scipy.linalg.solve_triangular(factor, sides, lower=True, overwrite_b=True)
+    told = half[:, :-1]
+    return pull - half[:, -1] @ told, np.diag(plain) - np.einsum("ij,ij->j", told, told)

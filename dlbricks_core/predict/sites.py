@@ -21,6 +21,9 @@ from dlbricks_core.predict.grouped import Grouped, inverse_of
 _DRAWS = 400
 """Number of draws behind the variance of a layer: they give it to 7%."""
 
+_BLOCK = 256
+"""Number of networks that are related to their layers at once."""
+
 _LEAST, _MOST = 1e-5, 1e4
 """Bounds of a site's variance. Beyond, a network tells as good as nothing of the layer."""
 
@@ -54,17 +57,17 @@ def sites_of(
         call_ms: Cost of a call of the timer within each latency, in milliseconds.
         mean: Most probable logarithm of each layer's latency.
     """
-    shares, _ = shares_of(counts, mean, call_ms)
-    prior = belief.spread
-    spread = prior.between(shares)
-    spread[np.diag_indices_from(spread)] += noise
-    factor = scipy.linalg.cholesky(spread, lower=True, overwrite_a=True)
+    shares = shares_of(counts, mean, call_ms)[0].astype(np.float32)
+    prior = belief.spread.single
+    spread = prior.below(shares)
+    spread[np.diag_indices_from(spread)] += noise.astype(np.float32)
+    factor = scipy.linalg.cholesky(spread.T, overwrite_a=True, check_finite=False)
     layer_variances = _drawn_variances(prior, shares, noise, factor)
-    inverse = inverse_of(factor)
+    inverse = inverse_of(factor.T)
     precision = np.diag(inverse)
     # What a network leaves of the covariance of a layer with it.
     layers, networks = shares.indices, np.repeat(np.arange(len(noise)), np.diff(shares.indptr))
-    left = _covariances(prior, shares, inverse, layers, networks) * noise[networks]
+    left = _covariances(prior, shares, inverse) * noise[networks]
     # Without the network itself, its latency is as uncertain as its error of prediction tells.
     apart = np.maximum(1 / precision - noise, 0.0)[networks]
     without = left * (apart + noise[networks]) / noise[networks]
@@ -84,32 +87,40 @@ def _drawn_variances(
     Each draw of the prior is conditioned on the networks as they would be with errors of their own
     (Wilson et al., Pathwise Conditioning of Gaussian Processes, JMLR 22, 2021).
     """
-    random = np.random.default_rng(0)
-    drawn = prior.moved(random.standard_normal((_DRAWS, prior.sources)))
-    seen = (shares @ drawn.T).T + random.standard_normal((_DRAWS, len(noise))) * np.sqrt(noise)
-    pulls = shares.T @ scipy.linalg.cho_solve((factor, True), seen.T)
+    random, single = np.random.default_rng(0), prior.shared.dtype
+    drawn = prior.moved(random.standard_normal((_DRAWS, prior.sources)).astype(single))
+    errors = random.standard_normal((_DRAWS, len(noise))) * np.sqrt(noise)
+    seen = (shares @ drawn.T + errors.T).astype(single)
+    pulls = shares.T @ scipy.linalg.cho_solve((factor, False), seen, check_finite=False)
     return np.asarray(((drawn - prior.times(pulls).T) ** 2).mean(axis=0))
 
 
-def _covariances(
-    prior: Grouped,
-    shares: scipy.sparse.csr_array,
-    inverse: FloatArray,
-    layers: FloatArray,
-    networks: FloatArray,
-) -> FloatArray:
-    """Covariance of layers with networks before any is observed, times the inverse."""
-    found = np.empty(len(layers))
-    order = np.argsort(layers, kind="stable")
-    sides = prior.shared @ (shares @ prior.shared).T
-    for group in prior.groups:
-        part = scipy.sparse.csr_array(shares[:, group.layers])
-        moved = np.asarray((part @ group.covariance).T) + sides[group.layers]
-        begins = np.searchsorted(layers[order], group.layers)
-        ends = np.searchsorted(layers[order], group.layers, side="right")
-        for row, begin, end in zip(moved, begins, ends, strict=True):
-            pairs = order[begin:end]
-            found[pairs] = inverse[networks[pairs]] @ row
+def _covariances(prior: Grouped, shares: scipy.sparse.csr_array, inverse: FloatArray) -> FloatArray:
+    """Covariance of each network with each of its layers before any is observed, times the inverse.
+
+    Returns:
+        Array of one number for each share, in their order.
+    """
+    found = np.empty(shares.nnz)
+    of, place = np.empty(len(prior), dtype=np.intp), np.empty(len(prior), dtype=np.intp)
+    for number, group in enumerate(prior.groups):
+        of[group.layers], place[group.layers] = number, np.arange(len(group.layers))
+    to_layers = scipy.sparse.csr_array(shares.T)
+    for begin in range(0, shares.shape[0], _BLOCK):
+        some = slice(begin, begin + _BLOCK)
+        pulls = np.ascontiguousarray((to_layers @ inverse[:, some]).T)
+        parts = slice(shares.indptr[begin], shares.indptr[min(begin + _BLOCK, shares.shape[0])])
+        layers = shares.indices[parts]
+        networks = np.repeat(
+            np.arange(len(pulls)), np.diff(shares.indptr[begin:][: len(pulls) + 1])
+        )
+        told = (prior.shared[layers] * (pulls @ prior.shared)[networks]).sum(axis=1)
+        for number in np.unique(of[layers]):
+            group = prior.groups[number]
+            (pairs,) = np.nonzero(of[layers] == number)
+            own = group.covariance[place[layers[pairs]]]
+            told[pairs] += np.einsum("ij,ij->i", own, pulls[:, group.layers][networks[pairs]])
+        found[parts] = told
     return found
 
 

@@ -116,13 +116,6 @@ def test_networks_of_one_session_share_an_error():
     assert misfit_of(apart, noise, None) == pytest.approx((apart**2 / noise).sum())
 
 
-def test_pulls_say_how_far_the_mean_of_any_layer_moves():
-    """Also of layers that nobody has asked about yet: through the covariance with them."""
-    given = counts([1, 1, 0], [0, 2, 1]), np.log([5.0, 9.0]), np.full(2, 0.02), np.full(2, 0.3)
-    moved = PRIOR.covariance @ PRIOR.pulls(*given)
-    assert PRIOR.mean + moved == pytest.approx(PRIOR.observed(*given).mean)
-
-
 def test_what_the_mean_accounts_for_only_narrows():
     given = counts([1, 1, 0]), np.log([5.0]), np.array([0.02])
     found = PRIOR.observed(*given)

@@ -34,6 +34,16 @@ def test_all_products_are_those_of_the_matrix(shared):
     assert found.traced(weights) == pytest.approx(weights @ root.T)
 
 
+def test_sums_of_many_networks_are_formed_in_blocks(monkeypatch):
+    monkeypatch.setattr("dlbricks_core.predict.grouped._BLOCK", 3)
+    found, weights = grouped(3, 4, 1), RANDOM.standard_normal((8, 8))
+    exact = weights @ found.matrix @ weights.T
+    assert found.between(sparse.csr_array(weights)) == pytest.approx(exact)
+    single = found.single.below(sparse.csr_array(weights.astype(np.float32)))
+    assert single.dtype == np.float32
+    assert np.tril(single) == pytest.approx(np.tril(exact), rel=1e-3, abs=1e-3)
+
+
 def test_a_part_a_sum_and_parts_side_by_side():
     found = grouped(3, 4, 1)
     some = np.array([6, 0, 3])

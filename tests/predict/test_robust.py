@@ -49,3 +49,15 @@ def test_what_a_call_costs_is_no_contradiction(belief):
     call_ms = np.array([0.0, 0.0, 5.0])
     log_ms[2] = np.log(1 + 5.0)
     assert doubt(belief, counts, log_ms, noise, call_ms) == pytest.approx(0, abs=1e-6)
+
+
+def test_doubt_is_that_of_inverses_of_the_whole_covariance(belief):
+    counts, log_ms, noise = observe(belief, [0.0, 0.4, -0.02, 0.01, 1.0])
+    covariance, extra = 0.25 + (0.01 + 1e-4) * np.eye(5), np.zeros(5)
+    for _ in range(6):
+        inverse = np.linalg.inv(covariance + np.diag(extra))
+        scale = np.diag(inverse)
+        deviation, variance = inverse @ log_ms / scale, 1 / scale - extra
+        wanted = variance * np.maximum((deviation**2 / variance - 1) / 5, 0.0)
+        extra = (extra + wanted) / 2
+    assert doubt(belief, counts, log_ms, noise) == pytest.approx(extra)
