@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class Command(ABC):
     """A command of ``dlbricks``.
 
-    The class is imported whenever ``dlbricks --help`` lists it, so its module imports little.
+    The class is imported whenever the list of commands is shown, so its module imports little.
     """
 
     #: Name that users type, equal to the entry point's name.
