@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
+from dlbricks_core.operators.table import operator
 from dlbricks_core.passes.drop_unread import drop_unread
 from dlbricks_core.passes.options import NormalizeOptions
 from dlbricks_core.passes.pipeline import Pass, Property
@@ -59,7 +60,7 @@ def _absorber(model: CanonicalModel, layer: Layer) -> int | None:
     if producer is None or data in model.outputs or len(model.consumers[data]) > 1:
         return None
     candidate = model.layers[producer]
-    if candidate.op not in ("Conv", "ConvTranspose", "Gemm") or candidate.domain:
+    if candidate.domain or not operator(candidate.op).input(2).bias:
         return None
     parameters = (*candidate.inputs[1:], *layer.inputs[1:])
     if not all(name in model.weights for name in parameters):
