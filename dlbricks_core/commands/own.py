@@ -51,7 +51,12 @@ Calibrate = _own(
     predicts=True,
     resumes=True,
 )
-Survey = _own("survey", "Time networks from which latencies of others are predicted.", resumes=True)
+Survey = _own(
+    "survey",
+    "Time networks from which latencies of others are predicted.",
+    predicts=True,
+    resumes=True,
+)
 Study = _own(
     "study",
     "Show what the DLBricks paper shows, for any models, in a report.",
