@@ -1,4 +1,4 @@
-"""What a distribution implements to add a command to ``dlbricks``."""
+"""Base class of commands, which a distribution implements to add one to ``dlbricks``."""
 
 from __future__ import annotations
 

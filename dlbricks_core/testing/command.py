@@ -1,4 +1,4 @@
-"""What every command must pass."""
+"""Conformance suite of commands."""
 
 from __future__ import annotations
 
