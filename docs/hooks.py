@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import click
+from dlbricks_fleet.settings import OVERRIDES
 
 from dlbricks_core.cli.main import cli
-from dlbricks_core.fleet.settings import OVERRIDES
 from dlbricks_core.passes.lower_layers import FROM_FORM, LOWER_LAYERS, TO_FORM
 from dlbricks_core.passes.normalize import BINDING, FINISHING, PREPARING
 from dlbricks_core.passes.pipeline import Pass

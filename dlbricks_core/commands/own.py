@@ -78,7 +78,6 @@ Graph = _own("graph", "Draw a model with its critical path and repeated modules.
 Generate = _own("generate", "Write a suite: bricks as ONNX files, without the models' weights.")
 Privacy = _own("privacy", "Tell what an attacker learns from a private suite.")
 Bench = _own("bench", "Time a suite: a folder that generate wrote.", resumes=True)
-Fleet = _own("fleet", "Time a suite on many hosts at once.")
 Atlas = _own(
     "atlas",
     "Write the store as pages to look at: systems, models, backends.",
@@ -110,7 +109,6 @@ ORDER = (
     Generate.name,
     Privacy.name,
     Bench.name,
-    Fleet.name,
     Atlas.name,
     Spec.name,
     Rerun.name,

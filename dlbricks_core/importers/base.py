@@ -128,8 +128,8 @@ class ModelCollection(ABC):
     name: str
     #: Whether ``load`` imports a framework, as for :class:`Importer`.
     isolated: bool = False
-    #: Whether a name is code that ``load`` runs. Only what a user types may name such a model, never
-    #: a file that somebody sends.
+    #: Whether a name is code that ``load`` runs. Only what a user types may name such a model,
+    #: never a file that somebody sends.
     runs_code: bool = False
     #: Form of the names, such as ``module:function``, if they cannot be listed.
     pattern: str = ""

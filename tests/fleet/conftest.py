@@ -96,7 +96,7 @@ def wait_for():
     It asks in this process, since each command would import for seconds, and has the hosts tell
     what they do at once, not after their usual seconds.
     """
-    from dlbricks_core.fleet import extra
+    from dlbricks_fleet import extra
 
     async def tell(dask_worker):
         await dask_worker.heartbeat()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from dlbricks_fleet.address import check_address, check_host
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.fleet.address import check_address, check_host
 
 
 @pytest.mark.parametrize(

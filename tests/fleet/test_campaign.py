@@ -6,12 +6,12 @@ from dataclasses import replace
 from itertools import cycle
 
 import pytest
+from dlbricks_fleet.campaign import SHARE_S, Campaign, shares_of
+from dlbricks_fleet.records import Asked, Done, Host
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dlbricks_core.facts import System
-from dlbricks_core.fleet.campaign import SHARE_S, Campaign, shares_of
-from dlbricks_core.fleet.records import Asked, Done, Host
 from dlbricks_core.workflows.shares import Priced
 
 SYSTEMS = [System(cpu="one"), System(cpu="other")]

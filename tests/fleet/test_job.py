@@ -6,8 +6,8 @@ import pickle
 import subprocess
 import sys
 
-from dlbricks_core.fleet.job import PROGRAM
-from dlbricks_core.fleet.records import Asked, Order
+from dlbricks_fleet.job import PROGRAM
+from dlbricks_fleet.records import Asked, Order
 
 AT_THE_END = """
 import atexit, gc, sys

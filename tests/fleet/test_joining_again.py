@@ -11,14 +11,14 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from dlbricks_fleet.campaign import Campaign
+from dlbricks_fleet.client import FleetClient
+from dlbricks_fleet.identity import identity
+from dlbricks_fleet.records import Asked, Done, Fleet, Gone, Host
+from dlbricks_fleet.scheduler import FleetState
+from dlbricks_fleet.worker import FACTS
 
 from dlbricks_core.facts import System
-from dlbricks_core.fleet.campaign import Campaign
-from dlbricks_core.fleet.client import FleetClient
-from dlbricks_core.fleet.identity import identity
-from dlbricks_core.fleet.records import Asked, Done, Fleet, Gone, Host
-from dlbricks_core.fleet.scheduler import FleetState
-from dlbricks_core.fleet.worker import FACTS
 from dlbricks_core.workflows.shares import Priced
 
 SYSTEM = System(cpu="one")
@@ -38,7 +38,7 @@ def test_an_identity_lasts_and_nobody_else_has_it_meanwhile(tmp_path):
 
 def test_an_identity_is_free_again_when_its_process_was_killed(tmp_path):
     program = (
-        "import sys, time; from pathlib import Path; from dlbricks_core.fleet.identity import "
+        "import sys, time; from pathlib import Path; from dlbricks_fleet.identity import "
         "identity\nwith identity(Path(sys.argv[1])) as known: print(known, flush=True), "
         "time.sleep(60)"
     )

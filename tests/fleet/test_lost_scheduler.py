@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 from distributed import Future
 from distributed.client import ClosedClientError
+from dlbricks_fleet.client import FleetClient, LostError
+from dlbricks_fleet.records import Done, Fleet, Host
+from dlbricks_fleet.run import Command, _result_of, _Runner
 
 from dlbricks_core.facts import System
-from dlbricks_core.fleet.client import FleetClient, LostError
-from dlbricks_core.fleet.records import Done, Fleet, Host
-from dlbricks_core.fleet.run import Command, _result_of, _Runner
 from dlbricks_core.store import ResultStore
 from dlbricks_core.version import __version__
 from dlbricks_core.workflows import Observer

@@ -161,7 +161,7 @@ def test_a_worker_ends_at_ctrl_c(start, scheduler):
 def test_without_the_extra_a_fleet_is_one_line_and_the_rest_runs(tmp_path):
     (tmp_path / "distributed.py").write_text("raise ImportError('no module of that name')")
     for arguments, status, words in [
-        (("fleet", "status", "--scheduler", "tcp://a:1"), 2, "pip install 'dlbricks[fleet]'"),
+        (("fleet", "status", "--scheduler", "tcp://a:1"), 2, "pip install distributed"),
         (("fleet", "--help"), 0, ""),
     ]:
         done = subprocess.run(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dask
 import pytest
 from distributed import Client
-
-from dlbricks_core.fleet.settings import HEARTBEAT_S, OVERRIDES
+from dlbricks_fleet.settings import HEARTBEAT_S, OVERRIDES
 
 
 @pytest.fixture
@@ -67,7 +66,7 @@ def test_jobs_have_the_environment_that_the_worker_was_started_with(ask):
     def environments():
         import os
 
-        from dlbricks_core.fleet.jobs import ENVIRONMENT
+        from dlbricks_fleet.jobs import ENVIRONMENT
 
         return dict(ENVIRONMENT), dict(os.environ)
 

@@ -24,8 +24,8 @@ _MEASURED = ("--backend", "onnxruntime", "--threads", "1")
 
 _ASKED = """
 import json, sys
-from dlbricks_core.fleet import extra
-from dlbricks_core.report.fleet import fleet_data
+from dlbricks_fleet import extra
+from dlbricks_fleet.report import fleet_data
 
 def activity(dask_worker):
     return dask_worker.activity()["doing"]

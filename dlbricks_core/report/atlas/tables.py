@@ -192,9 +192,7 @@ def _wins(shown: View) -> Counter[Place]:
 
 def _numbers(entries: Sequence[Entry]) -> list[str]:
     """Numbers of measured, composed and predicted models, and of measured bricks."""
-    kinds = {
-        (not each.subject.is_whole, each.origin, each.subject.signature) for each in entries
-    }
+    kinds = {(not each.subject.is_whole, each.origin, each.subject.signature) for each in entries}
     found = Counter((is_brick, origin) for is_brick, origin, _ in kinds)
     return [str(found[False, basis]) for basis in BASES] + [str(found[True, "measured"])]
 

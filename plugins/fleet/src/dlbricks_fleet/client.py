@@ -16,9 +16,9 @@ from distributed.comm.core import CommClosedError
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import System
-from dlbricks_core.fleet.address import check_address
-from dlbricks_core.fleet.records import Fleet, Gone, Host, RunState
-from dlbricks_core.fleet.scheduler import STATE
+from dlbricks_fleet.address import check_address
+from dlbricks_fleet.records import Fleet, Gone, Host, RunState
+from dlbricks_fleet.scheduler import STATE
 
 _ANSWER_S = 20.0
 """Seconds within which a live scheduler answers."""

@@ -16,20 +16,6 @@ from distributed.scheduler import KilledWorker
 
 from dlbricks_core.errors import DLBricksError, first_line
 from dlbricks_core.facts import Machine
-from dlbricks_core.fleet.campaign import Campaign
-from dlbricks_core.fleet.client import LOST, FleetClient, LostError
-from dlbricks_core.fleet.jobs import CrashedError, HungError, UnwantedError
-from dlbricks_core.fleet.records import (
-    Asked,
-    Done,
-    Fleet,
-    FleetResult,
-    Host,
-    HostResult,
-    Order,
-    RunState,
-)
-from dlbricks_core.fleet.worker import have_done, keep_suite
 from dlbricks_core.machine.turns import LONGEST_S
 from dlbricks_core.store import ResultStore
 from dlbricks_core.store.portable import exported, read_stream
@@ -39,6 +25,20 @@ from dlbricks_core.suites.manifest import MANIFEST, read_manifest
 from dlbricks_core.version import __version__
 from dlbricks_core.wording import settings
 from dlbricks_core.workflows.observer import Observer
+from dlbricks_fleet.campaign import Campaign
+from dlbricks_fleet.client import LOST, FleetClient, LostError
+from dlbricks_fleet.jobs import CrashedError, HungError, UnwantedError
+from dlbricks_fleet.records import (
+    Asked,
+    Done,
+    Fleet,
+    FleetResult,
+    Host,
+    HostResult,
+    Order,
+    RunState,
+)
+from dlbricks_fleet.worker import have_done, keep_suite
 
 _LOOK_S = 0.2
 _TELL_S = 2.0

@@ -13,9 +13,9 @@ from dlbricks_core.cli.groups import Group
 from dlbricks_core.cli.kinds import DURATION
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.cli.signals import Interrupted
-from dlbricks_core.fleet import extra
-from dlbricks_core.report.fleet import fleet_data, print_fleet, print_fleet_run, run_data
 from dlbricks_core.store import ResultStore
+from dlbricks_fleet import extra
+from dlbricks_fleet.report import fleet_data, print_fleet, print_fleet_run, run_data
 
 _PORT = 8786
 
@@ -32,8 +32,8 @@ def command() -> None:
     """Time a suite on many hosts at once.
 
     One command starts the scheduler, one joins each host, and one times a suite on every kind of
-    host. It needs the extra: pip install 'dlbricks[fleet]'. Whoever can reach the scheduler can run
-    programs on the hosts: expose it only to hosts that you trust.
+    host. Whoever can reach the scheduler can run programs on the hosts: expose it only to hosts
+    that you trust.
     """
 
 

@@ -6,12 +6,12 @@ import re
 from dataclasses import asdict, replace
 from typing import Any
 
-from dlbricks_core.fleet import Fleet, FleetResult, Host, RunState
 from dlbricks_core.report.console import Console, lines, styled
 from dlbricks_core.report.data import SCHEMA_VERSION, failures_data
 from dlbricks_core.report.heading import count
 from dlbricks_core.report.remarks import print_failures
 from dlbricks_core.report.tables import table
+from dlbricks_fleet import Fleet, FleetResult, Host, RunState
 
 _GONE_SHOWN = 5
 _MINUTE_S, _HOUR_S = 60, 3600

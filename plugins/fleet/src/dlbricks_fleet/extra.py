@@ -1,4 +1,4 @@
-"""The extra that a fleet needs, checked before any module of Dask is imported."""
+"""Dask, checked before any module that needs it is imported."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def load(module: str) -> ModuleType:
     Raises:
         DLBricksError: If Dask cannot be imported.
     """
-    import_module("dlbricks_core.fleet.jobs")  # records the environment before Dask changes it
+    import_module("dlbricks_fleet.jobs")  # records the environment before Dask changes it
     try:
-        settings = import_module("dlbricks_core.fleet.settings")
+        settings = import_module("dlbricks_fleet.settings")
         settings.override()  # Dask reads some settings only once, when it is imported
         import_module("distributed")
         settings.override()  # and it merges its own values into settings that are mappings
@@ -27,6 +27,6 @@ def load(module: str) -> ModuleType:
     except ImportError as error:
         raise DLBricksError(
             f"a fleet needs Dask distributed, which cannot be imported ({error})",
-            hint="Install it: pip install 'dlbricks[fleet]'",
+            hint="Install it: pip install distributed",
         ) from error
-    return import_module(f"dlbricks_core.fleet.{module}")
+    return import_module(f"dlbricks_fleet.{module}")

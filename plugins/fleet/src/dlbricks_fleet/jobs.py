@@ -15,9 +15,9 @@ from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
 
 from dlbricks_core.errors import BackendError, DLBricksError
-from dlbricks_core.fleet.job import PROGRAM, WAITING
-from dlbricks_core.fleet.records import Done, Order
 from dlbricks_core.wording import argument
+from dlbricks_fleet.job import PROGRAM, WAITING
+from dlbricks_fleet.records import Done, Order
 
 _LOOK_S = 1.0
 _END_S = 25.0

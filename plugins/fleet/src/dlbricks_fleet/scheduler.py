@@ -11,11 +11,11 @@ from distributed import Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.fleet.address import check_host, listening
-from dlbricks_core.fleet.settings import HEARTBEAT_S, override
-from dlbricks_core.fleet.stopping import asked_to_stop
-from dlbricks_core.fleet.worker import FACTS
 from dlbricks_core.wording import argument
+from dlbricks_fleet.address import check_host, listening
+from dlbricks_fleet.settings import HEARTBEAT_S, override
+from dlbricks_fleet.stopping import asked_to_stop
+from dlbricks_fleet.worker import FACTS
 
 STATE = "dlbricks_fleet"
 """Name of the call with which clients query the state of the fleet and report their runs."""

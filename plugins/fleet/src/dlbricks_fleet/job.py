@@ -23,7 +23,6 @@ from typing import BinaryIO
 
 from dlbricks_core.errors import DLBricksError, first_line
 from dlbricks_core.facts import Measurement
-from dlbricks_core.fleet.records import Done, Order
 from dlbricks_core.machine.turns import turn
 from dlbricks_core.store import ResultStore
 from dlbricks_core.store.portable import exported
@@ -31,8 +30,9 @@ from dlbricks_core.store.records import Record
 from dlbricks_core.workflows import Request
 from dlbricks_core.workflows.observer import Observer
 from dlbricks_core.workflows.shares import OpenSuite
+from dlbricks_fleet.records import Done, Order
 
-PROGRAM = "import gc; gc.disable(); from dlbricks_core.fleet.job import main; main()"
+PROGRAM = "import gc; gc.disable(); from dlbricks_fleet.job import main; main()"
 """Program of a job. Imports, which take most of a short job's time, leave little garbage: none is
 looked for meanwhile.
 """

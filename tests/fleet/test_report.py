@@ -1,11 +1,11 @@
 """Reports of fleets."""
 
 import pytest
+from dlbricks_fleet import FleetResult
+from dlbricks_fleet.report import print_fleet_run, run_data
 
 from dlbricks_core.facts import Failure
-from dlbricks_core.fleet import FleetResult
 from dlbricks_core.report.console import Console
-from dlbricks_core.report.fleet import print_fleet_run, run_data
 
 LACKS = "MXNet has no counterpart of the operator"
 EARLIER = " (earlier; --retry-failed tries again)"

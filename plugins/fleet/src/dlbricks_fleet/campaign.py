@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from itertools import count, cycle
 
 from dlbricks_core.facts import Failure, System
-from dlbricks_core.fleet.records import Asked, Done, Host, JobResult, KindResult, Order
 from dlbricks_core.workflows.shares import Priced
+from dlbricks_fleet.records import Asked, Done, Host, JobResult, KindResult, Order
 
 SHARE_S = 60.0
 """Expected seconds of a share: about as much as is lost with a host. Much shorter shares would

@@ -1,12 +1,12 @@
 """Fleets: hosts that measure one suite together, connected by Dask distributed.
 
-Only this room imports Dask. Dask comes with the extra ``dlbricks[fleet]``; the rest of DLBricks
+It adds the command ``dlbricks fleet``. Only this distribution imports Dask; the rest of DLBricks
 runs without it.
 """
 
 from __future__ import annotations
 
-from dlbricks_core.fleet.records import (
+from dlbricks_fleet.records import (
     Fleet,
     FleetResult,
     Gone,

@@ -20,19 +20,19 @@ from distributed.security import Security
 from distributed.worker import DEFAULT_METRICS, DEFAULT_STARTUP_INFORMATION
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.fleet.address import check_address, check_host, listening
-from dlbricks_core.fleet.identity import identity
-from dlbricks_core.fleet.job import WAITING
-from dlbricks_core.fleet.jobs import run_job
-from dlbricks_core.fleet.records import Done, Order
-from dlbricks_core.fleet.settings import HEARTBEAT_S
-from dlbricks_core.fleet.stopping import asked_to_stop
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.store import ResultStore
 from dlbricks_core.store.portable import read_stream
 from dlbricks_core.version import __version__
 from dlbricks_core.wording import argument
 from dlbricks_core.workflows.status import plugin_statuses
+from dlbricks_fleet.address import check_address, check_host, listening
+from dlbricks_fleet.identity import identity
+from dlbricks_fleet.job import WAITING
+from dlbricks_fleet.jobs import run_job
+from dlbricks_fleet.records import Done, Order
+from dlbricks_fleet.settings import HEARTBEAT_S
+from dlbricks_fleet.stopping import asked_to_stop
 
 FACTS = "dlbricks"
 """Key under which a worker reports facts about its host."""
