@@ -47,6 +47,18 @@ def test_a_known_model_is_shown_without_heavy_packages(imported):
     assert "subprocess" not in found
 
 
+def test_an_estimate_imports_no_code_that_runs_hides_or_rewrites_models(imported, tmp_path):
+    store = str(tmp_path / "none.db")
+    found = modules_after("estimate", imported, "--backend", "onnxruntime", "--store", store)
+    assert not {
+        "alembic", "dlbricks_core.analysis.shortening.repeats", "dlbricks_core.passes.normalize",
+        "dlbricks_core.privacy.key", "dlbricks_core.report.scenarios.words",
+        "dlbricks_core.store.postgresql", "dlbricks_core.suites.suite",
+        "dlbricks_core.survey.draw", "dlbricks_core.values.materialize",
+        "dlbricks_core.workflows.scenarios.run", "jinja2", "matplotlib", "networkx", "onnx",
+    } & found  # fmt: skip
+
+
 def test_the_help_needs_no_numpy():
     assert not {*HEAVY, "numpy", "rich"} & modules_after("--help")
 

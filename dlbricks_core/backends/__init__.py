@@ -1,20 +1,25 @@
 """Backends: the interface that plugins implement, and the process that hosts them."""
 
-from dlbricks_core.backends.alone import layer_alone, refused_layers
-from dlbricks_core.backends.base import (
-    WARMUP_RUNS,
-    Backend,
-    BackendOption,
-    BackendSettings,
-    CpuTimer,
-    Traits,
-    warmed_up,
-)
-from dlbricks_core.backends.layer import LayerView, halves, naming
-from dlbricks_core.backends.profiles import Opened, Profile, ProfiledLayer, Span, Timeline
-from dlbricks_core.backends.saved import Saved
-from dlbricks_core.backends.watch import Watch
-from dlbricks_core.ir import Array, Network
+from typing import TYPE_CHECKING
+
+from dlbricks_core.lazy import lazy
+
+if TYPE_CHECKING:
+    from dlbricks_core.backends.alone import layer_alone, refused_layers
+    from dlbricks_core.backends.base import (
+        WARMUP_RUNS,
+        Backend,
+        BackendOption,
+        BackendSettings,
+        CpuTimer,
+        Traits,
+        warmed_up,
+    )
+    from dlbricks_core.backends.layer import LayerView, halves, naming
+    from dlbricks_core.backends.profiles import Opened, Profile, ProfiledLayer, Span, Timeline
+    from dlbricks_core.backends.saved import Saved
+    from dlbricks_core.backends.watch import Watch
+    from dlbricks_core.ir import Array, Network
 
 __all__ = [
     "WARMUP_RUNS",
@@ -39,3 +44,5 @@ __all__ = [
     "refused_layers",
     "warmed_up",
 ]
+
+lazy(__name__)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dlbricks_core import values
 from dlbricks_core.backends.base import (
     WARMUP_RUNS,
     Backend,
@@ -29,7 +30,6 @@ from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.errors import BackendError, first_line
 from dlbricks_core.ir import Array, CanonicalModel, Layer, TensorSpec
 from dlbricks_core.plugins import load_object
-from dlbricks_core.values import materialize
 from dlbricks_core.worker.memory import limit_memory
 from dlbricks_core.worker.resident import MIB, give_back, keep_freed, resident_mib
 
@@ -163,7 +163,7 @@ class TimerHost:
             UnsupportedError: If the framework has no counterpart for a layer.
         """
         load = self.timer.load_native if kind == "native" else self.timer.load
-        loaded = self._tried(load(materialize(model, seed)))
+        loaded = self._tried(load(values.materialize(model, seed)))
         self._loaded[key] = loaded
         latency_ms = self._warmed_up(key)
         if kind and (self._primed or weights_are_reread(model)) and latency_ms < _LONG_MS:
@@ -174,7 +174,7 @@ class TimerHost:
     def _copied(self, loaded: Any, model: CanonicalModel, seed: int, kind: str) -> Any:
         """A copy of a network with other weights, loaded to run before the network."""
         private = self._private_cache_bytes if kind == "brick" else 0
-        other = materialize(model, seed + 1)
+        other = values.materialize(model, seed + 1)
         return self.timer.load_copy(other, loaded, private_cache_bytes=private)
 
     def _warmed_up(self, key: str) -> float:
@@ -203,7 +203,7 @@ class TimerHost:
             seed: Seed of weights and inputs.
             folder: An empty folder.
         """
-        return self.timer.save(materialize(model, seed), folder)
+        return self.timer.save(values.materialize(model, seed), folder)
 
     def apply(self, function: str, *arguments: Any) -> Any:
         """Result of a function ``"module:function"`` that takes the timer first."""
@@ -222,7 +222,7 @@ class TimerHost:
             BackendError: If a result is not a number (NaN).
             UnsupportedError: If the framework has no counterpart for a layer.
         """
-        loaded = self._tried(self.timer.load(materialize(model, seed)))
+        loaded = self._tried(self.timer.load(values.materialize(model, seed)))
         try:
             self._run(loaded)
             return dict(self.timer.outputs(loaded))
@@ -304,7 +304,7 @@ class TimerHost:
 
     @contextmanager
     def _lowered(self, model: CanonicalModel, seed: int) -> Iterator[Opened]:
-        loaded = self._tried(self.timer.load(materialize(model, seed)))
+        loaded = self._tried(self.timer.load(values.materialize(model, seed)))
         try:
             yield Opened(partial(self._run, loaded))
         finally:
@@ -397,11 +397,11 @@ class TimerHost:
 
     def profile(self, model: CanonicalModel, seed: int, runs: int) -> Profile:
         """Time of each layer of a whole model, as the framework's profiler measures it."""
-        return self.timer.profile(materialize(model, seed), runs)
+        return self.timer.profile(values.materialize(model, seed), runs)
 
     def timeline(self, model: CanonicalModel, seed: int) -> Timeline:
         """Activity of each thread in one run of a whole model, from the framework's profiler."""
-        return self.timer.timeline(materialize(model, seed))
+        return self.timer.timeline(values.materialize(model, seed))
 
     def check(self, backend: str, models: Mapping[str, CanonicalModel]) -> dict[str, str]:
         """Reason for each model that the backend cannot run, by the model's key."""

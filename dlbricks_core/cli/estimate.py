@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,8 +16,6 @@ from dlbricks_core.cli import given, loads, measuring, options
 from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.report import print_run, run_data
-from dlbricks_core.report.scenarios.data import scenario_data
-from dlbricks_core.report.scenarios.words import told
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import (
     NO_PREDICTOR,
@@ -35,9 +33,9 @@ from dlbricks_core.workflows import (
     protocol_of,
 )
 from dlbricks_core.workflows.carried import place_of, read_results
-from dlbricks_core.workflows.private import unlocked
-from dlbricks_core.workflows.scenarios.estimated import estimate_scenario
-from dlbricks_core.workflows.scenarios.run import UnderLoad
+
+if TYPE_CHECKING:
+    from dlbricks_core.workflows.scenarios.run import UnderLoad
 
 
 @click.command("estimate")
@@ -107,6 +105,8 @@ def command(
         cut: CutOptions | None
         loaded: LoadedModels | ModelsAtSizes
         if key is not None:
+            from dlbricks_core.workflows.private import unlocked
+
             models_of_key, cut = unlocked(key, request, opened)
             loaded = LoadedModels(models_of_key, [])
         else:
@@ -139,6 +139,10 @@ def _under_load(
     values: dict[str, Any],
 ) -> int:
     """Prints the figures of models in a scenario."""
+    from dlbricks_core.report.scenarios.data import scenario_data
+    from dlbricks_core.report.scenarios.words import told
+    from dlbricks_core.workflows.scenarios.estimated import estimate_scenario
+
     cut_options = given.cut_options_of(values)
 
     def ready(

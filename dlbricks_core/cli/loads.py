@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,15 +16,17 @@ from dlbricks_core.cli.output import EXIT_PARTIAL, Output
 from dlbricks_core.cli.spelling import option_of
 from dlbricks_core.facts import LATENCY
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.report.scenarios.terminal import print_scenario
-from dlbricks_core.report.scenarios.words import Told
-from dlbricks_core.scenarios import Scenario
+from dlbricks_core.scenarios import LOAD_S, Scenario
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows import LoadOptions, Observer, load_models
-from dlbricks_core.workflows.scenarios.comparing import ComparedLoads
-from dlbricks_core.workflows.scenarios.run import SECONDS, Asked, UnderLoad
 
-LoadsT = TypeVar("LoadsT", UnderLoad, ComparedLoads)
+if TYPE_CHECKING:
+    # Few commands put models under load, and all that have the options would import this.
+    from dlbricks_core.report.scenarios.words import Told
+    from dlbricks_core.workflows.scenarios.comparing import ComparedLoads
+    from dlbricks_core.workflows.scenarios.run import Asked, UnderLoad
+
+LoadsT = TypeVar("LoadsT", "UnderLoad", "ComparedLoads")
 
 _FOR_SCENARIOS = ("instances", "latency_bound", "duration_s")
 """Options that have no effect without a scenario."""
@@ -59,7 +61,7 @@ scenario_options = group(
     time_option(
         "--duration",
         "Time that each load takes with --end-to-end; MLPerf's rules ask for 10m.  "
-        f"[default: {SECONDS:g}s]",
+        f"[default: {LOAD_S:g}s]",
         kind=DURATION,
     ),
 )
@@ -99,6 +101,8 @@ def asked_of(
             raise click.UsageError(f"{option_of(name)} is not for --scenario.")
     if values["quantity"] != LATENCY.name:
         raise click.UsageError("--quantity is not for --scenario.")
+    from dlbricks_core.workflows.scenarios.run import Asked
+
     return Asked.of(
         scenario,
         instances=values["instances"],
@@ -135,6 +139,8 @@ def report(
     Returns:
         The exit status.
     """
+    from dlbricks_core.report.scenarios.terminal import print_scenario
+
     output = Output(values)
     load = given.load_options_of(values)
     with output.progress() as progress, ResultStore.open(store, writes=writes) as opened:

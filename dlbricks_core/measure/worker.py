@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from dlbricks_core import values
 from dlbricks_core.backends import Backend, BackendSettings, Profile, Timeline
 from dlbricks_core.backends.burst import Burst, WholeRun
 from dlbricks_core.backends.host import CALLS, POSITION_BYTES, is_copied
@@ -16,7 +17,6 @@ from dlbricks_core.errors import BackendError, DLBricksError
 from dlbricks_core.ir import Array, CanonicalModel
 from dlbricks_core.machine.system import largest_cache, near_caches
 from dlbricks_core.machine.turns import give_turn, take_turn
-from dlbricks_core.values import materialize
 from dlbricks_core.worker import WorkerError, WorkerProcess, memory_to_use
 from dlbricks_core.worker.memory import tells_of_memory, ulimits
 
@@ -330,7 +330,9 @@ class BackendWorker:
         # Values are drawn here: the process that runs a user's model has a memory like the user's,
         # whose allocator has not yet freed much.
         inputs = (
-            materialize(model, settings.seed, without=model.weights).inputs if as_used else None
+            values.materialize(model, settings.seed, without=model.weights).inputs
+            if as_used
+            else None
         )
         # One time limit for loading, and one for the runs, which nobody can predict.
         found: WholeRun = self._call(

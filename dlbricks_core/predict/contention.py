@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.passes.contrib.expand import as_run_by
+from dlbricks_core.passes.contrib.owner import as_run_by
 from dlbricks_core.predict.baseline import Processor, expected_ms
 from dlbricks_core.predict.features import Features
 

@@ -17,7 +17,7 @@ from dlbricks_core.bricks import Brick
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.figure import RESAMPLES, Discrepancy, Figure, Predicted
 from dlbricks_core.figures.statistics import FloatArray, Indices
-from dlbricks_core.passes.contrib.expand import as_run_by
+from dlbricks_core.passes.contrib.owner import as_run_by
 from dlbricks_core.predict.atlas import Contribution, LayerTable, counts_matrix
 from dlbricks_core.predict.base import Predictor
 from dlbricks_core.predict.baseline import Processor, doubted, expected_ms

@@ -3,35 +3,42 @@
 The room is plain arithmetic and runs no network.
 """
 
-from dlbricks_core.scenarios.answering import (
-    Run,
-    answer,
-    answer_of,
-    most_qps_under,
-    served_at,
-    simulate,
-)
-from dlbricks_core.scenarios.queueing import poisson_arrivals
-from dlbricks_core.scenarios.records import (
-    MINIMUM_DURATION_S,
-    OFFLINE_SAMPLES,
-    PATTERNS,
-    Interval,
-    LoadPattern,
-    Scenario,
-    ScenarioAnswer,
-    ServiceTimes,
-)
-from dlbricks_core.scenarios.stopping import (
-    early_stopping_estimate,
-    meets_bound,
-    overlatency_allowed,
-    percentile,
-    percentile_interval,
-    queries_needed,
-)
+from typing import TYPE_CHECKING
+
+from dlbricks_core.lazy import lazy
+
+if TYPE_CHECKING:
+    from dlbricks_core.scenarios.answering import (
+        Run,
+        answer,
+        answer_of,
+        most_qps_under,
+        served_at,
+        simulate,
+    )
+    from dlbricks_core.scenarios.queueing import poisson_arrivals
+    from dlbricks_core.scenarios.records import (
+        LOAD_S,
+        MINIMUM_DURATION_S,
+        OFFLINE_SAMPLES,
+        PATTERNS,
+        Interval,
+        LoadPattern,
+        Scenario,
+        ScenarioAnswer,
+        ServiceTimes,
+    )
+    from dlbricks_core.scenarios.stopping import (
+        early_stopping_estimate,
+        meets_bound,
+        overlatency_allowed,
+        percentile,
+        percentile_interval,
+        queries_needed,
+    )
 
 __all__ = [
+    "LOAD_S",
     "MINIMUM_DURATION_S",
     "OFFLINE_SAMPLES",
     "PATTERNS",
@@ -54,3 +61,5 @@ __all__ = [
     "served_at",
     "simulate",
 ]
+
+lazy(__name__)

@@ -10,6 +10,9 @@ import numpy as np
 
 from dlbricks_core.figures.statistics import FloatArray
 
+LOAD_S = 10.0
+"""Default minimum seconds of a run of a scenario."""
+
 
 class Scenario(StrEnum):
     """A load pattern of MLPerf Inference.

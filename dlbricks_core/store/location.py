@@ -12,7 +12,6 @@ from sqlalchemy.exc import ArgumentError
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.store.database import Database
-from dlbricks_core.store.postgresql import PostgreSQL
 from dlbricks_core.store.sqlite import SQLiteFile
 from dlbricks_core.wording import settings
 
@@ -40,6 +39,8 @@ def locate(location: str | Path | None) -> Database:
         return _file(location)
     url = _parsed(location)
     if url.drivername in {"postgres", "postgresql", "postgresql+psycopg"}:
+        from dlbricks_core.store.postgresql import PostgreSQL
+
         return PostgreSQL(url.set(drivername="postgresql+psycopg"))
     if url.get_backend_name() == "sqlite" and url.database not in {None, "", ":memory:"}:
         return _file(str(url.database))

@@ -12,8 +12,7 @@ from dlbricks_core.bricks.naming import fold
 from dlbricks_core.figures.figure import Predicted, interval, relative_half_width
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.figures.widths import widest_text
-from dlbricks_core.passes.contrib.expand import as_run_by
-from dlbricks_core.passes.contrib.operators import DOMAIN
+from dlbricks_core.passes.contrib.owner import DOMAIN, as_run_by
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.baseline import Processor
 from dlbricks_core.predict.from_atlas import processor_of

@@ -8,7 +8,7 @@ from dataclasses import replace
 from dlbricks_core.bricks import Brick
 from dlbricks_core.bricks.annotations import native_to
 from dlbricks_core.figures.figure import Measured, Placed
-from dlbricks_core.passes.schemas import domains
+from dlbricks_core.passes.contrib.owner import DOMAIN
 from dlbricks_core.store import ResultStore
 from dlbricks_core.workflows.assemble import assemble
 from dlbricks_core.workflows.composing import LEARNED_COMPOSER
@@ -95,7 +95,12 @@ def _foreign(brick: Brick) -> str:
     """First operator of a brick whose domain defines none; empty for graphs of a backend's own."""
     if native_to(brick.model):
         return ""
-    return next((e.qualified_op for e in brick.model.layers if e.domain not in domains()), "")
+    unusual = [each for each in brick.model.layers if each.domain not in ("", DOMAIN)]
+    if not unusual:
+        return ""
+    from dlbricks_core.passes.schemas import domains  # imports onnx, which few models need here
+
+    return next((each.qualified_op for each in unusual if each.domain not in domains()), "")
 
 
 def _failed(signatures: Collection[str], request: Request, store: ResultStore) -> frozenset[str]:

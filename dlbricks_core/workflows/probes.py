@@ -10,6 +10,7 @@ from itertools import islice
 import numpy as np
 import scipy
 
+from dlbricks_core import survey
 from dlbricks_core.bricks import Brick, BrickSet
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.statistics import FloatArray
@@ -23,7 +24,6 @@ from dlbricks_core.predict.nearness import distance
 from dlbricks_core.predict.probes import choose_probes, half_widths
 from dlbricks_core.predict.robust import doubt
 from dlbricks_core.store import ResultStore
-from dlbricks_core.survey import draw
 from dlbricks_core.workflows.knowledge import family_of, knowledge
 from dlbricks_core.workflows.measuring import Outcome, Target, measure, open_worker
 from dlbricks_core.workflows.observer import Observer
@@ -305,7 +305,8 @@ def surveyed(number: int) -> dict[str, Target]:
 def _first(number: int) -> tuple[Target, ...]:
     """The first networks of the survey, drawn once for all models of a process."""
     return tuple(
-        Target(each.brick, "brick", SURVEYED + each.family) for each in islice(draw(), number)
+        Target(each.brick, "brick", SURVEYED + each.family)
+        for each in islice(survey.draw(), number)
     )
 
 

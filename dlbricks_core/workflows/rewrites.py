@@ -11,15 +11,11 @@ from time import perf_counter
 from types import TracebackType
 from typing import Self
 
-from dlbricks_core.analysis.shortening import (
-    KEPT,
-    NotRepeatedError,
-    rewritten_short,
-    shorten,
-)
+from dlbricks_core import ir
+from dlbricks_core.analysis import shortening
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.ir import CanonicalModel, Dim, packed, unpacked
+from dlbricks_core.ir import CanonicalModel, Dim
 from dlbricks_core.machine.system import physical_cores_available
 from dlbricks_core.measure.worker import START_BYTES, BackendWorker, WorkerSettings
 from dlbricks_core.store import ResultStore
@@ -192,7 +188,7 @@ def keep_rewrites(
         own = {i: cut.model for i, cut in enumerate(models) if not _is_opaque(cut.model)}
     for position, graph in (own | rewrites.graphs).items():
         signature = models[position].whole.signature
-        store.keep_rewrite(signature, request.setup, request.fingerprint, packed(graph))
+        store.keep_rewrite(signature, request.setup, request.fingerprint, ir.packed(graph))
 
 
 def kept_rewrites(
@@ -211,7 +207,7 @@ def kept_rewrites(
                 rewrites.refused[position] = "the store does not hold it"
             continue
         try:
-            graph = unpacked(data, name=model.name, source=model.source)
+            graph = ir.unpacked(data, name=model.name, source=model.source)
         except ModelError as error:
             rewrites.refused[position] = error.message
         else:
@@ -259,7 +255,7 @@ def _bytes_asked(model: CanonicalModel) -> int:
     """Bytes of the model that the backend rewrites, short or whole."""
     if _is_comfortable(model):
         return _nbytes(model)
-    shorts = shorten(model, KEPT + 1)
+    shorts = shortening.shorten(model, shortening.KEPT + 1)
     return _nbytes(shorts[-1].model if shorts else model)
 
 
@@ -308,8 +304,8 @@ def _asked_shortly(model: CanonicalModel, bench: BackendWorker) -> _Answer:
         return bench.rewrite(short)
 
     try:
-        return _Answer(rewritten_short(model, rewriting), max(asked))
-    except NotRepeatedError as repeats_not:
+        return _Answer(shortening.rewritten_short(model, rewriting), max(asked))
+    except shortening.NotRepeatedError as repeats_not:
         try:
             return _Answer(bench.rewrite(model), len(model.layers))
         except DLBricksError as error:

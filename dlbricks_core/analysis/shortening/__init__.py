@@ -6,9 +6,19 @@ repeat is found in both: in the model, to leave copies out, and in what was made
 to put copies in.
 """
 
-from dlbricks_core.analysis.shortening.expansion import expand, rewritten_short, same_structure
-from dlbricks_core.analysis.shortening.repeats import KEPT, NotRepeatedError, Repeat, longest_repeat
-from dlbricks_core.analysis.shortening.short import Short, shorten
+from typing import TYPE_CHECKING
+
+from dlbricks_core.lazy import lazy
+
+if TYPE_CHECKING:
+    from dlbricks_core.analysis.shortening.expansion import expand, rewritten_short, same_structure
+    from dlbricks_core.analysis.shortening.repeats import (
+        KEPT,
+        NotRepeatedError,
+        Repeat,
+        longest_repeat,
+    )
+    from dlbricks_core.analysis.shortening.short import Short, shorten
 
 __all__ = [
     "KEPT",
@@ -21,3 +31,5 @@ __all__ = [
     "same_structure",
     "shorten",
 ]
+
+lazy(__name__)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from dlbricks_core.passes.contrib import attention, normalization, products, quantized
 from dlbricks_core.passes.contrib.body import Body
-from dlbricks_core.passes.contrib.operators import DOMAIN
+from dlbricks_core.passes.contrib.owner import DOMAIN, WITHOUT_DOMAIN
 
 Definition = Callable[[Body], None]
 
@@ -49,7 +49,7 @@ _OWN: Mapping[str, Definition] = {
 }  # fmt: skip
 
 DEFINITIONS: Mapping[tuple[str, str], Definition] = {
-    ("", "SimplifiedLayerNormalization"): normalization.simplified,
+    ("", WITHOUT_DOMAIN): normalization.simplified,
     **{(DOMAIN, op): define for op, define in _OWN.items()},
 }
 """Definition of each operator, by domain and type."""

@@ -20,7 +20,6 @@ from dlbricks_core.ir.attributes import tensor_array, tensor_value
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
 from dlbricks_core.passes.contrib.body import Body
 from dlbricks_core.passes.contrib.definitions import DEFINITIONS
-from dlbricks_core.passes.contrib.operators import OWNER
 from dlbricks_core.passes.forms.form import RawLayer
 from dlbricks_core.passes.normalize import normalize
 from dlbricks_core.passes.shapes import UNKNOWN
@@ -91,16 +90,6 @@ def expanded(model: CanonicalModel, known: Container[str]) -> Expanded:
         opsets={**model.opsets, "": CANONICAL_OPSET},
     )
     return Expanded(whole, tuple(origins), values, refused)
-
-
-def as_run_by(backend: str, model: CanonicalModel) -> CanonicalModel:
-    """The model with the layers that a backend runs in the place of operators that it lacks.
-
-    Args:
-        backend: Name of the backend.
-        model: In canonical form, or in a form of the backend's own.
-    """
-    return model if backend == OWNER else expanded(model, known=()).model
 
 
 def _is_defined(layer: Layer, known: Container[str]) -> bool:

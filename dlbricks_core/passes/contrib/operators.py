@@ -13,12 +13,7 @@ import onnx.defs
 from onnx import helper
 
 from dlbricks_core.passes.contrib import shapes
-
-DOMAIN = "com.microsoft"
-"""Domain of ONNX Runtime's own operators."""
-
-OWNER = "onnxruntime"
-"""Name of the backend that runs them as they are."""
+from dlbricks_core.passes.contrib.owner import DOMAIN
 
 _Schema = onnx.defs.OpSchema
 _Formal = _Schema.FormalParameter

@@ -14,7 +14,7 @@ import numpy as np
 
 from dlbricks_core.ir import Array, Attribute, CanonicalModel, Layer, TensorSpec, numpy_dtype
 from dlbricks_core.ir.tensors import DTYPE_NUMBERS
-from dlbricks_core.passes.contrib.operators import DOMAIN
+from dlbricks_core.passes.contrib.owner import DOMAIN
 from dlbricks_core.passes.normalize import normalize
 from dlbricks_core.passes.shapes import UNKNOWN
 

@@ -14,6 +14,7 @@ from dlbricks_core.facts.failure import Stage
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.system import physical_cores_available
 from dlbricks_core.scenarios import (
+    LOAD_S,
     PATTERNS,
     Scenario,
     ScenarioAnswer,
@@ -29,10 +30,6 @@ from dlbricks_core.workflows.request import Request
 from dlbricks_core.workflows.scenarios.composed import Composed, service_times
 from dlbricks_core.workflows.scenarios.figures import LoadFigures
 from dlbricks_core.workflows.scenarios.measured import Load, Loaded, measured
-
-SECONDS = 10.0
-"""Default minimum seconds of a run of a scenario."""
-
 
 _FEW = 4
 """Number of cores up to which every number of instances and threads is tried."""
@@ -69,7 +66,7 @@ class Asked:
     scenario: Scenario
     placements: Sequence[Placement]
     bound_ms: float | None = None
-    seconds: float = SECONDS
+    seconds: float = LOAD_S
     end_to_end: bool = False
 
     @classmethod
@@ -125,7 +122,7 @@ class Asked:
                     hint=f"Choose smaller {argument('instances')} or {argument('threads')}.",
                 )
         placements = [Placement(n, m) for n in numbers for m in sizes if n * m <= cores]
-        return cls(chosen, sorted(set(placements)), bound_ms, seconds or SECONDS, end_to_end)
+        return cls(chosen, sorted(set(placements)), bound_ms, seconds or LOAD_S, end_to_end)
 
 
 @dataclass(frozen=True)
