@@ -1,7 +1,7 @@
 """Reports of fleets."""
 
 import pytest
-from dlbricks_fleet import FleetResult
+from dlbricks_fleet.records import FleetResult
 from dlbricks_fleet.report import print_fleet_run, run_data
 
 from dlbricks_core.facts import Failure

@@ -11,7 +11,7 @@ from dlbricks_core.report.data import SCHEMA_VERSION, failures_data
 from dlbricks_core.report.heading import count
 from dlbricks_core.report.remarks import print_failures
 from dlbricks_core.report.tables import table
-from dlbricks_fleet import Fleet, FleetResult, Host, RunState
+from dlbricks_fleet.records import Fleet, FleetResult, Host, RunState
 
 _GONE_SHOWN = 5
 _MINUTE_S, _HOUR_S = 60, 3600
