@@ -1,13 +1,14 @@
 r"""Estimates of published architectures, one after the other, as a user meets them over the years.
 
     python benchmarks/keeping_up.py BACKEND THREADS OUTPUT [--precision 10% 5%] [--number N]
-                                    [--reference-data on|off] [--files FOLDER]
+                                    [--together N] [--reference-data on|off] [--files FOLDER]
 
-Run it in the repository's root. Each architecture is timed by the plain script and estimated by
-``dlbricks run``, which finds the measurements of all architectures before it in a store, one for
-each precision. OUTPUT.json and OUTPUT.png tell the seconds of both, the errors of the estimates
+Run it in the repository's root. Architectures are taken in the order of their publication, as many
+together as a user might meet at once. The plain script times them, and ``dlbricks run`` estimates
+them: it finds the measurements of all architectures before them in a store, one for each precision.
+OUTPUT.json and OUTPUT.png tell the seconds of both from the shell, the errors of the estimates
 against the plain script, and how often their intervals hold what it says. Both are written anew
-after each architecture. Without reference data, dlbricks knows nothing but its store.
+after each command. Without reference data, dlbricks knows nothing but its store.
 
 The architectures are those of ``networks/public``; for MXNet, the networks of Gluon's model zoo.
 Writing a network as a file is part of nobody's time. With --number, as many of them take part,
@@ -20,11 +21,13 @@ import argparse
 import json
 import subprocess
 import sys
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -84,48 +87,56 @@ def _warm(path: Path) -> None:
 
 
 def estimated(
-    words: Sequence[str], source: str, truth: float, seconds: float
-) -> dict[str, float | bool | None]:
-    """Cost and error of one estimate.
+    sources: Sequence[str], precision: str, truths: Sequence[float], given: Namespace, store: Path
+) -> list[dict[str, Any]]:
+    """Costs and errors of the estimates of one command, in the order of the models.
 
     Args:
-        words: The command line, without the model.
-        source: The model.
-        truth: Latency in milliseconds that the plain script tells.
-        seconds: Seconds that the plain script took.
+        sources: The models.
+        precision: Half-width of the intervals to reach.
+        truths: Latencies in milliseconds that the plain script tells.
+        given: Backend, number of threads, and whether reference data are known.
+        store: Path of the store.
     """
+    words = shell.dlbricks(
+        ["run", "--precision", precision],
+        given.backend,
+        given.threads,
+        store,
+        given.reference_data == "on",
+    )
+    ran = shell.run([*words, *sources])
     with TemporaryDirectory() as folder:
+        # A record has hashes of all files, which an estimate does not need: it is written later.
         path = Path(folder) / "report.json"
-        ran = shell.run([*words, source, "--json", str(path)])
+        shell.run([*words, *sources, "--json", str(path)])
         report = json.loads(path.read_text())
-    found = shell.estimates(report, [source])[0]
-    return {
-        "seconds": ran.seconds,
-        "ratio": ran.seconds / seconds,
-        "peak_bytes": ran.peak_bytes,
-        "estimate_ms": found.ms,
-        "error": found.error(truth),
-        "covered": None if found.ms is None else found.low <= truth <= found.high,
-        "measured_networks": report["benchmarking"]["measured_networks"],
-        "reused_networks": report["benchmarking"]["reused_networks"],
-    }
+    return [
+        {
+            "seconds": ran.seconds / len(sources),
+            "estimate_ms": each.ms,
+            "error": each.error(truth),
+            "covered": None if each.ms is None else each.low <= truth <= each.high,
+        }
+        for each, truth in zip(shell.estimates(report, sources), truths, strict=True)
+    ]
 
 
-def one(name: str, given: argparse.Namespace, stores: Path) -> dict[str, object]:
-    """Latencies of an architecture that the plain script and dlbricks tell, and their costs."""
-    with model(given.backend, name, given.files) as source:
-        ran, (truth,) = shell.plain(given.backend, given.threads, [source])
-        row: dict[str, object] = {"plain_ms": truth, "plain_seconds": ran.seconds}
+def rows_of(names: Sequence[str], given: Namespace, stores: Path) -> list[dict[str, Any]]:
+    """Latencies of architectures that the plain script and dlbricks tell, and their costs."""
+    with ExitStack() as opened:
+        sources = [opened.enter_context(model(given.backend, name, given.files)) for name in names]
+        ran, truths = shell.plain(given.backend, given.threads, sources)
+        rows: list[dict[str, Any]] = [
+            {"name": name, "plain_ms": truth, "plain_seconds": ran.seconds / len(names)}
+            for name, truth in zip(names, truths, strict=True)
+        ]
         for precision in given.precision:
-            words = shell.dlbricks(
-                ["run", "--precision", precision],
-                given.backend,
-                given.threads,
-                stores / f"{precision}.sqlite",
-                given.reference_data == "on",
-            )
-            row[precision] = estimated(words, source, truth, ran.seconds)
-    return row
+            store = stores / f"{precision}.sqlite"
+            found = estimated(sources, precision, truths, given, store)
+            for row, own in zip(rows, found, strict=True):
+                row[precision] = own
+    return rows
 
 
 def drawn(rows: Sequence[dict], precisions: Sequence[str], path: Path) -> None:
@@ -169,6 +180,7 @@ def main() -> None:
     parser.add_argument("output", type=Path)
     parser.add_argument("--precision", nargs="+", default=["10%", "5%"])
     parser.add_argument("--number", type=int)
+    parser.add_argument("--together", type=int, default=1)
     parser.add_argument("--files", type=Path)
     parser.add_argument("--reference-data", choices=("on", "off"), default="on")
     given = parser.parse_args()
@@ -179,23 +191,33 @@ def main() -> None:
     number = min(given.number or len(every), len(every))
     taken = [every[i * len(every) // number] for i in range(number)]
     with TemporaryDirectory() as stores:
-        for name, published in taken:
+        for start in range(0, number, given.together):
+            names = [name for name, _ in taken[start : start + given.together]]
             try:
-                row = one(name, given, Path(stores))
+                found = rows_of(names, given, Path(stores))
             except (RuntimeError, subprocess.SubprocessError) as error:
-                failures[name] = str(error)
-                print(f"{name}: {str(error).splitlines()[-1]}", flush=True)
+                failures[", ".join(names)] = str(error)
+                print(f"{', '.join(names)}: {str(error).splitlines()[-1]}", flush=True)
                 continue
-            rows.append({"name": name, "published": published, **row})
-            told = ", ".join(
-                f"{p}: {row[p]['ratio']:.2f} times as long, error "  # type: ignore[index]
-                + ("unknown" if row[p]["error"] is None else f"{row[p]['error']:+.1%}")  # type: ignore[index]
-                for p in given.precision
-            )
-            print(f"{published} {name}: {row['plain_ms']:.1f} ms; {told}", flush=True)
+            rows += [{**row, "published": published} for row, (_, published) in
+                     zip(found, taken[start : start + given.together], strict=True)]  # fmt: skip
+            print(f"{rows[-1]['published']}: {said(rows, given.precision)}", flush=True)
             content = {**settings, "architectures": rows, "failures": failures}
             given.output.with_suffix(".json").write_text(json.dumps(content, indent=1))
             drawn(rows, given.precision, given.output.with_suffix(".png"))
+
+
+def said(rows: Sequence[dict[str, Any]], precisions: Sequence[str]) -> str:
+    """Seconds, errors and coverage so far, in a line."""
+    plain_s = sum(row["plain_seconds"] for row in rows)
+    parts = [f"{len(rows)} architectures, plain {plain_s:.0f} s"]
+    for precision in precisions:
+        own = [row[precision] for row in rows if row[precision]["error"] is not None]
+        error = np.mean([abs(each["error"]) for each in own])
+        covered = np.mean([each["covered"] for each in own])
+        seconds = sum(row[precision]["seconds"] for row in rows)
+        parts.append(f"{precision} {seconds:.0f} s, error {error:.1%}, covered {covered:.0%}")
+    return "; ".join(parts)
 
 
 if __name__ == "__main__":
