@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from dlbricks_core.bricks import STRATEGIES, BrickSet, CutModel
 from dlbricks_core.errors import DLBricksError, ModelError, or_room
+from dlbricks_core.files import content
 from dlbricks_core.ir import CanonicalModel, packed, unpacked
 
 SCHEMA_VERSION = 1
@@ -126,9 +127,7 @@ def read_key(path: Path) -> Key:
         DLBricksError: If the file cannot be read, is not a key, or was changed.
     """
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise DLBricksError(f"{path} is too large for a key", hint=_HINT)
-        fields = json.loads(path.read_bytes())
+        fields = json.loads(content(path, _MOST_BYTES))
     except OSError as error:
         raise DLBricksError(f"{path} cannot be read: {error.strerror}", hint=_HINT) from error
     except (ValueError, RecursionError) as error:

@@ -18,6 +18,7 @@ import zstandard
 
 from dlbricks_core.errors import StoreError, or_room
 from dlbricks_core.facts import LATENCY, Measurement, Quantity, Session
+from dlbricks_core.files import opened
 from dlbricks_core.store.database import patiently
 from dlbricks_core.store.merging import Merged
 from dlbricks_core.store.records import Record, measurement_of, plain, record_of, system_of
@@ -146,7 +147,7 @@ def import_measurements(store: ResultStore, path: Path) -> int:
 def is_exported(location: str | Path) -> bool:
     """Whether there is a compressed file at a place where a store is expected."""
     try:
-        with Path(location).open("rb") as file:
+        with opened(Path(location)) as file:
             return file.read(len(_MAGIC)) == _MAGIC
     except OSError:
         return False
@@ -154,10 +155,8 @@ def is_exported(location: str | Path) -> bool:
 
 def read_records(path: Path) -> Iterator[Record]:
     """Records of a file; errors as of :func:`import_measurements`, also after some records."""
-    if path.exists() and not path.is_file():
-        raise StoreError(f"{path} is not a regular file", _GIVE)
     try:
-        file = path.open("rb")
+        file = opened(path)
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}", "check the path") from error
     with file:

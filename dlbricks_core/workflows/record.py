@@ -12,6 +12,7 @@ from dlbricks_core.bricks import STRATEGIES
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import LATENCY, Calibration, CalibrationKey, Setup, System
 from dlbricks_core.facts.checks import checked, moment
+from dlbricks_core.files import content
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.wording import settings
 from dlbricks_core.workflows.mlperf import described
@@ -26,6 +27,9 @@ Interval = tuple[float, float]
 
 _NO_KEY = CalibrationKey("", "", 1, LATENCY, Setup("", "", "{}", 1, "", ""), "")
 """Placeholder key for checking the numbers of a calibration."""
+
+_MOST_BYTES = 1 << 28
+"""Maximum bytes of a record, or of results in JSON."""
 
 _NONE = type(None)
 _KINDS: Mapping[str, tuple[type, ...]] = {
@@ -313,7 +317,7 @@ def read_record(path: Path) -> Record:
         DLBricksError: If the file cannot be read, or holds neither.
     """
     try:
-        data = json.loads(path.read_bytes())
+        data = json.loads(content(path, _MOST_BYTES))
     except OSError as error:
         raise DLBricksError(f"{path}: {error.strerror}", hint="Check the path.") from error
     except (ValueError, RecursionError) as error:

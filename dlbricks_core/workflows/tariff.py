@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from dlbricks_core.errors import DLBricksError, reason
+from dlbricks_core.files import content
 from dlbricks_core.workflows.places import Place
+
+_MOST_BYTES = 1 << 22
+"""Maximum bytes of a file of prices or accuracies."""
 
 _PRICES = 'Write  [per_hour]  and below it lines such as  "8638a1e4" = 0.17  (a system, a price).'
 
@@ -90,7 +94,7 @@ class Accuracies:
 
 def _toml(path: Path, known: set[str], hint: str) -> dict[str, Any]:
     try:
-        data = tomllib.loads(path.read_text("utf-8"))
+        data = tomllib.loads(content(path, _MOST_BYTES).decode("utf-8"))
     except (OSError, ValueError) as error:
         raise DLBricksError(f"{path} cannot be read: {reason(error)}", hint=hint) from error
     for name in data:

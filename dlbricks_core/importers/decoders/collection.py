@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dlbricks_core.errors import ModelError
+from dlbricks_core.files import content
 from dlbricks_core.importers.base import NO_OPTIONS, ImportOptions, ModelCollection, ModelNotes
 from dlbricks_core.importers.decoders.architecture import Decoder
 from dlbricks_core.importers.decoders.build import build
@@ -95,17 +96,14 @@ def _read(path: Path) -> Any:
         ModelError: If the file cannot be read, or is not JSON.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
+        read = content(path, _MAX_BYTES)
     except OSError as error:
         raise ModelError(
             f"{path}: {(error.strerror or 'it cannot be read').lower()}",
             hint=f"Name the {_FILE} that the model ships with, or a model of: dlbricks models llm:",
         ) from error
-    if len(content) > _MAX_BYTES:
-        raise ModelError(f"{path} is too large for a configuration", hint=f"Name a {_FILE}.")
     try:
-        return json.loads(content)
+        return json.loads(read)
     except (ValueError, RecursionError) as error:
         place = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
         raise ModelError(

@@ -10,12 +10,16 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.files import content
 from dlbricks_core.report.files import check_folder, told
 
 MANIFEST = "dlbricks-atlas.json"
 """File that marks a folder as a site, and lists its files."""
 
 _VERSION = 1
+
+_MOST_BYTES = 1 << 26
+"""Maximum bytes of a manifest."""
 
 
 def check_site(folder: Path) -> None:
@@ -100,8 +104,7 @@ def _strange(folder: Path) -> str:
 def _listed(folder: Path) -> set[str]:
     """Files in a folder that an atlas wrote; empty if the folder holds no atlas."""
     try:
-        content = json.loads((folder / MANIFEST).read_bytes())
-        names = content["files"]
-        return {str(PurePosixPath(name)) for name in names}
+        listed = json.loads(content(folder / MANIFEST, _MOST_BYTES))
+        return {str(PurePosixPath(name)) for name in listed["files"]}
     except (OSError, ValueError, KeyError, TypeError):
         return set()
