@@ -24,7 +24,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -38,6 +38,9 @@ from networks.public import ARCHITECTURES
 _HERE = Path(__file__).parent
 
 _CHUNK_BYTES = 2**24
+
+_LABELS = 25
+"""Number of labels for which an axis has room."""
 
 _ZOO = {
     "alexnet": "2012-12",
@@ -142,7 +145,7 @@ def rows_of(names: Sequence[str], given: Namespace, stores: Path) -> list[dict[s
 def drawn(rows: Sequence[dict], precisions: Sequence[str], path: Path) -> None:
     """Draws seconds, errors and coverage over the architectures."""
     mpl.rcParams["svg.fonttype"] = "none"
-    figure = Figure(figsize=(9, 10), layout="constrained")
+    figure = Figure(figsize=(8, 7), layout="constrained")
     seconds, errors, covered = figure.subplots(3, sharex=True)
     places = np.arange(1, len(rows) + 1)
     seconds.plot(places, [*accumulate(row["plain_seconds"] for row in rows)], "k",
@@ -162,14 +165,16 @@ def drawn(rows: Sequence[dict], precisions: Sequence[str], path: Path) -> None:
     covered.axhline(0.9, color="gray", linestyle=":")
     seconds.set_ylabel("cumulative seconds")
     errors.set(ylabel="error against the plain script", ylim=(0, 0.5))
-    covered.set(ylabel="share within the 90% intervals", ylim=(0, 1.02))
+    covered.set(ylabel="share in 90% intervals", ylim=(0.5, 1.02))
     years = [row["published"][:4] for row in rows]
     first = [i for i, year in enumerate(years) if i == 0 or years[i - 1] != year]
-    covered.set_xticks(places[first], [years[i] for i in first])
+    # Labels of years with few architectures would overlap.
+    shown = [i for i, end in pairwise([*first, len(rows)]) if end - i > len(rows) / _LABELS]
+    covered.set_xticks(places[shown], [years[i] for i in shown])
     for axes in (seconds, errors, covered):
         axes.legend()
         axes.grid(alpha=0.3)
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=100)
 
 
 def main() -> None:
