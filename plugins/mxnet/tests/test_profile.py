@@ -10,7 +10,8 @@ import os
 
 import pytest
 from dlbricks_mxnet.backend import MxnetBackend
-from dlbricks_mxnet.profile import _one_by_one, _times, profile, timeline
+from dlbricks_mxnet.events import times
+from dlbricks_mxnet.profile import _one_by_one, profile, timeline
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.errors import UnsupportedError
@@ -85,5 +86,5 @@ def test_two_disturbed_runs_of_seven_do_not_count():
         for us in spans_us
         for phase, when in (("B", 0), ("E", us))
     ]
-    (taken_ms,) = _times(["relu"], marks, len(spans_us))
+    (taken_ms,) = times(["relu"], marks, len(spans_us))
     assert 0.010 <= taken_ms <= 0.011

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
@@ -23,19 +20,13 @@ from dlbricks_core.backends import (
     Timeline,
     warmed_up,
 )
-from dlbricks_core.errors import BackendError, UnsupportedError
-from dlbricks_core.figures.statistics import trimmed_mean
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_mxnet.events import Event, begins_and_ends, times, traced
 from dlbricks_mxnet.executors import EXECUTORS
-from dlbricks_mxnet.framework import import_mxnet
 from dlbricks_mxnet.loading import Loaded, feeds_blocks, placed, unload
 from dlbricks_mxnet.lowering import lower
 from dlbricks_mxnet.lowering.build import LAYER
-
-mx = import_mxnet()
-
-_DROPPED = 0.4
-"""Share of the runs to drop at each end: where few are profiled, other work disturbs several."""
 
 #: Environment for running operators one by one; MXNet reads it when it binds an executor.
 _ONE_BY_ONE = {"MXNET_EXEC_BULK_EXEC_INFERENCE": "0", "MXNET_SUBGRAPH_BACKEND": "NONE"}
@@ -80,8 +71,8 @@ def profile(network: Network, settings: BackendSettings, runs: int) -> Profile:
     with _bound(network, settings) as loaded:
         events, latencies = _profiled(loaded, runs)
         nodes = _operators(loaded)
-        times = _times([node["op"] for node in nodes], events, runs)
-        return Profile(_layers(loaded.model, nodes, times), float(np.median(latencies)))
+        taken = times([node["op"] for node in nodes], events, runs)
+        return Profile(_layers(loaded.model, nodes, taken), float(np.median(latencies)))
 
 
 def timeline(network: Network, settings: BackendSettings) -> Timeline:
@@ -97,7 +88,7 @@ def timeline(network: Network, settings: BackendSettings) -> Timeline:
     with _bound(network, settings) as loaded:
         events, (run_ms,) = _profiled(loaded, 1)
         nodes = _operators(loaded)
-        begins, ends = _begins_and_ends([node["op"] for node in nodes], events, 1)
+        begins, ends = begins_and_ends([node["op"] for node in nodes], events, 1)
         first = begins[0]["ts"] if begins else 0
         spans = []
         for node, begin, end in zip(nodes, begins, ends, strict=True):
@@ -125,7 +116,7 @@ def _operators(loaded: Loaded) -> Sequence[Mapping[str, Any]]:
     return [n for n in json.loads(loaded.lowered.symbol.tojson())["nodes"] if n["op"] != "null"]
 
 
-def _profiled(loaded: Loaded, runs: int) -> tuple[Sequence[Mapping[str, Any]], list[float]]:
+def _profiled(loaded: Loaded, runs: int) -> tuple[Sequence[Event], list[float]]:
     """Events and latencies in milliseconds of some runs after the warm-up."""
 
     def run() -> float:
@@ -136,74 +127,7 @@ def _profiled(loaded: Loaded, runs: int) -> tuple[Sequence[Mapping[str, Any]], l
         return (perf_counter_ns() - begin) / 1e6
 
     warmed_up(run)
-    trace = _Trace.of_process()
-    known = len(trace.events())
-    mx.profiler.set_state("run")
-    latencies = [run() for _ in range(runs)]
-    mx.profiler.set_state("stop")
-    mx.profiler.dump(finished=False)
-    return trace.events()[known:], latencies
-
-
-class _Trace:
-    """Output file of MXNet's profiler. A process has only one, which only grows."""
-
-    def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="dlbricks-")
-        self._path = Path(self._folder.name) / "profile.json"
-        mx.profiler.set_config(profile_symbolic=True, filename=str(self._path))
-
-    @classmethod
-    @cache
-    def of_process(cls) -> _Trace:
-        """The file of this process."""
-        return cls()
-
-    def events(self) -> Sequence[Mapping[str, Any]]:
-        """All events so far. MXNet completes the JSON only when the process ends."""
-        if not self._path.exists():
-            return []
-        text = self._path.read_text(encoding="utf-8") + "]}"
-        events: Sequence[Mapping[str, Any]] = json.loads(text)["traceEvents"]
-        return events
-
-
-def _times(
-    operators: Sequence[str], events: Sequence[Mapping[str, Any]], runs: int
-) -> Sequence[float]:
-    """Time of each operator in milliseconds, in graph order, which is also execution order.
-
-    Raises:
-        BackendError: If the events are not of these operators.
-    """
-    begins, ends = _begins_and_ends(operators, events, runs)
-    spans = [end["ts"] - begin["ts"] for begin, end in zip(begins, ends, strict=True)]
-    taken = np.array(spans).reshape(runs, len(operators)) / 1e3
-    # Times are whole microseconds: a mean over the middle fifth has a better resolution than a
-    # median.
-    times: Sequence[float] = trimmed_mean(taken.T, _DROPPED).tolist()
-    return times
-
-
-def _begins_and_ends(
-    operators: Sequence[str], events: Sequence[Mapping[str, Any]], runs: int
-) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
-    """Events at which each operator begins and ends, run by run in the order of the graph.
-
-    Raises:
-        BackendError: If the events are not of these operators.
-    """
-    # Other activities of the engine are part of an operator's run, or happen between two.
-    kinds = frozenset(operators)
-    ours = [e for e in events if e.get("cat") == "operator" and e["name"] in kinds]
-    begins = [event for event in ours if event["ph"] == "B"]
-    ends = [event for event in ours if event["ph"] == "E"]
-    if len(begins) == 2 * runs * len(operators):
-        # The naive engine reports an operator that it runs at once as run, and then as pushed.
-        begins, ends = begins[1::2], ends[1::2]
-    if [event["name"] for event in begins] != list(operators) * runs:
-        raise BackendError("MXNet's trace does not have the model's operators in their order")
-    return begins, ends
+    return traced(run, lambda _: runs - 1)
 
 
 def _layers(

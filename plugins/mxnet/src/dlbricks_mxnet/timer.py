@@ -109,12 +109,12 @@ class MxnetTimer(CpuTimer[Loaded]):
     def open(
         self, model: CanonicalModel, inputs: Mapping[str, Array], profiled_runs: int
     ) -> Opened:
-        """A hybridized Gluon block. The threaded engine's profile tells no layers."""
+        """A hybridized Gluon block, and the time of each of its operators."""
         from dlbricks_mxnet.users import open_block
 
         if self._settings.options.get("executor", "cachedop") == "symbol":
             raise UnsupportedError("Gluon's users have no executor of symbols")
-        return open_block(model, inputs, self._settings)
+        return open_block(model, inputs, self._settings, profiled_runs)
 
     def save(self, network: Network, folder: Path) -> deployed.SavedSymbol:
         """Writes the symbol and its parameters, as ``HybridBlock.export`` does."""
