@@ -58,12 +58,12 @@ class PytorchTimer(CpuTimer[Loaded]):
     def open(
         self, model: CanonicalModel, inputs: Mapping[str, Array], profiled_runs: int
     ) -> Opened:
-        """The user's own module. No profiler of torch tells its layers; :meth:`profile` does."""
+        """The user's own module, and the time of each operator that it calls."""
         from dlbricks_pytorch.users import open_module
 
         if self._compile != "off" or self._settings.options.get("memory_format") == "channels_last":
             raise UnsupportedError("the user's module runs with torch's defaults only")
-        return open_module(model, inputs)
+        return open_module(model, inputs, profiled_runs)
 
     def save(self, network: Network, folder: Path) -> deployed.SavedModule:
         """Writes a class that computes the network, and a file of its weights."""

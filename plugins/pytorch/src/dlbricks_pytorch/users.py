@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -21,13 +22,16 @@ SOURCE = "torch:"
 """Prefix of the source of a model that a factory makes."""
 
 
-def open_module(model: CanonicalModel, inputs: Mapping[str, Array]) -> Opened:
+def open_module(
+    model: CanonicalModel, inputs: Mapping[str, Array], profiled_runs: int = 0
+) -> Opened:
     """The module that the model's factory makes, in evaluation mode.
 
     Args:
         model: The imported module.
         inputs: Value of each input by name. They replace example inputs of another shape, since
             the import may have been of another batch size.
+        profiled_runs: Fewest runs that are profiled, after a first one; 0 for no profile.
 
     Raises:
         UnsupportedError: If the factory makes a program, a module without weights, or one with
@@ -40,10 +44,28 @@ def open_module(model: CanonicalModel, inputs: Mapping[str, Array]) -> Opened:
     if any(each.is_meta for each in module.parameters()):
         raise UnsupportedError(f"{model.source} makes a module without weights")
     args, kwargs = _fed(made, model, inputs)
-    return Opened(lambda: module(*args, **kwargs))
+    run = partial(module, *args, **kwargs)
+    return _profiled(run, model, profiled_runs) if profiled_runs else Opened(run)
 
 
-def _fed(made: Made, model: CanonicalModel, inputs: Mapping[str, Array]) -> tuple[object, object]:
+def _profiled(run: Callable[[], object], model: CanonicalModel, runs: int) -> Opened:
+    """The module with the time of each operator; none where one run calls others than the next."""
+    from dlbricks_pytorch.traced import profile
+
+    def timed() -> float:
+        begin = perf_counter()
+        run()
+        return (perf_counter() - begin) * 1e3
+
+    run()
+    begin = perf_counter()
+    found = profile(timed, model, runs)
+    return Opened(run, found, perf_counter() - begin)
+
+
+def _fed(
+    made: Made, model: CanonicalModel, inputs: Mapping[str, Array]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments of the module: its examples, or drawn values where these have another shape."""
     leaves, structure = pytree.tree_flatten((made.args, dict(made.kwargs)))
     examples = [each for each in leaves if isinstance(each, torch.Tensor)]
