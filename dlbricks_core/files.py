@@ -35,6 +35,6 @@ def content(path: Path, most_bytes: int) -> bytes:
     with opened(path) as file:
         found = file.read(most_bytes + 1)
     if len(found) > most_bytes:
-        limit = f"it is larger than {most_bytes / 2**20:,.0f} MiB"
-        raise OSError(errno.EFBIG, limit, str(path))
+        reason = f"it is too large: at most {most_bytes / 2**20:,.0f} MiB are read"
+        raise OSError(errno.EFBIG, reason, str(path))
     return found

@@ -51,9 +51,14 @@ def test_a_comparison_says_on_which_backends_a_model_does_not_fit(
     install("frugal", source, "[dlbricks.backends]\nfrugal = frugal:Frugal\n")
     # Two copies of the weights do not fit: ONNX Runtime loads with them, the other one does not.
     monkeypatch.setattr("dlbricks_core.workflows.footprint.memory_to_use", lambda: 3_000)
-    done = dlbricks("compare", save("a", "Relu", "Relu"), "--backends", "frugal,onnxruntime",
-                    "--threads", "1", "--runs", "2", "--store", "results.sqlite",
-                    "--html", "page.html")  # fmt: skip
+    compare = ("compare", save("a", "Relu", "Relu"), "--backends", "frugal,onnxruntime",
+               "--threads", "1", "--runs", "2", "--store", "results.sqlite")  # fmt: skip
+    hot = dlbricks(*compare)
+    assert hot.status == 3
+    words = " ".join(hot.out.split())
+    assert "--condition cold times its parts." in words
+    assert "a whole model runs in 60% of the free memory" in words
+    done = dlbricks(*compare, "--condition", "cold", "--html", "page.html")
     assert done.status == 3
     said = [line for line in done.out.splitlines() if " does not fit on " in line]
     assert [line.split(":")[0] for line in said] == ["a does not fit on onnxruntime"]

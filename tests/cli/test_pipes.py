@@ -12,7 +12,6 @@ LINES = [
     ("store", "import", "pipe.json", "--store", "s.sqlite"),
     ("store", "merge", "pipe.json", "--store", "s.sqlite"),
     ("advise", "onnx:light_squeezenet", "--prices", "pipe.json", "--store", "s.sqlite"),
-    ("estimate", "suite", "--key", "pipe.json", "--backend", "onnxruntime", "--store", "s.sqlite"),
     ("estimate", "onnx:light_squeezenet", "--results", "pipe.json", "--backend", "onnxruntime"),
 ]
 

@@ -98,8 +98,9 @@ def _read(path: Path) -> Any:
     try:
         read = content(path, _MAX_BYTES)
     except OSError as error:
+        why = error.strerror or "it cannot be read"
         raise ModelError(
-            f"{path}: {(error.strerror or 'it cannot be read').lower()}",
+            f"{path}: {why[0].lower()}{why[1:]}",
             hint=f"Name the {_FILE} that the model ships with, or a model of: dlbricks models llm:",
         ) from error
     try:

@@ -32,6 +32,7 @@ from dlbricks_core.workflows.composing import (
 )
 from dlbricks_core.workflows.cutting import Cutting
 from dlbricks_core.workflows.dial.beliefs import drifting, scatter_within
+from dlbricks_core.workflows.footprint import gigabytes
 from dlbricks_core.workflows.joining import cutting_of
 from dlbricks_core.workflows.measuring import Outcome
 from dlbricks_core.workflows.observer import Observer
@@ -214,7 +215,8 @@ class Adapting:
         for i, cut in enumerate(self._cuts):
             self._excluded = {cut.whole.signature}
             own = cutting_of(self._cutting, [i])
-            models += self._assembled(own, self._figures([cut])).models
+            figures = self._figures([cut])
+            models += self._assembled(own, figures, self._named(own, figures)).models
         self._excluded = set()
         return replace(shared, models=models)
 
@@ -229,12 +231,20 @@ class Adapting:
             whole = self._figure(cut)
             if whole is not None and not cut.counts.keys() <= bricks.keys():
                 figures[cut.whole.signature] = self._drifting(cut, whole)
-        return self._assembled(self._cutting, figures)
+        return self._assembled(self._cutting, figures, self._named(self._cutting, figures))
 
-    def _assembled(self, cutting: Cutting, figures: Mapping[str, Figure]) -> RunResult:
-        """Results from figures of bricks and whole models, by signature."""
+    def _assembled(
+        self, cutting: Cutting, figures: Mapping[str, Figure], outcome: Outcome | None = None
+    ) -> RunResult:
+        """Results from figures of bricks and whole models, by signature.
+
+        Args:
+            cutting: The models.
+            figures: Figures by signature.
+            outcome: Measurements and failures; ``None`` for those so far.
+        """
         planned = replace(cutting, plan=cutting.plan.believing(figures, timed=()))
-        found = assemble(self._request.hot, planned, self._outcome())
+        found = assemble(self._request.hot, planned, outcome or self._outcome())
         return replace(found, predictor=self._predictor)
 
     def compared(self, estimated: RunResult) -> RunResult:
@@ -294,14 +304,24 @@ class Adapting:
 
     def _able(self, cut: CutModel) -> bool:
         """Whether a whole model may run here, without taking the machine's memory."""
-        key = self._runs.key(cut)
+        failed = self._runs.key(cut) in self._runs.outcome.failures
+        return not (failed or self._why_not(cut))
+
+    def _why_not(self, cut: CutModel) -> str:
+        """Reason why a whole model is not run at all; empty if it is."""
         footprint = self._cutting.footprints.get(cut.whole.signature)
-        drawn = key.subject.kind != "native" and cut.model.weight_bytes > _MOST_DRAWN_BYTES
-        large = footprint is not None and not (
-            footprint.fits and footprint.needed_bytes <= _MOST_MEMORY * footprint.available_bytes
-        )
-        failed = key in self._runs.outcome.failures
-        return not (drawn or large or failed or self._refused(cut))
+        drawn = self._runs.key(cut).subject.kind != "native"
+        if drawn and cut.model.weight_bytes > _MOST_DRAWN_BYTES:
+            return f"{gigabytes(cut.model.weight_bytes)} GB of weights would be drawn"
+        if footprint is not None and not footprint.fits:
+            return f"it does not fit: {footprint}"
+        if footprint is not None and (
+            footprint.needed_bytes > _MOST_MEMORY * footprint.available_bytes
+        ):
+            return f"a whole model runs in {_MOST_MEMORY:.0%} of the free memory, and {footprint}"
+        if self._refused(cut):
+            return "a part of it is not supported, or unknown"
+        return ""
 
     def _refused(self, cut: CutModel) -> bool:
         """Whether the backend is known not to run a part of a model, or nobody knows what it does.
@@ -364,6 +384,16 @@ class Adapting:
         """A copy of what was measured so far."""
         own = self._runs.outcome
         return replace(own, measurements=dict(own.measurements), failures=dict(own.failures))
+
+    def _named(self, cutting: Cutting, figures: Mapping[str, Figure]) -> Outcome:
+        """What was measured so far, and a reason for each model that was not run."""
+        outcome = self._outcome()
+        for cut in cutting.brickset.models:
+            if reason := self._why_not(cut):
+                parts = [s for s in cut.counts if s not in figures]
+                keys = [self._runs.key(cut), *(self._request.hot.key(s, "brick") for s in parts)]
+                outcome.failures = {**dict.fromkeys(keys, reason), **outcome.failures}
+        return outcome
 
 
 def _enough(precision: float) -> float:
