@@ -386,7 +386,7 @@ class Adapting:
         return replace(own, measurements=dict(own.measurements), failures=dict(own.failures))
 
     def _named(self, cutting: Cutting, figures: Mapping[str, Figure]) -> Outcome:
-        """What was measured so far, and a reason for each model that was not run."""
+        """A copy of what was measured so far, with a reason for each model that was not run."""
         outcome = self._outcome()
         for cut in cutting.brickset.models:
             if reason := self._why_not(cut):
