@@ -22,7 +22,7 @@ mx = import_mxnet()
 
 TARGET = "dlbricks_mxnet.backend:MxnetBackend"
 SETTINGS = BackendSettings(1)
-TRIES = 5
+TRIES = 20
 """Other work on the machine disturbs some of them."""
 
 
@@ -67,7 +67,7 @@ def test_the_run_of_a_user_tells_every_layer_and_they_add_up(running):
         profile = run(running, model).profile
         told = {name for each in profile.layers for name in each.outputs}
         assert told == {layer.outputs[0] for layer in model.layers}
-        return 0.4 < profile.sum_ms / profile.run_ms <= 1
+        return 0.7 < profile.sum_ms / profile.run_ms <= 1
 
     # A second block of a kind in a process has other names in Gluon unless they begin anew.
     assert adds_up() or any(adds_up() for _ in range(TRIES))
