@@ -24,22 +24,23 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+from dlbricks_serving.contention import Instance, play_together
+from dlbricks_serving.serving.composed import Composed, service_times
 
 from dlbricks_core.backends.host import CALLS, next_to_nothing
+from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.figures.statistics import FloatArray, faster_half
+from dlbricks_core.importers.models import load_models
 from dlbricks_core.importers.options import LoadOptions
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.machine.places import places
-from dlbricks_core.measure.contention import Instance, play_together
+from dlbricks_core.machine.core_sets import core_sets
+from dlbricks_core.measure.cutting import cut_models
+from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.worker import WorkerSettings, start_of_a_line
+from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import memory_to_use
-from dlbricks_core.workflows import Observer, Request
-from dlbricks_core.workflows.composing import CutOptions
-from dlbricks_core.workflows.cutting import cut_models
-from dlbricks_core.workflows.loading import load_models
-from dlbricks_core.workflows.scenarios.composed import Composed, service_times
 
 WHOLE = "whole"
 ROUNDS = 10
@@ -88,7 +89,7 @@ class Instances:
             self._open.enter_context(
                 Instance(request.plugin.target, request.backend, settings, cpus)
             )
-            for cpus in places(count, request.settings.threads)
+            for cpus in core_sets(count, request.settings.threads)
         ]
         for each in self.all:
             for key, (network, kind) in networks.items():

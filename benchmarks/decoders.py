@@ -4,10 +4,10 @@ r"""Estimates of decoders beside whole models, and the same estimates without ro
     python benchmarks/decoders.py onnxruntime 2 1b --depths 128,1024 --prompts 128 --json FILE
 
 A MODEL is one of the decoders that this file writes itself (tiny, 0.1b, 1b, 8b, 70b), or any model
-with the open dimensions `batch`, `sequence` and `past`. Of each, one output token at each depth and
-each prompt are estimated, and the whole model is timed in the same rounds: error, 90% interval, and
-whether it holds what was measured. An output token reads all weights and the whole cache once: that
-over the measured time is the bandwidth that it implies, and stands beside the machine's.
+with the open dimensions `batch`, `sequence` and `past`. For each, one output token at each depth
+and each prompt are estimated, and the whole model is timed in the same rounds: error, 90% interval,
+and whether it holds the measured latency. An output token reads all weights and the whole cache
+once: that over the measured time is the bandwidth that it implies, and stands beside the machine's.
 
 Then the estimate is made again in a process whose memory is limited (`ulimit -d`) to less than the
 whole model takes: that is how models are estimated that are larger than the machine. After it the
@@ -28,20 +28,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from dlbricks_decoders.onnx_files import SHAPES, write_decoder
+
+from dlbricks_core.compose.options import DEFAULT_COMPOSER, CutOptions
+from dlbricks_core.estimation.model_result import ModelResult
+from dlbricks_core.estimation.run import run
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.bandwidth import read_bandwidth
+from dlbricks_core.measure.request import Request
+from dlbricks_core.progress import Observer
+from dlbricks_core.report.notes import text as note_text
 from dlbricks_core.store import ResultStore
-from dlbricks_core.testing.decoders import SHAPES, write_decoder
-from dlbricks_core.workflows import (
-    DEFAULT_COMPOSER,
-    CutOptions,
-    LoadOptions,
-    ModelResult,
-    Observer,
-    Request,
-    load_models,
-    run,
-)
 
 LIMIT_SHARE = 0.9
 """Memory limit of the second estimate, as a share of the whole model's memory."""
@@ -168,7 +167,7 @@ def _row(
         measured_ms=measured,
         error=estimate / measured - 1 if estimate and measured else None,
         covered=interval[0] <= measured <= interval[1] if interval and measured else None,
-        notes=tuple(found.notes),
+        notes=tuple(map(note_text, found.notes)),
         implied_gb_s=read / known_ms / 1e6 if read and known_ms else None,
         peak_gb=peak_gb,
         failures=failures,

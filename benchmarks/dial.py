@@ -6,7 +6,7 @@ predictor learns from no network of a model's own family.
 
 Fill the store first:
 
-    dlbricks run onnx: mxnet: --backend NAME --threads 1 --store FILE --end-to-end \
+    dlbricks estimate --measure onnx: mxnet: --backend NAME --threads 1 --store FILE --end-to-end \
         --composer learned --runs 8
     python benchmarks/dial.py FILE NAME 1 onnx: mxnet:
 
@@ -24,25 +24,28 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
+from dlbricks_core.estimation.adaptive.brick_loop import turn
+from dlbricks_core.estimation.adaptive.candidates import Candidates
+from dlbricks_core.estimation.adaptive.posterior import Posterior, State
+from dlbricks_core.estimation.adaptive.timings import RUNS, TimingWorker
+from dlbricks_core.estimation.conditioned import PREDICTOR
 from dlbricks_core.figures.figure import Measured
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.cutting import cut_models
+from dlbricks_core.measure.request import Request
 from dlbricks_core.predict import Contribution, shipped
+from dlbricks_core.predict.training_data import family_of
+from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import CutOptions, LoadOptions, Observer, Request, load_models
-from dlbricks_core.workflows.composing import LEARNED_COMPOSER
-from dlbricks_core.workflows.cutting import cut_models
-from dlbricks_core.workflows.dial.beliefs import Beliefs, State
-from dlbricks_core.workflows.dial.bench import RUNS, Bench
-from dlbricks_core.workflows.dial.loop import turn
-from dlbricks_core.workflows.dial.subjects import Subjects
-from dlbricks_core.workflows.knowledge import family_of
-from dlbricks_core.workflows.oracle import PREDICTOR
 
 PRECISIONS = (0.99, 0.3, 0.2, 0.1, 0.07)
 _HOURS_S = 1e5
 
 
-class Replay(Bench):
+class Replay(TimingWorker):
     """A bench that looks up timings in the store.
 
     Attributes:
@@ -97,9 +100,9 @@ def stops(
     found = {}
     for precision in PRECISIONS:
         asked = replace(request, precision=precision)
-        subjects = Subjects.of(cut, asked, end_to_end=True)
+        subjects = Candidates.of(cut, asked, end_to_end=True)
         bench = Replay(subjects, store, Observer(), ExitStack())
-        beliefs = Beliefs(PREDICTOR, subjects, bench, atlas)
+        beliefs = Posterior(PREDICTOR, subjects, bench, atlas)
         state = beliefs.state()
         while not turn(state, bench, _HOURS_S):
             state = beliefs.state()
@@ -107,7 +110,7 @@ def stops(
     return found
 
 
-def _stop(state: State, subjects: Subjects, bench: Replay) -> Stop:
+def _stop(state: State, subjects: Candidates, bench: Replay) -> Stop:
     models = subjects.cutting.brickset.models
     keys = [subjects.request.key(cut.whole.signature, "model") for cut in models]
     measured = bench.store.get(keys)

@@ -29,18 +29,16 @@ import numpy as np
 from dial_seconds import turned, wholes, without
 from unlike import kin
 
+from dlbricks_core.compose.options import CutOptions
+from dlbricks_core.estimation.results import RunResult
+from dlbricks_core.estimation.run import run
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.request import Request
 from dlbricks_core.predict import Contribution, shipped
+from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import (
-    CutOptions,
-    LoadOptions,
-    Observer,
-    Request,
-    RunResult,
-    load_models,
-    run,
-)
 
 CORPUS = (
     "onnx:",

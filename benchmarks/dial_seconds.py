@@ -1,9 +1,9 @@
 r"""Seconds and errors of the dial, compared with timing each whole model to equal precision.
 
-For each precision, a new store: the dial's wall clock until all estimates are that precise (asking
-the backend, planning and predicting included), the errors of its estimates, and how much longer it
-takes to time each whole model to ±5%. The reference latencies are those of the whole models, timed
-in the same run to ±2%.
+For each precision, a new store: the dial's wall clock until all estimates are that precise
+(rewriting by the backend, planning and predicting included), the errors of its estimates, and how
+much longer it takes to time each whole model to ±5%. The reference latencies are those of the whole
+models, timed in the same run to ±2%.
 
     python benchmarks/dial_seconds.py NAME THREADS [--apart] MODEL…
 
@@ -24,17 +24,21 @@ from unittest import mock
 import numpy as np
 from unlike import kin
 
+from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
+from dlbricks_core.estimation.adaptive.brick_loop import measure_adaptively
+from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.figures.figure import Measured
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.cutting import cut_models
+from dlbricks_core.measure.measuring import measure, open_worker
+from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.targets import Target
 from dlbricks_core.predict import Contribution, shipped
+from dlbricks_core.predict import training_data as known
+from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import CutOptions, LoadOptions, Observer, Request, load_models
-from dlbricks_core.workflows import knowledge as known
-from dlbricks_core.workflows.composing import LEARNED_COMPOSER
-from dlbricks_core.workflows.cutting import cut_models
-from dlbricks_core.workflows.dial import dial
-from dlbricks_core.workflows.measuring import Target, measure, open_worker
-from dlbricks_core.workflows.results import RunResult
 
 PRECISIONS = (0.2, 0.1, 0.07)
 _BASELINE, _TRUTH = 0.05, 0.02
@@ -65,7 +69,11 @@ def turned(
     """The dial's result in a new store, and the seconds that it took."""
     with new_store(atlas) as store:
         begin = perf_counter()
-        result = dial(models, request, store, Observer(), end_to_end=False)
+        options, observer = CutOptions.chosen(None, None, LEARNED_COMPOSER), Observer()
+        cutting = cut_models(models, options, request, observer)
+        result = measure_adaptively(
+            cutting, request, store, observer, begin=begin, end_to_end=False
+        )
         return result, perf_counter() - begin
 
 
@@ -124,10 +132,10 @@ def report(
             errors[name] = found.value / truth[name] - 1
             inside.append(found.interval[0] <= truth[name] <= found.interval[1])
     off = np.abs([*errors.values()])
-    assert result.dial is not None
+    assert result.adaptive is not None
     print(
         f"±{precision:.0%}: {spent:.1f} s; whole models {wholes_s:.1f} s, {wholes_s / spent:.1f} "
-        f"times as long; {result.dial.timed} bricks, {result.dial.wholes} models timed\n"
+        f"times as long; {result.adaptive.timed} bricks, {result.adaptive.wholes} models timed\n"
         f"   {len(off)} models: mean error {off.mean():.1%}, {np.mean(off <= precision):.0%} "
         f"within ±{precision:.0%}, {np.mean(inside):.0%} within their intervals"
     )

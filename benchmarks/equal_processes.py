@@ -20,10 +20,13 @@ from statistics import median, stdev
 from time import perf_counter
 
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.importers.models import load_models
+from dlbricks_core.measure.request import Request
 from dlbricks_core.plugins import load_object
+from dlbricks_core.progress import Observer
 from dlbricks_core.values import materialize
 from dlbricks_core.worker.resident import keep_freed
-from dlbricks_core.workflows import LoadOptions, Observer, Request, load_models
 
 WARM_RUNS, RUNS = 10, 40
 

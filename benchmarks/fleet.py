@@ -2,7 +2,7 @@ r"""Compares timings through a fleet with those of the same host alone.
 
     python benchmarks/fleet.py SUITE onnxruntime --rounds 7 --threads 1 --runs 20
 
-In each round the host times the suite alone ('dlbricks bench') and through a fleet of itself
+In each round the host times the suite alone ('dlbricks suite time') and through a fleet of itself
 ('dlbricks fleet run'), in alternating order. Each timing has a new store and, for the fleet, a new
 spool. A scheduler and a worker run all the time, even while the host is alone, so that both ways
 have the same neighbours. With --quiet-alone they run only for the fleet.

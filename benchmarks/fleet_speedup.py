@@ -5,7 +5,7 @@ r"""Compares the time that several equal hosts of a fleet take for a suite with 
 Each host is a worker that is pinned to a core of its own: to a fleet, two cores are two hosts of
 one kind. In each round one host times the suite, and then all cores do, with a new store and new
 spools. The output has a line for each round: seconds of `dlbricks fleet run`, and their ratio. A
-part of every run is done by one host alone (asking the framework what it executes), or by each host
+part of every run is done by one host alone (rewriting models by the framework), or by each host
 (importing the framework). Further options are passed to the command.
 """
 

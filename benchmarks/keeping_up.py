@@ -4,11 +4,13 @@ r"""Estimates of published architectures, one after the other, as a user meets t
                                     [--together N] [--reference-data on|off] [--files FOLDER]
 
 Run it in the repository's root. Architectures are taken in the order of their publication, as many
-together as a user might meet at once. The plain script times them, and ``dlbricks run`` estimates
-them: it finds the measurements of all architectures before them in a store, one for each precision.
-OUTPUT.json and OUTPUT.png tell the seconds of both from the shell, the errors of the estimates
-against the plain script, and how often their intervals hold what it says. Both are written anew
-after each command. Without reference data, dlbricks knows nothing but its store.
+together as a user might meet at once. The plain script times them, and ``dlbricks estimate``
+estimates them: it finds the measurements of all architectures before them in a store, one for each
+precision.
+
+OUTPUT.json and OUTPUT.png have the seconds of both from the shell, the errors of the estimates
+against the plain script, and the share of intervals that hold its latencies. Both are written anew
+after each command. Without reference data, dlbricks has nothing but its store.
 
 The architectures are those of ``networks/public``; for MXNet, the networks of Gluon's model zoo.
 Writing a network as a file is part of nobody's time. With --number, as many of them take part,
@@ -153,7 +155,7 @@ def drawn(rows: Sequence[dict], precisions: Sequence[str], path: Path) -> None:
     for precision in precisions:
         own = [row[precision] for row in rows]
         (line,) = seconds.plot(places, [*accumulate(each["seconds"] for each in own)],
-                               label=f"dlbricks run --precision {precision}")  # fmt: skip
+                               label=f"dlbricks estimate --precision {precision}")  # fmt: skip
         known = [i for i, each in enumerate(own) if each["error"] is not None]
         off = np.array([abs(own[i]["error"]) for i in known])
         inside = np.array([own[i]["covered"] for i in known])

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
-from dlbricks_core.testing.decoders import SHAPES, write_decoder
+from dlbricks_decoders.onnx_files import SHAPES, write_decoder
 
 _SHAPE = replace(SHAPES["8b"], blocks=7)
 _DIMS = {"batch": 1, "sequence": 1, "past": 128}

@@ -102,8 +102,9 @@ def _write(backend: str, spec: str, dims: Mapping[str, int], batch: int | None, 
 
     from dlbricks_core.backends.host import next_to_nothing
     from dlbricks_core.importers import LoadOptions
+    from dlbricks_core.importers.models import load_models
+    from dlbricks_core.progress import Observer
     from dlbricks_core.values import materialize
-    from dlbricks_core.workflows import Observer, load_models
 
     if spec:
         (model,) = load_models([spec], LoadOptions(dims=dims, batch=batch), Observer()).models

@@ -21,18 +21,16 @@ import numpy as np
 from dial_seconds import new_store, wholes, without
 from unlike import kin
 
+from dlbricks_core.estimation.characterization import RUNS, characterize
+from dlbricks_core.estimation.conditioned import PREDICTOR
+from dlbricks_core.estimation.results import RunResult
+from dlbricks_core.estimation.without_runs import estimate
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.request import Request
 from dlbricks_core.predict import Contribution, shipped
-from dlbricks_core.workflows import (
-    PREDICTOR,
-    LoadOptions,
-    Observer,
-    Request,
-    RunResult,
-    estimate,
-    load_models,
-)
-from dlbricks_core.workflows.probes import RUNS, probe
+from dlbricks_core.progress import Observer
 
 PROBES = (0, 10, 30)
 _TRUTH = 0.03
@@ -49,7 +47,9 @@ def estimated(
     with new_store(atlas) as store:
         begin = perf_counter()
         if probes:
-            probe(asked, probes, replace(request, runs=RUNS, precision=None), store, Observer())
+            characterize(
+                asked, probes, replace(request, runs=RUNS, precision=None), store, Observer()
+            )
         seconds = perf_counter() - begin
         return estimate(models, None, request, store, PREDICTOR), seconds
 

@@ -4,10 +4,10 @@ r"""Seconds, memory and errors of dlbricks' commands, beside the plain script th
 
 In each round the plain script (``plain/``) and the commands run one after the other from the shell,
 each once for all models. Each command begins with an empty store, except for the last, which finds
-all measurements of the one before it. It runs twice: with an empty cache of imported models
-(cold), and with one that holds all of them (warm). The reference latency of a model is the median
-over all rounds of what the plain script prints. So the plain script has errors too: those of
-a single round.
+all measurements of the one before it. It runs twice: with an empty cache of imported models (cold),
+and with one that holds all of them (warm). The reference latency of a model is the median of the
+plain script's latencies over all rounds. So the plain script has errors too: those of a single
+round.
 """
 
 from __future__ import annotations

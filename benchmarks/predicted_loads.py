@@ -26,27 +26,25 @@ from statistics import median
 
 import numpy as np
 from dial_seconds import new_store, without
+from dlbricks_serving.scenarios import Scenario
+from dlbricks_serving.serving.estimated import estimate_scenario
+from dlbricks_serving.serving.measured import Load, measured
+from dlbricks_serving.serving.run import LoadRequest, Placement, Row, with_threads
 from unlike import kin
 
+from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.estimation.conditioned import PREDICTOR
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.cutting import cut_models
+from dlbricks_core.measure.measuring import measure
+from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.targets import Target
 from dlbricks_core.predict import Contribution, shipped
-from dlbricks_core.scenarios import Scenario
+from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import (
-    PREDICTOR,
-    CutOptions,
-    LoadOptions,
-    Observer,
-    Request,
-    load_models,
-)
-from dlbricks_core.workflows.composing import LEARNED_COMPOSER
-from dlbricks_core.workflows.cutting import cut_models
-from dlbricks_core.workflows.measuring import Target, measure
-from dlbricks_core.workflows.scenarios.estimated import estimate_scenario
-from dlbricks_core.workflows.scenarios.measured import Load, measured
-from dlbricks_core.workflows.scenarios.run import Asked, Placement, Row, with_threads
 
 _PRECISE = 0.02
 """Precision to which whole models are timed alone."""
@@ -66,7 +64,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     request = Request.of(given.backend, threads=1)
-    asked = Asked.of("offline")
+    asked = LoadRequest.of("offline")
     models = load_models(given.models, LoadOptions(), Observer()).models
     found = []
     for model in models:
@@ -81,7 +79,7 @@ def main() -> None:
 
 
 def _compared(
-    model: CanonicalModel, request: Request, asked: Asked, rounds: int, seconds: float
+    model: CanonicalModel, request: Request, asked: LoadRequest, rounds: int, seconds: float
 ) -> list[dict]:
     """One record for each n x m, printed as well."""
     served: dict[Placement, list[float]] = {each: [] for each in asked.placements}
@@ -135,13 +133,13 @@ def _served(
 
 
 def _predicted(
-    model: CanonicalModel, request: Request, asked: Asked, atlas: Sequence[Contribution]
+    model: CanonicalModel, request: Request, asked: LoadRequest, atlas: Sequence[Contribution]
 ) -> Rows:
     with new_store(atlas) as store:
         return _rows(model, request, asked, store)
 
 
-def _rows(model: CanonicalModel, request: Request, asked: Asked, store: ResultStore) -> Rows:
+def _rows(model: CanonicalModel, request: Request, asked: LoadRequest, store: ResultStore) -> Rows:
     result = estimate_scenario([model], asked, request, store, PREDICTOR)
     return {row.placement: row for row in result.models[0].rows}
 

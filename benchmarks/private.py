@@ -24,18 +24,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from dlbricks_private.exposure import Privacy, assessed
+from dlbricks_private.judge import Example, Judge, balanced_accuracy
+from dlbricks_private.published import Published
+from dlbricks_private.suites import Hidden, hide, private_options
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+from dlbricks_core.estimation.run import run_bricks
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.privacy import Example, Judge, Published, balanced_accuracy
+from dlbricks_core.measure.cutting import cut_models
+from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.rewrites import Rewrites
+from dlbricks_core.predict.training_data import family_of
+from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import LoadOptions, Observer, Request, load_models
-from dlbricks_core.workflows.cutting import cut_models
-from dlbricks_core.workflows.knowledge import family_of
-from dlbricks_core.workflows.privacy import Privacy, assessed
-from dlbricks_core.workflows.private import Hidden, hide, private_options
-from dlbricks_core.workflows.rewrites import Rewrites
-from dlbricks_core.workflows.run import run_bricks
 
 SIBLINGS = {"zfnet": "alexnet"}
 """Families that are one architecture: ZFNet is AlexNet with other windows."""

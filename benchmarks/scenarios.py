@@ -32,18 +32,8 @@ from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
-
-from dlbricks_core.backends import BackendSettings
-from dlbricks_core.bricks import BrickSet
-from dlbricks_core.errors import DLBricksError
-from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.machine.load import LoadSampler
-from dlbricks_core.machine.places import places
-from dlbricks_core.measure.load import LoadGenerator, ServingWorker
-from dlbricks_core.measure.worker import WorkerSettings
-from dlbricks_core.plugins import load_object
-from dlbricks_core.scenarios import (
+from dlbricks_serving.load import LoadGenerator, ServingWorker
+from dlbricks_serving.scenarios import (
     Scenario,
     ServiceTimes,
     answer,
@@ -51,14 +41,27 @@ from dlbricks_core.scenarios import (
     percentile,
     served_at,
 )
+from dlbricks_serving.serving.composed import service_times
+from dlbricks_serving.serving.measured import Load, measured
+from dlbricks_serving.serving.run import LoadRequest, Placement
+
+from dlbricks_core.backends import BackendSettings
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.importers.models import load_models
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.machine.core_sets import core_sets
+from dlbricks_core.machine.load import LoadSampler
+from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.worker import WorkerSettings
+from dlbricks_core.plugins import load_object
+from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.values import materialize
 from dlbricks_core.worker import memory_to_use
 from dlbricks_core.worker.resident import keep_freed
-from dlbricks_core.workflows import LoadOptions, Observer, Request, load_models
-from dlbricks_core.workflows.scenarios.composed import service_times
-from dlbricks_core.workflows.scenarios.measured import Load, measured
-from dlbricks_core.workflows.scenarios.run import Asked, Placement
 
 SHARE = 0.7
 """Rate of arrivals at which percentiles are compared, as a share of the offline throughput."""
@@ -113,7 +116,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     request = Request.of(asked.backend, threads=1)
-    placements = Asked.of("offline", instances=asked.instances, threads=asked.threads).placements
+    placements = LoadRequest.of(
+        "offline", instances=asked.instances, threads=asked.threads
+    ).placements
     found = []
     print(f"{'model':24} {'n x m':>6} {'':8} {'samples/s':>10} {'p99 ms':>8} {'queries/s':>10}")
     loaded = load_models(asked.models, LoadOptions(), Observer()).models
@@ -248,7 +253,7 @@ def _product(
                 opened.enter_context(
                     ServingWorker(request.plugin.target, request.backend, settings, cpus)
                 )
-                for cpus in places(placement.instances, placement.threads)
+                for cpus in core_sets(placement.instances, placement.threads)
             ]
         )
         generator.load(model)
@@ -278,7 +283,7 @@ def _own(
         context.Process(
             target=_work, args=(request.plugin.target, request.settings, model, cpus, numbers, done)
         )
-        for cpus in places(placement.instances, placement.threads)
+        for cpus in core_sets(placement.instances, placement.threads)
     ]
     for each in workers:
         each.start()

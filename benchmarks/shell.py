@@ -142,18 +142,18 @@ def estimates(report: Mapping[str, object], models: Sequence[str]) -> list[Estim
 
 
 def _estimate(model: Mapping[str, object] | None) -> Estimate:
-    if model is None or model["partial"] or model["estimate_ms"] is None:
+    if model is None or model["partial"] or model["estimate"] is None:
         return Estimate(None, float("nan"), float("nan"))
-    ms = model["estimate_ms"]
-    low, high = model["interval_ms"] or (ms, ms)  # type: ignore[misc]
+    ms = model["estimate"]
+    low, high = model["interval"] or (ms, ms)  # type: ignore[misc]
     return Estimate(ms, low, high)  # type: ignore[arg-type]
 
 
 def stages(report: Mapping[str, object]) -> dict[str, float]:
-    """Seconds of its own work that dlbricks tells in its JSON, by field."""
+    """Seconds of its own work in dlbricks's JSON, by field."""
     return {
         field: seconds
-        for name in ("effort", "dial", "benchmarking")
+        for name in ("effort", "adaptive", "benchmarking")
         for field, seconds in _seconds(report.get(name), "")
         if seconds > 0
     }

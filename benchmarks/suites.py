@@ -10,7 +10,7 @@ after the journey is compared with the mean of the whole before and after. The o
 each model, and one for all: the errors of both estimates, and how far the whole has drifted.
 
 With --same, the other place has the local samples, so that only the round trip can make a
-difference. The line tells whether the estimates are equal to the last bit, and how many bricks had
+difference. The line says whether the estimates are equal to the last bit, and how many bricks had
 to be timed there because they differ. Disturbances of the machine do not matter then.
 
 Factories of the development corpus: run it in tests/corpus, and name torch:torch_networks:vit.
@@ -28,22 +28,20 @@ from pathlib import Path
 
 import numpy as np
 
+from dlbricks_core.commands.suite.writing import generate
+from dlbricks_core.compose.options import CutOptions
+from dlbricks_core.estimation.conditioned import PREDICTOR
+from dlbricks_core.estimation.model_result import ModelResult
+from dlbricks_core.estimation.results_files import place_of, read_results, written_results
+from dlbricks_core.estimation.run import run
+from dlbricks_core.estimation.suite import bench
+from dlbricks_core.estimation.without_runs import estimate
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.request import Request
+from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import (
-    PREDICTOR,
-    CutOptions,
-    LoadOptions,
-    ModelResult,
-    Observer,
-    Request,
-    bench,
-    estimate,
-    generate,
-    load_models,
-    run,
-)
-from dlbricks_core.workflows.carried import place_of, read_results, written_results
 
 
 @dataclass(frozen=True)
@@ -108,7 +106,7 @@ def journeys(
             there = bench(place / "suite", request, store, Observer())
         travelled = _estimated(model, request, results)
         again = None if same else _local(model, request, place / "again.sqlite", whole=True)
-        yield Journey(model.name, here, travelled, again, there.outcome.measured)
+        yield Journey(model.name, here, travelled, again, there.ledger.measured)
 
 
 def _local(model: CanonicalModel, request: Request, path: Path, *, whole: bool) -> ModelResult:

@@ -1,7 +1,8 @@
 r"""Adds networks that are unlike the corpus to the atlas, and judges predictions of them.
 
     python benchmarks/unlike.py survey BACKEND THREADS STORE
-    dlbricks store merge OTHER-STORES --store STORE; dlbricks survey --pack FOLDER --store STORE
+    dlbricks results merge OTHER-STORES --store STORE
+    dlbricks machine survey --pack FOLDER --store STORE
     python benchmarks/unlike.py judge CONTRIBUTION...
     python benchmarks/unlike.py judge --without-all CONTRIBUTION...
     python benchmarks/unlike.py unseen CONTRIBUTION...
@@ -30,16 +31,20 @@ import numpy as np
 from predictor.intervals import without_each
 
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.commands.machine import surveying as surveys
+from dlbricks_core.commands.machine.survey_networks import already_timed
 from dlbricks_core.figures.figure import Measured
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.measuring import measure
+from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.targets import Target
 from dlbricks_core.predict import Contribution
-from dlbricks_core.predict.from_atlas import DISCREPANCY, FromAtlas
+from dlbricks_core.predict.from_atlas import FromAtlas, discrepancy_of
+from dlbricks_core.predict.training_data import family_of
+from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import LoadOptions, Observer, Request, load_models
-from dlbricks_core.workflows import survey as surveys
-from dlbricks_core.workflows.candidates import already_timed
-from dlbricks_core.workflows.knowledge import family_of
-from dlbricks_core.workflows.measuring import Target, measure
 
 MODULES = ("torch_packages", "torch_further_packages")
 
@@ -245,7 +250,7 @@ def _error(
     figures = FromAtlas().predict(asked, it.setup, it.system, {}, [rest])
     draws = sum(n * figures[s].draws for s, n in cut.counts.items())
     value = sum(n * figures[s].value for s, n in cut.counts.items())
-    own = np.hypot(DISCREPANCY.predicted, _COMPOSING)
+    own = np.hypot(discrepancy_of(it.setup.backend).predicted, _COMPOSING)
     draws *= np.maximum(1 + own * np.random.default_rng(0).standard_normal(len(draws)), 0)
     low, high = np.percentile(draws + call_ms, (5, 95))
     half = float((high - low) / (high + low))

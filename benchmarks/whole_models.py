@@ -6,8 +6,8 @@ r"""Observes a quantity of whole models, from which it is predicted for others w
         --dim sequence=1 --dim past=128
     python benchmarks/whole_models.py peak-memory onnxruntime
 
-Each model is observed as by `dlbricks run MODEL --quantity NAME --end-to-end`, but without its
-bricks, and added to the file of the package. Models that the file holds are not observed again.
+Each model is observed as by `dlbricks estimate MODEL --measure --quantity NAME --end-to-end`, but
+without its bricks, and added to the file of the package. Models in the file are not observed again.
 With --least, values below it are left out: relative errors of the smallest count as much as any.
 In the end, and without a MODEL at once, each family is predicted from all others.
 """
@@ -24,12 +24,16 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from dlbricks_core.bricks import CutModel
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.predict.whole_models import FOLDER, Seen, WholeModels, whole_models
+from dlbricks_core.measure.measuring import measure
+from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.targets import Target
+from dlbricks_core.predict.training_data import family_of
+from dlbricks_core.predict.whole_models import FOLDER, ObservedModel, WholeModels, whole_models
+from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import LoadOptions, Observer, Request, load_models
-from dlbricks_core.workflows.knowledge import family_of
-from dlbricks_core.workflows.measuring import Target, measure
 
 
 def observed(model: CanonicalModel, request: Request) -> float | None:
@@ -46,18 +50,18 @@ def observed(model: CanonicalModel, request: Request) -> float | None:
 
 def empty(request: Request) -> WholeModels:
     """A file without models."""
-    assert request.probe is not None
+    assert request.metric is not None
     setup, system = request.setup, request.target
     return WholeModels(
         quantity=request.quantity.name,
-        probe=request.probe.version,
+        metric_version=request.metric.version,
         backend=setup.backend,
         version=setup.version,
         options=setup.options,
         threads=setup.threads,
         system=f"{system.cpu} ({system.microarchitecture})",
         date="",
-        least=tuple(request.probe.least),
+        least=tuple(request.metric.least),
         models=(),
     )
 
@@ -114,14 +118,14 @@ def main() -> None:
         models = load_models(asked.models, options, Observer()).models
     for model in models:
         name = ", ".join([model.name, *chosen])
-        if request.probe is None or name in {each.name for each in held.models}:
+        if request.metric is None or name in {each.name for each in held.models}:
             continue
         value = observed(model, request)
         if value is not None:
             print(f"{name:28} {value:9.1f}", flush=True)
         if value is not None and value >= asked.least:
-            sizes = tuple(round(float(each), 4) for each in request.probe.sizes(model))
-            seen = Seen(name, family_of(model), sizes, round(value, 2))
+            sizes = tuple(round(float(each), 4) for each in request.metric.sizes(model))
+            seen = ObservedModel(name, family_of(model), sizes, round(value, 2))
             today = datetime.now(UTC).date().isoformat()
             held = replace(held, date=today, models=(*held.models, seen))
             FOLDER.mkdir(exist_ok=True)

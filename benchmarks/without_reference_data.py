@@ -1,6 +1,6 @@
 """The command dlbricks, as if no measurements of other systems came with the package.
 
-python benchmarks/without_reference_data.py run --backend onnxruntime net.onnx
+python benchmarks/without_reference_data.py estimate --measure --backend onnxruntime net.onnx
 """
 
 import sys

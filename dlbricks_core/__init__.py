@@ -1,7 +1,7 @@
 """DLBricks: estimate deep-learning latency on CPUs from short layer sequences.
 
 Examples:
-    >>> import dlbricks_core as dlbricks  # tables need pandas: pip install 'dlbricks[pandas]'
+    >>> import dlbricks  # tables need pandas
     >>> dlbricks.estimate("resnet.onnx", backend="onnxruntime").to_frame()  # doctest: +SKIP
 """
 
@@ -17,14 +17,11 @@ if TYPE_CHECKING:
     from dlbricks_core.api import (
         AtSizes,
         Measuring,
-        advise,
         answer,
-        attack,
         bench,
         compare,
         cut,
         estimate,
-        estimate_private,
         export_store,
         generate,
         harvest,
@@ -32,7 +29,6 @@ if TYPE_CHECKING:
         load,
         merge_stores,
         pack_survey,
-        serve,
         sweep,
         systems,
         take_survey,
@@ -44,14 +40,11 @@ __all__ = [
     "DLBricksError",
     "Measuring",
     "__version__",
-    "advise",
     "answer",
-    "attack",
     "bench",
     "compare",
     "cut",
     "estimate",
-    "estimate_private",
     "export_store",
     "generate",
     "harvest",
@@ -59,7 +52,6 @@ __all__ = [
     "load",
     "merge_stores",
     "pack_survey",
-    "serve",
     "sweep",
     "systems",
     "take_survey",

@@ -7,7 +7,6 @@ imports none of its other modules.
 
 from __future__ import annotations
 
-import ast
 import importlib
 import sys
 from functools import cache
@@ -47,6 +46,8 @@ class _LazyPackage(ModuleType):
 @cache
 def _imports(package: str) -> dict[str, tuple[str, str]]:
     """Module of each name that a package imports, and the name there."""
+    import ast  # takes longer than the rest of the package, which every command waits for
+
     source = Path(str(sys.modules[package].__file__)).read_text(encoding="utf-8")
     return {
         alias.asname or alias.name: (node.module, alias.name)

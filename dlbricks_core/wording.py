@@ -27,7 +27,7 @@ def settings(**values: object) -> str:
 
     Args:
         **values: Values by the argument's name in Python; a mapping where an argument takes
-            values by name, a tuple where it takes a shape.
+            values by name, a tuple where it takes a shape, a list where it takes numbers.
 
     Examples:
         >>> settings(batch="N", shapes={"data": (1, 3)})
@@ -63,10 +63,30 @@ def listed(names: Sequence[str], most: int) -> str:
     return f"{', '.join(shown)} and {last}" if shown else last
 
 
+def clone_install(folder: str) -> str:
+    """Command that installs a distribution of DLBricks. No package index has one.
+
+    Args:
+        folder: Folder of the distribution in a clone, with extras if there are any.
+
+    Examples:
+        >>> clone_install("plugins/fleet")
+        'pip install -c constraints.txt -e plugins/fleet (in a clone of DLBricks)'
+    """
+    return f"pip install -c constraints.txt -e {shlex.quote(folder)} (in a clone of DLBricks)"
+
+
 def _in_python(value: object) -> str:
     if not isinstance(value, Mapping):
         return str(value)
-    return f"{{{', '.join(f'{key!r}: {each}' for key, each in value.items())}}}"
+    shown = (f"{key!r}: {_numbers(each, '[{}]', ', ')}" for key, each in value.items())
+    return f"{{{', '.join(shown)}}}"
+
+
+def _numbers(value: object, around: str, between: str) -> str:
+    if not isinstance(value, list):
+        return str(value)
+    return around.format(between.join(map(str, value)))
 
 
 def _typed(value: object) -> Iterator[str]:
@@ -76,7 +96,7 @@ def _typed(value: object) -> Iterator[str]:
             (text,) = _typed(each)
             yield f"{key}={text}"
     else:
-        yield "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        yield "x".join(map(str, value)) if isinstance(value, tuple) else _numbers(value, "{}", ",")
 
 
 def spelling() -> str:

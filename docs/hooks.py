@@ -1,10 +1,11 @@
-"""Fills pages from the code: commands from click, JSON's fields from the schema, passes."""
+"""Fills pages from the code: commands of click, fields of the schema, passes, figures."""
 
 from __future__ import annotations
 
 import inspect
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from html import escape
 from pathlib import Path
@@ -19,6 +20,7 @@ from dlbricks_core.passes.normalize import BINDING, FINISHING, PREPARING
 from dlbricks_core.passes.pipeline import Pass
 
 SCHEMA = Path(__file__).parent / "reference" / "dlbricks.schema.json"
+HEADLINES = Path(__file__).parent / "results" / "headlines.toml"
 
 #: As docstrings refer to code, once Markdown has seen them: the role, the code.
 ROLE = re.compile(r":(?:mod|class|func|meth|attr|data):<code>~?([^<]*)</code>")
@@ -144,9 +146,21 @@ def row(each: Pass[Any], indent: str) -> str:
     return f"| {indent}`{name}` | {cell(what)} | {' | '.join(map(cell, sides))} |"
 
 
+def headlines() -> Iterator[str]:
+    """A table of all headline figures, each with its command, system and day."""
+    yield "| what | figures | system | day | command |\n|---|---|---|---|---|"
+    for each in tomllib.loads(HEADLINES.read_text("utf-8")).values():
+        figures = ", ".join(f"{name} {text}" for name, text in each["figures"].items())
+        what = f"[{each['what']}]({each['page']})"
+        words = (what, figures.replace("_", " "), each["system"], str(each["date"]))
+        yield f"| {' | '.join(map(cell, words))} | `{cell(each['command'])}` |"
+    yield ""
+
+
 MARKS: dict[str, Callable[[], Iterator[str]]] = {
     "<!-- commands of the code -->": commands,
     "<!-- fields of the schema -->": fields,
+    "<!-- headline figures -->": headlines,
     "<!-- overrides of Dask -->": overrides,
     "<!-- passes of the code -->": passes,
 }

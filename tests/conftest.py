@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
-import resource
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.facts import Setup
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
+from dlbricks_core.machine.lock import FOLDER
 from dlbricks_core.machine.system import current_system
-from dlbricks_core.machine.turns import FOLDER
+from dlbricks_core.measure.request import Request
 from dlbricks_core.passes.shapes import infer
 from dlbricks_core.plugins import Plugin
-from dlbricks_core.workflows import Request
 
 # Tests keep no timings: they measure side by side, and none waits until another has measured.
 os.environ[FOLDER] = ""
@@ -172,7 +173,7 @@ def faulty(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def postgres():
+def postgres(processes):
     """A real PostgreSQL server. Where it does not start, its tests fail."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(Path(__file__).parent / "helpers"))
@@ -183,7 +184,7 @@ def postgres():
 
 
 @pytest.fixture(scope="session")
-def browser():
+def browser(processes):
     """A headless Chromium that opens pages."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(Path(__file__).parent / "helpers"))
@@ -193,7 +194,7 @@ def browser():
     driver.quit()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.process)])
 def kind(request):
     return request.param
 
@@ -234,65 +235,6 @@ def emptied(postgres):
     return empty
 
 
-def _closed(part):
-    """The schema with no field but those that it names, so that none is forgotten."""
-    if isinstance(part, list):
-        return [_closed(each) for each in part]
-    if not isinstance(part, dict):
-        return part
-    found = {name: _closed(value) for name, value in part.items()}
-    if found.get("type") == "object" and isinstance(found.get("properties"), dict):
-        found["additionalProperties"] = False
-    return found
-
-
-@pytest.fixture(scope="session")
-def closed():
-    return _closed
-
-
-@pytest.fixture(scope="session")
-def keeping():
-    """The module ``helpers/kept_workers.py``."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(Path(__file__).parent / "helpers"))
-        import kept_workers
-    return kept_workers
-
-
-@pytest.fixture(scope="session")
-def kept_rewriter(keeping):
-    kept = keeping.KeptRewriter()
-    yield kept
-    kept.end()
-
-
-@pytest.fixture(scope="session")
-def kept_importer(keeping, tmp_path_factory):
-    site = tmp_path_factory.mktemp("importer")
-    (site / "kept_importer.py").write_text(keeping.IMPORTER)
-    kept = keeping.KeptImporter(site)
-    yield kept
-    kept.end()
-
-
-@pytest.fixture(scope="session")
-def keep_workers(kept_importer, kept_rewriter):
-    """Has commands keep the processes that import and rewrite models, while a patch lasts."""
-
-    def keep(patch):
-        patch.setattr("dlbricks_core.workflows.loading.import_worker", lambda: kept_importer)
-        patch.setattr("dlbricks_core.measure.worker.WorkerProcess", kept_rewriter)
-
-    return keep
-
-
-@pytest.fixture
-def kept_workers(keep_workers, monkeypatch):
-    """Keeps the processes that import and rewrite models from one command to the next."""
-    keep_workers(monkeypatch)
-
-
 @pytest.fixture(scope="session")
 def distribution():
     """Installs distributions for tests; see ``helpers/distribution.py``."""
@@ -311,17 +253,69 @@ def save_decoder():
     return decoder.save_decoder
 
 
+def chain_model(*operators, size=16, name="chain", batch=1, seed=0):
+    """A small perceptron: MatMul before every one of the given operators."""
+    rng = np.random.default_rng(seed)
+    nodes, weights, x = [], [], "input"
+    for i, op in enumerate(operators):
+        weight = rng.normal(size=(size, size)).astype(np.float32)
+        weights.append(numpy_helper.from_array(weight, f"{name}_w{i}"))
+        nodes.append(helper.make_node("MatMul", [x, f"{name}_w{i}"], [f"{name}_m{i}"]))
+        nodes.append(helper.make_node(op, [f"{name}_m{i}"], [f"{name}_x{i}"]))
+        x = f"{name}_x{i}"
+    shape = [batch, size]
+    graph = helper.make_graph(
+        nodes,
+        name,
+        [helper.make_tensor_value_info("input", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(x, TensorProto.FLOAT, shape)],
+        weights,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.fixture(scope="session")
+def chain():
+    """The function that builds chain models."""
+    return chain_model
+
+
 @pytest.fixture
-def no_room():
-    """A context in which files can be made, but hold nothing, as on a full disk."""
+def save(tmp_path):
+    """Saves a chain model and gives its path."""
 
-    @contextmanager
-    def limited():
-        before = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
-        try:
-            yield
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    def save_model(name, *operators, **more):
+        path = Path(tmp_path) / f"{name}.onnx"
+        onnx.save(chain_model(*operators, name=name, **more), path)
+        return path
 
-    return limited
+    return save_model
+
+
+@pytest.fixture
+def strange(tmp_path):
+    """A model whose first operator is unknown."""
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 8)) for n in "xay"]
+    nodes = [
+        helper.make_node("Strange", ["x"], ["a"], domain="nowhere"),
+        helper.make_node("Relu", ["a"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "strange", values[:1], values[2:], value_info=values[1:2])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("nowhere", 1)]
+    path = Path(tmp_path) / "strange.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), path)
+    return path
+
+
+@pytest.fixture
+def read():
+    return lambda path: json.loads(Path(path).read_text())
+
+
+@pytest.fixture(scope="session")
+def read_page():
+    """Reads and checks the source of a page; see ``helpers/page_reader.py``."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parent / "helpers"))
+        import page_reader
+    return page_reader.Page

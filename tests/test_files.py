@@ -4,9 +4,7 @@ import os
 
 import pytest
 
-from dlbricks_core.errors import DLBricksError
 from dlbricks_core.files import content
-from dlbricks_core.privacy import read_key
 
 
 def test_content_of_limited_size(tmp_path):
@@ -23,5 +21,3 @@ def test_only_regular_files_are_opened(tmp_path, make):
     make(tmp_path / "file")
     with pytest.raises(OSError, match="not a regular file"):
         content(tmp_path / "file", 5)
-    with pytest.raises(DLBricksError, match="not a regular file"):
-        read_key(tmp_path / "file")

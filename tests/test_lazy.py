@@ -5,7 +5,9 @@ import sys
 
 import pytest
 
-from dlbricks_core import facts, workflows
+from dlbricks_core import bricks, facts
+
+pytestmark = pytest.mark.process
 
 HEAVY = {
     "alembic", "archspec", "jinja2", "matplotlib", "networkx", "onnx", "pandas",
@@ -36,12 +38,12 @@ def modules_after(*arguments):
 def imported(monkeypatch, tmp_path):
     """A model that was imported before."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    modules_after("inspect", "onnx:light_squeezenet")
+    modules_after("show", "onnx:light_squeezenet")
     return "onnx:light_squeezenet"
 
 
 def test_a_known_model_is_shown_without_heavy_packages(imported):
-    found = modules_after("inspect", imported)
+    found = modules_after("show", imported)
     assert not HEAVY & found
     assert "dlbricks_core.passes.normalize" not in found
     assert "subprocess" not in found
@@ -52,10 +54,10 @@ def test_an_estimate_imports_no_code_that_runs_hides_or_rewrites_models(imported
     found = modules_after("estimate", imported, "--backend", "onnxruntime", "--store", store)
     assert not {
         "alembic", "dlbricks_core.analysis.shortening.repeats", "dlbricks_core.passes.normalize",
-        "dlbricks_core.privacy.key", "dlbricks_core.report.scenarios.words",
+        "dlbricks_serving.serving.report.words",
         "dlbricks_core.store.postgresql", "dlbricks_core.suites.suite",
         "dlbricks_core.survey.draw", "dlbricks_core.values.materialize",
-        "dlbricks_core.workflows.scenarios.run", "jinja2", "matplotlib", "networkx", "onnx",
+        "dlbricks_serving.serving.run", "jinja2", "matplotlib", "networkx", "onnx",
     } & found  # fmt: skip
 
 
@@ -64,12 +66,12 @@ def test_the_help_needs_no_numpy():
 
 
 def test_an_export_goes_before_the_module_of_its_name():
-    assert callable(workflows.run)
-    assert workflows.run is sys.modules["dlbricks_core.workflows.run"].run
+    assert callable(bricks.split)
+    assert bricks.split is sys.modules["dlbricks_core.bricks.split"].split
 
 
 def test_all_exports_are_there():
-    for package in (workflows, facts):
+    for package in (bricks, facts):
         assert set(package.__all__) <= set(dir(package))
         for name in package.__all__:
             getattr(package, name)
@@ -77,4 +79,4 @@ def test_all_exports_are_there():
 
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="nothing_like_this"):
-        workflows.nothing_like_this  # noqa: B018
+        bricks.nothing_like_this  # noqa: B018

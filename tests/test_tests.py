@@ -56,6 +56,7 @@ def checks(call: ast.Call, known: set[str]) -> bool:
     return checked or name in known or name.lstrip("_").startswith(CHECKS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(ROOT)))
 def test_every_test_can_fail(folder: Path) -> None:
     known = helpers(folder)

@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dlbricks_core import wording
-from dlbricks_core.cli.spelling import option_of
+from dlbricks_core.commands.options.spelling import option_of
 from dlbricks_core.wording import argument, arguments_spelled, settings
 
 ROOT = Path(__file__).parents[1]
@@ -55,13 +56,17 @@ def docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
                 yield child.value
 
 
-def modules(folder: str) -> Iterator[tuple[Path, ast.Module]]:
+@functools.cache
+def modules(folder: str) -> list[tuple[Path, ast.Module]]:
     """Parsed modules of a folder."""
-    for root in ROOT.glob(folder):
-        for path in sorted(root.rglob("*.py")):
-            yield path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8"))
+    return [
+        (path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8")))
+        for root in ROOT.glob(folder)
+        for path in sorted(root.rglob("*.py"))
+    ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("folder", PROSE)
 def test_docstrings_begin_with_the_thing_itself(folder):
     found = [
@@ -73,6 +78,7 @@ def test_docstrings_begin_with_the_thing_itself(folder):
     assert found == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("folder", PROSE)
 def test_messages_say_what_a_thing_is_not(folder):
     found = []

@@ -21,17 +21,20 @@ from pathlib import Path
 import numpy as np
 
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.commands.machine.surveying import GRANULARITIES, RUNS
+from dlbricks_core.importers.models import ModelLoader, expand
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.measuring import measure
+from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.targets import Target
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.atlas import SURVEYED
 from dlbricks_core.predict.from_atlas import kernel_of, with_pulls
+from dlbricks_core.predict.training_data import contributions, family_of
+from dlbricks_core.progress import Observer
+from dlbricks_core.report.notes import text
 from dlbricks_core.store import ResultStore
 from dlbricks_core.survey import draw
-from dlbricks_core.workflows import Observer, Request
-from dlbricks_core.workflows.knowledge import contributions, family_of
-from dlbricks_core.workflows.loading import ModelLoader, expand
-from dlbricks_core.workflows.measuring import Target, measure
-from dlbricks_core.workflows.survey import GRANULARITIES, RUNS
 
 MOST_DRAWN = 2500
 """Number of networks that are drawn to find those of the contribution."""
@@ -72,7 +75,7 @@ def timed(contribution: Contribution, models: Sequence[CanonicalModel]) -> Contr
     ):
         outcome = measure([*targets.values()], request, store, Observer())
         for warning in outcome.warnings:
-            print(f"Warning: {warning}")
+            print(f"Warning: {text(warning)}")
         for reason in outcome.failures.values():
             print(f"Failed: {reason}")
         (found,) = contributions(store, setup.backend)

@@ -4,8 +4,9 @@
     python benchmarks/predictor/classes.py CONTRIBUTION...
 
 Ridge regression and gradient boosting predict the logarithm of measured over expected latency of a
-network from its expected latency by class of layer. What they say of whole networks (those of many
-layers) is compared with what was measured. The Gaussian process is scored by ``held_out.py``.
+network from its expected latency by class of layer. Their predictions of whole networks (those of
+many layers) are compared with measured latencies. The Gaussian process is scored by
+``held_out.py``.
 """
 
 from __future__ import annotations

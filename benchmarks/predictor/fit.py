@@ -1,15 +1,15 @@
 """Fits the kernels of the predictor "atlas" to contributions, one for each backend.
 
-    python benchmarks/predictor/fit.py dlbricks_core/predict/kernels.json CONTRIBUTION...
+    python benchmarks/predictor/fit.py CONTRIBUTION...
 
 The numbers are those that make the measured latencies most probable (type II maximum likelihood),
 found by Adam with torch's gradients. Sums over layers are linear in the layers' logarithms close to
-what is believed, so the belief and the numbers are found in turns.
+what is believed, so the belief and the numbers are found in turns. They replace the group `kernel`
+of `dlbricks_core/predict/fitted.json`. Contributions have to be packed again with them.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
@@ -17,14 +17,16 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+import refit
 import torch
 
+from dlbricks_core.predict import from_atlas
 from dlbricks_core.predict.atlas import Contribution
 from dlbricks_core.predict.baseline import Processor, expected_ms
-from dlbricks_core.predict.belief import Belief, shares_of
 from dlbricks_core.predict.features import NAMES
 from dlbricks_core.predict.kernel import Kernel
 from dlbricks_core.predict.kinds import class_of
+from dlbricks_core.predict.layer_posterior import LayerPosterior, shares_of
 
 VARIANCES = ("common", "of_class", "of_kind", "class_smooth", "smooth", "rough", "noise", "own")
 SCALES = ("smooth_scales", "rough_scales")
@@ -52,7 +54,7 @@ class Part:
     def believe(self, kernel: Kernel) -> None:
         """Computes the shares of layers in networks anew."""
         it = self.it
-        prior = Belief.dense(self.expected, kernel.covariance(it.features, it.features))
+        prior = LayerPosterior.dense(self.expected, kernel.covariance(it.features, it.features))
         mean = prior.observed(it.counts, it.log_ms, it.noise + kernel.noise, it.call_ms).mean
         shares, totals = shares_of(it.counts, mean, it.call_ms)
         left = it.log_ms - np.log(totals) + shares @ (mean - self.expected)
@@ -114,7 +116,7 @@ def _squares(scaled: torch.Tensor) -> torch.Tensor:
     return torch.clamp(sizes[:, None] + sizes[None, :] - 2 * scaled @ scaled.T, min=0)
 
 
-def main(target: Path, sources: Sequence[Path]) -> None:
+def main(sources: Sequence[Path]) -> None:
     """Fits one kernel for each backend, and one for all of them."""
     by_backend = defaultdict(list)
     for each in map(Contribution.read, sources):
@@ -125,8 +127,8 @@ def main(target: Path, sources: Sequence[Path]) -> None:
         kernels[backend] = asdict(fitted(found))
     every = [found[0] for found in by_backend.values()]
     kernels["*"] = asdict(fitted(every))
-    target.write_text(json.dumps(kernels, indent=1) + "\n")
+    refit.write(from_atlas, "kernel", kernels, "features")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), list(map(Path, sys.argv[2:])))
+    main(list(map(Path, sys.argv[1:])))

@@ -3,9 +3,9 @@
     python benchmarks/predictor/held_out.py CONTRIBUTION...
 
 All networks of a family leave the posterior at once, in closed form: the inverse of the covariance
-matrix says what the others alone would tell (Rasmussen and Williams, 2006, section 5.4.2). Layers'
-shares of networks' latencies stay those of all networks. ``intervals.py`` judges intervals instead,
-because the predictor never has a covariance that rests on all networks.
+matrix gives the prediction from the others alone (Rasmussen and Williams, 2006, section 5.4.2).
+Layers' shares of networks' latencies stay those of all networks. ``intervals.py`` judges intervals
+instead, because the predictor never has a covariance that rests on all networks.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 from scipy import linalg
 
 from dlbricks_core.predict.atlas import Contribution
-from dlbricks_core.predict.belief import shares_of
 from dlbricks_core.predict.from_atlas import kernel_of, prior_of, processor_of
+from dlbricks_core.predict.layer_posterior import shares_of
 
 WHOLE = 11
 """Least number of different layers of a network that is judged."""

@@ -1,45 +1,43 @@
-r"""Fits the errors that bricks of one model share, and reports the coverage of intervals.
+r"""Reports the coverage of intervals, with families of models left out.
 
     python benchmarks/predictor/intervals.py onnx: mxnet:
 
 Half of the families are left out of each contribution that comes with the package, in closed form.
 All models of these families are then predicted together, with some of their bricks taken as timed:
-none, a tenth, ..., all. The contributions also hold the latencies of the whole models; one that
-holds none is left out. With one that lacks bricks of the models, none is taken as timed.
+none, a tenth, ..., all that the contribution holds. The contributions also hold the latencies of
+the whole models; one that holds none is left out.
 
-Two numbers, as in `DISCREPANCY` of `dlbricks_core/predict/from_atlas.py`, maximize the likelihood
-of these latencies, in addition to the predictor's draws and the error of composing: for each
-contribution, and for all together. A contribution whose bricks and whole models come from
-different sessions gives larger ones. All
-families have equal weight, and so have all shares of timed bricks. Nothing is measured. The program
-needs 4 GB of memory, and one to four minutes for each contribution.
+Intervals hold the predictor's draws, the error of composing, and the errors that bricks of one
+model share (`discrepancy.py` fits these). Coverage is given without and with the latter. Nothing is
+measured. The program needs 4 GB of memory, and one to four minutes for each contribution.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import linalg
 
 from dlbricks_core.bricks import BrickSet, CutModel
 from dlbricks_core.compose.learned import Learned
-from dlbricks_core.figures.figure import RESAMPLES, Predicted
+from dlbricks_core.figures.figure import RESAMPLES, Discrepancy, Predicted
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.importers.models import load_models
 from dlbricks_core.predict import Contribution, shipped
-from dlbricks_core.predict.belief import shares_of
 from dlbricks_core.predict.from_atlas import (
-    DISCREPANCY,
     FromAtlas,
+    discrepancy_of,
     kernel_of,
     prior_of,
     processor_of,
     with_sites,
 )
-from dlbricks_core.workflows import LoadOptions, Observer, load_models
-from dlbricks_core.workflows.knowledge import family_of
+from dlbricks_core.predict.layer_posterior import shares_of
+from dlbricks_core.predict.training_data import family_of
+from dlbricks_core.progress import Observer
 
 FOLDS = (
     ("alexnet", "mobilenet", "mobilenetv2", "resnet", "shufflenet", "squeezenet", "transformer",
@@ -49,9 +47,10 @@ FOLDS = (
 """Families that are left out together."""
 
 SHARES = (0.0, 0.1, 0.3, 0.6, 1.0)
-"""Shares of the bricks that are taken as timed."""
+"""Shares of the held bricks that are taken as timed."""
 
-_Z = 1.645
+Z = 1.645
+"""Half-width of a 90% interval in standard deviations."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class Judged:
 
     Attributes:
         place: Backend, threads and family.
-        timed: Share of the bricks of all models that were taken as timed.
+        timed: Share of the bricks that the contribution holds which were taken as timed.
         off: Logarithm of predicted over measured latency.
         spread: Standard deviation of that logarithm over the predictor's draws.
         predicted: Share of the predicted latency that belongs to bricks that were not timed.
@@ -102,22 +101,38 @@ def without_each(
 
 def judged(brickset: BrickSet, it: Contribution) -> Iterator[Judged]:
     """Predictions of all models at all shares, with their families left out of a contribution."""
-    place = {signature: i for i, signature in enumerate(it.signatures)}
     for number, (families, rest) in enumerate(without_each(it, FOLDS)):
         models = [cut for cut in brickset.models if family_of(cut.model) in families]
-        models = [cut for cut in models if cut.whole.signature in place]
-        bricks = {s: brickset.bricks[s] for cut in models for s in cut.counts}
-        predictor = FromAtlas()
-        random = np.random.default_rng(number)
-        order = random.permutation(sorted(bricks))
-        # A contribution with other cuts of these models lacks their bricks.
-        shares = SHARES if bricks.keys() <= place.keys() else SHARES[:1]
-        for share in shares:
-            known = {str(s): _figure(it, place[s]) for s in order[: round(share * len(order))]}
-            figures = predictor.predict(bricks, it.setup, it.system, known, [rest])
-            for cut in models:
-                found = _judged(cut, figures, known, it, place[cut.whole.signature])
-                yield replace(found, timed=share)
+        yield from judged_from([rest], models, brickset, it, number)
+
+
+def judged_from(
+    atlas: Sequence[Contribution],
+    models: Sequence[CutModel],
+    brickset: BrickSet,
+    it: Contribution,
+    seed: int = 0,
+) -> Iterator[Judged]:
+    """Predictions of models at all shares, compared with a contribution.
+
+    Args:
+        atlas: Contributions that the predictions rest on.
+        models: The models. Those that the contribution does not hold are left out.
+        brickset: All models.
+        it: The contribution.
+        seed: Seed of the order in which bricks are taken as timed.
+    """
+    place = {signature: i for i, signature in enumerate(it.signatures)}
+    models = [cut for cut in models if cut.whole.signature in place]
+    bricks = {s: brickset.bricks[s] for cut in models for s in cut.counts}
+    order = np.random.default_rng(seed).permutation(sorted(bricks.keys() & place.keys()))
+    predictor = FromAtlas()
+    for share in SHARES:
+        known = {str(s): _figure(it, place[s]) for s in order[: round(share * len(order))]}
+        figures = predictor.predict(bricks, it.setup, it.system, known, atlas)
+        for cut in models:
+            found = _judged(cut, figures, known, it, place[cut.whole.signature])
+            yield replace(found, timed=share)
 
 
 def _figure(it: Contribution, network: int) -> Predicted:
@@ -142,36 +157,21 @@ def _judged(
         f"{setup.backend} {setup.threads} {family_of(cut.model)}",
         0.0,
         float(middle - it.log_ms[network]),
-        float(high - low) / (2 * _Z),
+        float(high - low) / (2 * Z),
         float(np.median(new) / np.median(total)),
     )
 
 
-def fitted(found: Sequence[Judged]) -> tuple[float, float]:
-    """Errors that bricks of a model share: of bricks that were not timed, and of timed ones."""
-    often = Counter((each.place, each.timed) for each in found)
-    weights = np.array([1 / often[each.place, each.timed] for each in found])
-    off = np.array([each.off for each in found])
-
-    def loss(logs: np.ndarray) -> float:
-        variance = deviations(found, *np.exp(logs)) ** 2
-        return float((weights * (np.log(variance) + off**2 / variance)).sum() / weights.sum())
-
-    best = optimize.minimize(loss, np.log([0.05, 0.03]), method="Nelder-Mead", bounds=[(-7, 0)] * 2)
-    predicted, measured = np.exp(best.x)
-    return float(predicted), float(measured)
-
-
-def deviations(found: Sequence[Judged], predicted: float, measured: float) -> np.ndarray:
+def deviations(found: Sequence[Judged], discrepancy: Discrepancy) -> np.ndarray:
     """Standard deviation of each logarithm, including the errors that bricks share."""
     spread, share = np.array([(each.spread, each.predicted) for each in found]).T
-    common = predicted * share + measured * (1 - share)
+    common = discrepancy.predicted * share + discrepancy.measured * (1 - share)
     return np.sqrt(spread**2 + Learned.composing_error**2 + common**2)
 
 
-def report(name: str, found: Sequence[Judged], predicted: float, measured: float) -> None:
+def report(name: str, found: Sequence[Judged], discrepancy: Discrepancy) -> None:
     """Prints a line for each share of timed bricks."""
-    print(f"{name}: {predicted:.3f} where not timed, {measured:.3f} where timed")
+    print(f"{name}: {discrepancy}")
     for share in SHARES:
         own = [each for each in found if each.timed == share]
         if not own:
@@ -180,32 +180,26 @@ def report(name: str, found: Sequence[Judged], predicted: float, measured: float
         error = np.abs(np.expm1(off))
         print(f"  {share:4.0%} timed: off by {error.mean():5.1%}", end="")
         print(f" ({np.mean(error <= 0.2):.0%} within 20%)", end="")
-        for sizes in ((0.0, 0.0), (predicted, measured)):
-            deviation = deviations(own, *sizes)
-            covered = np.mean(np.abs(off) <= _Z * deviation)
-            print(f", {covered:.0%} in ±{_Z * np.median(deviation):.0%}", end="")
+        for shared in (Discrepancy(), discrepancy):
+            deviation = deviations(own, shared)
+            covered = np.mean(np.abs(off) <= Z * deviation)
+            print(f", {covered:.0%} in ±{Z * np.median(deviation):.0%}", end="")
         print(flush=True)
 
 
 def main(*names: str) -> None:
-    """Prints the coverage without and with shared errors, for each contribution.
-
-    The errors are those that predictions have, fitted to the contribution, and fitted to all.
-    """
-    models = load_models(names, LoadOptions(), Observer()).models
-    brickset = BrickSet.of(models, Learned.granularity, Learned.strategy, rereading=True)
-    found = {}
+    """Prints the coverage without and with shared errors, for each contribution."""
+    brickset = cut_as_predicted(names)
     for it in shipped():
-        own = list(judged(brickset, it))
-        if not own:
-            continue
-        place = f"{it.system.fingerprint[:8]}, {it.setup.backend}, {it.setup.threads} threads"
-        found[place] = own
-        report(f"{place}, as predicted", own, DISCREPANCY.predicted, DISCREPANCY.measured)
-        report(f"{place}, fitted alone", own, *fitted(own))
-    together = fitted([each for own in found.values() for each in own])
-    for place, own in found.items():
-        report(f"{place}, fitted together", own, *together)
+        if own := list(judged(brickset, it)):
+            place = f"{it.system.fingerprint[:8]}, {it.setup.backend}, {it.setup.threads} threads"
+            report(place, own, discrepancy_of(it.setup.backend))
+
+
+def cut_as_predicted(names: Sequence[str]) -> BrickSet:
+    """Models of some names, cut as the predictor's composer cuts them."""
+    models = load_models(names, LoadOptions(), Observer()).models
+    return BrickSet.of(models, Learned.granularity, Learned.strategy, rereading=True)
 
 
 if __name__ == "__main__":

@@ -18,14 +18,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from dlbricks_core.bricks import CutModel
+from dlbricks_core.estimation.characterization import BATCH, RUNS, surveyed
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.predict import Contribution, shipped
-from dlbricks_core.predict.belief import Belief
 from dlbricks_core.predict.from_atlas import believed, kernel_of
+from dlbricks_core.predict.layer_posterior import LayerPosterior
 from dlbricks_core.predict.probes import choose_probes, half_widths
 from dlbricks_core.predict.robust import doubt
-from dlbricks_core.workflows import LoadOptions, Observer, load_models
-from dlbricks_core.workflows.probes import BATCH, RUNS, surveyed
+from dlbricks_core.progress import Observer
 
 PROBES = (0, 10, 30)
 _CANDIDATES, _FEW, _SHORT = 100, 60, 12
@@ -91,7 +93,7 @@ def _candidates(it: Contribution, models: Sequence[int], drawn: Sequence[int]) -
     return [*drawn, *map(int, chosen)]
 
 
-def _probed(prior: Belief, part: Contribution, models: int, number: int) -> Belief:
+def _probed(prior: LayerPosterior, part: Contribution, models: int, number: int) -> LayerPosterior:
     """The belief after some probes, chosen in turns as on a new machine."""
     kernel = kernel_of(part.setup.backend)
     asked, belief, chosen = part.counts[:models], prior, np.zeros(0, dtype=np.intp)

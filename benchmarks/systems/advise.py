@@ -4,7 +4,7 @@
 
 FOLDER holds the layers and models of six cloud systems, as their authors measured them. Each family
 of models, or each model, in turn is held out with all layers that only it has. Its latencies are
-predicted from layers of the others on each system, and compared with what was measured end to end.
+predicted from layers of the others on each system, and compared with end-to-end latencies.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
+from dlbricks_serving.advice.choice import coupled, first_shares
+from dlbricks_serving.advice.search import OF_BACKEND
 from ec2 import SYSTEMS, Ec2, setup_of
 from scipy import sparse
 
-from dlbricks_core.figures.choice import coupled, first_shares
 from dlbricks_core.figures.figure import RESAMPLES, interval
-from dlbricks_core.predict.belief import Belief
 from dlbricks_core.predict.from_atlas import expectation, kernel_of
+from dlbricks_core.predict.layer_posterior import LayerPosterior
 from dlbricks_core.predict.sampling import centred
 from dlbricks_core.predict.transfer import transferred
-from dlbricks_core.workflows.advise import OF_BACKEND
 
 PER_HOUR = {
     "c4.xlarge": 0.199, "c4.2xlarge": 0.398, "c5.large": 0.085, "c5.xlarge": 0.17,
@@ -122,8 +122,8 @@ class Believing:
             for s, each in self.contributions.items()
         }
 
-    def belief(self, system: str, held: np.ndarray) -> Belief:
-        """Belief about all layers on a system, from layers of other models that were timed there.
+    def belief(self, system: str, held: np.ndarray) -> LayerPosterior:
+        """Posterior of all layers on a system, from layers of other models that were timed there.
 
         Args:
             system: Name of the system.
@@ -134,7 +134,7 @@ class Believing:
         layers = it.counts.indices  # each network is a layer
         some = np.flatnonzero(others[layers])
         noise = it.noise[some] + self.kernel.noise
-        prior = Belief.dense(self.expected[system], self.covariance)
+        prior = LayerPosterior.dense(self.expected[system], self.covariance)
         return prior.observed(it.counts[some], it.log_ms[some], noise)
 
     def known_everywhere(self, held: np.ndarray) -> dict[str, np.ndarray]:
@@ -166,10 +166,10 @@ class Believing:
             known = np.isfinite(us)
             belief.mean[known] = np.log(us[known] / 1e3)
             covariance = belief.covariance * np.outer(~known, ~known)
-            found[system] = self.draws(Belief.dense(belief.mean, covariance), held, seed)
+            found[system] = self.draws(LayerPosterior.dense(belief.mean, covariance), held, seed)
         return found
 
-    def draws(self, belief: Belief, models: np.ndarray, seed: int) -> np.ndarray:
+    def draws(self, belief: LayerPosterior, models: np.ndarray, seed: int) -> np.ndarray:
         """Draws of the milliseconds of models: shape (models, draws)."""
         counts = self.measured.data.counts[models]
         used = np.flatnonzero(counts.sum(axis=0))

@@ -17,13 +17,13 @@ import numpy as np
 from ec2 import SYSTEMS, Ec2, setup_of
 from scipy import optimize, sparse
 
-from dlbricks_core.predict.belief import Belief
 from dlbricks_core.predict.features import Features
 from dlbricks_core.predict.from_atlas import expectation, kernel_of
 from dlbricks_core.predict.kernel import Kernel
+from dlbricks_core.predict.layer_posterior import LayerPosterior
 from dlbricks_core.predict.probes import OVERHEAD_S, choose_probes
 from dlbricks_core.predict.robust import doubt
-from dlbricks_core.predict.transfer import DIFFERENCE, contrasts, transferred, unlikeness
+from dlbricks_core.predict.transfer import contrasts, difference, transferred, unlikeness
 
 PROBES = (0, 10, 30)
 RUNS = 8
@@ -48,7 +48,7 @@ class HeldOut:
 
     data: Ec2
     left: str
-    belief: Belief
+    belief: LayerPosterior
 
     def __post_init__(self) -> None:
         us = self.data.us[self.left]
@@ -76,8 +76,8 @@ class HeldOut:
             left = [i for i in left if i not in found]
         return found[:most]
 
-    def after(self, probes: Sequence[int]) -> Belief:
-        """Belief after some layers were timed."""
+    def after(self, probes: Sequence[int]) -> LayerPosterior:
+        """Posterior after some layers were timed."""
         if not len(probes):
             return self.belief
         counts = sparse.csr_array(np.eye(len(self.there))[list(probes)])
@@ -122,12 +122,14 @@ class Known:
         for name in SYSTEMS:
             it = self.data.contribution(name)
             expected = self.baseline(it.system, it.setup.threads)
-            prior = Belief.dense(expected, kernel.covariance(features, features))
+            prior = LayerPosterior.dense(expected, kernel.covariance(features, features))
             noise = it.noise + kernel.noise
             self.beliefs[name] = prior.observed(it.counts, it.log_ms, noise)
 
-    def transferred(self, left: str, known: Sequence[str], kernel: Kernel = DIFFERENCE) -> Belief:
-        """Belief about a system from others, by kriging over systems."""
+    def transferred(
+        self, left: str, known: Sequence[str], kernel: Kernel | None = None
+    ) -> LayerPosterior:
+        """Posterior of a system from others, by kriging over systems."""
         return transferred(
             [self.beliefs[each] for each in known],
             [(SYSTEMS[each], setup_of(each)) for each in known],
@@ -174,7 +176,7 @@ def _most_probable(features: Features, differences: np.ndarray) -> Kernel:
 
 
 def _kernel(variances: dict[str, float]) -> Kernel:
-    scales = {"smooth_scales": DIFFERENCE.smooth_scales, "rough_scales": DIFFERENCE.rough_scales}
+    scales = {name: getattr(difference(), name) for name in ("smooth_scales", "rough_scales")}
     return Kernel(**{**dict.fromkeys(VARIANCES, 0.0), **variances}, **scales)
 
 
@@ -185,7 +187,7 @@ def _part(features: Features, name: str) -> np.ndarray:
     return _kernel({name: 1.0}).covariance(features, features)
 
 
-Believe = Callable[[str, Sequence[str]], Belief]
+Believe = Callable[[str, Sequence[str]], LayerPosterior]
 
 
 def table(data: Ec2, believe: Believe, known_of: Callable[[str], Sequence[str]]) -> None:

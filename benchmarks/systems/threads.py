@@ -17,8 +17,8 @@ import numpy as np
 from scipy import sparse
 
 from dlbricks_core.predict.atlas import Contribution
-from dlbricks_core.predict.belief import Belief, shares_of
 from dlbricks_core.predict.from_atlas import believed, kernel_of, with_pulls
+from dlbricks_core.predict.layer_posterior import LayerPosterior, shares_of
 from dlbricks_core.predict.probes import choose_probes
 from dlbricks_core.predict.robust import doubt
 
@@ -61,7 +61,7 @@ def figures(left: Contribution, others: Sequence[Contribution]) -> list[tuple[fl
 
 
 def _judged(
-    belief: Belief, asked: sparse.csr_array, log_ms: np.ndarray, call_ms: np.ndarray
+    belief: LayerPosterior, asked: sparse.csr_array, log_ms: np.ndarray, call_ms: np.ndarray
 ) -> tuple[float, ...]:
     shares, totals = shares_of(asked, belief.mean, call_ms)
     variance = np.asarray((shares @ belief.covariance * shares.toarray()).sum(axis=1)).ravel()

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from dlbricks_core.analysis.flops import layer_flops
     from dlbricks_core.analysis.likeness import Volume, form
     from dlbricks_core.analysis.models import Analysis, ModelAnalysis, analyze
-    from dlbricks_core.analysis.modules import Module, repeated_modules
+    from dlbricks_core.analysis.modules import Module, Modules, repeated_modules
     from dlbricks_core.analysis.outline import Chain, Outline, Repeated, Terminal, outline
     from dlbricks_core.analysis.repetition import Count, Repetition
     from dlbricks_core.analysis.similarity import Pair, Similarity, jaccard
@@ -23,6 +23,7 @@ __all__ = [
     "LayerCosts",
     "ModelAnalysis",
     "Module",
+    "Modules",
     "Operations",
     "Outline",
     "Pair",

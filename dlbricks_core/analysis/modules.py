@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from dlbricks_core.analysis.wiring import ModuleWiring
 from dlbricks_core.bricks import CutModel
-from dlbricks_core.ir import CanonicalModel
 
 _MOST_PERIODS = 8
 """Maximum number of periods that are tried from one layer on. Networks have one or two, but a
 recurrence that looks back several steps has one for every number of steps."""
 
+MOST_COMPARISONS = 2**25
+"""Comparisons of tensors that layers read, after which no longer periods are tried: some
+seconds."""
 
-@dataclass(frozen=True)
+_LAYERS = 128
+"""Layers whose kinds are compared in the time of one such comparison."""
+
+_STARTS = 8
+"""Starts that are compared with a shorter run in the time of one such comparison."""
+
+MOST_VISITS = 2**17
+"""Layers that are visited to find modules within others: some seconds. Copies that are tried after
+that count as if they had no modules inside."""
+
+
+# Compared by identity: a hash would visit all modules inside.
+@dataclass(frozen=True, eq=False)
 class Module:
     """A run of layers in topological order that consists of equal copies.
 
@@ -50,7 +64,21 @@ class Module:
         return self.period - sum(each.end - each.start - each.drawn for each in self.inside)
 
 
-def repeated_modules(cut: CutModel) -> list[Module]:
+@dataclass(frozen=True)
+class Modules:
+    """Modules of a model.
+
+    Attributes:
+        found: The modules, in the order of their layers.
+        complete: Whether the search went to its end, not to :data:`MOST_COMPARISONS` or
+            :data:`MOST_VISITS`.
+    """
+
+    found: tuple[Module, ...]
+    complete: bool
+
+
+def repeated_modules(cut: CutModel) -> Modules:
     """Modules that leave the fewest layers to draw when one copy stands for all.
 
     Copies are equal if their layers have the same signatures one by one, and if each layer reads
@@ -60,11 +88,63 @@ def repeated_modules(cut: CutModel) -> list[Module]:
     equally many layers, the one that fewer tensors enter wins, and of those the last. Modules
     within a copy are found in the same way.
     """
-    candidates = _Wiring.of(cut).candidates()
-    return list(_Search(candidates).best(0, len(cut.model.layers)).modules)
+    candidates, all_periods = _candidates(ModuleWiring.of(cut))
+    search = _Search(candidates)
+    found = tuple(search.best(0, len(cut.model.layers)).modules())
+    return Modules(found, all_periods and search.complete)
 
 
-@dataclass(frozen=True, order=True)
+def _candidates(wiring: ModuleWiring) -> tuple[dict[int, list[Module]], bool]:
+    """Longest run of each of the shortest periods, by their first layer.
+
+    Runs whose copies are runs themselves are left out.
+
+    Returns:
+        The runs, and whether all periods were tried.
+    """
+    size = len(wiring.kinds)
+    found: dict[int, list[Module]] = {}
+    counts = np.zeros(size, dtype=np.int64)
+    # Period and end of each run by its first layer, as many as are tried.
+    periods = np.ones((_MOST_PERIODS, size), dtype=np.int64)
+    ends = np.zeros((_MOST_PERIODS, size), dtype=np.int64)
+    comparisons = 0
+    for period in range(1, size // 2 + 1):
+        comparisons += -(-size // _LAYERS)
+        if comparisons > MOST_COMPARISONS:
+            return found, False
+        alike = wiring.alike(period)
+        if alike is None:
+            continue
+        starts = np.flatnonzero(alike.starts & (counts < _MOST_PERIODS))
+        for shorter, end in zip(periods, ends, strict=True):
+            comparisons += -(-len(starts) // _STARTS)
+            itself_runs = (period % shorter[starts] == 0) & (end[starts] >= starts + 2 * period)
+            starts = starts[~itself_runs]
+        if not len(starts):
+            continue
+        wanted = np.zeros(size, dtype=bool)
+        wanted[starts] = True
+        runs = wiring.runs(alike)
+        comparisons += runs.comparisons
+        kept = wanted[runs.starts]
+        starts, copies = runs.starts[kept], runs.copies[kept]
+        periods[counts[starts], starts] = period
+        ends[counts[starts], starts] = starts + period * copies
+        counts[starts] += 1
+        for start, number, entries, in_a_row in zip(
+            starts.tolist(),
+            copies.tolist(),
+            runs.entries[kept].tolist(),
+            runs.in_a_row[kept].tolist(),
+            strict=True,
+        ):
+            module = Module(start, period, number, entries, in_a_row)
+            found.setdefault(start, []).append(module)
+    return found, True
+
+
+@dataclass(frozen=True, order=True, slots=True)
 class _Choice:
     """A choice of modules in a range of layers; the smallest choice is the best.
 
@@ -72,13 +152,27 @@ class _Choice:
         left: Number of layers that are left to draw.
         entries: Number of tensors that enter modules.
         starts: Sum of the modules' starts, negated.
-        modules: The modules, in the order of their layers.
+        first: The first of the modules, without those inside; ``None`` if there are none.
+        inside: Choice within its last copy.
+        others: Choice of the other modules.
     """
 
     left: int = 0
     entries: int = 0
     starts: int = 0
-    modules: tuple[Module, ...] = field(default=(), compare=False)
+    first: Module | None = field(default=None, compare=False)
+    inside: _Choice | None = field(default=None, compare=False)
+    others: _Choice | None = field(default=None, compare=False)
+
+    def modules(self, by: int = 0) -> Iterator[Module]:
+        """The modules in the order of their layers, with their starts moved by some layers."""
+        choice: _Choice | None = self
+        while choice is not None and choice.first is not None and choice.inside is not None:
+            module = choice.first
+            ahead = (module.copies - 1) * module.period
+            inside = tuple(choice.inside.modules(by - ahead))
+            yield replace(module, start=module.start + by, inside=inside)
+            choice = choice.others
 
 
 class _Search:
@@ -92,171 +186,41 @@ class _Search:
         self._candidates = candidates
         #: By end, the best modules of the ranges to there, by their start.
         self._best: dict[int, dict[int, _Choice]] = {}
+        self._visits = 0
+        self.complete = True
 
     def best(self, begin: int, end: int) -> _Choice:
         """The best modules within a range, from the back of it."""
         best = self._best.setdefault(end, {end: _Choice()})
         for start in range(end - len(best), begin - 1, -1):
             after = best[start + 1]
-            best[start] = replace(after, left=after.left + 1)
+            found = _Choice(
+                after.left + 1, after.entries, after.starts, after.first, after.inside, after.others
+            )
             for each in self._candidates.get(start, ()):
                 copies = min(each.copies, (end - start) // each.period)
                 if copies > 1:
+                    stop = start + copies * each.period
                     # Others may read more of the last copy than of those before.
-                    ahead = (copies - 1) * each.period
-                    inside = self.best(start + ahead, start + ahead + each.period)
-                    modules = tuple(_moved(m, -ahead) for m in inside.modules)
-                    module = replace(each, copies=copies, inside=modules)
-                    after = best[module.end]
+                    inside = self._inside(stop - each.period, stop)
+                    after = best[stop]
                     choice = _Choice(
                         after.left + inside.left,
                         after.entries + each.entries,
                         after.starts - start,
-                        (module, *after.modules),
+                        replace(each, copies=copies),
+                        inside,
+                        after,
                     )
-                    best[start] = min(best[start], choice)
+                    found = min(found, choice)
+            best[start] = found
         return best[begin]
 
-
-def _moved(module: Module, by: int) -> Module:
-    inside = tuple(_moved(each, by) for each in module.inside)
-    return replace(module, start=module.start + by, inside=inside)
-
-
-@dataclass(frozen=True)
-class _Wiring:
-    """Signatures and connections of all layers, by position.
-
-    Attributes:
-        kinds: Number of each layer's signature.
-        links: Producers of the tensors that each layer reads; negative for the model's inputs.
-        last_readers: Position of the last layer that reads a result of each layer; the number
-            of layers for outputs of the model.
-    """
-
-    kinds: npt.NDArray[np.int64]
-    links: Sequence[tuple[int, ...]]
-    last_readers: Sequence[int]
-
-    @classmethod
-    def of(cls, cut: CutModel) -> _Wiring:
-        model = cut.model
-        numbers = {signature: i for i, signature in enumerate(dict.fromkeys(cut.layer_signatures))}
-        places = {name: -1 - i for i, name in enumerate(model.inputs)} | dict(model.producers)
-        return cls(
-            kinds=np.array([numbers[s] for s in cut.layer_signatures], dtype=np.int64),
-            links=[
-                tuple(places[name] for name in model.activations(layer) if name in places)
-                for layer in model.layers
-            ],
-            last_readers=[_last_reader(model, i) for i in range(len(model.layers))],
-        )
-
-    def candidates(self) -> dict[int, list[Module]]:
-        """Longest run of each of the shortest periods, by their first layer.
-
-        Runs whose copies are runs themselves are left out.
-        """
-        kinds = self.kinds
-        found: dict[int, list[Module]] = {}
-        counts = np.zeros(len(kinds), dtype=np.int64)
-        ends: dict[int, npt.NDArray[np.int64]] = {}
-        for period in range(1, len(kinds) // 2 + 1):
-            # Two equal copies have as many pairs of equal layers as a copy has layers.
-            alike = np.concatenate(([0], np.cumsum(kinds[:-period] == kinds[period:])))
-            starts = np.flatnonzero(alike[period:] - alike[:-period] == period)
-            starts = starts[counts[starts] < _MOST_PERIODS]
-            for shorter, last in ends.items():
-                if period % shorter == 0:
-                    starts = starts[last[starts] < starts + 2 * period]
-            runs: dict[int, Module] = {}
-            for start in map(int, starts):
-                module = self.module(start, period, runs.get(start - period))
-                if module is not None:
-                    runs[start] = module
-                    found.setdefault(start, []).append(module)
-            if runs:
-                counts[list(runs)] += 1
-                ends[period] = np.zeros(len(kinds), dtype=np.int64)
-                ends[period][list(runs)] = [module.end for module in runs.values()]
-        return found
-
-    def module(self, start: int, period: int, before: Module | None = None) -> Module | None:
-        """Longest run of equal copies from a layer on.
-
-        Args:
-            start: First layer.
-            period: Number of layers in a copy.
-            before: Run that begins one copy earlier, if there is one. Its copies from the second
-                on are equal, too.
-        """
-        first = range(start, start + period)
-        entered: dict[int, int] = {}
-        for i in first:
-            if not _follows(self.links[i], self.links[i + period], start, period, entered):
-                return None
-        if len(set(entered.values())) < len(entered):
-            return None
-        entries = len({a for i in first for a in self.links[i] if a < start})
-        in_a_row = any(a != b for a, b in entered.items())
-        copies = before.copies - 1 if before else 1
-        while self.goes_on(start, period, copies, closed=in_a_row):
-            copies += 1
-        return Module(start, period, copies, entries, in_a_row) if copies > 1 else None
-
-    def goes_on(self, start: int, period: int, copies: int, *, closed: bool) -> bool:
-        """Whether another equal copy follows a number of copies.
-
-        Args:
-            start: Of the first copy.
-            period: Layers of a copy.
-            copies: That are known to be equal; of a single one, also the next is.
-            closed: Whether nothing but the next copy may read of the last of them.
-        """
-        last = range(start + (copies - 1) * period, start + copies * period)
-        after = last.stop + period
-        if after > len(self.kinds) or (closed and any(self.last_readers[i] >= after for i in last)):
-            return False
-        return copies == 1 or all(
-            self.kinds[i] == self.kinds[i + period]
-            and _continues(self.links[i], self.links[i + period], start, period)
-            for i in last
-        )
-
-
-def _last_reader(model: CanonicalModel, layer: int) -> int:
-    names = [name for name in model.layers[layer].outputs if name]
-    if not model.output_names.isdisjoint(names):
-        return len(model.layers)
-    return max((i for name in names for i in model.consumers.get(name, ())), default=layer)
-
-
-def _follows(
-    one: Sequence[int], two: Sequence[int], start: int, period: int, entered: dict[int, int]
-) -> bool:
-    """Whether a layer of the second copy reads what corresponds to the first copy's.
-
-    Args:
-        one: Producers of what a layer of the first copy reads.
-        two: Those of its counterpart.
-        start: Of the first copy.
-        period: Layers of a copy.
-        entered: For producers before the first copy, their counterparts for the second;
-            filled here.
-    """
-    if len(one) != len(two):
-        return False
-    for a, b in zip(one, two, strict=True):
-        if a >= start:
-            if b != a + period:
-                return False
-        elif (b != a and not start <= b < start + period) or entered.setdefault(a, b) != b:
-            return False
-    return True
-
-
-def _continues(one: Sequence[int], two: Sequence[int], start: int, period: int) -> bool:
-    """Whether a layer of a later copy reads what corresponds to the copy's before it."""
-    return len(one) == len(two) and all(
-        b == a + period if a >= start else b == a for a, b in zip(one, two, strict=True)
-    )
+    def _inside(self, begin: int, end: int) -> _Choice:
+        """The best modules within a copy; none where the limit is reached."""
+        new = end - begin + 1 - len(self._best.get(end, ()))
+        self._visits += max(new, 0)
+        if new > 0 and self._visits > MOST_VISITS:
+            self.complete = False
+            return _Choice(end - begin)
+        return self.best(begin, end)

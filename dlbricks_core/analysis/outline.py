@@ -157,6 +157,11 @@ def _assembled(
     keys: dict[_Key, None] = dict.fromkeys(t for t in terminals if t.entry)
     keys.update(dict.fromkeys(place.values()))
     keys.update(dict.fromkeys(t for t in terminals if not t.entry))
+    concerning: dict[Module, dict[Pair, None]] = {}
+    for pair in pairs:
+        for key in (place.get(pair[0]), place.get(pair[1])):
+            if isinstance(key, Module):
+                concerning.setdefault(key, {})[pair] = None
     nodes: list[Node] = []
     positions: dict[_Key, int] = {}
     offsets = [start - starts[0] for start in starts]
@@ -169,7 +174,7 @@ def _assembled(
         elif isinstance(key, Module):
             own = [key.start + i * key.period for i in range(key.copies)]
             everywhere = tuple(offset + start for offset in offsets for start in own)
-            inside = _region(everywhere, key.period, key.inside, pairs, {})
+            inside = _region(everywhere, key.period, key.inside, concerning.get(key, {}), {})
             nodes.append(Repeated(key, everywhere, inside))
         else:
             steps, last = [key], key

@@ -1,15 +1,12 @@
 """The Python API: what the command line does, as functions for notebooks and scripts.
 
-Scripts reach it through the package itself: ``import dlbricks_core as dlbricks``. Each function
-calls a workflow of :mod:`dlbricks_core.workflows` and decides nothing itself.
+Scripts use it with ``import dlbricks``. Each function calls the engine and decides nothing itself.
 """
 
-from dlbricks_core.api.advice import advise
 from dlbricks_core.api.functions import answer, compare, cut, estimate, load, sweep, time
 from dlbricks_core.api.harvesting import harvest
 from dlbricks_core.api.inputs import AtSizes, Measuring
 from dlbricks_core.api.results import (
-    AdviceResult,
     Bricks,
     ComparisonResult,
     Estimates,
@@ -17,41 +14,27 @@ from dlbricks_core.api.results import (
     Result,
     Timings,
 )
-from dlbricks_core.api.serving import Served, serve
 from dlbricks_core.api.stores import export_store, import_store, merge_stores, systems
-from dlbricks_core.api.suites import (
-    attack,
-    bench,
-    estimate_private,
-    generate,
-    pack_survey,
-    take_survey,
-)
-from dlbricks_core.api.travelling_results import Exposed, GeneratedSuite, Surveyed, Systems
+from dlbricks_core.api.suites import bench, generate, pack_survey, take_survey
+from dlbricks_core.api.travelling_results import GeneratedSuite, Surveyed, Systems
 
 __all__ = [
-    "AdviceResult",
     "AtSizes",
     "Bricks",
     "ComparisonResult",
     "Estimates",
-    "Exposed",
     "GeneratedSuite",
     "LoadedModel",
     "Measuring",
     "Result",
-    "Served",
     "Surveyed",
     "Systems",
     "Timings",
-    "advise",
     "answer",
-    "attack",
     "bench",
     "compare",
     "cut",
     "estimate",
-    "estimate_private",
     "export_store",
     "generate",
     "harvest",
@@ -59,7 +42,6 @@ __all__ = [
     "load",
     "merge_stores",
     "pack_survey",
-    "serve",
     "sweep",
     "systems",
     "take_survey",

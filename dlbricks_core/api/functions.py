@@ -1,13 +1,10 @@
-"""Functions of the API, which load models, open stores and call workflows."""
+"""Functions of the API, which load models, open stores and call the engine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Unpack, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack, cast
 
-from dlbricks_core import workflows
 from dlbricks_core.api.arguments import checked
 from dlbricks_core.api.inputs import (
     AtSizes,
@@ -15,13 +12,13 @@ from dlbricks_core.api.inputs import (
     Source,
     Sources,
     Store,
-    approached,
+    check_names,
     cut_options,
+    job_store,
     models_of,
     opened_store,
-    refuse_stored,
     request_of,
-    sources_of,
+    strict_models,
 )
 from dlbricks_core.api.results import (
     Bricks,
@@ -31,22 +28,19 @@ from dlbricks_core.api.results import (
     Timings,
 )
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.commands.compare.job import CompareJob
+from dlbricks_core.commands.estimate.job import EstimateJob
+from dlbricks_core.commands.options.jobs import Models
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.wording import settings
-from dlbricks_core.workflows import (
-    GENERATE,
-    NO_PREDICTOR,
-    PROMPT,
-    Approach,
+from dlbricks_core.estimation.run import run as run_models
+from dlbricks_core.estimation.sizes import (
     Generation,
-    LoadedModels,
-    LoadOptions,
-    ModelsAtSizes,
-    Observer,
     Sweep,
-    Wishes,
-    read_asked,
+    of_task,
 )
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.progress import Observer
+from dlbricks_core.wording import settings
 
 
 def load(
@@ -56,8 +50,9 @@ def load(
     dims: Mapping[str, int] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     fold_batchnorm: bool = False,
-    values: Mapping[str, float] | None = None,
+    values: Mapping[str, float | Sequence[float] | None] | None = None,
     dtype: str | None = None,
+    outputs: Sequence[str] | None = None,
 ) -> LoadedModel:
     """Loads a model and brings it into canonical form; weights are not read.
 
@@ -69,8 +64,11 @@ def load(
         dims: Sizes of other dimensions that the model leaves open, by name.
         shapes: Whole shapes of inputs, by name.
         fold_batchnorm: Whether to fold each BatchNormalization into the layer before it.
-        values: Numbers that inputs always hold, by name.
+        values: Numbers that inputs always hold, by name: one for all elements, or one for each;
+            ``None`` for an optional input that is left out.
         dtype: Element type to convert the model to, such as ``"bfloat16"``; ``None`` for its own.
+        outputs: Outputs to keep, by name; layers that only others need are dropped. ``None`` for
+            all.
 
     Raises:
         DLBricksError: If an argument is wrong.
@@ -87,6 +85,7 @@ def load(
         fold_batchnorm=fold_batchnorm,
         values=values,
         dtype=dtype,
+        outputs=outputs,
     )
     models = models_of(source, LoadOptions(**given))
     if len(models) != 1:
@@ -162,7 +161,7 @@ def time(
     cutting = cut_options(granularity, split, composer, measuring.get("quantity"))
     every = models_of(models)
     with opened_store(store) as opened:
-        return Timings(workflows.run(every, cutting, request, opened, Observer(), end_to_end=False))
+        return Timings(run_models(every, cutting, request, opened, Observer(), end_to_end=False))
 
 
 def estimate(
@@ -173,18 +172,20 @@ def estimate(
     split: str | None = None,
     composer: str | None = None,
     end_to_end: bool = False,
-    stored: bool = False,
+    measure: bool = False,
     predictor: str | None = None,
     system: str | None = None,
     store: Store = None,
     backend_options: Mapping[str, str] | None = None,
     **measuring: Unpack[Measuring],
 ) -> Estimates:
-    """Estimates models from their bricks, timing or predicting what the store lacks.
+    """Estimates models from the store and from predictions, or with as few runs as it takes.
 
-    As few models run as it takes until the intervals are within ±10% or the ``precision`` that is
-    given. If ``runs``, ``granularity``, ``split`` or ``composer`` are given, all bricks are timed
-    alone.
+    Nothing runs unless ``measure`` or ``precision`` is given, and the framework need not be
+    installed. A latency of the whole model is there if the store holds one. With ``measure`` or
+    ``precision``, as few models run as it takes until the intervals are within ±10% or the
+    precision. If ``runs``, ``granularity``, ``split`` or ``composer`` are given too, all bricks
+    are timed alone.
 
     Args:
         models: One or several, as :func:`load` takes them.
@@ -193,13 +194,11 @@ def estimate(
         split: As for :func:`time`.
         composer: As for :func:`time`.
         end_to_end: Whether to time the whole models too, to compare.
-        stored: Whether to run nothing: what the store does not hold is predicted. The framework
-            need not be installed. A latency of the whole model is then there if the store holds
-            one.
-        predictor: Name of the predictor, if ``stored``; ``None`` for the package's own, and
+        measure: Whether models run until estimates are as precise as requested.
+        predictor: Name of the predictor, if nothing runs; ``None`` for the package's own, and
             ``"none"`` to leave missing what the store does not hold.
-        system: Machine to estimate for, if ``stored``: its name, or the start of its fingerprint,
-            as :func:`systems` lists them; ``None`` for this one.
+        system: Machine to estimate for, if nothing runs: its name, or the start of its
+            fingerprint, as :func:`systems` lists them; ``None`` for this one.
         store: As for :func:`time`.
         backend_options: As for :func:`time`.
         **measuring: As for :func:`time`.
@@ -208,18 +207,20 @@ def estimate(
         DLBricksError: If an argument is wrong.
         ModelError: If a model cannot be read.
     """
-    how = _How(
-        granularity, split, composer, end_to_end, stored, predictor, system, store, backend_options
-    )
-    return how.estimates(lambda: LoadedModels(models_of(models), []), backend, measuring)
+    how = {
+        "granularity": granularity, "split": split, "composer": composer, "predictor": predictor,
+        "end_to_end": end_to_end, "measure": measure, "system": system,
+    }  # fmt: skip
+    return _estimates(strict_models(models), backend, backend_options, store, measuring, how)
 
 
 def answer(
     models: Sources,
     *,
     backend: str,
-    prompt: int | Sequence[int] = PROMPT,
-    generate: int | Sequence[int] = GENERATE,
+    prompt: int | Sequence[int] | None = None,
+    generate: int | Sequence[int] | None = None,
+    task: str | None = None,
     depth: int | Sequence[int] = 0,
     batch: int | Sequence[int] = 1,
     **at_sizes: Unpack[AtSizes],
@@ -235,12 +236,14 @@ def answer(
     Args:
         models: One or several.
         backend: Name of the framework's plugin.
-        prompt: Tokens of the prompt.
-        generate: Output tokens.
+        prompt: Tokens of the prompt; ``None`` for those of the task, or 512.
+        generate: Output tokens; ``None`` for those of the task, or 128.
+        task: Category of MLPerf Client that the workload is like, such as ``"summarization"``;
+            ``None`` for none.
         depth: Tokens that the cache holds before the prompt.
         batch: Requests that are computed together.
         **at_sizes: Arguments that :class:`AtSizes` explains: ``dims``, ``values``, ``dtype``,
-            ``end_to_end``, ``stored``, ``system``, ``store``, ``backend_options``, and those of
+            ``end_to_end``, ``measure``, ``system``, ``store``, ``backend_options``, and those of
             :class:`Measuring`.
 
     Raises:
@@ -248,13 +251,14 @@ def answer(
         ModelError: If a model cannot be read, or is not a decoder with open dimensions and a cache.
     """
     axes = checked(prompt=prompt, generate=generate, depth=depth)
+    axes = {**of_task(task), **axes}
     asked = Generation({**axes, "batch": checked(batches=batch)["batches"]})
     return _at_sizes(models, asked, backend, at_sizes)
 
 
 def sweep(
     models: Sources,
-    axes: Mapping[str, Sequence[int]],
+    axes: Mapping[str, Sequence[int | Sequence[int]]],
     *,
     backend: str,
     batch: int | None = None,
@@ -265,7 +269,8 @@ def sweep(
     Args:
         models: One or several, as for :func:`answer`.
         axes: Sizes by the names of dimensions; ``batch`` stands for all batch axes. Every
-            combination of them is a point.
+            combination of them is a point. Dimensions that vary together are one axis:
+            ``{"batch,sequence": [(1, 128), (8, 32)]}``.
         backend: Name of the framework's plugin.
         batch: Size of batch axes, where that is no axis.
         **at_sizes: As for :func:`answer`.
@@ -285,18 +290,38 @@ def _at_sizes(
     batch: int | None = None,
 ) -> Estimates:
     """Estimates of models at the sizes that are asked for."""
-    names = ("dims", "values", "dtype")
-    reading = LoadOptions(**checked(batch=batch, **{name: given.get(name) for name in names}))
-    how = _How(
-        end_to_end=given.get("end_to_end") or False,
-        stored=given.get("stored") or False,
-        system=given.get("system"),
-        store=given.get("store"),
-        backend_options=given.get("backend_options"),
-    )
+    names = ("dims", "values", "dtype", "outputs")
+    options = LoadOptions(**checked(batch=batch, **{name: given.get(name) for name in names}))
+    how = {name: given.get(name) for name in ("end_to_end", "measure", "system")}
     own = AtSizes.__annotations__.keys() - Measuring.__annotations__.keys()
     measuring = cast(Measuring, {name: each for name, each in given.items() if name not in own})
-    return how.estimates(lambda: read_asked(sources_of(models), asked, reading), backend, measuring)
+    return _estimates(
+        strict_models(models, options, asked),
+        backend,
+        given.get("backend_options"),
+        given.get("store"),
+        measuring,
+        how,
+    )
+
+
+def _estimates(
+    models: Models,
+    backend: str,
+    backend_options: Mapping[str, str] | None,
+    store: Store,
+    measuring: Measuring,
+    how: Mapping[str, Any],
+) -> Estimates:
+    """Estimates by the job of the command ``estimate``."""
+    check_names(measuring)
+    timing = {name: each for name, each in measuring.items() if name != "threads"}
+    threads = checked(threads_by_phase=measuring.get("threads")).get("threads_by_phase")
+    given = {**checked(backend=backend, **timing, **how), "threads": threads}
+    # Left open and False are the same here: only the command has a set of models to compare.
+    given["end_to_end"] = given.get("end_to_end") or None
+    job = EstimateJob(models=models, backend_options=backend_options or {}, **given)
+    return Estimates(job.run(job_store(store), Observer()).result)
 
 
 def compare(
@@ -328,99 +353,13 @@ def compare(
         DLBricksError: If an argument is wrong.
         ModelError: If a model cannot be read.
     """
-    names = checked(backends=backends)["backends"]
-    given = checked(granularity=granularity, split=split, backend_options=backend_options)
-    own = given.pop("backend_options", {})
-    for name in own:
-        if name not in names:
-            raise DLBricksError(
-                f"options for the backend {name!r}, which is not compared",
-                hint=f"Give options by backend: {', '.join(names)}.",
-            )
-    approach = Approach.of_comparison(_wishes(measuring, granularity, split))
-    how = approached(measuring, approach)
-    requests = [request_of(name, own.get(name), how) for name in names]
-    every = models_of(models)
-    with opened_store(store) as opened:
-        return ComparisonResult(
-            workflows.compare(every, approach.cut_options, requests, opened, Observer())
-        )
-
-
-@dataclass(frozen=True)
-class _How:
-    """How models are estimated: arguments of :func:`estimate`."""
-
-    granularity: int | None = None
-    split: str | None = None
-    composer: str | None = None
-    end_to_end: bool = False
-    stored: bool = False
-    predictor: str | None = None
-    system: str | None = None
-    store: Store = None
-    backend_options: Mapping[str, str] | None = None
-
-    def estimates(
-        self, load: Callable[[], LoadedModels | ModelsAtSizes], backend: str, measuring: Measuring
-    ) -> Estimates:
-        """Estimates of models, which are loaded once the arguments are known to be right."""
-        checked(end_to_end=self.end_to_end, stored=self.stored)
-        asked = checked(predictor=self.predictor, system=self.system)
-        if self.stored:
-            return self._stored(load, backend, measuring, asked)
-        refuse_stored(asked)
-        wishes = _wishes(measuring, self.granularity, self.split, self.composer)
-        approach = Approach.of_run(wishes)
-        request = request_of(backend, self.backend_options, approached(measuring, approach))
-        loaded = load()
-        with opened_store(self.store) as opened:
-            found = workflows.run(
-                loaded.models,
-                approach.cut_options,
-                request,
-                opened,
-                Observer(),
-                end_to_end=self.end_to_end,
-            )
-        return Estimates(loaded.told(found))
-
-    def _stored(
-        self,
-        load: Callable[[], LoadedModels | ModelsAtSizes],
-        backend: str,
-        measuring: Measuring,
-        asked: Mapping[str, str],
-    ) -> Estimates:
-        unsaid = (self.granularity, self.split, self.composer) == (None, None, None)
-        cutting = cut_options(
-            self.granularity, self.split, self.composer, measuring.get("quantity")
-        )
-        with opened_store(self.store, writes=False) as opened:
-            target, there = workflows.at_system(opened, asked.get("system"))
-            setups = partial(workflows.known_setups, there, backend)
-            request = request_of(backend, self.backend_options, measuring, target, setups)
-            name = asked.get("predictor", workflows.default_predictor(request))
-            loaded = load()
-            found = workflows.estimate(
-                loaded.models,
-                None if unsaid else cutting,
-                request,
-                there,
-                None if name == NO_PREDICTOR else name,
-            )
-        return Estimates(loaded.told(found))
-
-
-def _wishes(
-    measuring: Measuring,
-    granularity: int | None,
-    split: str | None,
-    composer: str | None = None,
-) -> Wishes:
-    """Arguments that decide on the approach, once they are known to be right."""
-    cutting = checked(granularity=granularity, split=split, composer=composer)
-    cutting["strategy"] = cutting.pop("split", None)
-    names = ("runs", "precision", "budget_s", "protocol", "quantity", "condition")
-    given = checked(**{name: measuring.get(name) for name in names})
-    return Wishes.among({**given, **cutting})
+    check_names(measuring)
+    given = checked(
+        backends=backends,
+        granularity=granularity,
+        split=split,
+        backend_options=backend_options,
+        **measuring,
+    )
+    job = CompareJob(models=strict_models(models), **given)
+    return ComparisonResult(job.run(job_store(store), Observer()).result)

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dlbricks_core.api.inputs import Store, models_of, opened_store, request_of
 from dlbricks_core.backends import Backend
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.estimation.run import harvest as keep
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.plugins import discover
-from dlbricks_core.workflows import Observer
-from dlbricks_core.workflows import harvest as keep
+from dlbricks_core.progress import Observer
 
 
 @contextmanager

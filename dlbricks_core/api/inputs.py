@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypedDict
 
@@ -12,19 +12,15 @@ import onnx
 
 from dlbricks_core.api.arguments import checked
 from dlbricks_core.api.results import LoadedModel
-from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.facts import Setup, System
+from dlbricks_core.commands.options.jobs import Models
+from dlbricks_core.compose.options import CutOptions
+from dlbricks_core.errors import ModelError
+from dlbricks_core.estimation.sizes import Sized
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.importers.models import ModelLoader
 from dlbricks_core.ir import CanonicalModel, RawModel, read_model
+from dlbricks_core.measure.request import Request
 from dlbricks_core.store import ResultStore
-from dlbricks_core.wording import argument, settings
-from dlbricks_core.workflows import (
-    Approach,
-    CutOptions,
-    KnownSetup,
-    LoadOptions,
-    ModelLoader,
-    Request,
-)
 
 Source = str | os.PathLike[str] | onnx.ModelProto | RawModel | CanonicalModel | LoadedModel
 Sources = Source | Iterable[Source]
@@ -44,7 +40,7 @@ class Measuring(TypedDict, total=False):
     Attributes:
         runs: Runs of each brick and model; without it, as many as ``precision`` needs.
         threads: Threads that compute one operator; without it, all physical cores that the
-            process may use.
+            process may use. For :func:`answer` also by phase: ``{"prompt": 8, "token": 4}``.
         precision: Half-width of the 90% intervals to reach, relative to the latency. Without it,
             :func:`estimate` takes 0.1, which is 10%, :func:`compare` 0.05, and bricks that are
             timed alone 0.01.
@@ -61,13 +57,15 @@ class Measuring(TypedDict, total=False):
             once; without it, 120.
         force: Whether to measure again what the store holds.
         retry_failed: Whether to try again what failed before.
+        busy: Where other programs use the CPUs before the first round: ``"wait"`` for quiet, a
+            minute at most, which is the default, or ``"accept"`` that at once.
         quantity: Name of what is measured and estimated, such as ``"peak-memory"``; without it,
             latency. Its protocol says how often it is observed, so ``precision`` and ``budget_s``
             are for latency alone.
     """
 
     runs: int | None
-    threads: int | None
+    threads: int | Mapping[str, int] | None
     precision: float | None
     budget_s: float | None
     condition: str | None
@@ -76,6 +74,7 @@ class Measuring(TypedDict, total=False):
     timeout_s: float | None
     force: bool | None
     retry_failed: bool | None
+    busy: str | None
     quantity: str | None
 
 
@@ -86,62 +85,33 @@ class AtSizes(Measuring, total=False):
 
     Attributes:
         dims: Sizes of other dimensions that a model leaves open, by name.
-        values: Numbers that inputs always hold, by name.
+        values: Numbers that inputs always hold, by name: one for all elements, or one for each;
+            ``None`` for an optional input that is left out.
         dtype: As for :func:`load`.
+        outputs: As for :func:`load`.
         end_to_end: As for :func:`estimate`.
-        stored: As for :func:`estimate`.
+        measure: As for :func:`estimate`.
         system: As for :func:`estimate`.
         store: As for :func:`time`.
         backend_options: As for :func:`time`.
     """
 
     dims: Mapping[str, int] | None
-    values: Mapping[str, float] | None
+    values: Mapping[str, float | Sequence[float] | None] | None
     dtype: str | None
+    outputs: Sequence[str] | None
     end_to_end: bool | None
-    stored: bool | None
+    measure: bool | None
     system: str | None
     store: Store
     backend_options: Mapping[str, str] | None
 
 
-def refuse_stored(told: Mapping[str, Any]) -> None:
-    """Refuses arguments for estimates that run nothing, where something will run.
-
-    Args:
-        told: Those of the arguments that were given, by name.
+def check_names(measuring: Measuring) -> None:
+    """Refuses names of arguments that :class:`Measuring` does not have.
 
     Raises:
-        DLBricksError: If there are any.
-    """
-    for name in told:
-        raise DLBricksError(
-            f"the {name} is for estimates that run nothing",
-            hint=f"Add {settings(stored=True)}, or leave {argument(name)} out.",
-        )
-
-
-def request_of(
-    backend: str,
-    backend_options: Mapping[str, str] | None,
-    measuring: Measuring,
-    system: System | None = None,
-    setups: Callable[[], Sequence[KnownSetup]] = tuple,
-    measured: Setup | None = None,
-) -> Request:
-    """Request that arguments of the API stand for.
-
-    Args:
-        backend: Name of the backend.
-        backend_options: Values of its options, by name.
-        measuring: How to measure.
-        system: As for :meth:`Request.of`.
-        setups: As for :meth:`Request.of`.
-        measured: As for :meth:`Request.of`.
-
-    Raises:
-        DLBricksError: If a value is not what its argument takes.
-        TypeError: If there is no such argument.
+        TypeError: If there is one.
     """
     known = Measuring.__annotations__
     for name in measuring:
@@ -153,18 +123,29 @@ def request_of(
                 f"unexpected argument {name!r}: "
                 + (f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}")
             )
+
+
+def request_of(
+    backend: str,
+    backend_options: Mapping[str, str] | None,
+    measuring: Measuring,
+) -> Request:
+    """Request that arguments of the API stand for.
+
+    Args:
+        backend: Name of the backend.
+        backend_options: Values of its options, by name.
+        measuring: How to measure.
+
+    Raises:
+        DLBricksError: If a value is not what its argument takes.
+        TypeError: If there is no such argument.
+    """
+    check_names(measuring)
     return Request.of(
         **checked(backend=backend, **measuring),
         backend_options={} if backend_options is None else backend_options,
-        system=system,
-        known=setups,
-        measured=measured,
     )
-
-
-def approached(measuring: Measuring, approach: Approach) -> Measuring:
-    """Arguments that say how to measure, with the precision and the condition of an approach."""
-    return {**measuring, "precision": approach.precision, "condition": approach.condition}
 
 
 def cut_options(
@@ -191,6 +172,22 @@ def models_of(sources: Sources, options: LoadOptions | None = None) -> list[Cano
     """
     with ModelLoader(options) as loader:
         return loader.load(sources_of(sources))
+
+
+def strict_models(
+    sources: Sources, options: LoadOptions | None = None, sizes: Sized | None = None
+) -> Models:
+    """Models of a job, the first failure of which is an error.
+
+    Args:
+        sources: One or several.
+        options: How they are read.
+        sizes: Requested sizes.
+
+    Raises:
+        ModelError: If there is none, or one is no model.
+    """
+    return Models(sources_of(sources), options or LoadOptions(), sizes=sizes, strict=True)
 
 
 def sources_of(sources: Sources) -> list[str | RawModel]:
@@ -242,3 +239,9 @@ def opened_store(
     if isinstance(found, ResultStore):
         return nullcontext(found)
     return ResultStore.open(found, writes=writes, create=create)
+
+
+def job_store(store: Store) -> str | ResultStore | None:
+    """The store that a job runs with."""
+    found: str | ResultStore | None = checked(store=store).get("store")
+    return found

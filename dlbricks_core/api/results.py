@@ -11,21 +11,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dlbricks_core import report
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.commands.compare.data import comparison_data
+from dlbricks_core.commands.compare.page import comparison_page
+from dlbricks_core.commands.compare.report import words_for
+from dlbricks_core.commands.show.inspection import inspect_data
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import LATENCY, Quantity
-from dlbricks_core.harmless import harmless
+from dlbricks_core.estimation.comparison import Comparison
+from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.report import (
-    advice_data,
-    comparison_data,
-    inspect_data,
-    run_data,
-    write_text,
-)
-from dlbricks_core.report.comparing_words import words_for
-from dlbricks_core.report.data import in_unit_name
-from dlbricks_core.workflows import Comparison, RunResult
-from dlbricks_core.workflows.advice import Advice
+from dlbricks_core.report import run_data, write_text
+from dlbricks_core.report.notes import texts
+from dlbricks_core.sanitize import sanitized
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +54,7 @@ class Result(ABC):
         except ImportError as error:
             raise DLBricksError(
                 "a table needs pandas, which is not installed",
-                hint="pip install 'dlbricks[pandas]', or use rows(), which needs nothing.",
+                hint="pip install pandas, or use rows(), which needs nothing.",
             ) from error
         return pd.DataFrame(self.rows())
 
@@ -97,8 +93,8 @@ class LoadedModel(Result):
         return self.ir.name
 
     def to_dict(self) -> dict[str, Any]:
-        """Inputs, outputs, operators and repetition, as ``dlbricks inspect`` writes them."""
-        return inspect_data(BrickSet.of([self.ir]))
+        """Inputs, outputs, operators and repetition, as ``dlbricks show`` writes them."""
+        return dict(inspect_data(BrickSet.of([self.ir])))
 
     def rows(self) -> Rows:
         """One row for each layer."""
@@ -128,8 +124,8 @@ class Bricks(Result):
     brickset: BrickSet
 
     def to_dict(self) -> dict[str, Any]:
-        """Models, bricks and repetition, as ``dlbricks inspect`` writes them."""
-        return inspect_data(self.brickset)
+        """Models, bricks and repetition, as ``dlbricks show`` writes them."""
+        return dict(inspect_data(self.brickset))
 
     def rows(self) -> Rows:
         """One row for each brick, in order of first occurrence."""
@@ -161,7 +157,7 @@ class MeasuredResult(Result):
     @property
     def warnings(self) -> list[str]:
         """Reasons to doubt the figures, such as a machine that was busy."""
-        return list(self._data["warnings"])
+        return texts(self._data["warnings"])
 
     def to_html(self, path: str | Path) -> None:
         """Writes the report with plots as one HTML file.
@@ -190,13 +186,13 @@ class _RunBased(MeasuredResult):
     _columns: ClassVar[tuple[str, ...]]
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole result, in the JSON form of ``dlbricks run``."""
-        return run_data(self.result)
+        """The whole result, in the JSON form of ``dlbricks estimate``."""
+        return dict(run_data(self.result))
 
     def rows(self) -> Rows:
         """One row for each model, or for each brick where only bricks were timed."""
-        quantity = self.result.request.quantity
-        return [_row(each, self._columns, quantity) for each in self._data[self._table]]
+        unit = self.result.request.quantity.unit
+        return [_row(each, self._columns, unit) for each in self._data[self._table]]
 
     def _page(self) -> str:
         return report.run_page(self.result)
@@ -212,7 +208,7 @@ class Timings(_RunBased):
     """Latencies of bricks."""
 
     _table = "bricks"
-    _columns = ("signature", "layers", "occurrences", "latency_ms", "interval_ms", "failure")
+    _columns = ("signature", "layers", "occurrences", "value", "interval", "failure")
 
     def __repr__(self) -> str:
         return self._shown("1 brick" if len(self) == 1 else f"{len(self)} bricks")
@@ -223,14 +219,14 @@ class Estimates(_RunBased):
 
     _table = "models"
     _columns = (
-        "name", "layers", "unique_layers", "estimate_ms", "interval_ms",
-        "parallel_estimate_ms", "measured_ms", "normalized", "partial",
+        "name", "layers", "unique_layers", "estimate", "interval",
+        "parallel_estimate", "measured", "normalized", "partial",
     )  # fmt: skip
 
     def rows(self) -> Rows:
         """One row for each model; for each workload or size where several were asked for."""
         answers, curves = self._data["answers"], self._data["curves"]
-        points = [{"name": each["name"], **p} for each in curves for p in each["points"]]
+        points = [{**each, **point} for each in curves for point in each["points"]]
         return [*map(_answer_row, answers), *map(_point_row, points)] or super().rows()
 
     def __repr__(self) -> str:
@@ -249,11 +245,11 @@ class ComparisonResult(MeasuredResult):
 
     result: Comparison
 
-    _columns = ("measured_ms", "measured_interval_ms", "estimate_ms", "parts_ms", "partial")
+    _columns = ("measured", "measured_interval", "estimate", "composed", "partial")
 
     def to_dict(self) -> dict[str, Any]:
         """The whole result, in the JSON form of ``dlbricks compare``."""
-        return comparison_data(self.result)
+        return dict(comparison_data(self.result))
 
     def rows(self) -> Rows:
         """One row for each model and backend."""
@@ -262,16 +258,16 @@ class ComparisonResult(MeasuredResult):
                 "name": model["name"],
                 "backend": backend,
                 "winner": model["winner"],
-                **_row(each, self._columns, self.result.quantity),
+                **_row(each, self._columns, self.result.quantity.unit),
                 "ratio": each["ratio"]["value"] if each["ratio"] else None,
-                **_row(model, ("ideal_ms",), self.result.quantity),
+                "ideal": model["ideal"],
             }
             for model in self._data["models"]
             for backend, each in model["backends"].items()
         ]
 
     def _page(self) -> str:
-        return report.comparison_page(self.result)
+        return comparison_page(self.result)
 
     def __repr__(self) -> str:
         least = words_for(self.result.quantity).least
@@ -283,60 +279,6 @@ class ComparisonResult(MeasuredResult):
         return f"<ComparisonResult on {', '.join(self.result.runs)}: {winners}>"
 
 
-@dataclass(frozen=True, repr=False)
-class AdviceResult(Result):
-    """Places, and models if they are alternatives, the first first.
-
-    Attributes:
-        advice: Result of the workflow.
-    """
-
-    advice: Advice
-
-    @property
-    def failures(self) -> list[dict[str, str]]:
-        """Models of which too little is known somewhere (``where``), and why (``reason``)."""
-        return [dict(each) for each in self.to_dict()["failures"]]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The whole result, in the JSON form of ``dlbricks advise``."""
-        return advice_data(self.advice)
-
-    def rows(self) -> Rows:
-        """One row for each alternative; a column for each required quantity."""
-        return [
-            {
-                **{name: value for name, value in each.items() if name in _ADVISED},
-                **{one["quantity"]["name"]: one["value"] for one in each["required"]},
-            }
-            for ranking in self.to_dict()["rankings"]
-            for each in ranking["alternatives"]
-        ]
-
-    def to_html(self, path: str | Path) -> None:
-        """Writes the report with plots as one HTML file.
-
-        Raises:
-            DLBricksError: If the file cannot be written.
-        """
-        write_text(report.advice_page(self.advice), Path(path))
-
-    def __repr__(self) -> str:
-        firsts = listed(
-            f"{each.name} on {each.first.alternative.place}"
-            if each.first
-            else f"{each.name} nowhere"
-            for each in self.advice.rankings
-        )
-        return f"<AdviceResult: {firsts or 'nothing is known'}>"
-
-
-_ADVISED = (
-    "model", "system", "backend", "threads", "instances", "basis", "latency_ms", "per_second",
-    "price_per_million", "accuracy", "allowed", "keeps_probability", "first_probability",
-)  # fmt: skip
-"""Fields of an alternative that are columns."""
-
 _WORKLOAD = ("name", "prompt", "generate", "depth", "batch")
 
 
@@ -345,23 +287,34 @@ def _answer_row(answer: Mapping[str, Any]) -> dict[str, Any]:
     row = {name: answer[name] for name in _WORKLOAD}
     for name in ("ttft", "tpot", "total"):
         time = answer[name] or {}
-        low, high = time.get("interval_ms") or (None, None)
+        low, high = time.get("interval") or (None, None)
         row |= {
-            f"{name}_ms": time.get("estimate_ms"),
-            f"{name}_low_ms": low,
-            f"{name}_high_ms": high,
-            f"{name}_measured_ms": time.get("measured_ms"),
+            name: time.get("estimate"),
+            f"{name}_low": low,
+            f"{name}_high": high,
+            f"{name}_measured": time.get("measured"),
         }
     rate = answer["generated_tokens_per_s"]["value"]
-    return {**row, "generated_tokens_per_s": rate, "partial": answer["total"]["partial"]}
+    return {
+        **row,
+        "unit": answer["quantity"]["unit"],
+        "generated_tokens_per_s": rate,
+        "partial": answer["total"]["partial"],
+    }
 
 
 def _point_row(point: Mapping[str, Any]) -> dict[str, Any]:
     """A row for a model at one combination of sizes."""
     low, high = point["interval"] or (None, None)
-    told = {name: point[name] for name in ("measured", "normalized", "partial")}
-    ends = {"estimate": point["estimate"], "low": low, "high": high}
-    return {"name": point["name"], **point["sizes"], **ends, **told}
+    return {
+        "name": point["name"],
+        **point["sizes"],
+        "estimate": point["estimate"],
+        "low": low,
+        "high": high,
+        **{name: point[name] for name in ("measured", "normalized", "partial")},
+        "unit": point["quantity"]["unit"],
+    }
 
 
 _SHOWN = 3
@@ -370,7 +323,7 @@ _SHOWN = 3
 
 def listed(texts: Iterable[str]) -> str:
     """The first few texts, safe to print, and the number of the others."""
-    every = [harmless(text) for text in texts]
+    every = [sanitized(text) for text in texts]
     more = [f"{len(every) - _SHOWN} more"] if len(every) > _SHOWN else []
     return ", ".join(every[:_SHOWN] + more)
 
@@ -383,21 +336,15 @@ def _estimated(model: Mapping[str, Any]) -> str:
     return f"{model['name']} {'> ' if model['partial'] else ''}{value:.3g} {unit}"
 
 
-def _row(entry: Mapping[str, Any], columns: Iterable[str], quantity: Quantity) -> dict[str, Any]:
-    """A row of a table: an interval becomes two columns, a list of names becomes one text.
-
-    Columns of latencies are in milliseconds; of another quantity, in its unit, which has a column.
-    """
+def _row(entry: Mapping[str, Any], columns: Iterable[str], unit: str) -> dict[str, Any]:
+    """A row of a table: an interval becomes two columns, a list of names becomes one text."""
     row: dict[str, Any] = {}
     for column in columns:
-        name = column if quantity == LATENCY else in_unit_name(column)
-        if name is None:
-            continue
-        value = entry[name]
-        before, is_interval, unit = name.partition("interval")
+        value = entry[column]
+        before, is_interval, _ = column.partition("interval")
         if is_interval:
             low, high = value or (None, None)
-            row |= {f"{before}low{unit}": low, f"{before}high{unit}": high}
+            row |= {f"{before}low": low, f"{before}high": high}
         else:
-            row[name] = ", ".join(value) if isinstance(value, list) else value
-    return row if quantity == LATENCY else {**row, "unit": quantity.unit}
+            row[column] = ", ".join(value) if isinstance(value, list) else value
+    return {**row, "unit": unit}

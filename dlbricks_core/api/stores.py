@@ -10,9 +10,9 @@ from pathlib import Path
 from dlbricks_core.api.arguments import checked
 from dlbricks_core.api.inputs import Store, opened_store
 from dlbricks_core.api.travelling_results import Systems
+from dlbricks_core.commands.results import transfer as travelling
 from dlbricks_core.report.files import write_bytes
 from dlbricks_core.store import Record, ResultStore
-from dlbricks_core.workflows import travelling
 
 
 def systems(*, store: Store = None) -> Systems:
@@ -52,7 +52,7 @@ def export_store(
     """
     given = checked(systems=systems, backends=backends)
     with opened_store(store, writes=False, create=False) as opened:
-        found = travelling.export(opened, travelling.Part(**given))
+        found = travelling.export(opened, travelling.StorePart(**given))
     write_bytes(found.content, Path(path))
     return found.numbers
 

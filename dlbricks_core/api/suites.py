@@ -1,14 +1,12 @@
-"""Functions of the API for what runs elsewhere: suites, private ones, and surveys."""
+"""Functions of the API for what runs elsewhere: suites, and surveys."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
 
-from dlbricks_core import workflows
 from dlbricks_core.api.arguments import checked
 from dlbricks_core.api.inputs import (
     Measuring,
@@ -18,28 +16,19 @@ from dlbricks_core.api.inputs import (
     opened_store,
     request_of,
 )
-from dlbricks_core.api.results import Estimates, Timings
-from dlbricks_core.api.travelling_results import Exposed, GeneratedSuite, Surveyed
-from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import LATENCY
+from dlbricks_core.api.results import Timings
+from dlbricks_core.api.travelling_results import GeneratedSuite, Surveyed
+from dlbricks_core.commands.machine import surveying
+from dlbricks_core.commands.machine.surveying import RUNS, pack
+from dlbricks_core.commands.suite.writing import generate as write_suite
+from dlbricks_core.compose.options import CutOptions
+from dlbricks_core.estimation.results_files import written_results
+from dlbricks_core.estimation.suite import bench as time_suite
 from dlbricks_core.figures.precision import SURVEY_S
-from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.importers.models import ImportSettings
+from dlbricks_core.progress import Observer
 from dlbricks_core.suites import check_unused
-from dlbricks_core.wording import argument, settings
-from dlbricks_core.workflows import CutOptions, ImportSettings, LoadOptions, Observer, Request
-from dlbricks_core.workflows import privacy as attacks
-from dlbricks_core.workflows import survey as surveying
-from dlbricks_core.workflows.carried import place_of, read_results, written_results
-from dlbricks_core.workflows.generate import DECOYS
-from dlbricks_core.workflows.packing import pack
-from dlbricks_core.workflows.private import (
-    generate_private,
-    key_beside,
-    private_options,
-    published_models,
-    unlocked,
-)
-from dlbricks_core.workflows.survey import RUNS
 
 Pathlike = str | os.PathLike[str]
 
@@ -51,11 +40,6 @@ def generate(
     granularity: int | None = None,
     split: str | None = None,
     seed: int | None = None,
-    private: bool = False,
-    backend: str | None = None,
-    decoys: int | None = None,
-    decoys_from: Sequence[str] | None = None,
-    key: Pathlike | None = None,
 ) -> GeneratedSuite:
     """Packs what another machine needs to time models, without their weights.
 
@@ -66,53 +50,19 @@ def generate(
             holds the paper's bricks, and otherwise the structures of the models.
         split: Name of the split strategy.
         seed: Seed of the weights of the paper's bricks; without it, 0.
-        private: Whether the suite holds bricks alone, among decoys, and a key tells the models.
-        backend: Framework that private bricks are for; ``None`` for bricks that any framework
-            runs, less accurately.
-        decoys: Decoys for each private brick; without it, 20.
-        decoys_from: Models and collections that decoys come from; ``None`` for those of the onnx
-            package.
-        key: File for the key; ``None`` for one beside the folder.
 
     Raises:
         DLBricksError: If an argument is wrong, or something cannot be written.
         ModelError: If a model cannot be read.
     """
-    given = checked(
-        granularity=granularity, split=split, seed=seed, private=private, decoys=decoys,
-        decoys_from=decoys_from, key=key, **({"backend": backend} if backend else {}),
-    )  # fmt: skip
-    if not private and (unused := _PRIVATE & given.keys()):
-        raise DLBricksError(
-            f"the argument {argument(min(unused))} is for private suites",
-            hint=f"Add {settings(private=True)}, or leave it out.",
-        )
+    given = checked(granularity=granularity, split=split, seed=seed)
     target = Path(folder)
     check_unused(target)
     every = models_of(models)
-    if not private:
-        asked = given.keys() & {"granularity", "split"}
-        cut = CutOptions.chosen(granularity, split, None) if asked else None
-        written = workflows.generate(every, cut, target, given.get("seed", 0), Observer())
-        return GeneratedSuite(target, written)
-    number = given.get("decoys", DECOYS)
-    donors = published_models(given.get("decoys_from", ()), Observer()) if number else []
-    place = given.get("key", key_beside(target))
-    written, hidden = generate_private(
-        every,
-        private_options(split, granularity),
-        Request.of(backend) if backend else None,
-        donors,
-        number,
-        target,
-        place,
-        Observer(),
-    )
-    return GeneratedSuite(target, written, hidden, place)
-
-
-_PRIVATE = frozenset({"backend", "decoys", "decoys_from", "key"})
-"""Arguments of :func:`generate` for private suites."""
+    asked = given.keys() & {"granularity", "split"}
+    cut = CutOptions.chosen(granularity, split, None) if asked else None
+    written = write_suite(every, cut, target, given.get("seed", 0), Observer())
+    return GeneratedSuite(target, written)
 
 
 def bench(
@@ -137,69 +87,7 @@ def bench(
     """
     request = request_of(backend, backend_options, measuring)
     with written_results(Path(results)) as opened:
-        return Timings(workflows.bench(Path(folder), request, opened, Observer()))
-
-
-def estimate_private(
-    key: Pathlike,
-    results: Pathlike | Sequence[Pathlike],
-    *,
-    backend: str,
-    system: str | None = None,
-    backend_options: Mapping[str, str] | None = None,
-    **measuring: Unpack[Measuring],
-) -> Estimates:
-    """Estimates the models of a private suite from what was timed of it; runs nothing.
-
-    Args:
-        key: Key of the suite.
-        results: File of :func:`bench`, or several.
-        backend: Name of the framework's plugin.
-        system: Machine to estimate for: its name, or the start of its fingerprint; ``None`` where
-            the results are of one machine.
-        backend_options: As for :func:`time`.
-        **measuring: As for :func:`time`. They tell which of several measurements are meant.
-
-    Raises:
-        DLBricksError: If an argument is wrong, or a file cannot be read.
-    """
-    asked = checked(system=system, **measuring)
-    several = [results] if isinstance(results, str | os.PathLike) else results
-    with read_results([Path(each) for each in several]) as opened:
-        place = place_of(
-            opened,
-            backend,
-            protocol=workflows.protocol_of(
-                asked.get("protocol", next(iter(PROTOCOLS))), asked.get("quantity", LATENCY.name)
-            ),
-            system=asked.get("system"),
-            threads=asked.get("threads"),
-            backend_options=backend_options or {},
-        )
-        request = request_of(
-            backend, backend_options, measuring, place.system, measured=place.setup
-        )
-        request = request if asked.get("runs") else replace(request, runs=1)
-        _, there = workflows.at_system(opened, asked.get("system"))
-        models, cut = unlocked(Path(key), request, opened)
-        return Estimates(workflows.estimate(models, cut, request, there, None))
-
-
-def attack(folder: Pathlike, key: Pathlike, *, published: Sequence[str] | None = None) -> Exposed:
-    """Attacks a private suite in every way that is known here.
-
-    Args:
-        folder: The suite.
-        key: Its key.
-        published: Models and collections that the attacker knows; ``None`` for those of the onnx
-            package.
-
-    Raises:
-        DLBricksError: If the suite or the key cannot be read, or do not belong together.
-    """
-    given = checked(key=key, published=published)
-    known = published_models(given.get("published", ()), Observer())
-    return Exposed(attacks.privacy(Path(folder), given["key"], known, Observer()))
+        return Timings(time_suite(Path(folder), request, opened, Observer()))
 
 
 def take_survey(

@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from dlbricks_core.api.results import Result, Rows, listed
-from dlbricks_core.harmless import harmless
-from dlbricks_core.report.generating import generated_data
-from dlbricks_core.report.privacy import privacy_data
-from dlbricks_core.report.survey import survey_data
-from dlbricks_core.report.systems import systems_data
+from dlbricks_core.commands.machine.survey_report import survey_data
+from dlbricks_core.commands.machine.surveying import Survey
+from dlbricks_core.commands.machine.systems_report import systems_data
+from dlbricks_core.commands.suite.writing import generated_data
+from dlbricks_core.report.notes import text
+from dlbricks_core.sanitize import sanitized
 from dlbricks_core.store import Inventory
 from dlbricks_core.suites import Suite
-from dlbricks_core.workflows.privacy import Privacy
-from dlbricks_core.workflows.private import Hidden
-from dlbricks_core.workflows.survey import Survey
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,8 +28,8 @@ class Systems(Result):
     inventory: Inventory
 
     def to_dict(self) -> dict[str, Any]:
-        """Systems and how much they measured, as ``dlbricks systems list`` writes them."""
-        return systems_data(self.inventory)
+        """Systems and how much they measured, as ``dlbricks machine list`` writes them."""
+        return dict(systems_data(self.inventory))
 
     def rows(self) -> Rows:
         """One row for each machine."""
@@ -49,14 +47,10 @@ class GeneratedSuite(Result):
     Attributes:
         folder: Where it is.
         suite: What it holds.
-        hidden: What decoys hide in a private suite.
-        key: File of its key.
     """
 
     folder: Path
     suite: Suite
-    hidden: Hidden | None = None
-    key: Path | None = None
 
     @property
     def failures(self) -> list[dict[str, str]]:
@@ -64,43 +58,15 @@ class GeneratedSuite(Result):
         return [dict(each) for each in self.to_dict()["failures"]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Models, bricks and numbers of decoys, as ``dlbricks generate`` writes them."""
-        return generated_data(self.suite, self.folder, self.suite.omitted, self.hidden)
+        """Models and bricks, as ``dlbricks suite write`` writes them."""
+        return dict(generated_data(self.suite, self.folder, self.suite.omitted))
 
     def rows(self) -> Rows:
-        """One row for each brick; none tells whether it is a decoy."""
+        """One row for each brick."""
         return [{**each, "layers": ", ".join(each["layers"])} for each in self.to_dict()["bricks"]]
 
     def __repr__(self) -> str:
-        data = self.to_dict()
-        hidden = f", {data['private']['decoys']} of them decoys" if data["private"] else ""
-        return f"<GeneratedSuite: {len(self)} bricks{hidden}, in {harmless(str(self.folder))}>"
-
-
-@dataclass(frozen=True, repr=False)
-class Exposed(Result):
-    """Exposure of a private suite to an attacker.
-
-    Attributes:
-        privacy: Result of the workflow.
-    """
-
-    privacy: Privacy
-
-    def to_dict(self) -> dict[str, Any]:
-        """The whole result, in the JSON form of ``dlbricks privacy``."""
-        return privacy_data(self.privacy)
-
-    def rows(self) -> Rows:
-        """One row for each model."""
-        rows: Rows = self.to_dict()["exposed"]
-        return rows
-
-    def __repr__(self) -> str:
-        told = listed(
-            f"{row['name']} is one of 10^{row['log10_candidates_left']:.0f}" for row in self.rows()
-        )
-        return f"<Exposed: {told}>"
+        return f"<GeneratedSuite: {len(self)} bricks, in {sanitized(str(self.folder))}>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,11 +87,11 @@ class Surveyed(Result):
     @property
     def warnings(self) -> list[str]:
         """Reasons to doubt the figures, such as a machine that was busy."""
-        return list(self.survey.warnings)
+        return [text(each) for each in self.survey.warnings]
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole result, in the JSON form of ``dlbricks survey``."""
-        return survey_data(self.survey)
+        """The whole result, in the JSON form of ``dlbricks machine survey``."""
+        return dict(survey_data(self.survey))
 
     def rows(self) -> Rows:
         """One row for each family of networks."""

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
-    from dlbricks_core.backends.alone import layer_alone, refused_layers
     from dlbricks_core.backends.base import (
         WARMUP_RUNS,
         Backend,
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from dlbricks_core.backends.layer import LayerView, halves, naming
     from dlbricks_core.backends.profiles import Opened, Profile, ProfiledLayer, Span, Timeline
     from dlbricks_core.backends.saved import Saved
+    from dlbricks_core.backends.single_layer import layer_alone, refused_layers
     from dlbricks_core.backends.watch import Watch
     from dlbricks_core.ir import Array, Network
 

@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from dlbricks_core.backends.elsewhere import Elsewhere
+from dlbricks_core.backends.auxiliary import AuxiliaryProcess
 from dlbricks_core.backends.profiles import Opened, Profile, Timeline
 from dlbricks_core.backends.saved import Saved, SavedWeights
 from dlbricks_core.backends.watch import Watch
@@ -78,7 +78,7 @@ class Traits:
     """Peculiarities of a framework that decide how its networks are timed.
 
     The defaults suit a framework that keeps nothing between runs. Where estimates are off,
-    ``dlbricks evaluate`` shows whether another value of a trait brings them nearer.
+    ``dlbricks check`` shows whether another value of a trait brings them nearer.
 
     Attributes:
         primed: Whether a copy of the network, with other weights, runs right before each timed
@@ -104,11 +104,19 @@ class Traits:
             behind these it takes less memory.
         rewrites: Whether the framework executes another graph than the given one; see
             :meth:`Backend.rewrite`.
+        folds_weights: Whether layers that read only weights run once, while a network is loaded,
+            and not in each run. Graphs are optimized so; programs that run line by line are not.
         rewrite_uses_all_threads: Whether rewriting one model keeps all threads busy. Several
             models are otherwise rewritten at the same time, one on each core.
         domains: Domains of operators beside ONNX's whose layers the framework runs as they are.
             Other frameworks run the definitions of such operators, or refuse them. ``None`` if
             nobody knows, as where the framework is not installed.
+        engine: Program for language models whose figures its estimates are, and what of it they
+            lack, to follow "Figures are those of". Without it they are the framework's, on the
+            graph of DLBricks.
+        blocks_only: Whether the framework runs nothing but what :meth:`Backend.rewrite` makes of
+            the configuration that a language model was built from. Models are then rewritten as a
+            whole, which needs no weights, and estimated from bricks that are timed alone.
     """
 
     primed: bool = False
@@ -117,8 +125,11 @@ class Traits:
     weights_loading: int = 2
     results_apart: bool = False
     rewrites: bool = False
+    folds_weights: bool = True
     rewrite_uses_all_threads: bool = False
     domains: frozenset[str] | None = frozenset()
+    engine: str = ""
+    blocks_only: bool = False
 
 
 class CpuTimer(ABC, Generic[LoadedT]):
@@ -135,7 +146,7 @@ class CpuTimer(ABC, Generic[LoadedT]):
     #: Peculiarities of the framework; whoever makes the timer tells, from :attr:`Backend.traits`.
     traits: Traits = Traits()
     #: Makes a further process of the backend; whoever makes the timer tells.
-    elsewhere: Callable[..., Elsewhere]
+    elsewhere: Callable[..., AuxiliaryProcess]
     #: The timer of this process, which stands for one that comes from another process.
     present: ClassVar[CpuTimer[Any] | None] = None
 
@@ -320,7 +331,8 @@ class Backend(ABC):
     distribution: str
     #: Python statement by which a user's program imports the framework.
     importing: str = ""
-    #: Settings that users may choose, by name.
+    #: Settings that users may choose, by name. One of the name ``dtype`` has the element types that
+    #: the framework itself converts weights to.
     options: Mapping[str, BackendOption] = {}
     #: Models of a run without a MODEL argument, as users name them.
     default_models: Sequence[str] = ()
@@ -435,6 +447,32 @@ class Backend(ABC):
         """
         return model
 
+    def smallest(self, layers: int) -> CanonicalModel | None:
+        """A chain of the framework's smallest layers, whose latency shows the cost of a call.
+
+        ``None``, the default, for a chain of ONNX layers on one number.
+        """
+        return None
+
+    def engine(self, settings: BackendSettings) -> str:
+        """Program whose speed the figures of a language model are: that of the traits by default.
+
+        Args:
+            settings: How models run.
+        """
+        return self.traits.engine or f"{self.name} on the graph of DLBricks"
+
+    def advice(self) -> Sequence[str]:
+        """Features of this machine that another build of the framework would use; none by default.
+
+        Each is a finding, a colon and what to do, for ``dlbricks machine check``. Nothing is
+        imported here.
+
+        Raises:
+            PluginError: If the framework is not installed.
+        """
+        return ()
+
     def reason(self, error: Exception) -> str:
         """Message of an exception that a worker raised, in one line for users.
 
@@ -457,3 +495,11 @@ class Backend(ABC):
         Returns:
             Reason for each such layer, by the layer's index in the model.
         """
+
+
+def declared_options(backend: Backend) -> dict[str, BackendOption]:
+    """Options that a backend declares, copied so that a wrong declaration raises here."""
+    return {
+        name: BackendOption(option.default, tuple(option.choices), option.help)
+        for name, option in backend.options.items()
+    }

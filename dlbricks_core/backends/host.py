@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import math
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from dlbricks_core import values
+from dlbricks_core.backends.auxiliary import AuxiliaryProcess
 from dlbricks_core.backends.base import (
     WARMUP_RUNS,
     Backend,
@@ -23,12 +26,11 @@ from dlbricks_core.backends.base import (
     CpuTimer,
 )
 from dlbricks_core.backends.burst import Burst, WholeRun
-from dlbricks_core.backends.elsewhere import Elsewhere
 from dlbricks_core.backends.profiles import Opened, Profile, Timeline
 from dlbricks_core.backends.saved import Saved
 from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.errors import BackendError, first_line
-from dlbricks_core.ir import Array, CanonicalModel, Layer, TensorSpec
+from dlbricks_core.ir import Array, CanonicalModel, Layer, Network, TensorSpec
 from dlbricks_core.plugins import load_object
 from dlbricks_core.worker.memory import limit_memory
 from dlbricks_core.worker.resident import MIB, give_back, keep_freed, resident_mib
@@ -72,7 +74,7 @@ class TimerHost:
         self._cache_bytes: int | None = None
         self._private_cache_bytes = 0
         self._wake: Any = None
-        self._probes: dict[str, Any] = {}
+        self._metrics: dict[str, Any] = {}
 
     @property
     def timer(self) -> CpuTimer[Any]:
@@ -114,7 +116,7 @@ class TimerHost:
                 no limit.
             cache_bytes: Size of the largest cache; ``None`` if it is unknown.
             private_cache_bytes: Size of the cores' private caches together; 0 if it is unknown.
-            warm: Whether networks are loaded. Without these, nothing can be timed: a probe will
+            warm: Whether networks are loaded. Without these, nothing can be timed: a metric will
                 observe what a new process does.
             keeps_memory: Whether the allocator keeps freed memory. Otherwise it stays in its
                 default state, as in a user's process.
@@ -126,7 +128,7 @@ class TimerHost:
         self._timer = instance.timer(settings)
         self._timer.importing = instance.importing
         self._timer.traits = instance.traits
-        self._timer.elsewhere = partial(Elsewhere, backend, settings)
+        self._timer.elsewhere = partial(AuxiliaryProcess, backend, settings)
         CpuTimer.present = self._timer
         self._primed = instance.traits.primed
         self._cache_bytes = cache_bytes
@@ -139,8 +141,8 @@ class TimerHost:
             keep_freed()
         if warm:
             for key, layers in CALLS.items():
-                self.load(key, next_to_nothing(layers), 0, "brick")
-            self.load(_WAKE, next_to_nothing(1, _WAKE_SHAPE), 0)
+                self.load(key, instance.smallest(layers) or next_to_nothing(layers), 0, "brick")
+            self.load(_WAKE, instance.smallest(1) or next_to_nothing(1, _WAKE_SHAPE), 0)
             self._wake = self._loaded[_WAKE]
         # Memory that the framework holds and never uses does not count.
         return None if memory is None else limit_memory(memory)
@@ -163,7 +165,10 @@ class TimerHost:
             UnsupportedError: If the framework has no counterpart for a layer.
         """
         load = self.timer.load_native if kind == "native" else self.timer.load
-        loaded = self._tried(load(values.materialize(model, seed)))
+        network = (
+            _with_own_weights(model, seed) if kind == "model" else values.materialize(model, seed)
+        )
+        loaded = self._tried(load(network))
         self._loaded[key] = loaded
         latency_ms = self._warmed_up(key)
         if kind and (self._primed or weights_are_reread(model)) and latency_ms < _LONG_MS:
@@ -304,7 +309,7 @@ class TimerHost:
 
     @contextmanager
     def _lowered(self, model: CanonicalModel, seed: int) -> Iterator[Opened]:
-        loaded = self._tried(self.timer.load(values.materialize(model, seed)))
+        loaded = self._tried(self.timer.load(_with_own_weights(model, seed)))
         try:
             yield Opened(partial(self._run, loaded))
         finally:
@@ -353,38 +358,38 @@ class TimerHost:
         give_back()
 
     def observe(
-        self, probe: str, model: CanonicalModel, seed: int, whole: bool
+        self, metric: str, model: CanonicalModel, seed: int, whole: bool
     ) -> tuple[float, ...]:
-        """Observation of a network by a probe: the value of its quantity, and of each part.
+        """Observation of a network by a metric: the value of its quantity, and of each part.
 
-        The probe stays the same object for all networks of the process.
+        The metric stays the same object for all networks of the process.
 
         Args:
-            probe: ``"module:Class"`` of the probe.
+            metric: ``"module:Class"`` of the metric.
             model: In canonical form.
             seed: Of weights and inputs.
             whole: Whether it is a whole model.
 
         Raises:
-            BackendError: If the probe returns anything but these values.
+            BackendError: If the metric returns anything but these values.
         """
         gc.collect()
-        instance = self._probes.get(probe) or load_object(probe)()
-        self._probes[probe] = instance
+        instance = self._metrics.get(metric) or load_object(metric)()
+        self._metrics[metric] = instance
         observe = instance.observe_whole if whole else instance.observe
         found = observe(self.timer, model, seed)
         if not isinstance(found, Sequence):
             raise BackendError(
-                f"the probe {probe} returned {found!r} instead of a sequence of values"
+                f"the metric {metric} returned {found!r} instead of a sequence of values"
             )
         values = tuple(map(float, found))
         if not all(0 <= value < math.inf for value in values):
             raise BackendError(
-                f"the probe {probe} returned {values}: values must be finite, and 0 or more"
+                f"the metric {metric} returned {values}: values must be finite, and 0 or more"
             )
         if len(values) != 1 + len(instance.parts) and not (whole and len(values) == 1):
             raise BackendError(
-                f"the probe {probe} tells {len(values)} values of a quantity with "
+                f"the metric {metric} tells {len(values)} values of a quantity with "
                 f"{len(instance.parts)} parts"
             )
         return values
@@ -410,8 +415,26 @@ class TimerHost:
         for key, model in models.items():
             missing = instance.check(model)
             if missing:
-                reasons[key] = "; ".join(dict.fromkeys(missing.values()))
+                named = (_naming(model.layers[i].op, why) for i, why in missing.items())
+                reasons[key] = "; ".join(dict.fromkeys(named))
         return reasons
+
+
+def _naming(operator: str, reason: str) -> str:
+    """A reason why a layer is unsupported, which names its operator."""
+    return reason if operator in re.findall(r"\w+", reason) else f"{operator}: {reason}"
+
+
+def _with_own_weights(model: CanonicalModel, seed: int) -> Network:
+    """A whole model with the weights of its file where they are at hand, and drawn ones otherwise.
+
+    Denormal numbers take many times as long, and values decide branches.
+    """
+    from dlbricks_core.ir.own_weights import own_weights  # the onnx package takes long to import
+
+    own = own_weights(model)
+    drawn = values.materialize(model, seed, without=own.keys())
+    return replace(drawn, weights={**drawn.weights, **own})
 
 
 def _timed(run: Callable[[], object]) -> float:

@@ -94,4 +94,6 @@ def cold_tensors(model: CanonicalModel) -> frozenset[str]:
 
 def _places(tensors: Sequence[str], names: Collection[str]) -> str:
     """Positions of the named tensors: unlike names, they outlast renaming."""
+    if not names:  # of most bricks, and a model may have as many outputs as bricks
+        return ""
     return " ".join(str(place) for place, name in enumerate(tensors) if name in names)

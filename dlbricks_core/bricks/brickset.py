@@ -3,45 +3,76 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from dlbricks_core.bricks.annotations import with_cold, with_weights_reread
-from dlbricks_core.bricks.extract import extract, numbers
+from dlbricks_core.bricks.extract import exact_numbers, extract
 from dlbricks_core.bricks.rereading import cold_ends, fits_in_core_cache, rereads
 from dlbricks_core.bricks.signature import signature
 from dlbricks_core.bricks.split import split
 
 if TYPE_CHECKING:
     from dlbricks_core.bricks.split import LayerSequence
+    from dlbricks_core.facts import Note
     from dlbricks_core.ir import CanonicalModel
 
 
-@dataclass(frozen=True)
 class Brick:
     """A unique layer sequence.
 
-    Attributes:
+    Args:
         signature: Identity of the work that the sequence does.
         model: The sequence as a model of its own, with static shapes and no values of weights.
+
+    Attributes:
+        signature: As the argument.
     """
 
-    signature: str
-    model: CanonicalModel
+    def __init__(self, signature: str, model: CanonicalModel) -> None:
+        self.signature = signature
+        self._layers = model.layers
+        self._extract: Callable[[], CanonicalModel] = lambda: model
+
+    @classmethod
+    def within(
+        cls, model: CanonicalModel, sequence: LayerSequence, signature: str, name: str = ""
+    ) -> Brick:
+        """A sequence of a model's layers, extracted when it is first needed.
+
+        Args:
+            model: The model.
+            sequence: Indices of the layers.
+            signature: The sequence's signature.
+            name: Name of the extracted model if it is to keep all numbers exactly.
+        """
+        brick = cls(signature, model)
+        brick._layers = tuple(model.layers[index] for index in sequence)
+        brick._extract = partial(extract, model, sequence, name or signature, exact=bool(name))
+        return brick
+
+    @cached_property
+    def model(self) -> CanonicalModel:
+        """The sequence as a model of its own, with static shapes and no values of weights."""
+        return self._extract()
+
+    def __reduce__(self) -> tuple[type[Brick], tuple[str, CanonicalModel]]:
+        """Pickles the sequence without the model that it is cut from."""
+        return Brick, (self.signature, self.model)
 
     @property
     def operators(self) -> tuple[str, ...]:
         """Operator types in the order in which they run."""
-        return tuple(layer.qualified_op for layer in self.model.layers)
+        return tuple(layer.qualified_op for layer in self._layers)
 
     @property
     def opaque(self) -> str:
         """Why the brick cannot be timed; empty for an ordinary brick."""
-        return next((layer.opaque for layer in self.model.layers if layer.opaque), "")
+        return next((layer.opaque for layer in self._layers if layer.opaque), "")
 
 
 @dataclass(frozen=True)
@@ -65,13 +96,13 @@ class CutModel:
         model: The model in canonical form.
         occurrences: Occurrences of bricks, in the order in which they run.
         graph: The graph that was cut: the model itself, or what a backend rewrites it into.
-        notes: Sentences for the user on how the model was cut.
+        notes: Notes on how the model was cut.
     """
 
     model: CanonicalModel
     occurrences: tuple[Occurrence, ...]
     graph: CanonicalModel
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @cached_property
     def layer_signatures(self) -> tuple[str, ...]:
@@ -115,14 +146,12 @@ def whole(model: CanonicalModel) -> Brick:
 
 
 def _whole(model: CanonicalModel) -> Brick:
-    every = range(len(model.layers))
+    every = tuple(range(len(model.layers)))
     source = with_weights_reread(model) if fits_in_core_cache(model) else model
+    values = exact_numbers(source, every)
     name = signature(source, every)
-    exact = extract(source, every, name, exact=True)
-    values = numbers(exact)
-    if values == numbers(extract(source, every, name)):
-        return Brick(name, exact)
-    return Brick(signature(source, every, values), exact)
+    identity = signature(source, every, values) if values else name
+    return Brick.within(source, every, identity, name)
 
 
 @dataclass
@@ -196,7 +225,7 @@ class BrickSet:
             source = with_cold(warm if reread else graph, cold)
             identity = signature(source, sequence)
             if identity not in self.bricks:
-                self.bricks[identity] = Brick(identity, extract(source, sequence, identity))
+                self.bricks[identity] = Brick.within(source, sequence, identity)
             occurrences.append(Occurrence(identity, sequence))
         cut = CutModel(model, tuple(occurrences), graph)
         self.models.append(cut)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,69 +41,98 @@ def extract(
         exact: Whether to keep all integers, and scalars without rounding. Frameworks decide by
             these what they fuse and what they compute only once.
     """
-    indexing = made_into_indices([model.layers[index] for index in indices])
-    renamed = {tensor: f"x{i}" for i, tensor in enumerate(outer_inputs(model, indices))}
-    inputs = tuple(renamed.values())
-    weights = 0
-    results = 0
-    constants: dict[str, np.ndarray[Any, Any]] = {}
-    layers: list[Layer] = []
-    for index in indices:
-        layer = model.layers[index]
-        by_value = operator(layer.qualified_op).parameters
-        for position, tensor in enumerate(layer.inputs):
-            if tensor and tensor not in renamed:
-                renamed[tensor] = f"w{weights}"
-                weights += 1
-            if tensor in model.constants:
-                value = model.constants[tensor]
-                if is_zero_point(layer, position, value) and not exact:
-                    constants[renamed[tensor]] = coarse(value)
-                    continue
-                counts = tensor in indexing and _is_scalar(value)
-                counts |= _compares(layer) and _is_count(value)
-                whole = counts or position in by_value or _is_size(model, tensor)
-                kept = _kept(value, by_value=whole, exact=exact)
-                if kept is not None and (position in by_value or renamed[tensor] not in constants):
-                    constants[renamed[tensor]] = kept
-        for tensor in layer.outputs:
-            if tensor:
-                renamed[tensor] = f"t{results}"
-                results += 1
-        layers.append(
-            replace(
-                layer,
-                name=f"{layer.op}_{len(layers)}",
-                inputs=tuple(renamed.get(n, "") for n in layer.inputs),
-                outputs=tuple(renamed.get(n, "") for n in layer.outputs),
-                captures=tuple(renamed.get(n, n) for n in layer.captures),
-            )
+    renamed = _names(model, indices)
+    layers = [
+        replace(
+            layer,
+            name=f"{layer.op}_{position}",
+            inputs=tuple(renamed.get(n, "") for n in layer.inputs),
+            outputs=tuple(renamed.get(n, "") for n in layer.outputs),
+            captures=tuple(renamed.get(n, n) for n in layer.captures),
         )
+        for position, layer in enumerate(model.layers[index] for index in indices)
+    ]
     cold = {renamed[tensor] for tensor in cold_tensors(model) if tensor in renamed}
     extracted = CanonicalModel(
         name=name,
         layers=tuple(layers),
-        inputs=inputs,
+        inputs=tuple(renamed[tensor] for tensor in outer_inputs(model, indices)),
         outputs=tuple(renamed[tensor] for tensor in live_outputs(model, indices)),
         tensors={new: model.tensors[old] for old, new in renamed.items()},
         weights=frozenset(new for new in renamed.values() if new.startswith("w")),
-        constants=constants,
+        constants=_constants(model, indices, renamed, exact=exact),
         opsets=model.opsets,
         annotations=model.annotations,
     )
     return with_cold(extracted, cold)
 
 
-def _is_size(model: CanonicalModel, tensor: str) -> bool:
-    """Whether shapes may be computed from a tensor, as in graphs that a backend wrote."""
-    value = model.constants[tensor]
-    return bool(native_to(model)) and value.dtype.kind == "i" and value.size <= MOST_SIZES
+def exact_numbers(model: CanonicalModel, indices: Sequence[int]) -> tuple[float, ...]:
+    """All numbers that the exact sequence keeps; none if rounding would change none of them."""
+    renamed = _names(model, indices)
+    found = _numbers(_constants(model, indices, renamed, exact=True))
+    rounded = _numbers(_constants(model, indices, renamed, exact=False))
+    return () if found == rounded else found
 
 
 def numbers(model: CanonicalModel) -> tuple[float, ...]:
     """All numbers in a model's constants, in the order of the constants' names."""
-    found = (model.constants[name] for name in sorted(model.constants))
-    return tuple(number for value in found for number in value.ravel().tolist())
+    return _numbers(model.constants)
+
+
+def _numbers(constants: Mapping[str, np.ndarray[Any, Any]]) -> tuple[float, ...]:
+    every = (constants[name].ravel().tolist() for name in sorted(constants))
+    return tuple(number for some in every for number in some)
+
+
+def _names(model: CanonicalModel, indices: Sequence[int]) -> dict[str, str]:
+    """New name of each tensor of the sequence, in the order of first use."""
+    renamed = {tensor: f"x{i}" for i, tensor in enumerate(outer_inputs(model, indices))}
+    weights = results = 0
+    for index in indices:
+        layer = model.layers[index]
+        for tensor in layer.inputs:
+            if tensor and tensor not in renamed:
+                renamed[tensor] = f"w{weights}"
+                weights += 1
+        for tensor in layer.outputs:
+            if tensor:
+                renamed[tensor] = f"t{results}"
+                results += 1
+    return renamed
+
+
+def _constants(
+    model: CanonicalModel, indices: Sequence[int], renamed: Mapping[str, str], *, exact: bool
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Known values that the sequence keeps, by the new names of their tensors."""
+    layers = [model.layers[index] for index in indices]
+    if model.constants.keys().isdisjoint(n for layer in layers for n in layer.inputs):
+        return {}
+    indexing = made_into_indices(layers)
+    kept: dict[str, np.ndarray[Any, Any]] = {}
+    for layer in layers:
+        by_value = operator(layer.qualified_op).parameters
+        for position, tensor in enumerate(layer.inputs):
+            value = model.constants.get(tensor)
+            if value is None:
+                continue
+            name = renamed[tensor]
+            if is_zero_point(layer, position, value) and not exact:
+                kept[name] = coarse(value)
+                continue
+            counts = tensor in indexing and _is_scalar(value)
+            counts |= _compares(layer) and _is_count(value)
+            whole = counts or position in by_value or _is_size(model, value)
+            found = _kept(value, by_value=whole, exact=exact)
+            if found is not None and (position in by_value or name not in kept):
+                kept[name] = found
+    return kept
+
+
+def _is_size(model: CanonicalModel, value: np.ndarray[Any, Any]) -> bool:
+    """Whether shapes may be computed from a value, as in graphs that a backend wrote."""
+    return bool(native_to(model)) and value.dtype.kind == "i" and value.size <= MOST_SIZES
 
 
 def _compares(layer: Layer) -> bool:

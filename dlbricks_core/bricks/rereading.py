@@ -48,9 +48,9 @@ def rereads(model: CanonicalModel, sequences: Iterable[Sequence[int]]) -> list[b
     found = []
     for sequence in sequences:
         read = {name for index in sequence for name in model.layers[index].reads}
-        weights = {name: _nbytes(model, name) for name in read & model.weights}
+        weights = {name: model.nbytes[name] for name in read & model.weights}
         written = (name for index in sequence for name in model.layers[index].outputs if name)
-        own = sum(weights.values()) + sum(_nbytes(model, name) for name in written)
+        own = sum(weights.values()) + sum(model.nbytes[name] for name in written)
         near = max(NEAR_BYTES, 2 * own)
         again = sum(
             size for name, size in weights.items() if name in last and passed - last[name] <= near
@@ -79,19 +79,13 @@ def cold_ends(model: CanonicalModel, sequences: Iterable[Sequence[int]]) -> list
     before = 0
     for name in reversed((*model.outputs, *model.inputs)):
         last.setdefault(name, -before)
-        before += _nbytes(model, name)
-    ends = {name for name in last if _nbytes(model, name) >= _MIN_BYTES}
+        before += model.nbytes[name]
+    ends = {name for name in last if model.nbytes[name] >= _MIN_BYTES}
     passed, found = 0, []
     for sequence in sequences:
         layers = [model.layers[index] for index in sequence]
         used = {name for layer in layers for name in (*layer.reads, *layer.outputs) if name}
         found.append(frozenset(n for n in used & ends if passed - last[n] > NEAR_BYTES))
-        passed += sum(_nbytes(model, name) for name in used)
+        passed += sum(model.nbytes[name] for name in used)
         last |= dict.fromkeys(used & ends, passed)
     return found
-
-
-def _nbytes(model: CanonicalModel, name: str) -> int:
-    """Bytes of a tensor; 0 for an opaque layer's result of unknown size: its brick never runs."""
-    spec = model.tensors[name]
-    return spec.nbytes if spec.is_static else 0

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -47,7 +48,7 @@ def signature(model: CanonicalModel, sequence: Iterable[int], numbers: Sequence[
     words += ["reread"] if weights_are_reread(model) else []
     for index in indices:
         layer = model.layers[index]
-        words.append(_form(layer))
+        words.append(_form(model, index))
         values = operator(layer.qualified_op).parameters
         for position, name in enumerate(layer.inputs):
             operand = _operand(model, name, position in values, seen, cold)
@@ -86,13 +87,23 @@ def _zero_point(model: CanonicalModel, layer: Layer, position: int) -> str:
     return " least" if is_least(value) else " between"
 
 
-def _form(layer: Layer) -> str:
-    attributes = " ".join(
-        f"{name}={_attribute(value)}" for name, value in sorted(layer.attributes.items())
-    )
-    # Nobody knows what is inside of an opaque layer: no two of them are the same.
-    inside = f" opaque {layer.name} {layer.outputs}" if layer.opaque else ""
-    return f"{layer.qualified_op} {attributes}{inside}"
+_forms: WeakKeyDictionary[CanonicalModel, dict[int, str]] = WeakKeyDictionary()
+"""Forms of a model's layers by their index, for as long as the model exists: a layer is part of a
+brick, of the whole model, and a sequence of its own."""
+
+
+def _form(model: CanonicalModel, index: int) -> str:
+    """Operator and attributes of a layer."""
+    known = _forms.setdefault(model, {})
+    if index not in known:
+        layer = model.layers[index]
+        attributes = " ".join(
+            f"{name}={_attribute(value)}" for name, value in sorted(layer.attributes.items())
+        )
+        # Nobody knows what is inside of an opaque layer: no two of them are the same.
+        inside = f" opaque {layer.name} {layer.outputs}" if layer.opaque else ""
+        known[index] = f"{layer.qualified_op} {attributes}{inside}"
+    return known[index]
 
 
 def _attribute(value: Any) -> str:

@@ -1,5 +1,8 @@
 """The command line, one module for each command."""
 
-from dlbricks_core.cli.main import main
+from dlbricks_core.signals import starting
+
+with starting():
+    from dlbricks_core.cli.main import main
 
 __all__ = ["main"]

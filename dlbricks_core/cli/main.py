@@ -1,39 +1,207 @@
-"""Entry point of the command ``dlbricks``."""
+"""The program ``dlbricks``: finds and runs commands, and words their errors."""
 
 from __future__ import annotations
 
 import atexit
 import gc
-import importlib
 import logging
 import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
+from click.exceptions import NoArgsIsHelpError
+from click.shell_completion import CompletionItem, shell_complete
 
-from dlbricks_core.cli.signals import Interrupted, interruptible
-from dlbricks_core.cli.spelling import FLAGS, option_of
-from dlbricks_core.cli.streams import standard_streams
 from dlbricks_core.commands import Command
-from dlbricks_core.commands.own import ORDER
+from dlbricks_core.commands.command import imported
+from dlbricks_core.commands.options.actions import RESUMED, completed_options
+from dlbricks_core.commands.options.spelling import FLAGS, option_of
+from dlbricks_core.commands.own import OWN
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.harmless import harmless, without_secrets
+from dlbricks_core.limits import OWN_TIME
 from dlbricks_core.plugins import blamed, discover, find, names, use
+from dlbricks_core.sanitize import sanitized, shortened_words, without_secrets
+from dlbricks_core.signals import Interrupted, interruptible
 from dlbricks_core.version import __version__
-from dlbricks_core.wording import arguments_spelled
-from dlbricks_core.worker.memory import lacks_memory, memory_hint
+from dlbricks_core.wording import arguments_spelled, clone_install
+from dlbricks_core.worker.memory import check_limits, lacks_memory
+from dlbricks_core.worker.own import OwnTimeError, limited, own_memory_hint
 
-#: Environment variables during the import of a command that predicts. Predictions use many small
-#: matrices, for which the threads of numpy's BLAS wait longer than they compute: tens of times as
-#: long where other programs use the cores. Workers do not inherit these variables.
-_WHILE_IMPORTED = {"OPENBLAS_NUM_THREADS": "1"}
+
+@dataclass(frozen=True)
+class Successor:
+    """A command of another distribution."""
+
+    command: str  #: The command, as users type it after ``dlbricks``.
+    distribution: str  #: Name of the distribution.
+
+
+#: Successor of each command, or of an option of a command.
+_SUCCESSORS = {
+    ("fleet",): Successor("fleet", "dlbricks-fleet"),
+    ("serve",): Successor("serve", "dlbricks-serving"),
+    ("advise",): Successor("advise", "dlbricks-serving"),
+    ("private",): Successor("private", "dlbricks-private"),
+    ("study",): Successor("study", "dlbricks-study"),
+    ("privacy",): Successor("private attack", "dlbricks-private"),
+    ("generate", "--private"): Successor("private generate", "dlbricks-private"),
+    ("estimate", "--key"): Successor("private estimate", "dlbricks-private"),
+}
+
+
+#: New words for the names that commands had before; they are understood for one release.
+RENAMED = {
+    "run": ("estimate", "--measure"),
+    "evaluate": ("check",),
+    "explain": ("check", "layers"),
+    "trace": ("check", "trace"),
+    "verify": ("compare", "outputs"),
+    "inspect": ("show",),
+    "analyze": ("show", "repeats"),
+    "graph": ("show", "graph"),
+    "generate": ("suite", "write"),
+    "bench": ("suite", "time"),
+    "doctor": ("machine",),
+    "calibrate": ("machine", "calibrate"),
+    "systems": ("machine",),
+    "survey": ("machine", "survey"),
+    "store": ("results",),
+    "spec": ("results", "record"),
+    "rerun": ("results", "repeat"),
+    "atlas": ("results", "pages"),
+    "models": ("list",),
+    "plugins": ("list", "plugins"),
+}
+
+
+def check_elsewhere(arguments: Sequence[str], installed: Collection[str]) -> None:
+    """Refuses a command line that belongs to another distribution.
+
+    Raises:
+        DLBricksError: If a command of another distribution is missing or renamed.
+    """
+    options = {argument.partition("=")[0] for argument in arguments[1:]}
+    for (command, *option), successor in _SUCCESSORS.items():
+        is_meant = arguments[0] == command and options.issuperset(option)
+        if is_meant and (option or command not in installed):
+            raise _moved(" ".join([command, *option]), successor, installed)
+
+
+def _moved(spelling: str, successor: Successor, installed: Collection[str]) -> DLBricksError:
+    name, distribution = successor.command, successor.distribution
+    message = (
+        f"'dlbricks {name}' comes with {distribution}, which is not installed"
+        if spelling == name
+        else f"'dlbricks {spelling}' is 'dlbricks {name}' now, which comes with {distribution}"
+    )
+    is_there = name.partition(" ")[0] in installed
+    hint = (
+        f"See 'dlbricks {name} --help'."
+        if is_there
+        else clone_install(f"plugins/{distribution.removeprefix('dlbricks-')}")
+    )
+    return DLBricksError(message, hint=hint)
+
+
+_STDIN, _STDOUT, _STDERR = 0, 1, 2
+#: Modes for reopening closed streams, so that no other file gets their numbers. Writing to standard
+#: output still fails, as it should; invisible errors are dropped.
+_MODES = {_STDIN: os.O_RDONLY, _STDOUT: os.O_RDONLY, _STDERR: os.O_WRONLY}
+
+
+class Stream:
+    """A stream that keeps its first failure and ignores whatever is written after it.
+
+    Attributes:
+        failure: Reason why the stream could not be written; ``None`` if it could.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.failure: OSError | None = None
+
+    def write(self, text: str | bytes) -> int:
+        """Writes a text, or bytes, unless writing has failed before."""
+        if self.failure is None:
+            try:
+                if isinstance(text, str):
+                    self._stream.write(text)
+                else:
+                    self._stream.buffer.write(text)
+            except OSError as error:
+                self._fail(error)
+        return len(text)
+
+    @property
+    def buffer(self) -> Stream:
+        """Stream for bytes: this stream as well, so that a failure is kept."""
+        return self
+
+    def flush(self) -> None:
+        """Flushes the stream, unless writing has failed before."""
+        if self.failure is None:
+            try:
+                self._stream.flush()
+            except OSError as error:
+                self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        self.failure = error
+        # The content of the buffer must go somewhere when the interpreter ends.
+        with suppress(OSError), Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), self._stream.fileno())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def standard_streams() -> Iterator[Stream]:
+    """Replaces standard output and error by safe streams, and yields that of standard output."""
+    for number, mode in _MODES.items():
+        _open(number, mode)
+    before = sys.stdout, sys.stderr
+    stdout = Stream(_prepared(sys.stdout, _STDOUT))
+    stderr = Stream(_prepared(sys.stderr, _STDERR))
+    sys.stdout, sys.stderr = stdout, stderr
+    try:
+        yield stdout
+    finally:
+        stdout.flush()
+        stderr.flush()
+        sys.stdout, sys.stderr = before
+
+
+def _open(number: int, mode: int) -> None:
+    try:
+        os.fstat(number)
+    except OSError:
+        opened = os.open(os.devnull, mode)
+        if opened != number:
+            os.dup2(opened, number)
+            os.close(opened)
+    else:
+        # Writing waits for a full pipe, whatever mode its reader has set.
+        with suppress(OSError):
+            os.set_blocking(number, True)
+
+
+def _prepared(stream: TextIO | None, number: int) -> TextIO:
+    """The stream, prepared to write any text in its encoding."""
+    if stream is None:
+        return open(number, "w", errors="backslashreplace", closefd=False)
+    with suppress(AttributeError):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[attr-defined]
+    return stream
+
 
 EXIT_USAGE = 2
 #: As the system's sysexits.h and shells number them.
@@ -46,8 +214,19 @@ EXIT_PIPE = 141
 atexit.register(gc.freeze)
 
 
+#: Environment variable by which a shell requests its completion, as click's shells name it.
+_COMPLETE = "_DLBRICKS_COMPLETE"
+
+_UNNAMED = ("estimate", "--measure")  #: Words in front of a command line that names no command.
+
+_ORDER = [each.name for each in OWN]
+
+
 class _Commands(click.Group):
-    """All commands that are installed. A command line that names none of them means ``run``."""
+    """All commands that are installed.
+
+    A command line that names none of them estimates models with as few runs as it takes.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(names("command"), key=_place)
@@ -57,11 +236,11 @@ class _Commands(click.Group):
             return None
         plugin = find("command", cmd_name, Command)
         found: Command = use(plugin, plugin.loaded)
-        with _variables(_WHILE_IMPORTED if found.predicts else {}), _no_collections():
-            command = use(plugin, found.load)
-            if found.predicts:  # scipy has a BLAS of its own, which it loads late
-                importlib.import_module("scipy.linalg")
-        return command
+        if found.resumes:
+            ctx.ensure_object(dict)["kept"] = RESUMED
+        check_limits()
+        with imported(predicts=found.predicts):
+            return use(plugin, found.load)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         every = sorted(discover("command", Command), key=lambda each: _place(each.name))
@@ -75,24 +254,39 @@ class _Commands(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         flags = [*takewhile(FLAGS.__contains__, args)]
         known = names("command")
-        if len(flags) < len(args) and args[len(flags)] in known:
+        if ctx.resilient_parsing:  # a shell completes what need not be right yet
+            words = args[len(flags) :]
+            is_named = not words or words[0] in known
+            return super().parse_args(ctx, words if is_named else [*_UNNAMED, *words])
+        if len(flags) < len(args) and args[len(flags)] in {*known, *RENAMED}:
             args = [args[len(flags)], *flags, *args[len(flags) + 1 :]]
+        if args and (args[0] in known or not Path(args[0]).is_file()):
+            check_elsewhere(args, known)
         if args and args[0] not in {*known, "--help", "-h", "--version"}:
-            if args[0].isalpha() and not Path(args[0]).exists():
+            if args[0] in RENAMED and not Path(args[0]).exists():
+                _say(f"Note: 'dlbricks {args[0]}' is 'dlbricks {' '.join(RENAMED[args[0]])}' now.")
+                args = [*RENAMED[args[0]], *args[1:]]
+            elif args[0].isalpha() and not Path(args[0]).exists():
                 raise click.UsageError(f"{args[0]!r} is neither a command nor a model.", ctx)
-            args = ["run", *args]
+            else:
+                args = [*_UNNAMED, *args]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        found = super().shell_complete(ctx, incomplete)
+        return [*found, *completed_options(self, ctx, _UNNAMED[0], incomplete)]
 
 
 def _place(name: str) -> tuple[int, str]:
     """Place of a command in the help text: those of other distributions follow, by name."""
-    return (ORDER.index(name) if name in ORDER else len(ORDER), name)
+    return (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)
 
 
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
-    epilog="'dlbricks COMMAND --help' tells more. Exit status: 0 all done; 2 wrong usage, "
+    epilog="'dlbricks COMMAND --help' tells more. Exit status: 0 all done; 1 an increase "
+    "beyond the limit of 'results compare'; 2 wrong usage, "
     "unreadable input or unwritable output; 3 finished, but something failed (named in the "
     "report); 70 a defect of DLBricks; 130 interrupted; 141 nobody reads the output.",
 )
@@ -103,10 +297,10 @@ def cli() -> None:
     \b
     dlbricks --backend mxnet                   a set of well-known networks
     dlbricks --backend mxnet a.onnx b.onnx     your own models
-    dlbricks inspect onnx:resnet50             what a model consists of
+    dlbricks show onnx:resnet50                what a model consists of
 
     A MODEL is a file that an importer reads or COLLECTION:NAME; COLLECTION: alone means
-    all of it ('dlbricks models' lists them).
+    all of it ('dlbricks list' shows them).
     """  # noqa: D301 - click reads the backspace
 
 
@@ -127,20 +321,25 @@ def _run(arguments: list[str]) -> int:
     """Runs the command line and returns its exit status. It prints errors and raises none."""
     # Once the command line is parsed, its option -v decides this, wherever it stands.
     told: dict[str, Any] = {"verbose": not {"-v", "--verbose"}.isdisjoint(arguments)}
-    context: click.Context | None = None
     try:
+        if instruction := os.environ.get(_COMPLETE):
+            return shell_complete(cli, {}, "dlbricks", _COMPLETE, instruction)
         with (
             interruptible(),
             _logging(told),
             arguments_spelled(option_of),
+            limited(),
             cli.make_context("dlbricks", list(arguments), obj=told) as context,
         ):
             status: Any = cli.invoke(context)
     except click.exceptions.Exit as end:
         return end.exit_code
     except (click.exceptions.Abort, KeyboardInterrupt) as error:
-        _say(f"Interrupted. {_kept(told, context)}".rstrip())
+        _say(f"Interrupted. {told.get('kept', '')}".rstrip())
         return error.status if isinstance(error, Interrupted) else EXIT_INTERRUPTED
+    except OwnTimeError as error:
+        _say_error(str(error), OWN_TIME.hint)
+        return EXIT_USAGE
     except click.ClickException as error:
         _say_usage(error)
         return error.exit_code
@@ -153,7 +352,7 @@ def _run(arguments: list[str]) -> int:
         if told["verbose"]:
             _say_traceback(error)
         if lacks_memory(error):
-            _say_error("this process ran out of memory", memory_hint())
+            _say_error("this process ran out of memory", own_memory_hint())
             return EXIT_USAGE
         if told_of := blamed(error):
             _say_error(told_of.message, told_of.hint)
@@ -162,43 +361,6 @@ def _run(arguments: list[str]) -> int:
         _say_error(what, _report(told["verbose"]))
         return EXIT_DEFECT
     return status if isinstance(status, int) else 0
-
-
-def _kept(told: Mapping[str, Any], context: click.Context | None) -> str:
-    """A sentence on the results that an interrupted command has kept."""
-    name = context.invoked_subcommand if context is not None else None
-    if name and find("command", name, Command).loaded.resumes:
-        return "What was measured is in the store; run it again to go on."
-    return str(told.get("kept", ""))
-
-
-@contextmanager
-def _variables(values: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables that the user has not set, for as long as the context lasts."""
-    new = {name: value for name, value in values.items() if name not in os.environ}
-    os.environ.update(new)
-    try:
-        yield
-    finally:
-        for name in new:
-            del os.environ[name]
-
-
-@contextmanager
-def _no_collections() -> Iterator[None]:
-    """Collects no garbage for as long as the context lasts: imports make much, and leave little.
-
-    Nor is it looked for later in what they leave, which stays until the end.
-    """
-    before, known = gc.isenabled(), len(sys.modules)
-    gc.disable()
-    try:
-        yield
-    finally:
-        if len(sys.modules) > known:
-            gc.freeze()
-        if before:
-            gc.enable()
 
 
 class _LibraryLog(logging.Handler):
@@ -257,13 +419,19 @@ def _report(verbose: bool) -> str:
 
 
 def _say_usage(error: click.ClickException) -> None:
+    if isinstance(error, NoArgsIsHelpError):  # its message is the whole help text
+        for line in error.format_message().splitlines():
+            _say(line)
+        return
     context = getattr(error, "ctx", None)
     if context is not None:
         for line in context.get_usage().splitlines():
             _say(line)
         _say(f"Try '{context.command_path} -h' for help.")
         _say("")
-    _say_error(error.format_message())
+    _say_error(
+        " ".join(error.format_message().split())
+    )  # click lists choices on lines of their own
 
 
 def _say_warning(message: Warning | str, *_where: Any, **_more: Any) -> None:
@@ -282,4 +450,4 @@ def _say_error(message: str, hint: str = "") -> None:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"{harmless(without_secrets(text))}\n")
+    sys.stderr.write(f"{sanitized(shortened_words(without_secrets(text)))}\n")

@@ -1,121 +1,168 @@
-"""Commands that come with DLBricks, in the order of the help text."""
+"""Commands that come with DLBricks, one for each question of a user, in the order of the help."""
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, cast
+from dataclasses import replace
 
-from dlbricks_core.commands.command import Command
-
-if TYPE_CHECKING:
-    import click
+from dlbricks_core.commands.command import Action, ActionCommand
 
 
-class _Own(Command):
-    """A command whose module has its name, in :mod:`dlbricks_core.cli`."""
+class _CoreCommand(ActionCommand):
+    """A command whose actions are named from their rooms in the core."""
 
-    def load(self) -> click.Command:
-        module = importlib.import_module(f"dlbricks_core.cli.{self.name}")
-        return cast("click.Command", module.command)
+    def __init_subclass__(cls) -> None:
+        cls.actions = tuple(
+            replace(
+                each,
+                module=f"dlbricks_core.commands.{each.module}",
+                writes=f"dlbricks_core.{each.writes}",
+            )
+            for each in cls.actions
+        )
+        super().__init_subclass__()
 
 
-def _own(name: str, purpose: str, *, predicts: bool = False, resumes: bool = False) -> type[_Own]:
-    members = {"name": name, "purpose": purpose, "predicts": predicts, "resumes": resumes}
-    return type(name.capitalize(), (_Own,), {"__module__": __name__, **members})
+class EstimateCommand(_CoreCommand):
+    """How long does it take, how much does it need?"""
+
+    name = "estimate"
+    purpose = "Estimate models: from what is known, or with as few runs as it takes."
+    actions = (
+        Action("models", purpose, "estimate.estimate",
+               "report.run.data:EstimateData", predicts=True, resumes=True),
+    )  # fmt: skip
 
 
-Run = _own(
-    "run",
-    "Estimate models, running as few of them as that takes (default).",
-    predicts=True,
-    resumes=True,
-)
-Estimate = _own(
-    "estimate",
-    "Estimate from what is known; runs nothing, needs no framework.",
-    predicts=True,
-)
-Advise = _own(
-    "advise",
-    "Tell which system, and which model, is fastest or cheapest; runs nothing.",
-    predicts=True,
-)
-Evaluate = _own(
-    "evaluate",
-    "Tell how far estimates are from measured latencies, model by model.",
-    resumes=True,
-)
-Calibrate = _own(
-    "calibrate",
-    "Fit a composer's few numbers to this system.",
-    predicts=True,
-    resumes=True,
-)
-Survey = _own(
-    "survey",
-    "Time networks from which latencies of others are predicted.",
-    predicts=True,
-    resumes=True,
-)
-Study = _own(
-    "study",
-    "Show what the DLBricks paper shows, for any models, in a report.",
-    resumes=True,
-)
-Explain = _own(
-    "explain",
-    "Show where an estimate deviates, beside the backend's own profile.",
-    resumes=True,
-)
-Trace = _own("trace", "Write a trace of whole, bricks, layers and operators for viewers.")
-Compare = _own(
-    "compare", "Run models on several frameworks in turn, whole and in parts.", resumes=True
-)
-Verify = _own("verify", "Check that backends compute the same from the same models.")
-Inspect = _own("inspect", "Show a model's layers, bricks and repetition.")
-Analyze = _own("analyze", "Show how layers repeat within and across models; runs nothing.")
-Graph = _own("graph", "Draw a model with its critical path and repeated modules.")
-Generate = _own("generate", "Write a suite: bricks as ONNX files, without the models' weights.")
-Privacy = _own("privacy", "Tell what an attacker learns from a private suite.")
-Bench = _own("bench", "Time a suite: a folder that generate wrote.", resumes=True)
-Atlas = _own(
-    "atlas",
-    "Write the store as pages to look at: systems, models, backends.",
-    predicts=True,
-)
-Spec = _own("spec", "Write what a run did as a record that others can do again.")
-Rerun = _own("rerun", "Do again what a record says, and compare.", predicts=True)
-Store = _own("store", "Export, import, merge and prune what was measured.")
-Systems = _own("systems", "List the systems that were measured, and name them.")
-Models = _own("models", "List the model collections.")
-Plugins = _own("plugins", "List the plugins of every kind, with the problems of each.")
-Doctor = _own("doctor", "Check whether this machine is ready to measure.")
+class CompareCommand(_CoreCommand):
+    """Which framework, form or type is faster, and do they compute the same?"""
 
-ORDER = (
-    Run.name,
-    Estimate.name,
-    Advise.name,
-    Evaluate.name,
-    Calibrate.name,
-    Survey.name,
-    Study.name,
-    Explain.name,
-    Trace.name,
-    Compare.name,
-    Verify.name,
-    Inspect.name,
-    Analyze.name,
-    Graph.name,
-    Generate.name,
-    Privacy.name,
-    Bench.name,
-    Atlas.name,
-    Spec.name,
-    Rerun.name,
-    Store.name,
-    Systems.name,
-    Models.name,
-    Plugins.name,
-    Doctor.name,
+    name = "compare"
+    purpose = "Compare frameworks: latencies of models and parts, and outputs."
+    actions = (
+        Action("latencies", "Run models on several frameworks.",
+               "compare.actions:latencies_command",
+               "commands.compare.data:CompareLatenciesData", resumes=True),
+        Action("outputs", "Check that frameworks compute the same.",
+               "compare.actions:outputs_command",
+               "commands.compare.verification_report:CompareOutputsData"),
+    )  # fmt: skip
+
+
+class CheckCommand(_CoreCommand):
+    """How good are estimates here, and where does one go wrong?"""
+
+    name = "check"
+    purpose = "Compare estimates with measurements, and find where they deviate."
+    actions = (
+        Action("accuracy", "Show errors, model by model.", "check.actions:accuracy_command",
+               "report.evaluation:CheckAccuracyData", resumes=True),
+        Action("layers", "Show errors by groups of layers.", "check.actions:layers_command",
+               "commands.check.explanation_report:CheckLayersData", resumes=True),
+        Action("trace", "Write a trace for viewers.", "check.actions:trace_command",
+               "commands.check.tracing:CheckTraceData"),
+    )  # fmt: skip
+
+
+class ShowCommand(_CoreCommand):
+    """Which layers and bricks are in the model?"""
+
+    name = "show"
+    purpose = "Show a model: layers, bricks, repeats, a picture. Nothing runs."
+    actions = (
+        Action("layers", "Show layers and bricks.", "show.layers",
+               "commands.show.inspection:ShowLayersData"),
+        Action("repeats", "Show how layers repeat, within and across models.",
+               "show.repeats", "report.analysis:ShowRepeatsData"),
+        Action("graph", "Draw a model.", "show.graph", "commands.show.graph:ShowGraphData"),
+    )  # fmt: skip
+
+
+class SuiteCommand(_CoreCommand):
+    """Which bricks has another machine to time?"""
+
+    name = "suite"
+    purpose = "Write bricks as a suite that another machine times."
+    actions = (
+        Action("time", "Time a suite.", "suite.bench",
+               "report.run.data:EstimateData", resumes=True),
+        Action("write", "Write a suite from models.", "suite.generate",
+               "commands.suite.writing:SuiteWriteData"),
+    )  # fmt: skip
+
+
+class MachineCommand(_CoreCommand):
+    """Is the machine ready, what is it, which are known?"""
+
+    name = "machine"
+    purpose = "Check, calibrate and survey this machine; list and name systems."
+    actions = (
+        Action("check", "Check whether this machine is ready to measure.",
+               "machine.actions:check_command", "commands.machine.systems_report:MachineCheckData"),
+        Action("calibrate", "Fit a composer's few numbers to this system.",
+               "machine.timing_actions:calibrate_command",
+               "commands.machine.calibration:MACHINE_CALIBRATE", predicts=True, resumes=True),
+        Action("survey", "Time networks from which latencies of others are predicted.",
+               "machine.timing_actions:survey_command",
+               "commands.machine.survey_report:MACHINE_SURVEY", predicts=True, resumes=True),
+        Action("list", "List the systems of a store.", "machine.actions:list_command",
+               "commands.machine.systems_report:MachineListData"),
+        Action("show", "Show a system of a store.", "machine.actions:show_command",
+               "commands.machine.systems_report:MachineShowData"),
+        Action("name", "Name a system of a store.", "machine.actions:name_command",
+               "commands.machine.systems_report:MachineNameData"),
+    )  # fmt: skip
+
+
+class ResultsCommand(_CoreCommand):
+    """Which measurements are there, and where do they go?"""
+
+    name = "results"
+    purpose = "Export, import, merge and prune results; records; pages."
+    actions = (
+        Action("info", "Show the content of a store.", "results.actions:info_command",
+               "commands.results.transfer_report:ResultsInfoData"),
+        Action("export", "Write a store to a file.", "results.actions:export_command",
+               "commands.results.transfer_report:ResultsExportData"),
+        Action("import", "Add exported files to a store.", "results.actions:import_command",
+               "commands.results.transfer_report:ResultsMergeData"),
+        Action("merge", "Add other stores to a store.", "results.actions:merge_command",
+               "commands.results.transfer_report:ResultsMergeData"),
+        Action("check", "Name damaged rows of a store.", "results.actions:check_command",
+               "commands.results.transfer_report:ResultsCheckData"),
+        Action("prune", "Delete results from a store.", "results.actions:prune_command",
+               "commands.results.transfer_report:ResultsPruneData"),
+        Action("record", "Write what a command did, to be repeated.",
+               "results.actions:record_command", "commands.results.json_records:ResultsRecordData"),
+        Action("repeat", "Repeat a record, and compare.", "results.rerun",
+               "commands.results.repetition:ResultsRepeatData", predicts=True),
+        Action("compare", "Compare two results, with a status for CI.",
+               "results.actions:compare_command", "commands.results.comparison:ResultsCompareData"),
+        Action("pages", "Write a store as pages for a browser.", "results.atlas",
+               "commands.results.pages.pages:ResultsPagesData", predicts=True),
+    )  # fmt: skip
+
+
+class ListCommand(_CoreCommand):
+    """Which models, plugins and backends are there?"""
+
+    name = "list"
+    purpose = "List model collections and plugins."
+    actions = (
+        Action("models", "List model collections, and files that can be read.",
+               "list.actions:models_command", "commands.list.actions:ListModelsData"),
+        Action("plugins", "List plugins, with the problems of each.",
+               "list.actions:plugins_command", "commands.list.actions:ListPluginsData"),
+    )  # fmt: skip
+
+
+#: Commands in the order of the help text.
+OWN = (
+    EstimateCommand,
+    CompareCommand,
+    CheckCommand,
+    ShowCommand,
+    SuiteCommand,
+    MachineCommand,
+    ResultsCommand,
+    ListCommand,
 )
-"""Names in the order of the help text."""

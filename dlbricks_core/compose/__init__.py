@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from dlbricks_core.compose.base import Composer, Estimate
     from dlbricks_core.compose.parallel import Parallel, dependencies
     from dlbricks_core.compose.plan import Plan
-    from dlbricks_core.compose.recipes import FromPredictor, Own, Recipe, Scaled
+    from dlbricks_core.compose.recipes import FromPredictor, OwnFigure, Recipe, Scaled
     from dlbricks_core.compose.segmented import Segmented
     from dlbricks_core.compose.sequential import Sequential
 
@@ -16,7 +16,7 @@ __all__ = [
     "Composer",
     "Estimate",
     "FromPredictor",
-    "Own",
+    "OwnFigure",
     "Parallel",
     "Plan",
     "Recipe",

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
@@ -20,7 +20,7 @@ from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 
 if TYPE_CHECKING:
     from dlbricks_core.bricks import Brick, CutModel
-    from dlbricks_core.compose.fitting import Observed
+    from dlbricks_core.compose.fitting import FittingData
     from dlbricks_core.facts import Setup, System
     from dlbricks_core.figures.figure import Figure
     from dlbricks_core.figures.statistics import FloatArray
@@ -42,6 +42,8 @@ class Estimate:
             ``None`` if there are none.
         composing_error: Standard deviation of the relative error of composing, including the error
             that the figures of one model share beyond their draws.
+        this_hour: 90% interval of the value in the hour of the measurements, where ``interval`` is
+            the wider one of any quiet hour; ``None`` where it is the same.
     """
 
     value: float | None
@@ -50,11 +52,32 @@ class Estimate:
     scatter: tuple[float, float] | None = None
     draws: FloatArray | None = field(default=None, compare=False, repr=False)
     composing_error: float = 0.0
+    this_hour: tuple[float, float] | None = None
 
     @property
     def partial(self) -> bool:
         """Whether bricks are missing."""
         return bool(self.missing)
+
+    @property
+    def interval_now(self) -> tuple[float, float] | None:
+        """90% interval of the value in the hour of the measurements."""
+        return self.this_hour or self.interval
+
+    def in_any_hour(self, difference: float, *, measured: bool) -> Self:
+        """The estimate with the interval of any quiet hour.
+
+        Args:
+            difference: Standard deviation of the relative difference from one hour to another.
+            measured: Whether it rests on measurements here, so that there is an hour of these.
+        """
+        if self.value is None or self.draws is None or self.interval is None or not difference:
+            return self
+        error = math.hypot(self.composing_error, difference)
+        low, high = interval(self.draws * _composing(error), self.value)
+        ends = min(low, self.interval[0]), max(high, self.interval[1])
+        this_hour = self.interval if measured else None
+        return replace(self, interval=ends, this_hour=this_hour, composing_error=error)
 
     @classmethod
     def weighted(cls, parts: Sequence[tuple[float, Estimate]]) -> Self:
@@ -135,7 +158,7 @@ class Composer(ABC):
         """
         return Plan.all_timed(bricks)
 
-    def fit(self, observed: Observed) -> Mapping[str, float]:
+    def fit(self, observed: FittingData) -> Mapping[str, float]:
         """Values of the fitted attributes on one system, by name."""
         if "composing_error" not in self.fitted:
             return {}
@@ -143,7 +166,7 @@ class Composer(ABC):
             "composing_error": fitted_deviation(self.composing_error, self.deviations(observed))
         }
 
-    def deviations(self, observed: Observed) -> list[Deviation]:
+    def deviations(self, observed: FittingData) -> list[Deviation]:
         """Errors of estimates of whole networks, each with the scatter of the samples.
 
         A brick that this composer would not time counts with the figure that follows from the

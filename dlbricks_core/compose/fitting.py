@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
+from dlbricks_core import fitted
 from dlbricks_core.bricks import Brick, CutModel
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.figure import Figure
@@ -21,6 +23,44 @@ PRIOR_COUNT = 10.0
 
 _TYPICAL = 1.3
 """Typical ratio of operations divided by ratio of bytes, between two bricks of one form."""
+
+
+@dataclass(frozen=True)
+class Composing:
+    """Number of a composer of segments, as found on the development corpus.
+
+    Attributes:
+        composing_error: Standard deviation of the relative error of composing.
+    """
+
+    composing_error: float
+
+
+@cache
+def composing() -> Composing:
+    """The number that was found."""
+    return Composing(**fitted.values(__file__, "composing"))
+
+
+@dataclass(frozen=True)
+class Inferring:
+    """Numbers for a brick's latency from that of a similar one, as found on the development corpus.
+
+    Attributes:
+        computing_share: Share of operations in the logarithm of a latency; the rest is the share of
+            bytes.
+        inference_error: Standard deviation of the relative error of a latency that follows from
+            another.
+    """
+
+    computing_share: float
+    inference_error: float
+
+
+@cache
+def inferring() -> Inferring:
+    """The numbers that were found."""
+    return Inferring(**fitted.values(__file__, "similar"))
 
 
 @dataclass(frozen=True)
@@ -50,7 +90,7 @@ class Whole:
 
 
 @dataclass(frozen=True)
-class Observed:
+class FittingData:
     """Measurements to fit to: networks that were timed as a whole, and all of their bricks.
 
     Attributes:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.compose.base import Estimate
+from dlbricks_core.compose.fitting import composing
 from dlbricks_core.compose.sequential import Sequential
 from dlbricks_core.figures.figure import Figure, interval
 
@@ -23,7 +24,7 @@ class Learned(Sequential):
     granularity = 128
     rereading = True
     #: What no brick accounts for, beside the errors that the predictor's draws hold.
-    composing_error = 0.03
+    composing_error = composing().composing_error
 
     def compose(self, cut: CutModel, latencies: Mapping[str, Figure]) -> Estimate:
         """Estimate of a model: the latency of the whole where that was timed."""

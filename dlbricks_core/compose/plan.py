@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from dlbricks_core.compose.recipes import FromPredictor, Own
+from dlbricks_core.compose.recipes import FromPredictor, OwnFigure
 
 if TYPE_CHECKING:
     from dlbricks_core.bricks import Brick
@@ -42,7 +42,7 @@ class Plan:
     @classmethod
     def all_timed(cls, bricks: Mapping[str, Brick]) -> Self:
         """The plan in which each brick is timed and nothing else is."""
-        return cls(bricks, {signature: (Own(signature),) for signature in bricks})
+        return cls(bricks, {signature: (OwnFigure(signature),) for signature in bricks})
 
     @property
     def not_timed(self) -> AbstractSet[str]:

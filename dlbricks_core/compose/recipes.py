@@ -31,7 +31,7 @@ class Recipe(ABC):
 
 
 @dataclass(frozen=True)
-class Own(Recipe):
+class OwnFigure(Recipe):
     """The figure of the brick itself.
 
     Attributes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from dlbricks_core.compose.fitting import composing
 from dlbricks_core.compose.sequential import Sequential
 
 
@@ -21,7 +22,7 @@ class Segmented(Sequential):
     strategy = "segments"
     granularity = 128
     rereading = True
-    composing_error = 0.03
+    composing_error = composing().composing_error
     fitted: Mapping[str, str] = MappingProxyType(
         {"composing_error": "standard deviation of the relative error of an estimate"}
     )

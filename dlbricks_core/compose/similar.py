@@ -12,13 +12,14 @@ from dlbricks_core.analysis import Volume, form
 from dlbricks_core.bricks import Brick
 from dlbricks_core.compose.fitting import (
     Deviation,
+    FittingData,
     LogRatio,
-    Observed,
     fitted_deviation,
     fitted_share,
+    inferring,
 )
 from dlbricks_core.compose.plan import Plan
-from dlbricks_core.compose.recipes import Own, Recipe, Scaled
+from dlbricks_core.compose.recipes import OwnFigure, Recipe, Scaled
 from dlbricks_core.compose.segmented import Segmented
 from dlbricks_core.facts import Setup, System
 
@@ -40,8 +41,8 @@ class Similar(Segmented):
     #: Share of operations in the logarithm of a latency; the rest is the share of bytes. And the
     #: standard deviation of the relative error of a latency that follows from another. Both were
     #: found on the development corpus (docs/explain/composing.md).
-    computing_share = 0.7
-    inference_error = 0.17
+    computing_share = inferring().computing_share
+    inference_error = inferring().inference_error
     fitted: Mapping[str, str] = MappingProxyType(
         {
             **Segmented.fitted,
@@ -62,7 +63,7 @@ class Similar(Segmented):
             forms.setdefault(form(bricks[signature].model), []).append(signature)
         timed = dict(bricks)
         recipes: dict[str, tuple[Recipe, ...]] = {
-            signature: (Own(signature),) for signature in bricks
+            signature: (OwnFigure(signature),) for signature in bricks
         }
         for same in forms.values():
             for signature in self._not_timed({each: volumes[each] for each in same}):
@@ -93,7 +94,7 @@ class Similar(Segmented):
                 ratio = expected / volumes[other].expected(self.computing_share)
                 yield Scaled(signature, other, ratio, self.inference_error)
 
-    def fit(self, observed: Observed) -> Mapping[str, float]:
+    def fit(self, observed: FittingData) -> Mapping[str, float]:
         """Fitted values, including the two parameters that derive one brick from another."""
         ratios = self._ratios(observed)
         share = fitted_share(self.computing_share, self.inference_error, ratios)
@@ -105,7 +106,7 @@ class Similar(Segmented):
         }
         return {**values, **Segmented.fit(self.calibrated(values), observed)}
 
-    def _ratios(self, observed: Observed) -> list[LogRatio]:
+    def _ratios(self, observed: FittingData) -> list[LogRatio]:
         """Ratios between each brick that would not be timed and the one that it would follow from.
 
         Bricks whose latency is lost in the cost of starting a call are left out.

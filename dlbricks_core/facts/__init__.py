@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from dlbricks_core.facts.failure import Failure
     from dlbricks_core.facts.machine import Machine, MachineName
     from dlbricks_core.facts.network import NetworkFeatures
+    from dlbricks_core.facts.note import Note
     from dlbricks_core.facts.observation import Measurement, Observation, Sampled
     from dlbricks_core.facts.quantity import (
         LATENCY,
@@ -41,6 +42,7 @@ __all__ = [
     "MachineName",
     "Measurement",
     "NetworkFeatures",
+    "Note",
     "Observation",
     "Quantity",
     "Question",

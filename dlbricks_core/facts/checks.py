@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 KindT = TypeVar("KindT")
 
 SMALLEST, LARGEST = 0.0, 1e15
 """Limits of a value in its quantity's unit; a stored value outside of them is damaged."""
+
+TINIEST = 1e-12
+"""Smallest value above 0 in its quantity's unit: what is divided by a smaller one may overflow."""
 
 LARGEST_COUNT = 2**31 - 1
 """Largest whole number that every database holds."""
@@ -41,6 +44,26 @@ def checked(value: Any, kind: type[KindT] | tuple[type[KindT], ...], name: str =
     return value
 
 
+def text(value: Any, name: str = "value") -> str:
+    """The value itself, which must be a text that UTF-8 can express.
+
+    Args:
+        value: Value to check. Halves of characters stand for bytes that are not UTF-8.
+        name: Name of the value, for the error.
+
+    Raises:
+        TypeError: If it is not a text.
+        ValueError: If UTF-8 cannot express it.
+    """
+    found = checked(value, str, name)
+    if not found.isascii():
+        try:
+            found.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"{name} is not UTF-8") from error
+    return found
+
+
 def number(value: Any, name: str, least: float = 0.0, most: float = LARGEST) -> float:
     """The value as a float, which must be a number within limits.
 
@@ -59,9 +82,9 @@ def number(value: Any, name: str, least: float = 0.0, most: float = LARGEST) -> 
     return float(value)
 
 
-def number_if_known(value: Any, name: str) -> float | None:
+def number_if_known(value: Any, name: str, most: float = LARGEST) -> float | None:
     """The value as :func:`number` checks it; ``None`` stays ``None``."""
-    return None if value is None else number(value, name)
+    return None if value is None else number(value, name, most=most)
 
 
 def moment(value: Any) -> datetime:
@@ -69,9 +92,13 @@ def moment(value: Any) -> datetime:
 
     Raises:
         TypeError: If the value is not a text.
-        ValueError: If the text is not a time, or a time without a time zone.
+        ValueError: If the text is not a time, has no time zone, or is out of range.
     """
     found = datetime.fromisoformat(value)
     if found.tzinfo is None:
         raise ValueError(f"{value} has no time zone")
+    try:
+        found.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"{value} is out of range") from error
     return found

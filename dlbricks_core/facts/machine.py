@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from dlbricks_core.facts.checks import checked, moment
+from dlbricks_core.facts.checks import moment, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class MachineName:
             TypeError: If something has another structure.
             ValueError: If a value is not what it should be.
         """
-        texts = {name: checked(data[name], str, name) for name in ("system", "host", "name")}
+        texts = {name: text(data[name], name) for name in ("system", "host", "name")}
         return cls(**texts, named_at=moment(data["named_at"]))
 
 

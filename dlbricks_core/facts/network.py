@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_LARGEST = 1e6
+"""Largest magnitude of a feature: all of them are logarithms, or small numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class NetworkFeatures:
@@ -27,3 +30,21 @@ class NetworkFeatures:
     def __post_init__(self) -> None:
         if len(self.numbers) % (4 * max(len(self.kinds), 1)):
             raise ValueError(f"{len(self.numbers)} bytes for {len(self.kinds)} layers")
+        check_numbers(self.numbers)
+
+
+def check_numbers(numbers: bytes) -> None:
+    """Refuses features with which no predictor could compute.
+
+    Args:
+        numbers: Numbers as :class:`NetworkFeatures` has them.
+
+    Raises:
+        ValueError: If one is not finite, or too large.
+    """
+    import numpy as np  # not at the top: most that imports facts computes nothing
+
+    # Neither of the comparisons holds for what is not a number.
+    found = np.frombuffer(numbers, dtype="<f4")
+    if not ((found <= _LARGEST) & (found >= -_LARGEST)).all():
+        raise ValueError("a feature is not finite, or too large")

@@ -11,12 +11,17 @@ from dlbricks_core.facts.checks import (
     LARGEST,
     LARGEST_COUNT,
     SMALLEST,
+    TINIEST,
     checked,
     moment,
     number,
     number_if_known,
+    text,
 )
 from dlbricks_core.facts.question import Question
+
+DISTURBED_LOAD = 0.10
+"""Share of the CPUs that others use above which samples count as disturbed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,7 @@ class Observation:
         taken_at: Time of measuring, with time zone.
         spent_s: Seconds that it took to take the values, with everything around the timed runs.
         loading_s: Seconds that it took to load the network, if that came right before.
+        load: Share of the CPUs that others used meanwhile, from 0 to 1; ``None`` if unknown.
     """
 
     session: str
@@ -43,10 +49,15 @@ class Observation:
     taken_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     spent_s: float | None = None
     loading_s: float | None = None
+    load: float | None = None
 
     def __post_init__(self) -> None:
-        if not self.values or not all(0 <= value <= LARGEST for value in self.values):
-            raise ValueError(f"values must be finite and not negative: {self.values!s:.60}")
+        if not self.values or not all(
+            value == 0 or TINIEST <= value <= LARGEST for value in self.values
+        ):
+            raise ValueError(
+                f"values must be finite, and 0 or from {TINIEST} to {LARGEST}: {self.values!s:.60}"
+            )
         if self.taken_at.tzinfo is None:
             raise ValueError("taken_at needs a time zone")
         if not 0 <= self.round <= LARGEST_COUNT:
@@ -72,16 +83,17 @@ class Observation:
             ValueError: If a value is not what it should be.
         """
         return cls(
-            session=checked(data["session"], str, "session"),
+            session=text(data["session"], "session"),
             round=checked(data["round"], int, "round"),
             values=tuple(
                 number(value, "value", least=SMALLEST) for value in checked(data["values"], list)
             ),
             overhead=number_if_known(data["overhead"], "overhead"),
-            flags=tuple(checked(text, str) for text in checked(data["flags"], list)),
+            flags=tuple(checked(each, str) for each in checked(data["flags"], list)),
             taken_at=moment(data["taken_at"]),
             spent_s=number_if_known(data.get("spent_s"), "spent_s"),
             loading_s=number_if_known(data.get("loading_s"), "loading_s"),
+            load=number_if_known(data.get("load"), "load", most=1.0),
         )
 
 

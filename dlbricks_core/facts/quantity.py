@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
-from dlbricks_core.facts.checks import checked
+from dlbricks_core.facts.checks import text
 
 
 class Composition(StrEnum):
@@ -70,7 +70,7 @@ class Quantity:
             TypeError: If something has another structure.
             ValueError: If a value is not what it should be.
         """
-        texts = {name: checked(data[name], str, name) for name in ("name", "unit", "meaning")}
+        texts = {name: text(data[name], name) for name in ("name", "unit", "meaning")}
         return cls(**texts, composition=Composition(data["composition"]))
 
 

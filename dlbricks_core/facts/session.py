@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from dlbricks_core.facts.checks import checked, moment, number
+from dlbricks_core.facts.checks import moment, number, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Session:
         """
         load = data["load"]
         return cls(
-            **{name: checked(data[name], str, name) for name in _TEXTS},
+            **{name: text(data[name], name) for name in _TEXTS},
             started_at=moment(data["started_at"]),
             load=None if load is None else number(load, "load", most=1.0),
         )

@@ -143,22 +143,45 @@ class System:
         Raises:
             TypeError: If the facts have another structure.
         """
-        caches = checked(data.get("caches", []), (list, tuple), "caches")
+        caches = checked(checked(data, Mapping, "facts").get("caches", []), (list, tuple), "caches")
         found = cls(
             **{
-                **_known(cls, data),
-                "caches": tuple(Cache(**_known(Cache, each)) for each in caches),
+                **_field_values(cls, data),
+                "caches": tuple(Cache(**_field_values(Cache, each)) for each in caches),
             }
         )
         vars(found)["fingerprint"] = fingerprint
         return found
 
 
-def _known(record: type[System] | type[Cache], data: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of the record's fields, lists as tuples."""
-    names = {each.name for each in fields(record)}
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "None": (type(None),),
+}
+"""Types that a field's value may have, by the words of its annotation."""
+
+_MOST = 2.0**63
+
+
+def _field_values(record: type[System] | type[Cache], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Checked values of the record's fields, lists as tuples; ``caches`` are left to the caller."""
+    kinds = {each.name: str(each.type) for each in fields(record)}
     return {
-        name: tuple(value) if isinstance(value, list) else value
+        name: value if name == "caches" else _fact(value, kinds[name], name)
         for name, value in checked(data, Mapping, "facts").items()
-        if name in names
+        if name in kinds
     }
+
+
+def _fact(value: Any, kind: str, name: str) -> Any:
+    """A value that an annotation such as ``"int | None"`` or ``"tuple[str, ...]"`` allows."""
+    if kind.startswith("tuple["):
+        part = kind.removeprefix("tuple[").removesuffix(", ...]")
+        return tuple(_fact(each, part, name) for each in checked(value, (list, tuple), name))
+    allowed = [each for word in kind.split(" | ") for each in _KINDS[word]]
+    if type(value) not in allowed or (isinstance(value, int | float) and not abs(value) <= _MOST):
+        raise TypeError(f"{name} is {value!r:.40}")
+    return value

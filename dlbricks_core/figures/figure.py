@@ -5,40 +5,38 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Literal
 from zlib import crc32
 
 import numpy as np
 
+from dlbricks_core import fitted
 from dlbricks_core.facts import Measurement
-from dlbricks_core.figures.protocols import Protocol, Statistic
-from dlbricks_core.figures.statistics import FloatArray, Samples, faster_half
-
-RESAMPLES = 1000
-"""Number of replicates that an interval rests on."""
+from dlbricks_core.figures.disturbance import QUIET, Disturbance
+from dlbricks_core.figures.protocols import Protocol
+from dlbricks_core.figures.rounds import (
+    Round,
+    means_by_rounds,
+    overhead_of,
+    rounds_of,
+    undisturbed,
+)
+from dlbricks_core.figures.statistics import RESAMPLES as RESAMPLES
+from dlbricks_core.figures.statistics import FloatArray
 
 PERCENTILES = (5.0, 95.0)
 """Ends of the intervals that are reported."""
 
-FEWEST_QUIET = 3
-"""Undisturbed samples that suffice to leave disturbed ones out."""
+MOST_SPAN = 50.0
+"""Maximum ratio of the ends of an interval. Samples that scatter more measure nothing."""
 
 _LEAST_RATIO = 1e-3
 """Least share of its value that a replicate counts as: logarithms need positive numbers."""
 
 _SMALLEST = 1e-6
 """Least value, in the unit of the quantity, that replicates are compared with."""
-
-IN_PLACE_ERROR = 0.02
-"""Standard deviation of the relative error that profiled bricks of one model have in common."""
-
-_IN_PLACE_SPREAD = 0.04
-"""Least standard deviation of a brick's latency from one model to another, relative to it."""
-
-Round = tuple[str, int]
-"""A round: the identifier of its session, and its number."""
 
 Origin = Literal["measured", "stored", "profiled", "derived", "predicted"]
 """Where a figure comes from: samples of this run, samples that the store held before, profiles of
@@ -84,7 +82,40 @@ class Figure(ABC):
     @property
     def plausible(self) -> FloatArray:
         """Replicates that also vary by whatever else the figure may be off by."""
-        return self.replicates
+        return np.asarray(self.replicates * self.disturbance.factors)
+
+    @property
+    def disturbance(self) -> Disturbance:
+        """Disturbance of the samples that the figure rests on."""
+        return QUIET
+
+    @property
+    def teaches(self) -> bool:
+        """Whether figures of other networks may rest on this one: not if it was disturbed."""
+        return not self.disturbance.marked
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """90% interval of the value, with whatever else the figure may be off by."""
+        return interval(self.plausible, self.value)
+
+    @property
+    def scatter(self) -> tuple[float, float]:
+        """90% interval of the value as far as the samples alone scatter."""
+        return interval(self.replicates, self.value)
+
+    @property
+    def measures_nothing(self) -> bool:
+        """Whether an interval says nothing: samples scatter, or others used nearly all CPUs."""
+        if self.origin not in ("measured", "profiled"):
+            return False
+        if self.disturbance.leaves_nothing:
+            return True
+        # In place, the same brick took 2 to 16 ms in models of one run: that is no scatter of runs.
+        if self.origin == "profiled":
+            return False
+        low, high = self.scatter
+        return high > MOST_SPAN * low
 
     @property
     def common_error(self) -> float:
@@ -124,19 +155,29 @@ class Measured(Figure):
         overhead: As in :class:`Figure`.
         rounds: The round in which each sample was taken; if left out, they are the first rounds
             of one session.
+        disturbed: Disturbance of the samples.
+        flags: Disturbances of the machine while they were taken.
     """
 
     samples: tuple[float, ...]
     protocol: Protocol
     overhead: float = 0.0
     rounds: tuple[Round, ...] = ()
+    disturbed: Disturbance = QUIET
+    flags: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, measurement: Measurement, protocol: Protocol) -> Measured:
         """Figure of a measurement that has samples; see :func:`undisturbed`."""
         used = undisturbed(measurement)
         overhead = overhead_of(used, protocol.statistic)
-        return cls(used.values, protocol, overhead, rounds_of(used))
+        disturbance = Disturbance.of(used)
+        return cls(used.values, protocol, overhead, rounds_of(used), disturbance, used.flags)
+
+    @property
+    def disturbance(self) -> Disturbance:
+        """Disturbance of the samples."""
+        return self.disturbed
 
     @property
     def origin(self) -> Origin:
@@ -164,6 +205,25 @@ class Measured(Figure):
 
 
 @dataclass(frozen=True)
+class InPlaceErrors:
+    """Errors of profiled bricks, relative to their latencies.
+
+    Attributes:
+        shared: Standard deviation of the error that profiled bricks of one model have in common.
+        spread: Least standard deviation of a brick's latency from one model to another.
+    """
+
+    shared: float
+    spread: float
+
+
+@cache
+def in_place_errors() -> InPlaceErrors:
+    """The errors that were fitted."""
+    return InPlaceErrors(**fitted.values(__file__, "in_place"))
+
+
+@dataclass(frozen=True)
 class InPlace(Figure):
     """Figure of a brick inside of running models, as the framework's profiler sees it.
 
@@ -171,11 +231,18 @@ class InPlace(Figure):
         samples: Latency in each model that was profiled, in milliseconds.
         seed: Seed of the replicates, the same wherever the brick occurs.
         overhead: Always 0: the call of the timer is no part of a profile.
+        disturbed: Disturbance of the runs.
     """
 
     samples: tuple[float, ...]
     seed: int
     overhead: float = 0.0
+    disturbed: Disturbance = QUIET
+
+    @property
+    def disturbance(self) -> Disturbance:
+        """Disturbance of the runs."""
+        return self.disturbed
 
     @property
     def origin(self) -> Origin:
@@ -195,14 +262,14 @@ class InPlace(Figure):
     def replicates(self) -> FloatArray:
         """Latencies that further models would show, each brick independently of others."""
         spread = float(np.std(self.samples, ddof=1)) if len(self.samples) > 1 else 0.0
-        deviation = max(spread, _IN_PLACE_SPREAD * self.value)
+        deviation = max(spread, in_place_errors().spread * self.value)
         normal = np.random.default_rng(self.seed).standard_normal(RESAMPLES)
         return np.asarray(np.maximum(self.value + deviation * normal, 0.0))
 
     @property
     def common_error(self) -> float:
         """Error that the bricks of one model share: their profile is scaled as a whole."""
-        return IN_PLACE_ERROR
+        return in_place_errors().shared
 
 
 @dataclass(frozen=True)
@@ -253,6 +320,11 @@ class Derived(Figure):
         return "derived"
 
     @property
+    def disturbance(self) -> Disturbance:
+        """Disturbance of the source."""
+        return self.source.figure.disturbance
+
+    @property
     def derived_from(self) -> tuple[str, ...]:
         """Signature of the source."""
         return (self.source.signature,)
@@ -272,7 +344,8 @@ class Derived(Figure):
         """Replicates that also vary by the error of the share."""
         errors = np.random.default_rng(self.seed).standard_normal(RESAMPLES)
         factors = np.exp(self.error * errors)
-        return np.asarray(self.overhead + (self.replicates - self.overhead) * factors)
+        share = (self.replicates - self.overhead) * factors * self.disturbance.factors
+        return np.asarray(self.overhead + share)
 
 
 @dataclass(frozen=True)
@@ -404,9 +477,14 @@ class Placed(Figure):
         return np.asarray(self.measured.replicates * scale)
 
     @property
+    def disturbance(self) -> Disturbance:
+        """Disturbance of the samples of the network alone."""
+        return self.measured.disturbance
+
+    @property
     def plausible(self) -> FloatArray:
-        """The predictor's draws."""
-        return self.predicted.plausible
+        """The predictor's draws, for samples that may be longer than on a quiet machine."""
+        return np.asarray(self.predicted.plausible * self.disturbance.factors)
 
     @property
     def common_error(self) -> float:
@@ -443,6 +521,11 @@ class Combined(Figure):
         """Sum over the parts."""
         return sum(weight * part.value for weight, part in self.parts)
 
+    @property
+    def disturbance(self) -> Disturbance:
+        """The worst of the parts."""
+        return Disturbance.worst([part.disturbance for _, part in self.parts])
+
     @cached_property
     def replicates(self) -> FloatArray:
         """Sums over the parts' replicates."""
@@ -452,73 +535,6 @@ class Combined(Figure):
     def plausible(self) -> FloatArray:
         """Sums over the parts' plausible values."""
         return np.asarray(sum(weight * part.plausible for weight, part in self.parts))
-
-
-def undisturbed(measurement: Measurement) -> Measurement:
-    """The measurement without disturbed samples, if enough others are left.
-
-    A disturbance does not slow all networks down by the same factor. Disturbed samples of some
-    networks cannot be compared with undisturbed ones of others.
-    """
-    quiet = tuple(taken for taken in measurement.observations if not taken.flags)
-    enough = sum(len(taken.values) for taken in quiet) >= FEWEST_QUIET
-    return replace(measurement, observations=quiet) if enough else measurement
-
-
-def overhead_of(measurement: Measurement, statistic: Statistic) -> float:
-    """Share of a value that the measurement itself causes; 0 if it was never measured.
-
-    Args:
-        measurement: Measurement with at least one sample.
-        statistic: Statistic that stands for the samples. Any other would subtract too much or too
-            little when the machine's speed changes from round to round.
-    """
-    return float(statistic(measurement.overheads)) if measurement.overheads else 0.0
-
-
-def rounds_of(measurement: Measurement) -> tuple[Round, ...]:
-    """The round in which each value was taken."""
-    return tuple(
-        (each.session, each.round) for each in measurement.observations for _ in each.values
-    )
-
-
-def means_by_rounds(samples: Samples, rounds: Sequence[Round]) -> FloatArray:
-    """Bootstrap replicates of ``faster_half`` in which drift is common to all networks.
-
-    Each replicate gives every round a weight, drawn from an exponential distribution. It then
-    takes the weighted mean of the fastest samples that together hold half of all weight (the
-    Bayesian bootstrap: Rubin, The Annals of Statistics 9, 1981). A round has the same weight
-    for every network that ran in it.
-
-    The replicates of a mean of n samples vary by ``(n - 1) / (n + 1)`` of what the mean itself
-    does. They are spread out to make up for that.
-
-    Args:
-        samples: Values of one network.
-        rounds: The round in which each was taken.
-
-    Returns:
-        Array of shape (RESAMPLES,), in the unit of the samples.
-    """
-    values = np.asarray(samples, dtype=np.float64)
-    order = np.argsort(values, kind="stable")
-    weights = np.array([_weights(*rounds[i]) for i in order])
-    passed = np.cumsum(weights, axis=0)
-    half = passed[-1] / 2
-    counted = np.clip(half - (passed - weights), 0, weights)
-    count, mean = len(values), float(faster_half(values))
-    # Without BLAS, as in faster_half.
-    means = mean + np.einsum("i,ij", values[order] - mean, counted) / half
-    spread = math.sqrt((count + 1) / max(count - 1, 1))
-    return np.asarray(mean + (means - mean) * spread)
-
-
-@lru_cache(maxsize=4096)
-def _weights(session: str, number: int) -> FloatArray:
-    """Weight of a round in each replicate: always the same for the same round."""
-    drawn = np.random.default_rng((crc32(session.encode()), number))
-    return drawn.exponential(size=RESAMPLES)
 
 
 def interval(

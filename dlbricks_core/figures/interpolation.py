@@ -20,8 +20,8 @@ def spread_over(numbers: range, most: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys(numbers[round(place)] for place in places))
 
 
-def mean_weights(numbers: range, known: Sequence[int]) -> FloatArray:
-    """Weights with which values at a few numbers give the mean over all of them.
+def weights_at(numbers: range, known: Sequence[int]) -> FloatArray:
+    """Weights with which values at a few numbers give the value at each of them.
 
     Values at the other numbers lie on straight lines between those that are known.
 
@@ -30,8 +30,12 @@ def mean_weights(numbers: range, known: Sequence[int]) -> FloatArray:
         known: Some of them, ascending, both ends among them: shape (n,).
 
     Returns:
-        Array of shape (n,) whose sum is 1.
+        Array of shape (numbers, n) whose rows have the sum 1.
     """
     every = np.asarray(numbers, dtype=np.float64)
-    hats = [np.interp(every, known, each).mean() for each in np.eye(len(known))]
-    return np.asarray(hats)
+    return np.stack([np.interp(every, known, each) for each in np.eye(len(known))], axis=1)
+
+
+def mean_weights(numbers: range, known: Sequence[int]) -> FloatArray:
+    """Mean of :func:`weights_at` over all numbers: array of shape (n,) whose sum is 1."""
+    return np.asarray(weights_at(numbers, known).mean(axis=0))

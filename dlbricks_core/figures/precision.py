@@ -9,14 +9,9 @@ from statistics import NormalDist
 
 import numpy as np
 
-from dlbricks_core.facts import Measurement, Question
-from dlbricks_core.figures.figure import means_by_rounds, overhead_of, rounds_of, undisturbed
-from dlbricks_core.figures.statistics import (
-    FASTER_HALF_VARIANCE,
-    FloatArray,
-    faster_half,
-    median,
-)
+from dlbricks_core.facts import Question
+from dlbricks_core.figures.figure import Measured
+from dlbricks_core.figures.statistics import FASTER_HALF_VARIANCE, FloatArray, median
 
 PRECISION = 0.01
 """Half-width of intervals to reach, relative to the latency, unless the user asks for another."""
@@ -41,6 +36,9 @@ STEP_MS = 1.0
 
 _NORMAL = 1 / NormalDist().inv_cdf(0.75)
 _SMALL = {2: 1.196, 3: 1.495, 4: 1.363, 5: 1.206, 6: 1.200, 7: 1.140, 8: 1.129, 9: 1.107}
+"""Factors that make the median distance from the median unbiased: in standard deviations, and for
+small numbers of samples.
+"""
 
 
 def deviation(samples: Sequence[float]) -> float:
@@ -80,18 +78,15 @@ class Spread:
     errors_ms: FloatArray = field(default_factory=lambda: np.zeros(1))
 
     @classmethod
-    def of(cls, measurement: Measurement) -> Spread:
-        """Spread of a measurement with at least one sample, taken in rounds."""
-        used = undisturbed(measurement)
-        samples_ms, call_ms = used.values, overhead_of(used, faster_half)
-        mean_ms = float(faster_half(samples_ms))
+    def of(cls, figure: Measured) -> Spread:
+        """Spread of a figure with at least one sample, taken in rounds."""
         return cls(
-            taken=len(samples_ms),
-            ms=max(mean_ms - call_ms, 0.0),
-            deviation_ms=deviation(samples_ms),
-            call_ms=call_ms,
-            run_ms=mean_ms + STEP_MS,
-            errors_ms=means_by_rounds(samples_ms, rounds_of(used)) - mean_ms,
+            taken=len(figure.samples),
+            ms=figure.own,
+            deviation_ms=deviation(figure.samples),
+            call_ms=figure.overhead,
+            run_ms=figure.value + STEP_MS,
+            errors_ms=figure.replicates - figure.value,
         )
 
 

@@ -13,6 +13,9 @@ Condition = Literal["hot", "cold"]
 """Condition of a latency. Hot: the whole model in a loop of its own, as its user runs it.
 Cold: after other networks, with weights that come from memory."""
 
+TIMEOUT_S = 120.0
+"""Default maximum seconds to load a network, or to run it once."""
+
 CONDITIONS: tuple[Condition, ...] = get_args(Condition)
 
 Statistic = Callable[[Samples], FloatArray]

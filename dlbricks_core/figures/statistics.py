@@ -13,11 +13,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dlbricks_core.facts import Note
+from dlbricks_core.facts.note import warning
+
 #: Variance of the mean of the faster half of n normal samples, in units of ``s**2 / n``, where
 #: ``s**2`` is the variance of one sample. The influence function of this mean is
 #: ``(min(x, m) - E min(x, m)) / 0.5`` with the median m. For a standard normal z, ``min(z, 0)`` has
 #: the variance ``1/2 - 1/(2 pi)``.
 FASTER_HALF_VARIANCE = 2 - 2 / math.pi
+
+RESAMPLES = 1000
+"""Number of replicates that an interval rests on."""
 
 Samples = Sequence[float] | npt.NDArray[np.floating[Any]]
 FloatArray = npt.NDArray[np.float64]
@@ -73,12 +79,12 @@ def faster_half(samples: Samples) -> FloatArray:
     return np.asarray(fastest[..., 0] + np.sum((ordered - fastest) * shares, axis=-1) / half)
 
 
-def warnings_for(samples_ms: Samples) -> list[str]:
+def warnings_for(samples_ms: Samples) -> list[Note]:
     """Reasons why a measurement may be unstable, by the thresholds of pyperf."""
     values = _filled(samples_ms)
     found = _scatter(values)
     if is_short(values):
-        found.append(f"the shortest sample took only {_ms(float(values.min()))}")
+        found.append(warning("short-sample", sample_ms=float(values.min())))
     return found
 
 
@@ -92,25 +98,18 @@ def is_short(samples_ms: Samples) -> bool:
     return bool(_filled(samples_ms).min() < MIN_SAMPLE_MS)
 
 
-def _scatter(values: FloatArray) -> list[str]:
+def _scatter(values: FloatArray) -> list[Note]:
     """Reasons why samples count as widely scattered."""
     mean = float(values.mean())
-    found: list[str] = []
+    found: list[Note] = []
     if values.size < 2 or mean <= 0:
         return found
     deviation = float(values.std(ddof=1))
     if deviation >= MAX_DEVIATION * mean:
-        found.append(
-            f"the standard deviation ({_ms(deviation)}) is {deviation / mean:.0%}"
-            f" of the mean ({_ms(mean)})"
-        )
+        found.append(warning("samples-deviate", deviation_ms=deviation, mean_ms=mean))
     for name, extreme in (("minimum", float(values.min())), ("maximum", float(values.max()))):
         if abs(extreme - mean) >= MAX_EXTREME * mean:
-            side = "greater" if extreme > mean else "smaller"
-            found.append(
-                f"the {name} ({_ms(extreme)}) is {abs(extreme - mean) / mean:.0%} {side}"
-                f" than the mean ({_ms(mean)})"
-            )
+            found.append(warning("extreme-sample", which=name, sample_ms=extreme, mean_ms=mean))
     return found
 
 
@@ -119,10 +118,3 @@ def _filled(samples: Samples) -> FloatArray:
     if values.size == 0:
         raise ValueError("no samples")
     return values
-
-
-def _ms(value: float) -> str:
-    """A time in the unit that reads best, with three significant digits."""
-    if value >= 1:
-        return f"{value:.3g} ms" if value < 1000 else f"{value / 1000:.3g} s"
-    return f"{value * 1000:.3g} µs" if value >= 1e-3 else f"{value * 1e6:.3g} ns"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         ModelNotes,
         parse_shape,
     )
-    from dlbricks_core.importers.host import canonical
+    from dlbricks_core.importers.host import canonical, with_outputs
     from dlbricks_core.importers.imported import Imported
     from dlbricks_core.importers.options import LoadOptions
     from dlbricks_core.importers.protobuf import read_proto
@@ -34,6 +34,7 @@ __all__ = [
     "canonical",
     "parse_shape",
     "read_proto",
+    "with_outputs",
 ]
 
 lazy(__name__)

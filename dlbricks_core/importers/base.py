@@ -163,5 +163,7 @@ class ModelCollection(ABC):
         hint = f"{'Did you mean' if near else 'There are for example'} {', '.join(known)}"
         return ModelError(
             f"the collection {self.name!r} has no model {name!r}",
-            hint=f"{hint}? All: dlbricks models" if near else f"{hint}. All: dlbricks models",
+            hint=f"{hint}? All: dlbricks list models"
+            if near
+            else f"{hint}. All: dlbricks list models",
         )

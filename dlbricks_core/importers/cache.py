@@ -15,7 +15,7 @@ import stat
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass
 from functools import cache
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import platformdirs
 
+from dlbricks_core.files import content
 from dlbricks_core.ir.tensors import ML_DTYPES
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ MOST_BYTES = 512 << 20
 _HASHED_BYTES = 1 << 20
 """Maximum bytes of a file whose content is hashed, so that it may be written anew unchanged."""
 
-_FORMAT = "dlbricks import 2"
+_FORMAT = "dlbricks import 3"
 
 
 @dataclass(frozen=True)
@@ -236,6 +237,39 @@ def _is_valid(entry: BinaryIO) -> bool:
     return header["format"] == _FORMAT and all(FileState(*each).holds() for each in header["files"])
 
 
+_NAME_BYTES = 1 << 12
+"""Maximum bytes of a name that is read."""
+
+
+def keep_names(names: Mapping[str, str]) -> None:
+    """Keeps names of models by signature in the user's cache folder.
+
+    They stay on this machine: a store holds no names of files.
+    """
+    with suppress(OSError):
+        for signature, name in names.items():
+            path = _name_path(signature)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(name, "utf-8", "backslashreplace")
+
+
+def kept_names(signatures: Iterable[str]) -> dict[str, str]:
+    """Last names of models that this machine measured, by signature; unknown ones are left out."""
+    found = {}
+    for signature in signatures:
+        with suppress(OSError):
+            found[signature] = content(_name_path(signature), _NAME_BYTES).decode(
+                "utf-8", "replace"
+            )
+    return {signature: name for signature, name in found.items() if name}
+
+
+def _name_path(signature: str) -> Path:
+    # A signature in a store may be any text.
+    file = hashlib.sha256(signature.encode("utf-8", "replace")).hexdigest()
+    return _users_folder().with_name("names") / file
+
+
 def _users_folder() -> Path:
     try:
         return platformdirs.user_cache_path("dlbricks") / "imports"
@@ -255,7 +289,9 @@ class _Unpickler(pickle.Unpickler):
 _CLASSES = {
     "dlbricks_core.importers.imported": {"Imported"},
     "dlbricks_core.passes.dimensions": {"OpenDimension"},
-    "dlbricks_core.ir.model": {"Layer", "CanonicalModel", "RawModel", "Subgraph", "TensorValue"},
+    "dlbricks_core.ir.model": {
+        *("CanonicalModel", "Folded", "Layer", "RawModel", "Subgraph", "TensorValue"),
+    },
     "dlbricks_core.ir.tensors": {"TensorSpec"},
     "numpy": {"dtype", "ndarray"},
     "numpy.core.multiarray": {"_reconstruct"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dlbricks_core.importers.base import ImportOptions
@@ -10,9 +10,11 @@ from dlbricks_core.importers.cache import FileState, ReadFiles
 from dlbricks_core.importers.imported import Imported
 from dlbricks_core.importers.options import LoadOptions
 from dlbricks_core.ir import RawModel
+from dlbricks_core.ir.own_weights import denormal_share
 from dlbricks_core.passes import dimension_names, normalize
 from dlbricks_core.passes.convert import convert
 from dlbricks_core.passes.dimensions import OpenDimension, open_dimensions
+from dlbricks_core.passes.drop_dead_layers import keep_outputs
 from dlbricks_core.plugins import load_object
 
 
@@ -70,7 +72,7 @@ class ImportHost:
     ) -> tuple[tuple[OpenDimension, ...], list[FileState]]:
         """Open dimensions of a model; arguments and errors as for :meth:`load`."""
         found = self._raw(target, spec, source, options)
-        return open_dimensions(found.model), found.files
+        return open_dimensions(with_outputs(found.model, options, spec)), found.files
 
     def _raw(self, target: str, spec: str, source: str | Path, options: LoadOptions) -> _Raw:
         """A raw model; the previous one is reused if its files are the same (sizes may differ)."""
@@ -94,6 +96,22 @@ def _import_options(own: LoadOptions) -> ImportOptions:
     )
 
 
+def with_outputs(raw: RawModel, options: LoadOptions, spec: str = "") -> RawModel:
+    """A model with its chosen outputs alone; all, if it has none of them. As for `canonical`."""
+    known = _outputs(raw, spec)
+    return keep_outputs(raw, {known[name] for name in options.outputs if name in known})
+
+
+def _outputs(raw: RawModel, spec: str) -> dict[str, str]:
+    """Outputs by the names that options may use."""
+    prefixes = ("", *(f"{each}:" for each in _called(raw, spec)))
+    return {f"{prefix}{name}": name for prefix in prefixes for name in raw.outputs}
+
+
+def _called(raw: RawModel, spec: str) -> tuple[str, ...]:
+    return raw.name, *_aliases(spec or raw.source)
+
+
 def canonical(raw: RawModel, options: LoadOptions, spec: str = "") -> Imported:
     """Normalizes a model with the options that apply to it, and converts it.
 
@@ -105,19 +123,21 @@ def canonical(raw: RawModel, options: LoadOptions, spec: str = "") -> Imported:
     Raises:
         ModelError: If it cannot be lowered.
     """
-    called = (raw.name, *_aliases(spec or raw.source))
+    called = _called(raw, spec)
+    kept = with_outputs(raw, options, spec)
     own = options.of(*called)
-    names = dimension_names(raw)
+    names, sized = dimension_names(raw), dimension_names(kept)
     model = normalize(
-        raw,
+        kept,
         batch=own.batch,
-        dims={k: v for k, v in own.dims.items() if k in names},
-        shapes={k: v for k, v in own.shapes.items() if k in raw.inputs},
-        values={k: v for k, v in own.values.items() if k in raw.inputs},
+        dims={k: v for k, v in own.dims.items() if k in sized},
+        shapes={k: v for k, v in own.shapes.items() if k in kept.inputs},
+        values={k: v for k, v in own.values.items() if k in kept.inputs},
         fold_batchnorm=own.fold_batchnorm,
     )
     of_model = (f"{each}:{name}" for each in called for name in names)
-    return Imported(convert(model, own.dtype), frozenset(names.union(of_model)))
+    converted = replace(convert(model, own.dtype), denormal_share=denormal_share(raw.source))
+    return Imported(converted, frozenset(names.union(of_model)), _outputs(raw, spec))
 
 
 def _aliases(spec: str) -> tuple[str, ...]:

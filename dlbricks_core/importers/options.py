@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dlbricks_core.passes.options import InputValue
+
 
 @dataclass(frozen=True)
 class LoadOptions:
@@ -19,7 +21,9 @@ class LoadOptions:
         dims: Sizes of other dynamic dimensions, by name.
         shapes: Whole input shapes, by input.
         fold_batchnorm: Whether to fold BatchNormalization into the layer before it.
-        values: Numbers that inputs always hold, by input.
+        values: Numbers that inputs always hold, by input: one for all elements, or one for each;
+            ``None`` for an optional input that is left out.
+        outputs: Outputs that are kept, with the layers that they need; empty for all of a model.
         dtype: Name of the conversion to another element type; ``None`` for the model's own.
     """
 
@@ -27,8 +31,9 @@ class LoadOptions:
     dims: Mapping[str, int] = field(default_factory=dict)
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     fold_batchnorm: bool = False
-    values: Mapping[str, float] = field(default_factory=dict)
+    values: Mapping[str, InputValue] = field(default_factory=dict)
     dtype: str | None = None
+    outputs: tuple[str, ...] = ()
 
     def of(self, model: str, *aliases: str) -> LoadOptions:
         """Options for one model; those for it alone override those for all models.

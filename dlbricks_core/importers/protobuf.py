@@ -11,7 +11,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from dlbricks_core.errors import Border, ModelError
-from dlbricks_core.importers.kinds import HEAD_BYTES, kind_of
+from dlbricks_core.importers.formats import HEAD_BYTES, kind_of
 from dlbricks_core.ir.lean import without_weights
 from dlbricks_core.ir.limits import MAX_FILE_BYTES, SMALL_FILE_BYTES
 from dlbricks_core.ir.wire import check_messages

@@ -10,6 +10,7 @@ from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
     from dlbricks_core.ir.graph import layer_graph
+    from dlbricks_core.ir.limits import MAX_LAYERS
     from dlbricks_core.ir.model import (
         Attribute,
         CanonicalModel,
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
     )
     from dlbricks_core.ir.network import Array, Network
     from dlbricks_core.ir.onnx_reader import read_model
-    from dlbricks_core.ir.onnx_writer import save_onnx, to_onnx
+    from dlbricks_core.ir.onnx_writer import node_proto, save_onnx, to_onnx
     from dlbricks_core.ir.opsets import CANONICAL_OPSET
     from dlbricks_core.ir.packed import packed, unpacked
     from dlbricks_core.ir.tensors import Dim, TensorSpec, dtype_name, numpy_dtype
 
 __all__ = [
     "CANONICAL_OPSET",
+    "MAX_LAYERS",
     "Array",
     "Attribute",
     "CanonicalModel",
@@ -39,6 +41,7 @@ __all__ = [
     "TensorValue",
     "dtype_name",
     "layer_graph",
+    "node_proto",
     "numpy_dtype",
     "packed",
     "read_model",

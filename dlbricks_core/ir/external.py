@@ -26,7 +26,7 @@ _COPY = "Copy the file itself into the model's folder, as one that has no other 
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DataRange:
     """Place of a tensor's data: a range of bytes of a file in the model's folder.
 
     Attributes:
@@ -40,7 +40,7 @@ class Place:
     length: int | None
 
     @classmethod
-    def of(cls, tensor: TensorProto) -> Place:
+    def of(cls, tensor: TensorProto) -> DataRange:
         """Place that the tensor names.
 
         Raises:
@@ -94,7 +94,7 @@ class ExternalFiles:
         Raises:
             ModelError: If the model may not read that place.
         """
-        self._found(Place.of(tensor).location)
+        self._found(DataRange.of(tensor).location)
 
     def read(self, tensor: TensorProto) -> bytes | None:
         """A tensor's data; ``None`` if the file is not there.
@@ -105,7 +105,7 @@ class ExternalFiles:
         Raises:
             ModelError: If the model may not read that place, or the data do not fit.
         """
-        place = Place.of(tensor)
+        place = DataRange.of(tensor)
         path = self._found(place.location)
         needed = data_bytes(DTYPE_NAMES[tensor.data_type], math.prod(tensor.dims))
         if place.length not in (None, needed):

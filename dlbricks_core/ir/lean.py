@@ -62,6 +62,29 @@ def without_weights(raw: Bytes) -> bytes:
     return b"".join(_rewritten(raw, 0, len(raw), "model"))
 
 
+def large_weights(raw: Bytes) -> Iterator[tuple[str, int, int]]:
+    """Element type of each large weight in a serialized model, and where its data begin and end."""
+    for graph in _fields(raw, 0, len(raw)):
+        if graph.number != _INSIDE["model"][0]:
+            continue
+        for field in _fields(raw, graph.start, graph.end):
+            if field.number != _INSIDE["graph"][0] or field.end - field.start <= _SHORT:
+                continue
+            data = [each for each in _fields(raw, field.start, field.end) if each.number in _DATA]
+            if len(data) != 1:
+                continue
+            (found,) = data
+            tensor = TensorProto()
+            try:
+                tensor.ParseFromString(raw[field.start : found.begin] + raw[found.end : field.end])
+            except DecodeError:
+                continue
+            dtype = DTYPE_NAMES.get(tensor.data_type, "string")
+            elements = math.prod(tensor.dims)
+            if dtype != "string" and found.end - found.start == data_bytes(dtype, elements):
+                yield dtype, found.start, found.end
+
+
 def _rewritten(raw: Bytes, position: int, end: int, kind: str) -> Iterator[bytes]:
     number, inside = _INSIDE[kind]
     kept = position

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from dlbricks_core.harmless import harmless
 from dlbricks_core.ir.tensors import TensorSpec
+from dlbricks_core.sanitize import sanitized
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,8 @@ class Model:
             A large weight never has an entry.
         opsets: Operator set version by domain.
         source: File or collection that the model came from.
+        configuration: JSON of the configuration that a language model was built from, in the fields
+            of its publisher, for frameworks that build the model themselves; empty for others.
     """
 
     name: str
@@ -100,6 +102,7 @@ class Model:
     constants: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     opsets: Mapping[str, int] = field(default_factory=dict)
     source: str = ""
+    configuration: str = ""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.summary}>"
@@ -109,7 +112,7 @@ class Model:
         """Name, number of layers, and inputs in one line, safe to print."""
         count = "1 layer" if len(self.layers) == 1 else f"{len(self.layers)} layers"
         inputs = ", ".join(f"{name}: {self.tensors[name]}" for name in self.inputs)
-        return harmless(f"{self.name}: {count}, inputs {inputs}")
+        return sanitized(f"{self.name}: {count}, inputs {inputs}")
 
     @cached_property
     def producers(self) -> Mapping[str, int]:
@@ -146,7 +149,42 @@ class RawModel(Model):
     Layers follow any opset, dimensions may be dynamic, and tensors may lack a specification
     (``TensorSpec("undefined", None)``). Only :mod:`dlbricks_core.passes` works on raw models:
     :func:`dlbricks_core.passes.normalize` turns one into a :class:`CanonicalModel`.
+
+    Attributes:
+        conditions: Comparisons over dynamic dimensions, in Python's notation (``2*s0 <= 64``), that
+            the producer demands of sizes.
     """
+
+    conditions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Folded:
+    """Layers that read only weights, and whose results count as weights of a canonical model.
+
+    Attributes:
+        layers: The layers in topological order, in canonical form.
+        tensors: Specification of every tensor that they read or write.
+        weights: Names of those that no layer writes.
+        constants: Known values among these.
+    """
+
+    layers: tuple[Layer, ...]
+    tensors: Mapping[str, TensorSpec]
+    weights: frozenset[str]
+    constants: Mapping[str, np.ndarray[Any, Any]]
+
+    def before(self, other: Folded | None) -> Folded:
+        """Joins these layers with others that may read their results."""
+        if other is None:
+            return self
+        made = {name for layer in self.layers for name in layer.outputs}
+        return Folded(
+            (*self.layers, *other.layers),
+            {**self.tensors, **other.tensors},
+            self.weights | (other.weights - made),
+            {**self.constants, **other.constants},
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -159,9 +197,23 @@ class CanonicalModel(Model):
     Attributes:
         annotations: Marks that other rooms put on the model, by the name of the mark. The IR
             carries them and gives them no meaning.
+        folded: Layers that became weights, for frameworks that compute them in each run; ``None``
+            if there are none.
+        idle_bytes: Bytes of further weights, which layers read at other sizes only: those of
+            experts that no token chooses. They are in memory all the same.
+        denormal_share: Share of denormal numbers among the weights in the model's file.
     """
 
     annotations: Mapping[str, str] = field(default_factory=dict)
+    folded: Folded | None = None
+    idle_bytes: int = 0
+    denormal_share: float = 0.0
+
+    @cached_property
+    def nbytes(self) -> Mapping[str, int]:
+        """Bytes of each tensor; 0 for an opaque layer's result of unknown size."""
+        sizes = {spec: spec.nbytes if spec.is_static else 0 for spec in {*self.tensors.values()}}
+        return {name: sizes[spec] for name, spec in self.tensors.items()}
 
     @cached_property
     def weight_bytes(self) -> int:
@@ -186,8 +238,8 @@ class CanonicalModel(Model):
         return most
 
     def _nbytes(self, names: Iterable[str]) -> int:
-        return sum(self.tensors[name].nbytes for name in names)
+        return sum(map(self.nbytes.__getitem__, names))
 
     def as_raw(self) -> RawModel:
         """The model as a raw model, for a normalization with other options."""
-        return RawModel(**{each.name: getattr(self, each.name) for each in fields(RawModel)})
+        return RawModel(**{each.name: getattr(self, each.name) for each in fields(Model)})

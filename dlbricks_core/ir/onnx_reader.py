@@ -198,10 +198,12 @@ def _free_names(graph: GraphProto) -> Iterator[str]:
 
 
 def _spec(value: ValueInfoProto, *, zeros: bool) -> TensorSpec:
-    kind = value.type.WhichOneof("value")
-    if kind != "tensor_type":
+    proto = value.type
+    if proto.HasField("optional_type"):  # there, unless the user says that it is not
+        proto = proto.optional_type.elem_type
+    if not proto.HasField("tensor_type"):
         return TensorSpec("undefined", None)
-    tensor = value.type.tensor_type
+    tensor = proto.tensor_type
     shape = (
         tuple(_dim(dim, 0 if zeros else 1) for dim in tensor.shape.dim)
         if tensor.HasField("shape")

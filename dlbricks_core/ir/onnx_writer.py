@@ -83,6 +83,8 @@ def _inner(model: CanonicalModel) -> dict[str, TensorSpec]:
 
 
 def _value_info(name: str, spec: TensorSpec) -> ValueInfoProto:
+    if spec.dtype == "undefined":  # no tensor, or a file that says no type: none is made up
+        return ValueInfoProto(name=name)
     return helper.make_tensor_value_info(name, DTYPE_NUMBERS[spec.dtype], spec.shape)
 
 

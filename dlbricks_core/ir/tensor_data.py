@@ -68,7 +68,8 @@ def _amount(tensor: TensorProto, dtype: str, elements: int) -> tuple[int, int, s
         needed = data_bytes(dtype, elements)
         return (needed if elements > _MAX_COUNTED else len(tensor.raw_data)), needed, "bytes"
     count = len(getattr(tensor, tensor_dtype_to_field(tensor.data_type)))
-    if dtype in PACKED_BITS:
+    # Where no element lies in two bytes, a number is a packed byte as well; otherwise an element.
+    if dtype in PACKED_BITS and 8 % PACKED_BITS[dtype] == 0:
         return count, data_bytes(dtype, elements), "packed bytes"
     return count, elements * (2 if dtype.startswith("complex") else 1), "numbers"
 

@@ -29,6 +29,7 @@ DTYPE_NUMBERS: dict[str, int] = {name: number for number, name in DTYPE_NAMES.it
 ML_DTYPES = {"float8e4m3fn": "float8_e4m3fn", "float8e4m3fnuz": "float8_e4m3fnuz",
               "float8e5m2": "float8_e5m2", "float8e5m2fnuz": "float8_e5m2fnuz",
               "float8e8m0": "float8_e8m0fnu", "float4e2m1": "float4_e2m1fn",
+              "float6e2m3": "float6_e2m3fn", "float6e3m2": "float6_e3m2fn",
               "bfloat16": "bfloat16", "int4": "int4", "uint4": "uint4",
               "int2": "int2", "uint2": "uint2"}  # fmt: skip
 
@@ -75,7 +76,8 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 #: ONNX packs several elements of these types into a byte, numpy does not.
-PACKED_BITS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2, "float4e2m1": 4}
+PACKED_BITS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2, "float4e2m1": 4,
+               "float6e2m3": 6, "float6e3m2": 6}  # fmt: skip
 
 
 def data_bytes(dtype: str, elements: int) -> int:
@@ -134,8 +136,8 @@ class TensorSpec:
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes of a static tensor."""
-        return self.elements * numpy_dtype(self.dtype).itemsize
+        """Size in bytes of a static tensor, with elements of few bits packed as in files."""
+        return data_bytes(self.dtype, self.elements)
 
     def __str__(self) -> str:
         dims = (

@@ -11,6 +11,7 @@ _BYTES = 2**29
 """Bytes read in a round, far more than any cache holds."""
 
 _ROUNDS = 5
+"""Default number of rounds, of which the fastest counts."""
 
 
 def read_bandwidth(threads: int, nbytes: int = _BYTES, rounds: int = _ROUNDS) -> float:

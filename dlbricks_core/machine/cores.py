@@ -18,7 +18,9 @@ from time import perf_counter, perf_counter_ns, sleep
 import numpy as np
 import numpy.typing as npt
 
-from dlbricks_core.machine.sysfs import Machine
+from dlbricks_core.facts import Note
+from dlbricks_core.facts.note import warning
+from dlbricks_core.machine.sysfs import MachineState
 from dlbricks_core.machine.system import largest_cache
 
 #: Share of the time above which a measurement is called disturbed.
@@ -28,6 +30,7 @@ _NUMBERS = 8192
 """Numbers of eight bytes that one core writes and another reads; a core's own cache holds them."""
 
 _READS = 9
+"""Number of reads, of which the median counts."""
 
 APART = 1.5
 """Minimum distance of cores that count as apart, as a multiple of the time to read from memory. On
@@ -36,8 +39,8 @@ an AMD EPYC (Zen 4), cores that share a cache are at 0.6 to 1.3, others at 1.8 t
 _MEMORY_CACHES = 2
 """Size of the memory to read, as a multiple of the largest cache, so that no cache holds it."""
 
-FAR = "timed while virtual CPUs were far from each other"
-"""Note on samples that were taken while cores were apart."""
+FAR = "cpus-far-apart"
+"""Code of the note on cores that were apart, which flags the samples that were taken meanwhile."""
 
 _CHECK_SHARE = 0.01
 """Maximum share of the time that measuring the distance takes."""
@@ -53,6 +56,7 @@ _VAIN_SHARE = 0.1
 """Maximum share of the time spent on waits after which the cores were still apart."""
 
 _NAPS, _NAP_S = 20, 0.001
+"""Number of short sleeps in a wait, and seconds of each."""
 
 
 class Cores:
@@ -90,9 +94,9 @@ class Cores:
         self.waited_s = self._vain_s = 0.0
 
     @classmethod
-    def of(cls, threads: int, machine: Machine | None = None) -> Cores:
+    def of(cls, threads: int, machine: MachineState | None = None) -> Cores:
         """Watches the cores that a number of threads run on; see :func:`watched`."""
-        return cls(watched(threads, machine or Machine()))
+        return cls(watched(threads, machine or MachineState()))
 
     def gather(self) -> bool:
         """Waits until the cores are near each other, and gives up if waiting does not help.
@@ -123,25 +127,17 @@ class Cores:
         self._next_s = self._clock() + took_s / _CHECK_SHARE
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """Disturbances that may have changed a measurement, a line each."""
+    def warnings(self) -> tuple[Note, ...]:
+        """Disturbances that may have changed a measurement."""
         return (*self._unknown(), *self._disturbed())
 
-    def _unknown(self) -> Iterator[str]:
+    def _unknown(self) -> Iterator[Note]:
         if self._refused:
-            yield (
-                "whether the hypervisor had virtual CPUs on cores far from each other is not known:"
-                f" the system does not let a thread choose its CPU ({self._refused})"
-            )
+            yield warning("cpu-distance-unknown", reason=self._refused)
 
-    def _disturbed(self) -> Iterator[str]:
+    def _disturbed(self) -> Iterator[Note]:
         if self.apart > MAX_APART * self.checks:
-            share = self.apart / self.checks
-            yield (
-                f"{share:.0%} of the time the hypervisor had virtual CPUs on cores far from each"
-                f" other: one took up to {self._most:.1f} times as long to read what another had"
-                " written as to read memory"
-            )
+            yield warning("cpus-far-apart", share=self.apart / self.checks, times=self._most)
 
     def _waited(self, begin: float) -> bool:
         """Waits for a limited time; returns whether the cores are still apart then."""
@@ -168,7 +164,7 @@ class Cores:
         return found >= APART
 
 
-def watched(threads: int, machine: Machine) -> Callable[[], float] | None:
+def watched(threads: int, machine: MachineState) -> Callable[[], float] | None:
     """Function that measures the distance between the cores of some threads.
 
     Args:

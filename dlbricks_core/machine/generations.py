@@ -9,7 +9,7 @@ _INTEL, _AMD = "GenuineIntel", "AuthenticAMD"
 
 
 @dataclass(frozen=True)
-class Generation:
+class ProcessorGeneration:
     """Published speed of a generation of processors.
 
     Attributes:
@@ -25,23 +25,23 @@ class Generation:
     transfers: int
 
 
-UNKNOWN = Generation("", 3.0, 1.0, 3200)
+UNKNOWN = ProcessorGeneration("", 3.0, 1.0, 3200)
 """Assumption about a generation that the table lacks."""
 
-_HASWELL = Generation("haswell", 3.5, 0.89, 2133)
-_BROADWELL = Generation("broadwell", 3.5, 0.94, 2400)
-_SKYLAKE = Generation("skylake_avx512", 3.7, 1.0, 2666)
-_ICE_LAKE = Generation("icelake", 3.5, 1.19, 3200)
-_SAPPHIRE_RAPIDS = Generation("sapphirerapids", 3.8, 1.37, 4800)
-_EMERALD_RAPIDS = Generation("emeraldrapids", 3.8, 1.37, 5600)
-_GRANITE_RAPIDS = Generation("graniterapids", 3.9, 1.45, 6400)
-_ZEN = Generation("zen", 3.2, 0.91, 2666)
-_ZEN_2 = Generation("zen2", 3.4, 1.05, 3200)
-_ZEN_3 = Generation("zen3", 3.6, 1.25, 3200)
-_ZEN_4 = Generation("zen4", 3.7, 1.42, 4800)
-_ZEN_5 = Generation("zen5", 4.1, 1.66, 6000)
+_HASWELL = ProcessorGeneration("haswell", 3.5, 0.89, 2133)
+_BROADWELL = ProcessorGeneration("broadwell", 3.5, 0.94, 2400)
+_SKYLAKE = ProcessorGeneration("skylake_avx512", 3.7, 1.0, 2666)
+_ICE_LAKE = ProcessorGeneration("icelake", 3.5, 1.19, 3200)
+_SAPPHIRE_RAPIDS = ProcessorGeneration("sapphirerapids", 3.8, 1.37, 4800)
+_EMERALD_RAPIDS = ProcessorGeneration("emeraldrapids", 3.8, 1.37, 5600)
+_GRANITE_RAPIDS = ProcessorGeneration("graniterapids", 3.9, 1.45, 6400)
+_ZEN = ProcessorGeneration("zen", 3.2, 0.91, 2666)
+_ZEN_2 = ProcessorGeneration("zen2", 3.4, 1.05, 3200)
+_ZEN_3 = ProcessorGeneration("zen3", 3.6, 1.25, 3200)
+_ZEN_4 = ProcessorGeneration("zen4", 3.7, 1.42, 4800)
+_ZEN_5 = ProcessorGeneration("zen5", 4.1, 1.66, 6000)
 
-_TABLE: Mapping[tuple[str, str], Mapping[range, Generation]] = {
+_TABLE: Mapping[tuple[str, str], Mapping[range, ProcessorGeneration]] = {
     (_INTEL, "6"): {
         range(63, 64): _HASWELL,
         range(79, 80): _BROADWELL,
@@ -68,7 +68,7 @@ of a generation beside its predecessor: AMD 15%, 19%, 14% and 17% from Zen to Ze
 """
 
 
-def generation_of(vendor: str, family: str, model: str) -> Generation:
+def generation_of(vendor: str, family: str, model: str) -> ProcessorGeneration:
     """Generation of a processor; ``UNKNOWN`` where the table lacks it.
 
     Args:

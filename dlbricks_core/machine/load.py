@@ -4,15 +4,31 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import psutil
 
-from dlbricks_core.machine.sysfs import Machine
+from dlbricks_core.facts import Note
+from dlbricks_core.facts.note import warning
+from dlbricks_core.facts.observation import DISTURBED_LOAD
+from dlbricks_core.machine.lock import alone_by_turns
+from dlbricks_core.machine.sysfs import MachineState
 
 #: Shares of the usable CPUs above which a measurement is called disturbed.
-MAX_OTHERS = 0.10
+MAX_OTHERS = DISTURBED_LOAD
 MAX_STEAL = 0.01
+
+LEAST_S = 0.5
+"""Least seconds of a span in which use by others can be seen: the system counts it in hundredths of
+a second."""
+
+LONGEST_WAIT_S = 60.0
+"""Maximum seconds of waiting for a quiet machine before the first round."""
+
+_APART_S = 0.1
+"""Least seconds between two readings of a watch, which then take a hundredth of the time."""
 
 
 @dataclass(frozen=True)
@@ -43,17 +59,26 @@ class MachineLoad:
         return min((self.others + self.steal) / self.cpus, 1.0)
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """Disturbances that may have changed a measurement in that time, a line each."""
+    def flags(self) -> tuple[str, ...]:
+        """Codes of disturbances that mark the samples of that time; none where it is unknown."""
+        found = {
+            "others-used-cpus": (self.share or 0.0) > MAX_OTHERS,
+            "quota-stopped-container": self.throttled > 0,
+        }
+        return tuple(code for code, holds in found.items() if holds)
+
+    @property
+    def warnings(self) -> tuple[Note, ...]:
+        """Disturbances that may have changed a measurement in that time."""
         found = []
         if self.others is None or self.steal is None:
-            found.append("nothing tells what else used the CPUs (no /proc)")
+            found.append(warning("cpu-use-unknown"))
         if self.others is not None and self.others > MAX_OTHERS * self.cpus:
-            found.append(f"other processes used {self.others:.1f} of {self.cpus} CPUs")
+            found.append(warning("others-used-cpus", used=self.others, cpus=self.cpus))
         if self.steal is not None and self.steal > MAX_STEAL * self.cpus:
-            found.append(f"the hypervisor took away {self.steal / self.cpus:.1%} of the CPU time")
+            found.append(warning("hypervisor-took-time", share=self.steal / self.cpus))
         if self.throttled > 0:
-            found.append(f"the container's CPU quota stopped it for {self.throttled:.1f} s")
+            found.append(warning("quota-stopped-container", seconds=self.throttled))
         return tuple(found)
 
 
@@ -86,17 +111,19 @@ class LoadSampler:
 
     Examples:
         >>> sampler = LoadSampler()
-        >>> sampler.load().warnings  # doctest: +SKIP
-        ('other processes used 1.0 of 2 CPUs',)
+        >>> [each.code for each in sampler.load().warnings]  # doctest: +SKIP
+        ['others-used-cpus']
     """
 
-    def __init__(self, machine: Machine | None = None) -> None:
-        self._machine = machine or Machine()
+    def __init__(self, machine: MachineState | None = None) -> None:
+        self._machine = machine or MachineState()
         self._start = self._read()
 
     def load(self) -> MachineLoad:
         """The load since the start; CPU time is known to 10 ms."""
-        start, end = self._start, self._read()
+        return self._between(self._start, self._read())
+
+    def _between(self, start: _Reading, end: _Reading) -> MachineLoad:
         seconds = max(end.wall - start.wall, 1e-9)
         others = steal = None
         if start.used and end.used:
@@ -122,6 +149,78 @@ class LoadSampler:
         ]
         busy = sum(cpu.user + cpu.nice + cpu.system + cpu.irq + cpu.softirq for cpu in used)
         return _Used(busy, own, sum(cpu.steal for cpu in used))
+
+
+class LoadWatch(LoadSampler):
+    """Load of the machine lately, for samples that are taken one after another.
+
+    It costs about a millisecond, ten times a second at most.
+
+    Examples:
+        >>> watch = LoadWatch()
+        >>> watch.lately().share  # doctest: +SKIP
+        0.02
+    """
+
+    def __init__(self, machine: MachineState | None = None) -> None:
+        super().__init__(machine)
+        self._readings = deque([self._start])
+        self._last: MachineLoad | None = None
+
+    def lately(self) -> MachineLoad:
+        """The load in the last half second; in a longer span, if nobody has looked meanwhile.
+
+        Where processes that measure do not wait for each other, none counts as another program.
+        """
+        if not alone_by_turns():
+            return MachineLoad(LEAST_S, len(self._machine.cpus), 0.0, 0.0, 0.0)
+        if self._last is None or time.perf_counter() - self._readings[-1].wall >= _APART_S:
+            now = self._read()
+            while len(self._readings) > 1 and now.wall - self._readings[1].wall >= LEAST_S:
+                self._readings.popleft()
+            self._last = self._between(self._readings[0], now)
+            self._readings.append(now)
+        return self._last
+
+
+def wait_for_quiet(
+    watch: LoadWatch,
+    say: Callable[[str], None],
+    longest_s: float = LONGEST_WAIT_S,
+    nap: Callable[[float], None] = time.sleep,
+) -> float:
+    """Waits until others use little of the CPUs, but not for ever.
+
+    Args:
+        watch: Watch of the load. What it has seen before counts as the first look.
+        say: Receives a message if there is something to wait for.
+        longest_s: Maximum seconds of the wait.
+        nap: Function that does nothing for a number of seconds.
+
+    Returns:
+        Seconds of the wait.
+    """
+    waited_s = 0.0
+    load = watch.lately()
+    if load.seconds < LEAST_S:
+        nap(LEAST_S)
+        waited_s, load = LEAST_S, watch.lately()
+    if _is_quiet(load):
+        return waited_s
+    say(
+        f"other programs use {load.share or 0.0:.0%} of the CPUs: waiting for quiet, "
+        f"{longest_s:.0f} s at most"
+    )
+    while waited_s < longest_s and not _is_quiet(load):
+        nap(LEAST_S)
+        waited_s, load = waited_s + LEAST_S, watch.lately()
+    if not _is_quiet(load):
+        say("the machine is still busy: figures are marked, and their intervals allow for it")
+    return waited_s
+
+
+def _is_quiet(load: MachineLoad) -> bool:
+    return (load.share or 0.0) <= MAX_OTHERS
 
 
 def _own_seconds() -> float:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from dlbricks_core.machine.cores import APART, MAX_APART, watched
 from dlbricks_core.machine.load import MAX_OTHERS, MAX_STEAL, LoadSampler, MachineLoad
-from dlbricks_core.machine.sysfs import CPUS, Machine
+from dlbricks_core.machine.sysfs import CPUS, MachineState
 from dlbricks_core.machine.system import largest_cache, near_caches
 
 Status = Literal["ok", "warn", "unknown"]
@@ -50,21 +50,21 @@ class Check:
     advice: str = ""
 
 
-def check_readiness(machine: Machine | None = None, window_s: float = 0.5) -> list[Check]:
+def check_readiness(machine: MachineState | None = None, window_s: float = 0.5) -> list[Check]:
     """Checks everything that is known to disturb measurements.
 
     Args:
         machine: Machine to check; this one by default.
         window_s: Seconds for which the load is watched; this process should be idle meanwhile.
     """
-    machine = machine or Machine()
+    machine = machine or MachineState()
     sampler = LoadSampler(machine)
     time.sleep(window_s)
     load = sampler.load()
     return [check(machine) for check in CHECKS] + [check(load) for check in LOAD_CHECKS]
 
 
-def _governor(machine: Machine) -> Check:
+def _governor(machine: MachineState) -> Check:
     found = machine.frequency_governors()
     if not found:
         return Check("frequency governor", "unknown", "not visible", _ask_host(machine))
@@ -78,7 +78,7 @@ def _governor(machine: Machine) -> Check:
     )
 
 
-def _turbo(machine: Machine) -> Check:
+def _turbo(machine: MachineState) -> Check:
     boost = machine.boost()
     if boost is None:
         return Check("turbo", "unknown", "not visible", _ask_host(machine))
@@ -98,7 +98,7 @@ def _turbo(machine: Machine) -> Check:
     return Check("turbo", "warn", finding, advice)
 
 
-def _smt(machine: Machine) -> Check:
+def _smt(machine: MachineState) -> Check:
     active = machine.number(f"{CPUS}/smt/active")
     if active:
         return Check(
@@ -115,7 +115,7 @@ def _smt(machine: Machine) -> Check:
     return Check("hyper-threading", "ok", "off")
 
 
-def _cores(machine: Machine) -> Check:
+def _cores(machine: MachineState) -> Check:
     online = machine.online()
     finding = (
         f"{machine.cores(machine.cpus)} of {machine.cores(online)} cores usable"
@@ -139,7 +139,7 @@ def _cores(machine: Machine) -> Check:
     )
 
 
-def _quota(machine: Machine) -> Check:
+def _quota(machine: MachineState) -> Check:
     quota = machine.cpu_quota()
     if quota is None:
         return Check("CPU quota", "ok", "none")
@@ -152,7 +152,7 @@ def _quota(machine: Machine) -> Check:
     )
 
 
-def _memory(machine: Machine) -> Check:
+def _memory(machine: MachineState) -> Check:
     available, limit = machine.memory_available(), machine.memory_limit()
     if available is None:
         return Check("memory", "unknown", "not visible")
@@ -166,7 +166,7 @@ def _memory(machine: Machine) -> Check:
     return Check("memory", "warn", finding, advice)
 
 
-def _swap(machine: Machine) -> Check:
+def _swap(machine: MachineState) -> Check:
     memory = machine.memory()
     if "SwapTotal" not in memory:
         return Check("swap", "unknown", "not visible")
@@ -177,7 +177,7 @@ def _swap(machine: Machine) -> Check:
     return Check("swap", "warn", f"{_gib(used)} in use", advice)
 
 
-def _caches(machine: Machine) -> Check:
+def _caches(machine: MachineState) -> Check:
     private, largest = near_caches(1, machine), largest_cache(machine)
     if private is None or largest is None:
         finding = "their sizes are not visible, so estimates may be less exact"
@@ -186,7 +186,7 @@ def _caches(machine: Machine) -> Check:
     return Check("caches", "ok", finding)
 
 
-def _temperature(machine: Machine) -> Check:
+def _temperature(machine: MachineState) -> Check:
     counts = machine.per_cpu("thermal_throttle/core_throttle_count")
     if not counts:
         return Check("temperature", "unknown", "throttling is not counted here")
@@ -201,7 +201,7 @@ def _temperature(machine: Machine) -> Check:
     )
 
 
-def _clock(machine: Machine) -> Check:
+def _clock(machine: MachineState) -> Check:
     folder = "sys/devices/system/clocksource/clocksource0"
     current = machine.text(f"{folder}/current_clocksource")
     if current is None:
@@ -220,7 +220,7 @@ def _clock(machine: Machine) -> Check:
     )
 
 
-def _virtual(machine: Machine) -> Check:
+def _virtual(machine: MachineState) -> Check:
     hypervisor = machine.hypervisor()
     if hypervisor is None:
         return Check("virtualization", "ok", "none found")
@@ -233,7 +233,7 @@ def _virtual(machine: Machine) -> Check:
     )
 
 
-def _distance(machine: Machine) -> Check:
+def _distance(machine: MachineState) -> Check:
     distance = watched(len(machine.cpus), machine)
     if machine.hypervisor() is not None and largest_cache(machine) is None:
         finding = "the sizes of the caches are not visible"
@@ -259,7 +259,7 @@ def _distance(machine: Machine) -> Check:
     return Check("distance", "warn", finding, advice)
 
 
-def _others(load: MachineLoad) -> Check:
+def _load_check(load: MachineLoad) -> Check:
     if load.others is None:
         return Check("load", "unknown", "not visible")
     finding = f"other processes use {load.others:.2f} of {load.cpus} CPUs"
@@ -277,7 +277,7 @@ def _steal(load: MachineLoad) -> Check:
     return Check("steal", "warn", finding, "use a dedicated host, or a less busy one")
 
 
-def _ask_host(machine: Machine) -> str:
+def _ask_host(machine: MachineState) -> str:
     where = "the host of the virtual machine" if machine.hypervisor() else "the BIOS settings"
     return f"ask the administrator, or look at {where}"
 
@@ -291,7 +291,7 @@ def _gib(size: int) -> str:
 
 
 #: Checks in the order in which they are reported.
-CHECKS: tuple[Callable[[Machine], Check], ...] = (
+CHECKS: tuple[Callable[[MachineState], Check], ...] = (
     _governor,
     _turbo,
     _smt,
@@ -305,4 +305,4 @@ CHECKS: tuple[Callable[[Machine], Check], ...] = (
     _virtual,
     _distance,
 )
-LOAD_CHECKS: tuple[Callable[[MachineLoad], Check], ...] = (_others, _steal)
+LOAD_CHECKS: tuple[Callable[[MachineLoad], Check], ...] = (_load_check, _steal)

@@ -36,7 +36,7 @@ def _affinity() -> frozenset[int]:
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineState:
     """The machine as this process sees it; facts that cannot be read are ``None``.
 
     Attributes:

@@ -13,7 +13,7 @@ import archspec.cpu
 
 from dlbricks_core.facts import Cache, System
 from dlbricks_core.machine.generations import generation_of
-from dlbricks_core.machine.sysfs import Machine, parse_cpus
+from dlbricks_core.machine.sysfs import MachineState, parse_cpus
 
 #: Instruction-set extensions that decide which kernels a framework picks, by the name that
 #: /proc/cpuinfo gives their list (on x86 and on Arm; the same word can mean two things).
@@ -27,19 +27,19 @@ _NEAR_LEVEL = 2
 """Level of the caches that belong to one core each, on all processors that are usual in servers."""
 
 
-def physical_cores_available(machine: Machine | None = None) -> int:
+def physical_cores_available(machine: MachineState | None = None) -> int:
     """Number of physical cores that this process may use, with which most frameworks are fastest.
 
     A core with two hardware threads counts once. Cores that affinity forbids do not count, and the
     CPU quota of the container is an upper bound.
     """
-    machine = machine or Machine()
+    machine = machine or MachineState()
     cores = machine.cores(machine.cpus)
     quota = machine.cpu_quota()
     return max(1, cores if quota is None else min(cores, math.floor(quota)))
 
 
-def current_host(machine: Machine | None = None) -> str:
+def current_host(machine: MachineState | None = None) -> str:
     """Hash that tells this machine from others with the same fingerprint; empty without ``/proc``.
 
     It stays when the machine is restarted: it comes from ``/etc/machine-id`` and the addresses of
@@ -49,7 +49,7 @@ def current_host(machine: Machine | None = None) -> str:
     seen, it comes from the random number that the kernel draws when it starts. All containers of a
     machine share that, and a restart changes it.
     """
-    machine = machine or Machine()
+    machine = machine or MachineState()
     identity, addresses = machine.text("etc/machine-id"), machine.built_in_addresses()
     if identity and addresses and not machine.is_container():
         text = " ".join(("dlbricks", *addresses))
@@ -58,9 +58,9 @@ def current_host(machine: Machine | None = None) -> str:
     return hashlib.sha256(f"dlbricks {drawn}".encode()).hexdigest()[:16] if drawn else ""
 
 
-def current_system(machine: Machine | None = None) -> System:
+def current_system(machine: MachineState | None = None) -> System:
     """Facts about the machine that this process runs on."""
-    machine = machine or Machine()
+    machine = machine or MachineState()
     cpu = machine.table("proc/cpuinfo")
     with warnings.catch_warnings():
         # Without /proc, archspec warns and returns a generic processor.
@@ -111,12 +111,12 @@ def current_system(machine: Machine | None = None) -> System:
     )
 
 
-def largest_cache(machine: Machine | None = None) -> int | None:
+def largest_cache(machine: MachineState | None = None) -> int | None:
     """Bytes of the largest cache; ``None`` if it is unknown."""
-    return max((cache.size for cache in _caches(machine or Machine())), default=None)
+    return max((cache.size for cache in _caches(machine or MachineState())), default=None)
 
 
-def near_caches(cores: int, machine: Machine | None = None) -> int | None:
+def near_caches(cores: int, machine: MachineState | None = None) -> int | None:
     """Bytes of the second-level caches of some cores together.
 
     Args:
@@ -126,11 +126,13 @@ def near_caches(cores: int, machine: Machine | None = None) -> int | None:
     Returns:
         The number of bytes; ``None`` if it is unknown.
     """
-    sizes = [cache.size for cache in _caches(machine or Machine()) if cache.level == _NEAR_LEVEL]
+    sizes = [
+        cache.size for cache in _caches(machine or MachineState()) if cache.level == _NEAR_LEVEL
+    ]
     return cores * max(sizes) if sizes else None
 
 
-def _caches(machine: Machine) -> tuple[Cache, ...]:
+def _caches(machine: MachineState) -> tuple[Cache, ...]:
     """Caches of the first CPU that this process may use."""
     units = {"K": 2**10, "M": 2**20, "G": 2**30}
     found = []

@@ -1,5 +1,5 @@
-"""Measuring: sessions that time networks, probes for other quantities, and workers."""
+"""Measuring: sessions that time networks, metrics for other quantities, and workers."""
 
-from dlbricks_core.measure.probe import Probe, Values
+from dlbricks_core.measure.metric import Metric, Values
 
-__all__ = ["Probe", "Values"]
+__all__ = ["Metric", "Values"]

@@ -4,27 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Self
 
+from dlbricks_core import fitted
 from dlbricks_core.facts import Measurement
 from dlbricks_core.ir import CanonicalModel
 
 START_S, QUICK_START_S = 3.0, 1.0
 """Seconds to start a worker and to import a framework: as usual, and at best."""
 
-_NETWORK_S, _LAYER_S, _WEIGHT_BYTE_S, _LIVE_BYTE_S, _WARM_UP_RUNS = 2.5e-3, 2.5e-4, 2e-9, 6e-10, 6.0
-"""Cost of loading: seconds for each network, for each layer, for each byte of weights and for each
-byte of other tensors, and a number of warm-up runs. All constants here are those of a usual server;
-:class:`Costs` scales them to another machine or framework.
-"""
-
-_RUN_S, _LATENCIES = 2e-4, 2.5
-"""Cost of a run: seconds beyond latencies, and latencies of the network, including those of the run
-before it that prepares the caches.
-"""
-
 _PRIOR_S = 1.0
-"""Weight of these constants beside observed costs, in seconds."""
+"""Weight of the usual costs beside observed ones, in seconds."""
+
+
+@dataclass(frozen=True)
+class UsualCosts:
+    """Costs of timing on a usual server. :class:`Costs` scales them to other machines.
+
+    Attributes:
+        network_s: Seconds to load a network, whatever it holds.
+        layer_s: Seconds to load a layer.
+        weight_byte_s: Seconds to load a byte of weights.
+        live_byte_s: Seconds for a byte of other tensors.
+        warm_up_runs: Number of warm-up runs.
+        run_s: Seconds of a run beyond latencies.
+        latencies: Latencies of the network in a run, including those of the run before it that
+            prepares the caches.
+    """
+
+    network_s: float
+    layer_s: float
+    weight_byte_s: float
+    live_byte_s: float
+    warm_up_runs: float
+    run_s: float
+    latencies: float
+
+    def loading_s(self, model: CanonicalModel, latency_ms: float) -> float:
+        """Seconds to load a network and to warm it up."""
+        return (
+            self.network_s
+            + self.layer_s * len(model.layers)
+            + self.weight_byte_s * model.weight_bytes
+            + self.live_byte_s * model.live_bytes
+            + self.warm_up_runs * latency_ms / 1e3
+        )
+
+    def seconds_of_run(self, latency_ms: float) -> float:
+        """Seconds of one run."""
+        return self.run_s + self.latencies * latency_ms / 1e3
+
+
+@cache
+def usual_costs() -> UsualCosts:
+    """The costs that were fitted."""
+    return UsualCosts(**fitted.values(__file__, "costs"))
 
 
 @dataclass(frozen=True)
@@ -41,30 +76,19 @@ class Costs:
     def seen(cls, taken: Iterable[tuple[CanonicalModel, Measurement]]) -> Self:
         """Costs derived from networks that were measured."""
         usual = seen = _PRIOR_S
+        costs = usual_costs()
         for model, measurement in taken:
             for each in measurement.observations:
                 if each.spent_s is not None:
-                    usual += len(each.values) * _run_s(each.values[0])
+                    usual += len(each.values) * costs.seconds_of_run(each.values[0])
                     seen += each.spent_s
                 if each.loading_s is not None:
-                    usual += _loading_s(model, each.values[0])
+                    usual += costs.loading_s(model, each.values[0])
                     seen += each.loading_s
         return cls(seen / usual)
 
     def seconds(self, model: CanonicalModel, latency_ms: float, runs: int) -> float:
         """Seconds to load a network and to run it a number of times."""
-        return self.slowdown * (_loading_s(model, latency_ms) + runs * _run_s(latency_ms))
-
-
-def _loading_s(model: CanonicalModel, latency_ms: float) -> float:
-    return (
-        _NETWORK_S
-        + _LAYER_S * len(model.layers)
-        + _WEIGHT_BYTE_S * model.weight_bytes
-        + _LIVE_BYTE_S * model.live_bytes
-        + _WARM_UP_RUNS * latency_ms / 1e3
-    )
-
-
-def _run_s(latency_ms: float) -> float:
-    return _RUN_S + _LATENCIES * latency_ms / 1e3
+        costs = usual_costs()
+        runs_s = runs * costs.seconds_of_run(latency_ms)
+        return self.slowdown * (costs.loading_s(model, latency_ms) + runs_s)

@@ -63,7 +63,7 @@ class Uncertain:
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class PlanStep:
     """A network to time, and the precision that is reached then.
 
     Attributes:
@@ -89,7 +89,7 @@ def half_widths(sums: FloatArray) -> FloatArray:
     return np.asarray(np.divide(high - low, middle, out=np.zeros_like(middle), where=middle > 0))
 
 
-def steps(uncertain: Uncertain, precision: float) -> Iterator[Step]:
+def steps(uncertain: Uncertain, precision: float) -> Iterator[PlanStep]:
     """Networks to time, in descending order of information per second.
 
     The information about a sum is the reduction of its variance once the network is timed: the
@@ -104,15 +104,15 @@ def steps(uncertain: Uncertain, precision: float) -> Iterator[Step]:
         precision: Half-width of all 90% intervals to reach, relative to the sums. The steps end
             when it is reached, or when no network holds further information.
     """
-    left = _Left(uncertain, precision)
+    left = _Uncertainty(uncertain, precision)
     seconds = 0.0
     while (network := left.best()) is not None:
         left.know(network)
         seconds += float(uncertain.seconds[network])
-        yield Step(network, seconds, left.half_widths())
+        yield PlanStep(network, seconds, left.half_widths())
 
 
-class _Left:
+class _Uncertainty:
     """The remaining uncertainty of sums and networks."""
 
     def __init__(self, uncertain: Uncertain, precision: float) -> None:

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from itertools import chain
 
 from dlbricks_core.facts import Measurement, Observation, Question
+from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.precision import FEWEST, MOST, STEP_MS, PrecisionTarget, Spread
+from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.measure.ledger import Ledger
 
 FEWEST_LONG = 3
 """Minimum number of runs of a network with long runs, which scatter less than short ones."""
@@ -29,6 +32,11 @@ _EXTRA = 0.25
 _GOLDEN = (math.sqrt(5) - 1) / 2
 """Golden ratio less 1. Its multiples, modulo 1, fill the unit interval evenly, however many there
 are."""
+
+_NOTHING = Ledger()
+
+_IN_ROUNDS = PROTOCOLS["interleaved"]
+"""Protocol whose statistic stands for samples that are taken in rounds."""
 
 Keys = set[Question]
 
@@ -114,7 +122,7 @@ class _Tally:
 
     Attributes:
         runs: Number of samples.
-        quiet: Number of undisturbed samples.
+        quiet: Number of samples that count for the precision.
         seen: Number of samples at the last review.
     """
 
@@ -122,11 +130,16 @@ class _Tally:
     quiet: int = 0
     seen: int = 0
 
-    def add(self, taken: Observation) -> None:
-        """Counts new samples."""
+    def add(self, taken: Observation, *, counts: bool) -> None:
+        """Counts new samples.
+
+        Args:
+            taken: The samples.
+            counts: Whether they count for the precision.
+        """
         count = len(taken.values)
         self.runs += count
-        self.quiet += 0 if taken.flags else count
+        self.quiet += count if counts else 0
 
     def lacks(self, wanted: int) -> bool:
         """Whether the network needs more samples to have the wanted number.
@@ -152,30 +165,36 @@ class UntilPrecise(Schedule):
         families: Targets that are compared with each other. A network without a target needs
             :data:`FEWEST` samples.
         precision: Relative half-width of 90% intervals to reach.
-        known: Measurements from before.
+        known: Measurements from before, with their figures.
+        disturbed: Whether disturbed samples count for the precision as others do.
     """
 
     def __init__(
         self,
         families: Sequence[ComparedTogether],
         precision: float,
-        known: Iterable[Measurement] = (),
+        known: Ledger = _NOTHING,
+        *,
+        disturbed: bool = False,
     ) -> None:
+        self._disturbed = disturbed
         self._families = families
         self._precision = precision
         self._sets: dict[Question, list[Observation]] = {}
         self._tallies: defaultdict[Question, _Tally] = defaultdict(_Tally)
         self._spreads: dict[Question, Spread] = {}
-        for measurement in known:
+        for measurement in known.measurements.values():
             for taken in measurement.observations:
                 self.take(measurement.question, taken)
+        for key, figure in known.figures.items():
+            self._sum_up(key, figure)
         self._rounds = 0
         self._review()
 
     def take(self, key: Question, taken: Observation) -> None:
         """Records new samples of a network."""
         self._sets.setdefault(key, []).append(taken)
-        self._tallies[key].add(taken)
+        self._tallies[key].add(taken, counts=self._disturbed or not taken.flags)
 
     def due(self, keys: Iterable[Question], *, late: bool = False) -> Keys:
         """Networks of targets that lack precision, with the networks that run along."""
@@ -257,10 +276,14 @@ class UntilPrecise(Schedule):
         """Updates the spread of each network that has new samples, and enough of them."""
         for key, tally in self._tallies.items():
             if tally.runs >= FEWEST and tally.seen < tally.runs:
-                self._spreads[key] = Spread.of(
-                    Measurement(key, observations=tuple(self._sets[key]))
-                )
-                tally.seen = tally.runs
+                taken = Measurement(key, observations=tuple(self._sets[key]))
+                self._sum_up(key, Measured.of(taken, _IN_ROUNDS))
+
+    def _sum_up(self, key: Question, figure: Measured) -> None:
+        tally = self._tallies[key]
+        if tally.runs >= FEWEST:
+            self._spreads[key] = Spread.of(figure)
+            tally.seen = tally.runs
 
     def _review(self) -> None:
         """Recomputes the number of samples that each target needs."""

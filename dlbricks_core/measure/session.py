@@ -6,25 +6,26 @@ import math
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 from time import perf_counter
-from typing import TypeVar, get_args
+from typing import TypeVar
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import Kind, Measurement, Observation, Question
+from dlbricks_core.facts import Observation, Question
 from dlbricks_core.figures.protocols import Protocol
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.cores import FAR, Cores
+from dlbricks_core.machine.load import LoadWatch
+from dlbricks_core.measure.ledger import Effort
 from dlbricks_core.measure.schedule import PASSES, FixedRuns, Schedule
 from dlbricks_core.measure.worker import BackendWorker, NetworkError
 from dlbricks_core.store import ResultStore
 
 _CALL_RUNS = 100
-_KINDS: tuple[Kind, ...] = get_args(Kind)
+"""Number of runs that show the cost of a call, where runs are not interleaved."""
 
 StepT = TypeVar("StepT")
-NumberT = TypeVar("NumberT", int, float)
 
 _TURN_MS = 200.0
 """Sum of latencies in milliseconds of the networks that a worker runs without a pause. Preparing
@@ -45,7 +46,7 @@ bricks at a time gain nothing, and the machine may need its memory for other wor
 
 
 @dataclass(frozen=True)
-class Job:
+class TimingJob:
     """One network to time.
 
     Attributes:
@@ -70,94 +71,19 @@ class Job:
 
 
 @dataclass(frozen=True)
-class _Taken:
+class _JobSamples:
     """Samples of a job in milliseconds, and the seconds spent on taking them."""
 
-    job: Job
+    job: TimingJob
     samples_ms: Sequence[float]
     spent_s: float
-
-
-@dataclass
-class Effort:
-    """Effort of a session, by kind of network.
-
-    Attributes:
-        seconds: Total seconds.
-        runs: Number of timed runs.
-        networks: Number of loaded networks.
-        loading: Part of the total seconds that does not depend on the number of runs: loading, and
-            rewriting models.
-        groups: Number of groups in which the networks were loaded.
-    """
-
-    seconds: dict[Kind, float] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0.0))
-    runs: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
-    networks: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
-    groups: int = 0
-    loading: dict[Kind, float] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0.0))
-
-    @classmethod
-    def of(cls, measurements: Iterable[Measurement]) -> Effort:
-        """Effort that samples cost, whichever sessions took them.
-
-        Samples of older stores have no recorded cost and do not count. The effort excludes seconds
-        spent on networks that failed, and the number of groups.
-        """
-        effort = cls()
-        for measurement in measurements:
-            kind = measurement.question.subject.kind
-            effort.networks[kind] += 1
-            known = [taken for taken in measurement.observations if taken.spent_s is not None]
-            effort.runs[kind] += sum(len(taken.values) for taken in known)
-            effort.seconds[kind] += sum(taken.spent_s or 0.0 for taken in measurement.observations)
-            effort.add_loading(
-                kind, sum(taken.loading_s or 0.0 for taken in measurement.observations)
-            )
-        return effort
-
-    def __add__(self, other: Effort) -> Effort:
-        """Total effort of two sessions."""
-
-        def sums(
-            mine: Mapping[Kind, NumberT], theirs: Mapping[Kind, NumberT]
-        ) -> dict[Kind, NumberT]:
-            return {kind: mine[kind] + theirs[kind] for kind in _KINDS}
-
-        return Effort(
-            sums(self.seconds, other.seconds),
-            sums(self.runs, other.runs),
-            sums(self.networks, other.networks),
-            self.groups + other.groups,
-            sums(self.loading, other.loading),
-        )
-
-    def counted_as(self, kind: Kind) -> Effort:
-        """A copy of the effort, with all of it counted for networks of one kind."""
-
-        def moved(numbers: Mapping[Kind, NumberT]) -> dict[Kind, NumberT]:
-            every = sum(numbers.values(), start=type(numbers[kind])(0))
-            return {each: every if each == kind else every - every for each in _KINDS}
-
-        return Effort(
-            moved(self.seconds),
-            moved(self.runs),
-            moved(self.networks),
-            self.groups,
-            moved(self.loading),
-        )
-
-    def add_loading(self, kind: Kind, seconds: float) -> None:
-        """Adds seconds that do not depend on the number of runs."""
-        self.seconds[kind] += seconds
-        self.loading[kind] += seconds
 
 
 Advance = Callable[[str], None]
 """Function called after each step (a load or a sample) with the kind of the network."""
 
 
-class Session:
+class TimingSession:
     """Times jobs on one worker, or on one for each backend, and stores the samples.
 
     Only one worker computes at a time. The jobs run in the given order, and in reverse order in
@@ -177,6 +103,8 @@ class Session:
         anew: Questions whose stored samples the first new samples replace. The store keeps the
             old ones until then, so that nothing is lost when a session ends early.
         cores: Cores that must be near each other whenever a network runs.
+        watch: Watch of the use of the CPUs by others; ``None`` for a new one.
+        settle: Waits for a quiet machine before the first round, and returns the seconds of it.
         keeps_workers: Whether workers stay alive for the next session if all networks fit into
             memory together. The networks are then unloaded one by one.
 
@@ -184,6 +112,7 @@ class Session:
         identifier: Unique text by which the samples name the session.
         effort: Effort so far.
         late: Whether the budget ended before the schedule did.
+        waited_s: Seconds of waiting for a quiet machine, which count for no budget.
     """
 
     def __init__(
@@ -196,6 +125,8 @@ class Session:
         budget_s: float | None = None,
         anew: AbstractSet[Question] = frozenset(),
         cores: Cores | None = None,
+        watch: LoadWatch | None = None,
+        settle: Callable[[LoadWatch], float] = lambda watch: 0.0,
         *,
         keeps_workers: bool = False,
     ) -> None:
@@ -209,18 +140,21 @@ class Session:
         self._budget_s = math.inf if budget_s is None else budget_s
         self._anew = set(anew)
         self._cores = cores or Cores()
+        self._watch = watch or LoadWatch()
+        self._settle = settle
         self._keeps_workers = keeps_workers
         self._round = 0
         self._spent_s = 0.0
         self.late = False
+        self.waited_s = 0.0
 
-    def steps(self, jobs: Sequence[Job]) -> int:
+    def steps(self, jobs: Sequence[TimingJob]) -> int:
         """Number of calls of ``advance`` if nothing fails and no further runs become due."""
         if self._protocol.interleaved:
             return sum(1 + max(job.missing, 0) for job in jobs)
         return 2 * len(jobs)
 
-    def run(self, jobs: Sequence[Job]) -> dict[Question, str]:
+    def run(self, jobs: Sequence[TimingJob]) -> dict[Question, str]:
         """Times the jobs.
 
         Returns:
@@ -234,13 +168,13 @@ class Session:
         for group in groups:
             self.effort.groups += 1
             # The groups still to come share the rest of the budget.
-            now = perf_counter()
+            now = perf_counter() - self.waited_s
             end = now + (begin + self._budget_s - now) * len(group) / ahead
             failures |= self._run_group(group, schedule, end)
             ahead -= len(group)
         return failures
 
-    def _groups(self, jobs: Sequence[Job]) -> list[list[Job]]:
+    def _groups(self, jobs: Sequence[TimingJob]) -> list[list[TimingJob]]:
         """Groups of jobs that fit into memory together; single networks where the protocol loops.
 
         The jobs of a network on several backends share a group, so that they can be compared. The
@@ -254,7 +188,7 @@ class Session:
             nbytes[job.handle] = max(taken, nbytes.get(job.handle, 0))
         total = sum(nbytes.values())
         share = total / max(1, math.ceil(total / room)) if room else 0.0
-        groups: list[list[Job]] = []
+        groups: list[list[TimingJob]] = []
         place: dict[str, int] = {}
         used = 0
         for job in jobs:
@@ -267,22 +201,22 @@ class Session:
             groups[place[job.handle]].append(job)
         return groups
 
-    def _room(self, jobs: Sequence[Job]) -> float:
+    def _room(self, jobs: Sequence[TimingJob]) -> float:
         """Bytes that loaded networks may take together, by our count."""
         room = min((self._worker(job).memory_bytes for job in jobs), default=0) * _LOADED_SHARE
         alone = all(job.key.subject.kind == "brick" for job in jobs)
         return min(room, _MOST_BRICKS_BYTES) if alone else room
 
-    def _worker(self, job: Job) -> BackendWorker:
+    def _worker(self, job: TimingJob) -> BackendWorker:
         workers = self._workers
         return workers if isinstance(workers, BackendWorker) else workers[job.key.setup.backend]
 
-    def _of(self, jobs: Iterable[Job]) -> list[BackendWorker]:
+    def _of(self, jobs: Iterable[TimingJob]) -> list[BackendWorker]:
         """The distinct workers that the jobs run on."""
         return list({id(worker): worker for worker in map(self._worker, jobs)}.values())
 
     def _run_group(
-        self, jobs: Sequence[Job], schedule: Schedule, end: float
+        self, jobs: Sequence[TimingJob], schedule: Schedule, end: float
     ) -> dict[Question, str]:
         failures: dict[Question, str] = {}
         loading_s: dict[Question, float] = {}
@@ -292,6 +226,7 @@ class Session:
             loading_s[job.key] = self._spent_s
             self.effort.loading[job.key.subject.kind] += self._spent_s
             self.effort.networks[job.key.subject.kind] += 1
+        self.waited_s += self._settle(self._watch)
         backwards = False
         while due := self._due(jobs, failures, schedule, end):
             # The first networks meet colder caches, so every other round runs in reverse order.
@@ -302,16 +237,16 @@ class Session:
             for numbers in passes:
                 able = [job for job in numbers if job.key not in failures]
                 for turn in self._turns(able):
-                    warnings = () if self._cores.gather() else (FAR,)
+                    far = () if self._cores.gather() else (FAR,)
                     taken = self._take(turn, failures)
-                    self._keep(taken, schedule, loading_s, numbers, warnings)
+                    self._keep(taken, schedule, loading_s, numbers, far)
                     for job in turn:
                         self._advance(job.key.subject.kind)
             self._round += len(passes)
         self._free(jobs)
         return failures
 
-    def _free(self, jobs: Sequence[Job]) -> None:
+    def _free(self, jobs: Sequence[TimingJob]) -> None:
         """Frees the memory of a group for the next group."""
         if self._protocol.interleaved and not self._keeps_workers:
             for worker in self._of(jobs):
@@ -320,7 +255,9 @@ class Session:
             for job in jobs:
                 self._worker(job).unload(job.handle)
 
-    def _passes(self, order: Sequence[Job], cheap: AbstractSet[Question]) -> list[dict[Job, int]]:
+    def _passes(
+        self, order: Sequence[TimingJob], cheap: AbstractSet[Question]
+    ) -> list[dict[TimingJob, int]]:
         """Passes of a round: jobs in order, each with the number of its round.
 
         Each pass holds all cheap jobs and a part of the others. All passes take about the same
@@ -332,7 +269,7 @@ class Session:
             return [dict.fromkeys(order, self._round)]
         once = [job for job in order if job.key not in cheap]
         until_ms = list(accumulate(self._worker(job).latency_ms(job.handle) for job in once))
-        parts: list[dict[Job, int]] = [{} for _ in range(PASSES)]
+        parts: list[dict[TimingJob, int]] = [{} for _ in range(PASSES)]
         for job, reached_ms in zip(once, until_ms, strict=True):
             parts[math.ceil(PASSES * reached_ms / until_ms[-1]) - 1][job] = self._round
         for number, part in enumerate(parts):
@@ -341,23 +278,23 @@ class Session:
 
     def _due(
         self,
-        jobs: Sequence[Job],
+        jobs: Sequence[TimingJob],
         failures: Mapping[Question, str],
         schedule: Schedule,
         end: float,
-    ) -> list[Job]:
+    ) -> list[TimingJob]:
         """Jobs that run in the next round."""
         keys = [job.key for job in jobs if job.key not in failures]
         due = schedule.due(keys)
-        if due and perf_counter() >= end:
+        if due and perf_counter() - self.waited_s >= end:
             self.late = True
             due = schedule.due(keys, late=True)
         return [job for job in jobs if job.key in due]
 
-    def _load(self, job: Job) -> float:
+    def _load(self, job: TimingJob) -> float:
         return self._worker(job).load(job.handle, job.model, job.key.subject.kind)
 
-    def _measure_calls(self, jobs: Iterable[Job]) -> None:
+    def _measure_calls(self, jobs: Iterable[TimingJob]) -> None:
         """Measures the cost of a call of the timer, where turns do not measure it."""
         runs = 1 if self._protocol.interleaved else _CALL_RUNS
         for worker in self._of(jobs):
@@ -367,13 +304,13 @@ class Session:
     def _in_turns(self, worker: BackendWorker) -> bool:
         return self._protocol.interleaved and worker.in_turns
 
-    def _turns(self, jobs: Iterable[Job]) -> Iterator[list[Job]]:
+    def _turns(self, jobs: Iterable[TimingJob]) -> Iterator[list[TimingJob]]:
         """Turns: sequences of jobs that a worker runs without returning to this process in between.
 
         A turn is a single job where the backend opts out of turns. Otherwise its length is limited
         by the work that an interruption may lose.
         """
-        turn: list[Job] = []
+        turn: list[TimingJob] = []
         rest_ms = 0.0
         for job in jobs:
             worker = self._worker(job)
@@ -387,7 +324,7 @@ class Session:
         if turn:
             yield turn
 
-    def _take(self, turn: Sequence[Job], failures: dict[Question, str]) -> list[_Taken]:
+    def _take(self, turn: Sequence[TimingJob], failures: dict[Question, str]) -> list[_JobSamples]:
         """Samples of the jobs. If a job fails, that is recorded, and the others run again."""
         worker, jobs = self._worker(turn[0]), {job.handle: job for job in turn}
         if not self._in_turns(worker):
@@ -406,7 +343,7 @@ class Session:
             # Overhead that belongs to no single job is divided among all of them.
             rest_s = perf_counter() - begin - sum(spent_s for _, spent_s in found)
             taken = [
-                _Taken(job, [latency_ms], spent_s + rest_s / len(found))
+                _JobSamples(job, [latency_ms], spent_s + rest_s / len(found))
                 for job, (latency_ms, spent_s) in zip(jobs.values(), found, strict=True)
             ]
             for each in taken:
@@ -414,24 +351,25 @@ class Session:
             return taken
         return []
 
-    def _alone(self, job: Job, failures: dict[Question, str]) -> list[_Taken]:
+    def _alone(self, job: TimingJob, failures: dict[Question, str]) -> list[_JobSamples]:
         """One sample of a job, or all missing samples where the protocol loops."""
         samples = self._attempt(job, failures, self._sample)
-        return [_Taken(job, samples, self._spent_s)] if samples else []
+        return [_JobSamples(job, samples, self._spent_s)] if samples else []
 
-    def _sample(self, job: Job) -> list[float]:
+    def _sample(self, job: TimingJob) -> list[float]:
         runs = 1 if self._protocol.interleaved else job.missing
         return self._worker(job).sample(job.handle, runs, warm_io=self._protocol.warm_io)
 
     def _keep(
         self,
-        taken: Sequence[_Taken],
+        taken: Sequence[_JobSamples],
         schedule: Schedule,
         loading_s: dict[Question, float],
-        numbers: Mapping[Job, int],
-        warnings: tuple[str, ...],
+        numbers: Mapping[TimingJob, int],
+        far: tuple[str, ...],
     ) -> None:
         """Commits samples in one transaction, with the numbers of their rounds."""
+        load = self._watch.lately()
         kept = [
             (
                 each.job.key,
@@ -440,7 +378,8 @@ class Session:
                     numbers[each.job],
                     tuple(each.samples_ms),
                     overhead=self._worker(each.job).call_ms,
-                    flags=warnings,
+                    flags=(*far, *load.flags),
+                    load=load.share,
                     spent_s=each.spent_s,
                     loading_s=loading_s.pop(each.job.key, None),
                 ),
@@ -457,7 +396,7 @@ class Session:
             self.effort.runs[key.subject.kind] += len(samples.values)
 
     def _attempt(
-        self, job: Job, failures: dict[Question, str], step: Callable[[Job], StepT]
+        self, job: TimingJob, failures: dict[Question, str], step: Callable[[TimingJob], StepT]
     ) -> StepT | None:
         """Result of a step; ``None`` if it failed. The failure is recorded with its reason."""
         begin = perf_counter()
@@ -470,7 +409,7 @@ class Session:
             self._spent_s = perf_counter() - begin
             self.effort.seconds[job.key.subject.kind] += self._spent_s
 
-    def _fail(self, job: Job, error: DLBricksError, failures: dict[Question, str]) -> None:
+    def _fail(self, job: TimingJob, error: DLBricksError, failures: dict[Question, str]) -> None:
         failures[job.key] = reason = reason_of(error)
         self._store.record_failure(job.key, reason, job.operators)
 

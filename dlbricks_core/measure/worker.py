@@ -15,9 +15,9 @@ from dlbricks_core.backends.burst import Burst, WholeRun
 from dlbricks_core.backends.host import CALLS, POSITION_BYTES, is_copied
 from dlbricks_core.errors import BackendError, DLBricksError
 from dlbricks_core.ir import Array, CanonicalModel
+from dlbricks_core.machine.lock import give_turn, take_turn
 from dlbricks_core.machine.system import largest_cache, near_caches
-from dlbricks_core.machine.turns import give_turn, take_turn
-from dlbricks_core.worker import WorkerError, WorkerProcess, memory_to_use
+from dlbricks_core.worker import WorkerError, WorkerProcess, memory_to_use, release
 from dlbricks_core.worker.memory import tells_of_memory, ulimits
 
 _START_S = 30.0
@@ -32,7 +32,10 @@ START_BYTES = 2**30
 """Bytes of memory that a framework may take before it loads any network of notable size."""
 
 _CHECK_BATCH = 64
+"""Maximum number of networks in one call that checks them."""
+
 _REST_TIMEOUT_S = 0.5
+"""Seconds to wait until the worker before has come to rest."""
 
 KEEPS_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
@@ -106,7 +109,7 @@ class BackendWorker:
     """Loads and samples networks in a child process.
 
     Workers take turns: a worker begins only once the threads of the previous one rest, and while no
-    other process measures on the same cores (:mod:`dlbricks_core.machine.turns`). Every method that
+    other process measures on the same cores (:mod:`dlbricks_core.machine.lock`). Every method that
     takes a network raises :class:`DLBricksError` with the reason if the network fails. The worker
     is then ready for the next network, and loads earlier networks again when they are next sampled.
 
@@ -259,18 +262,18 @@ class BackendWorker:
             self._in_worker.remove(key)
             self._call("unload", key)
 
-    def observe(self, probe: str, model: CanonicalModel, *, whole: bool) -> tuple[float, ...]:
-        """One observation of a network by a probe: values of the quantity and its parts.
+    def observe(self, metric: str, model: CanonicalModel, *, whole: bool) -> tuple[float, ...]:
+        """One observation of a network by a metric: values of the quantity and its parts.
 
         Args:
-            probe: The probe as ``"module:Class"``.
+            metric: The metric as ``"module:Class"``.
             model: In canonical form.
             whole: Whether it is a whole model.
         """
         settings = self._settings
         # One time limit for loading and running the network, and another for doing so once more.
         values: tuple[float, ...] = self._call(
-            "observe", probe, model, settings.seed, whole, extra_s=settings.timeout_s
+            "observe", metric, model, settings.seed, whole, extra_s=settings.timeout_s
         )
         return values
 
@@ -416,6 +419,7 @@ class BackendWorker:
             self._discard()
         if self._worker is None:
             if not asked:
+                release()
                 take_turn()
                 self._has_turn = True
             environment = self._backend.environment(self._backend_settings)

@@ -34,14 +34,14 @@ from dlbricks_core.operators.operator import (
 from dlbricks_core.operators.ranges.domain import NEGATIVE, NOT_ZERO, POSITIVE, base_of_power
 from dlbricks_core.operators.ranges.interval import Range, loosened
 from dlbricks_core.operators.ranges.maps import NEGATED, RECIPROCAL, SQUARE, power, through
-from dlbricks_core.operators.ranges.step import Rule, Step
+from dlbricks_core.operators.ranges.step import RangeStep, Rule
 from dlbricks_core.operators.weights import NEAR_ONE, always, argument
 
 _NEAR_ZERO = 1e-6
 """Minimum distance from zero of a divisor that is chosen."""
 
 
-def _alone(step: Step) -> int | None:
+def _only_operand(step: RangeStep) -> int | None:
     """The only operand that can give way, before what the weights among them are drawn from."""
     for candidates in step.fed, step.free:
         if sum(candidates) == 1:
@@ -51,8 +51,8 @@ def _alone(step: Step) -> int | None:
     return None
 
 
-def _carries(step: Step) -> bool:
-    return _alone(step) is not None
+def _carries(step: RangeStep) -> bool:
+    return _only_operand(step) is not None
 
 
 # Sums
@@ -107,8 +107,8 @@ def _possible(terms: Sequence[Range], asked: Mapping[int, Range]) -> bool:
     return not any(terms[at].meet(each).empty for at, each in asked.items())
 
 
-def _terms_asked(step: Step, terms: Sequence[Range], wanted: Range) -> dict[int, Range]:
-    alone = _alone(step)
+def _terms_asked(step: RangeStep, terms: Sequence[Range], wanted: Range) -> dict[int, Range]:
+    alone = _only_operand(step)
     if alone is not None:
         asked = {alone: _rest(terms, alone, wanted)}
         if _possible(terms, asked) or sum(step.free) == 1:
@@ -120,19 +120,19 @@ def _terms_asked(step: Step, terms: Sequence[Range], wanted: Range) -> dict[int,
 def _sum_of(signs: Callable[[int], float], mean: bool = False) -> Rule:
     """Terms that are added, each with its sign."""
 
-    def signed(step: Step) -> list[Range]:
+    def signed(step: RangeStep) -> list[Range]:
         return [
             each if signs(position) > 0 else NEGATED.image(each)
             for position, each in enumerate(step.ranges)
         ]
 
-    def image(step: Step) -> Sequence[Range]:
+    def image(step: RangeStep) -> Sequence[Range]:
         total, count = _total(signed(step)), len(step.ranges) if mean else 1
         smooth = total.smooth and len({*step.layer.inputs}) == len(step.ranges)
         result = Range.of(total.low / count, total.high / count, smooth)
         return [loosened(result, step.dtype) if len(step.ranges) > 2 or mean else result]
 
-    def asked(step: Step, wanted: Sequence[Range]) -> dict[int, Range]:
+    def asked(step: RangeStep, wanted: Sequence[Range]) -> dict[int, Range]:
         count = len(step.ranges) if mean else 1
         scaled = Range.of(wanted[0].low * count, wanted[0].high * count)
         return {
@@ -182,8 +182,8 @@ def _both(factors: Sequence[Range], wanted: Range) -> list[Range]:
     return [Range.of(0 if positive else -end * shrunk, end * shrunk) for end in ends]
 
 
-def _factors_asked(step: Step, factors: Sequence[Range], wanted: Range) -> dict[int, Range]:
-    alone = _alone(step)
+def _factors_asked(step: RangeStep, factors: Sequence[Range], wanted: Range) -> dict[int, Range]:
+    alone = _only_operand(step)
     order = [alone] if alone is not None else list(compress((0, 1), step.free))
     for position in order:
         asked = {position: _factor(wanted, factors[1 - position])}
@@ -192,23 +192,23 @@ def _factors_asked(step: Step, factors: Sequence[Range], wanted: Range) -> dict[
     return dict(enumerate(_both(factors, wanted)))
 
 
-def _product_image(step: Step) -> Sequence[Range]:
+def _product_image(step: RangeStep) -> Sequence[Range]:
     one, other = step.ranges
     same = step.layer.inputs[0] == step.layer.inputs[1]
     return [SQUARE.image(one) if same else _times(one, other)]
 
 
-def _product_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
+def _product_asked(step: RangeStep, wanted: Sequence[Range]) -> Mapping[int, Range]:
     if step.layer.inputs[0] == step.layer.inputs[1]:
         return {0: SQUARE.source(wanted[0], step.ranges[0])}
     return _factors_asked(step, step.ranges, wanted[0])
 
 
-def _quotient_image(step: Step) -> Sequence[Range]:
+def _quotient_image(step: RangeStep) -> Sequence[Range]:
     return [_times(step.ranges[0], RECIPROCAL.image(step.ranges[1]))]
 
 
-def _quotient_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
+def _quotient_asked(step: RangeStep, wanted: Sequence[Range]) -> Mapping[int, Range]:
     divisor = step.ranges[1]
     if not ((divisor.low > _NEAR_ZERO) | (divisor.high < -_NEAR_ZERO)).all():
         side = NEGATIVE if divisor.negative.all() else POSITIVE
@@ -222,24 +222,24 @@ def _quotient_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
 # Shifts of bits
 
 
-def _power_of_two(step: Step) -> Range:
+def _power_of_two(step: RangeStep) -> Range:
     left = step.text("direction", "LEFT") == "LEFT"
     bits = step.ranges[1] if left else NEGATED.image(step.ranges[1])
     return Range.of(np.exp2(bits.low), np.exp2(bits.high))
 
 
-def _shift_image(step: Step) -> Sequence[Range]:
+def _shift_image(step: RangeStep) -> Sequence[Range]:
     return [_times(step.ranges[0], _power_of_two(step))]
 
 
-def _shift_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
+def _shift_asked(step: RangeStep, wanted: Sequence[Range]) -> Mapping[int, Range]:
     return {0: _factor(wanted[0], _power_of_two(step))} if step.free[0] else {}
 
 
 # Remainders
 
 
-def _remainder_image(step: Step) -> Sequence[Range]:
+def _remainder_image(step: RangeStep) -> Sequence[Range]:
     one, other = step.ranges
     if ((one.low >= 0) & (other.low > one.high)).all():
         return [one]
@@ -249,7 +249,7 @@ def _remainder_image(step: Step) -> Sequence[Range]:
     return [Range.of(np.where(signs.low < 0, -most, 0), np.where(signs.high > 0, most, 0))]
 
 
-def _remainder_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
+def _remainder_asked(step: RangeStep, wanted: Sequence[Range]) -> Mapping[int, Range]:
     """Numbers below the divisor, which remain as they are."""
     most: Array = step.ranges[1].low
     below = Range.of(0, np.where(most >= 1, most - 1, np.nextafter(most, 0)))
@@ -267,7 +267,7 @@ def _greatest(ranges: Sequence[Range]) -> Range:
     )
 
 
-def _greatest_asked(step: Step, ranges: Sequence[Range], wanted: Range) -> dict[int, Range]:
+def _greatest_asked(step: RangeStep, ranges: Sequence[Range], wanted: Range) -> dict[int, Range]:
     """All are at most what is wanted; one of them is at least that, if none is already."""
     reached = reduce(np.maximum, [each.low for each in ranges]) >= wanted.low
     asked = {at: Range.of(-np.inf, wanted.high) for at in compress(range(len(ranges)), step.free)}
@@ -277,25 +277,25 @@ def _greatest_asked(step: Step, ranges: Sequence[Range], wanted: Range) -> dict[
     return asked
 
 
-def _max_image(step: Step) -> Sequence[Range]:
+def _max_image(step: RangeStep) -> Sequence[Range]:
     return [_greatest(step.ranges)]
 
 
-def _max_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
+def _max_asked(step: RangeStep, wanted: Sequence[Range]) -> Mapping[int, Range]:
     return _greatest_asked(step, step.ranges, wanted[0])
 
 
-def _min_image(step: Step) -> Sequence[Range]:
+def _min_image(step: RangeStep) -> Sequence[Range]:
     return [NEGATED.image(_greatest([NEGATED.image(each) for each in step.ranges]))]
 
 
-def _min_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
+def _min_asked(step: RangeStep, wanted: Sequence[Range]) -> Mapping[int, Range]:
     negated = [NEGATED.image(each) for each in step.ranges]
     asked = _greatest_asked(step, negated, NEGATED.image(wanted[0]))
     return {at: NEGATED.image(each) for at, each in asked.items()}
 
 
-def _bounds(step: Step) -> tuple[Range, Range]:
+def _bounds(step: RangeStep) -> tuple[Range, Range]:
     """Ranges of the bounds of a Clip; infinite for a bound that is left out."""
     given = [
         step.ranges[at] if at < len(step.ranges) and step.inputs[at] is not None else None
@@ -304,7 +304,7 @@ def _bounds(step: Step) -> tuple[Range, Range]:
     return given[0] or Range.of(-np.inf, -np.inf), given[1] or Range.of(np.inf, np.inf)
 
 
-def _clip_image(step: Step) -> Sequence[Range]:
+def _clip_image(step: RangeStep) -> Sequence[Range]:
     low, high = _bounds(step)
     return [
         Range.of(
@@ -314,7 +314,7 @@ def _clip_image(step: Step) -> Sequence[Range]:
     ]
 
 
-def _clip_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
+def _clip_asked(step: RangeStep, wanted: Sequence[Range]) -> Mapping[int, Range]:
     low, high = _bounds(step)
     return {
         0: Range.of(
@@ -330,7 +330,7 @@ def _clip_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
 def _compared(
     certain: Callable[[Range, Range], bool], never: Callable[[Range, Range], bool]
 ) -> Rule:
-    def image(step: Step) -> Sequence[Range]:
+    def image(step: RangeStep) -> Sequence[Range]:
         one, other = (each.hull() for each in step.ranges)
         return [Range.of(int(certain(one, other)), int(not never(one, other)))]
 
@@ -348,14 +348,14 @@ def _at_most(one: Range, other: Range) -> bool:
 # Powers
 
 
-def _exponent(step: Step) -> float | None:
+def _exponent(step: RangeStep) -> float | None:
     value = step.known[1]
     if value is None or not value.size or (value != value.flat[0]).any():
         return None
     return float(value.flat[0])
 
 
-def _powers(step: Step) -> Sequence[Range]:
+def _powers(step: RangeStep) -> Sequence[Range]:
     exponent = _exponent(step)
     if exponent is not None:
         return through(lambda step: power(exponent)).image(step)
@@ -365,7 +365,7 @@ def _powers(step: Step) -> Sequence[Range]:
     return [Range.of(reduce(np.minimum, corners), reduce(np.maximum, corners))]
 
 
-def _powers_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
+def _powers_asked(step: RangeStep, wanted: Sequence[Range]) -> Mapping[int, Range]:
     exponent = _exponent(step)
     if exponent is None:
         return {}
@@ -434,7 +434,7 @@ ROWS: Mapping[str, Operator] = {
                        power=_quotient),
     "Max": _number_row(Rule(_max_image, _max_asked), "max", DATA, flops=_joined(0)),
     "Min": _number_row(Rule(_min_image, _min_asked), "max", DATA, flops=_joined(0)),
-    "Mod": _row(Rule(_remainder_image, _remainder_asked), "elementwise", DATA, _DIVISOR),
+    "Mod": _row(Rule(_remainder_image, _remainder_asked), "function", DATA, _DIVISOR),
     "Pow": _row(Rule(_powers, _powers_asked), "function", argument(base_of_power, 0.5, 1.5),
                 PARAMETER),
     "PRelu": _row(ANYTHING, "elementwise", DATA, Input(drawn=always(0.1, 0.3))),

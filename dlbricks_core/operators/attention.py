@@ -15,8 +15,8 @@ from dlbricks_core.operators.operator import (
     LengthRule,
     Operator,
     Specs,
+    attribute_of,
     each_output,
-    given,
     has,
     row,
     rows_of,
@@ -61,7 +61,7 @@ def _standard(layer: Layer, inputs: Specs, outputs: Specs) -> int:
     query, key, value = (sizes(inputs, position) for position in range(3))
     heads = shared = 1
     if len(query) == 3:
-        heads, shared = given(layer, "q_num_heads"), given(layer, "kv_num_heads")
+        heads, shared = attribute_of(layer, "q_num_heads"), attribute_of(layer, "kv_num_heads")
     width, values = query[-1] // heads, value[-1] // shared
     past = sizes(inputs, 4)[2] if has(inputs, 4) else 0
     count = heads if len(query) == 3 else query[1]

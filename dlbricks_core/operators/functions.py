@@ -52,7 +52,7 @@ from dlbricks_core.operators.ranges.maps import (
     rising,
     through,
 )
-from dlbricks_core.operators.ranges.step import Rule, Step, within
+from dlbricks_core.operators.ranges.step import RangeStep, Rule, within
 from dlbricks_core.operators.weights import argument
 
 
@@ -69,7 +69,7 @@ _ARC_TANGENT = rising(np.arctan, lambda y: np.tan(np.clip(y, -np.pi / 2, np.pi /
 _SOFTPLUS = rising(lambda x: np.logaddexp(0, x), lambda y: np.log(np.expm1(np.maximum(y, 0))))
 
 
-def _exponential_below_zero(step: Step) -> Sequence[Map]:
+def _exponential_below_zero(step: RangeStep) -> Sequence[Map]:
     alpha = step.number("alpha", 1.0)
     return [
         rising(
@@ -79,7 +79,7 @@ def _exponential_below_zero(step: Step) -> Sequence[Map]:
     ]
 
 
-def _flatter_below_zero(step: Step) -> Sequence[Map]:
+def _flatter_below_zero(step: RangeStep) -> Sequence[Map]:
     alpha = step.number("alpha", 0.01)
     return [
         rising(lambda x: np.where(x < 0, alpha * x, x), lambda y: np.where(y < 0, y / alpha, y))

@@ -31,10 +31,10 @@ from dlbricks_core.operators.operator import (
     whole,
 )
 from dlbricks_core.operators.ranges.interval import EVERYTHING, Range, is_whole, join
-from dlbricks_core.operators.ranges.step import Rule, Step, within
+from dlbricks_core.operators.ranges.step import RangeStep, Rule, within
 from dlbricks_core.operators.weights import PACKED_MIDDLE, always, codes
 
-Move = Callable[[Step, Sequence[Array]], Sequence[Array]]
+Move = Callable[[RangeStep, Sequence[Array]], Sequence[Array]]
 """The layer's work on any arrays in the place of its inputs: ``(step, arrays)`` to results."""
 
 
@@ -42,15 +42,15 @@ class _UnknownError(Exception):
     """The places that elements move to depend on unknown values."""
 
 
-def _known(step: Step, position: int) -> Array:
+def _value(step: RangeStep, position: int) -> Array:
     value = step.known[position] if position < len(step.known) else None
     if value is None:
         raise _UnknownError
     return value
 
 
-def _slice(step: Step, arrays: Sequence[Array]) -> Sequence[Array]:
-    starts, ends, axes, steps = (_known(step, at).ravel().tolist() for at in (1, 2, 3, 4))
+def _slice(step: RangeStep, arrays: Sequence[Array]) -> Sequence[Array]:
+    starts, ends, axes, steps = (_value(step, at).ravel().tolist() for at in (1, 2, 3, 4))
     cut = [slice(None)] * arrays[0].ndim
     for start, end, axis, stride in zip(starts, ends, axes, steps, strict=True):
         # Backwards to the very start ends before it, which Python's slices count from the end.
@@ -59,57 +59,57 @@ def _slice(step: Step, arrays: Sequence[Array]) -> Sequence[Array]:
     return [arrays[0][tuple(cut)]]
 
 
-def _gather(step: Step, arrays: Sequence[Array]) -> Sequence[Array]:
-    return [arrays[0].take(_known(step, 1), step.integer("axis", 0), mode="wrap")]
+def _gather(step: RangeStep, arrays: Sequence[Array]) -> Sequence[Array]:
+    return [arrays[0].take(_value(step, 1), step.integer("axis", 0), mode="wrap")]
 
 
-def _gather_elements(step: Step, arrays: Sequence[Array]) -> Sequence[Array]:
+def _gather_elements(step: RangeStep, arrays: Sequence[Array]) -> Sequence[Array]:
     axis = step.integer("axis", 0)
-    return [np.take_along_axis(arrays[0], _known(step, 1) % arrays[0].shape[axis], axis)]
+    return [np.take_along_axis(arrays[0], _value(step, 1) % arrays[0].shape[axis], axis)]
 
 
-def _gather_nd(step: Step, arrays: Sequence[Array]) -> Sequence[Array]:
-    indices = np.moveaxis(_known(step, 1), -1, 0)
+def _gather_nd(step: RangeStep, arrays: Sequence[Array]) -> Sequence[Array]:
+    indices = np.moveaxis(_value(step, 1), -1, 0)
     if step.integer("batch_dims", 0):
         raise _UnknownError
     places = [at % size for at, size in zip(indices, arrays[0].shape, strict=False)]
     return [arrays[0][tuple(places)]]
 
 
-def _concat(step: Step, arrays: Sequence[Array]) -> Sequence[Array]:
+def _concat(step: RangeStep, arrays: Sequence[Array]) -> Sequence[Array]:
     return [np.concatenate(arrays, step.integer("axis", 0))]
 
 
-def _split(step: Step, arrays: Sequence[Array]) -> Sequence[Array]:
+def _split(step: RangeStep, arrays: Sequence[Array]) -> Sequence[Array]:
     axis = step.integer("axis", 0)
     ends = np.cumsum([step.out_sizes(at)[axis] for at in range(len(step.outputs) - 1)])
     return np.split(arrays[0], ends.tolist(), axis)
 
 
-def _where(step: Step, arrays: Sequence[Array]) -> Sequence[Array]:
+def _where(step: RangeStep, arrays: Sequence[Array]) -> Sequence[Array]:
     one, other = arrays
-    return [np.where(_known(step, 0), one, other)]
+    return [np.where(_value(step, 0), one, other)]
 
 
-def _in_order(step: Step, arrays: Sequence[Array]) -> Sequence[Array]:
+def _in_order(step: RangeStep, arrays: Sequence[Array]) -> Sequence[Array]:
     return [arrays[0].reshape(step.out_sizes())]
 
 
-def _transpose(step: Step, arrays: Sequence[Array]) -> Sequence[Array]:
+def _transpose(step: RangeStep, arrays: Sequence[Array]) -> Sequence[Array]:
     perm = step.layer.attributes["perm"]
     assert isinstance(perm, tuple)
     return [arrays[0].transpose(perm)]
 
 
-def _expand(step: Step, arrays: Sequence[Array]) -> Sequence[Array]:
+def _expand(step: RangeStep, arrays: Sequence[Array]) -> Sequence[Array]:
     return [np.broadcast_to(arrays[0], step.out_sizes())]
 
 
-def _tile(step: Step, arrays: Sequence[Array]) -> Sequence[Array]:
-    return [np.tile(arrays[0], _known(step, 1).tolist())]
+def _tile(step: RangeStep, arrays: Sequence[Array]) -> Sequence[Array]:
+    return [np.tile(arrays[0], _value(step, 1).tolist())]
 
 
-def _truncated(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
+def _truncated(step: RangeStep, wanted: Sequence[Range]) -> Mapping[int, Range]:
     """Floats that become integers: those above an integer become that integer."""
     before, after = step.inputs[0], step.outputs[0]
     assert before is not None
@@ -121,7 +121,7 @@ def _truncated(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
     return {0: each}
 
 
-def _somewhere(step: Step, arrays: Sequence[Array]) -> Sequence[Array]:
+def _somewhere(step: RangeStep, arrays: Sequence[Array]) -> Sequence[Array]:
     raise _UnknownError
 
 
@@ -132,7 +132,7 @@ _ALL_OF_IT = (_in_order, _transpose, _expand, _tile)
 def _moving(
     move: Move = _somewhere,
     positions: Sequence[int] | None = (0,),
-    zeros: Callable[[Step], bool] = lambda step: False,
+    zeros: Callable[[RangeStep], bool] = lambda step: False,
 ) -> Rule:
     """Rule of an operator that moves elements.
 
@@ -142,11 +142,11 @@ def _moving(
         zeros: Whether the operator puts zeros between elements.
     """
 
-    def data(step: Step) -> list[int]:
+    def data(step: RangeStep) -> list[int]:
         every = range(len(step.inputs))
         return [at for at in every if at in (positions or every) and step.inputs[at] is not None]
 
-    def image(step: Step) -> Sequence[Range]:
+    def image(step: RangeStep) -> Sequence[Range]:
         read = [step.ranges[at] for at in data(step)]
         if zeros(step):
             return [join((*(each.hull() for each in read), Range.of(0, 0)))] * len(step.outputs)
@@ -165,7 +165,7 @@ def _moving(
         smooth = all(each.smooth for each in read)
         return [Range.of(low, high, smooth) for low, high in zip(*arrays, strict=True)]
 
-    def asked(step: Step, wanted: Sequence[Range]) -> dict[int, Range]:
+    def asked(step: RangeStep, wanted: Sequence[Range]) -> dict[int, Range]:
         if move in _ALL_OF_IT and wanted[0].uniform:
             return {0: wanted[0]}
         try:
@@ -182,7 +182,7 @@ def _moving(
 
 
 def _traced(
-    step: Step, positions: Sequence[int], move: Move, wanted: Sequence[Range]
+    step: RangeStep, positions: Sequence[int], move: Move, wanted: Sequence[Range]
 ) -> dict[int, Range]:
     """Range that is wanted of each element of the inputs, at the places that it moves to."""
     sizes = [step.sizes(at) for at in positions]
@@ -204,15 +204,15 @@ def _traced(
 def _chosen(rule: Rule) -> Rule:
     """Rule of Where; its condition is often the same everywhere, though its values are unknown."""
 
-    def taken(step: Step) -> int | None:
+    def taken(step: RangeStep) -> int | None:
         condition = step.ranges[0].hull()
         return 1 if condition.low > 0 else 2 if condition.high <= 0 else None
 
-    def image(step: Step) -> Sequence[Range]:
+    def image(step: RangeStep) -> Sequence[Range]:
         only = taken(step)
         return rule.image(step) if only is None else [step.ranges[only].hull()]
 
-    def asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
+    def asked(step: RangeStep, wanted: Sequence[Range]) -> Mapping[int, Range]:
         right = [at for at in (1, 2) if step.ranges[at].inside(wanted[0])]
         only, condition = taken(step), {}
         if only is None and step.free[0] and len(right) == 1:
@@ -225,7 +225,7 @@ def _chosen(rule: Rule) -> Rule:
     return Rule(image, asked, rule.carries)
 
 
-def _gaps(step: Step) -> bool:
+def _gaps(step: RangeStep) -> bool:
     """Whether a Pad fills with zeros, rather than with a given number or with its data."""
     given = len(step.inputs) > 2 and step.inputs[2] is not None
     return not given and step.text("mode", "constant") == "constant"
@@ -234,7 +234,7 @@ def _gaps(step: Step) -> bool:
 def _replaced(rule: Rule) -> Rule:
     """Rule for scattered updates, if they replace the data instead of being added to them."""
 
-    def replaces(step: Step) -> bool:
+    def replaces(step: RangeStep) -> bool:
         return step.text("reduction", "none") == "none"
 
     return Rule(
@@ -244,13 +244,13 @@ def _replaced(rule: Rule) -> Rule:
     )
 
 
-def _counted(step: Step) -> Sequence[Range]:
+def _counted(step: RangeStep) -> Sequence[Range]:
     """Range from the first to the last number of a Range layer."""
     start, limit, _ = step.ranges
     return [join((start.hull(), limit.hull()))]
 
 
-def _hot(step: Step) -> Sequence[Range]:
+def _hot(step: RangeStep) -> Sequence[Range]:
     return [step.ranges[2].hull()]
 
 

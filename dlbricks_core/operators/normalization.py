@@ -13,8 +13,8 @@ from dlbricks_core.operators.operator import (
     Input,
     Operator,
     Specs,
+    attribute_of,
     each_output,
-    given,
     has,
     kept,
     row,
@@ -27,7 +27,7 @@ from dlbricks_core.operators.weights import NEAR_ONE, SMALL
 
 def _window(layer: Layer, inputs: Specs, outputs: Specs) -> int:
     """Squares, sum over the window, scale and bias, power, division; for each output element."""
-    width: int = given(layer, "size")
+    width: int = attribute_of(layer, "size")
     return (1 + (width - 1) + 2 + 1 + 1) * size(outputs)
 
 

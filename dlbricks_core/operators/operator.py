@@ -192,7 +192,7 @@ def whole(layer: Layer, name: str, default: int = 0) -> int:
     return value
 
 
-def given(layer: Layer, name: str) -> Any:
+def attribute_of(layer: Layer, name: str) -> Any:
     """An attribute that the canonical form always writes."""
     return layer.attributes[name]
 

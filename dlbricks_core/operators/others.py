@@ -19,7 +19,7 @@ from dlbricks_core.operators.operator import (
     Lacks,
     Operator,
     Specs,
-    given,
+    attribute_of,
     row,
     size,
     sizes,
@@ -27,10 +27,22 @@ from dlbricks_core.operators.operator import (
 from dlbricks_core.operators.ranges.step import within
 
 
+def _transforms(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """Each signal is transformed, in 5 n log2(n) operations.
+
+    The axis is a value; by default it is the last before that of real and imaginary parts. The
+    length on that axis is the one before signals are halved.
+    """
+    shape = sizes(inputs, 0)
+    changed = [n for n, m in zip(shape[:-1], sizes(outputs, 0)[:-1], strict=True) if n != m]
+    length = (changed or shape[-2:-1])[0]
+    return round(math.prod(shape[:-1]) * 5 * math.log2(max(length, 2)))
+
+
 def _short_transforms(layer: Layer, inputs: Specs, outputs: Specs) -> int:
     """Each frame is multiplied by the window and transformed, in 5 n log2(n) operations."""
     *_, bins, _ = sizes(outputs, 0)
-    length = 2 * (bins - 1) if given(layer, "onesided") else bins
+    length = 2 * (bins - 1) if attribute_of(layer, "onesided") else bins
     return round(size(outputs) // (2 * bins) * length * (1 + 5 * math.log2(length)))
 
 
@@ -42,11 +54,12 @@ def _row(why: Lacks, *inputs: Input, **facts: Any) -> Operator:
     return row(why, why, *inputs, **facts)
 
 
-_RANDOM = Lacks("generators of random numbers differ, and their operations are not defined")
+RANDOM = Lacks("generators of random numbers differ, and their operations are not defined")
+"""Class of operators whose results are random numbers."""
 
 
 def _random(*inputs: Input, typed_by: str = "dtype", **facts: Any) -> Operator:
-    return _row(_RANDOM, *inputs, folded=False, typed_by=typed_by, **facts)
+    return _row(RANDOM, *inputs, folded=False, typed_by=typed_by, **facts)
 
 
 _CONTROL = Lacks("its layers are opaque: values decide what runs")
@@ -100,8 +113,8 @@ ROWS: Mapping[str, Operator] = {
         Lacks("it is computed once, before the model runs"), *(PARAMETER,) * 5,
         typed_by="output_datatype",
     ),
-    "DFT": _row(RARE, DATA, PARAMETER, PARAMETER),
-    "STFT": row(RARE, _short_transforms, DATA, PARAMETER, DATA, PARAMETER),
+    "DFT": row("spectrum", _transforms, DATA, PARAMETER, PARAMETER),
+    "STFT": row("spectrum", _short_transforms, DATA, PARAMETER, DATA, PARAMETER),
     "NegativeLogLikelihoodLoss": _row(_LOSS, DATA, _TARGET, DATA),
     "SoftmaxCrossEntropyLoss": _row(_LOSS, DATA, _TARGET, DATA),
     "AffineGrid": _row(RARE, DATA, PARAMETER),

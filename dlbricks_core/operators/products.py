@@ -18,12 +18,19 @@ from dlbricks_core.operators.operator import (
     Lacks,
     Operator,
     Specs,
-    given,
+    attribute_of,
     has,
     row,
     size,
     sizes,
     unit,
+)
+from dlbricks_core.operators.ranges.weighted import (
+    of_convolution,
+    of_equation,
+    of_matrices,
+    of_transposed_convolution,
+    weighted,
 )
 from dlbricks_core.operators.weights import (
     BIAS,
@@ -83,17 +90,17 @@ def _coded_matmul(layer: Layer, inputs: Specs, outputs: Specs) -> int:
 
 def _gemm(layer: Layer, inputs: Specs, outputs: Specs) -> int:
     """Matrix product, multiplications by scales other than 1, and addition."""
-    added = len(inputs) > 2 and given(layer, "beta") != 0
-    per_element = 2 * sizes(inputs, 0)[0 if given(layer, "transA") else 1]
-    per_element += int(given(layer, "alpha") != 1)
-    per_element += int(added) * (1 + int(given(layer, "beta") != 1))
+    added = len(inputs) > 2 and attribute_of(layer, "beta") != 0
+    per_element = 2 * sizes(inputs, 0)[0 if attribute_of(layer, "transA") else 1]
+    per_element += int(attribute_of(layer, "alpha") != 1)
+    per_element += int(added) * (1 + int(attribute_of(layer, "beta") != 1))
     return size(outputs) * per_element
 
 
 def _einsum(layer: Layer, inputs: Specs, outputs: Specs) -> int:
     """Products of one operand after the other; of a single operand, an addition an element."""
     operands = [sizes(inputs, i) for i in range(len(inputs))]
-    products = products_of(given(layer, "equation"), operands)
+    products = products_of(attribute_of(layer, "equation"), operands)
     return sum(each.flops for each in products) if products else size(inputs)
 
 
@@ -144,10 +151,12 @@ def _of_factors(layer: Layer, powers: Sequence[float], model: CanonicalModel) ->
 
 
 ROWS: Mapping[str, Operator] = {
-    "Conv": row("convolution", _conv, DATA, FILTER, BIAS, power=unit, shape=shapes.convolution),
+    "Conv": row("convolution", _conv, DATA, FILTER, BIAS, power=unit, shape=shapes.convolution,
+                ranges=weighted(of_convolution, bias=2)),
     "ConvInteger": row("convolution", _integer_conv, DATA, DATA, ZERO_POINT, ZERO_POINT),
     "ConvTranspose": row(
-        "convolution:transposed", _conv_transpose, DATA, TRANSPOSED_FILTER, BIAS, power=unit
+        "convolution:transposed", _conv_transpose, DATA, TRANSPOSED_FILTER, BIAS, power=unit,
+        ranges=weighted(of_transposed_convolution, bias=2),
     ),
     "QLinearConv": row("convolution", _coded_conv, *CODED, *CODED, SCALE, ZERO_POINT, DATA),
     "com.microsoft.FusedConv": row(
@@ -158,15 +167,18 @@ ROWS: Mapping[str, Operator] = {
     "DeformConv": row(RARE, Lacks("no framework has it"), DATA, DATA, DATA, DATA, DATA,
                        costly=True),
     "MatMul": row("product", _matmul, DATA, FACTOR, power=_of_factors,
-                   shape=shapes.matrix_product),
+                   shape=shapes.matrix_product, ranges=weighted(of_matrices)),
     "MatMulInteger": row("product", _matmul, DATA, CODES, ZERO_POINT,
                           Input(codes=MIDDLE.codes, zero_point=True)),
     "QLinearMatMul": row("product", _coded_matmul, *CODED, *CODED, SCALE, ZERO_POINT),
-    "Gemm": row("product", _gemm, DATA, GEMM, BIAS, power=unit, shape=shapes.gemm),
-    "Einsum": row("product:einsum", _einsum, DATA, repeated=1, costly=True),
+    "Gemm": row("product", _gemm, DATA, GEMM, BIAS, power=unit, shape=shapes.gemm,
+                ranges=weighted(of_matrices, bias=2)),
+    "Einsum": row("product:einsum", _einsum, DATA, repeated=1, costly=True,
+                  ranges=weighted(of_equation)),
     "com.microsoft.FusedGemm": row("product", _fused_gemm, DATA, COLUMNS, DATA, power=unit),
     "com.microsoft.FusedMatMul": row(
-        "product", _product(2, turned="transA"), DATA, COLUMNS, power=unit
+        "product", _product(2, turned="transA"), DATA, COLUMNS, power=unit,
+        ranges=weighted(of_matrices),
     ),
     "com.microsoft.DynamicQuantizeMatMul": row(
         "product:8-bit", _product(4, more=2), DATA, CODES, WEIGHT_SCALE, MIDDLE, DATA, power=unit

@@ -21,9 +21,9 @@ from dlbricks_core.operators.operator import (
     Lacks,
     Operator,
     Specs,
+    attribute_of,
     each_input,
     each_output,
-    given,
     row,
     size,
     sizes,
@@ -42,13 +42,13 @@ from dlbricks_core.operators.ranges.maps import (
     scaled,
     through,
 )
-from dlbricks_core.operators.ranges.step import Rule, Step, within
+from dlbricks_core.operators.ranges.step import RangeStep, Rule, within
 from dlbricks_core.operators.weights import argument
 
 # Ranges of results
 
 
-def _summed(step: Step) -> Map:
+def _summed(step: RangeStep) -> Map:
     spec = step.inputs[0]
     assert spec is not None
     return scaled(max(spec.elements, 1) / max(math.prod(step.out_sizes()), 1))
@@ -58,7 +58,7 @@ def _reduced(*before: Map, add: bool = False, after: Sequence[Map] = ()) -> Rule
     return through(lambda step: (*before, TOGETHER, *([_summed(step)] if add else ()), *after))
 
 
-def _running(step: Step) -> Sequence[Map]:
+def _running(step: RangeStep) -> Sequence[Map]:
     axis = step.known[1]
     shape = step.sizes(0)
     steps = max(shape) if axis is None else shape[int(axis)]
@@ -69,38 +69,38 @@ _WITH_ZERO = Map(lambda now: join((now, Range.of(0, 0))), lambda wanted, now: wa
 _UNKNOWN = Map(lambda now: EVERYTHING, lambda wanted, now: EVERYTHING)
 
 
-def _averaged(step: Step) -> Sequence[Map]:
+def _averaged(step: RangeStep) -> Sequence[Map]:
     return (TOGETHER, _WITH_ZERO) if step.integer("count_include_pad", 0) else (TOGETHER,)
 
 
-def _resized(step: Step) -> Sequence[Map]:
+def _resized(step: RangeStep) -> Sequence[Map]:
     """Map of a Resize; results of cubic interpolation may exceed the range of the data."""
     return (_UNKNOWN,) if step.text("mode", "nearest") == "cubic" else (TOGETHER,)
 
 
-def _along(step: Step, default: int) -> int:
+def _along(step: RangeStep, default: int) -> int:
     return step.sizes(0)[step.integer("axis", default)]
 
 
-def _places(step: Step) -> Sequence[Range]:
+def _places(step: RangeStep) -> Sequence[Range]:
     return [Range.of(0, _along(step, 0) - 1)]
 
 
-def _top(step: Step) -> Sequence[Range]:
+def _top(step: RangeStep) -> Sequence[Range]:
     values, places = step.ranges[0].hull(), Range.of(0, _along(step, -1) - 1)
     return [values, places][: len(step.outputs)]
 
 
-def _top_asked(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
+def _top_asked(step: RangeStep, wanted: Sequence[Range]) -> Mapping[int, Range]:
     return {0: wanted[0].core()}
 
 
-def _pooled(step: Step) -> Sequence[Range]:
+def _pooled(step: RangeStep) -> Sequence[Range]:
     most = math.prod(step.sizes(0)) - 1
     return [step.ranges[0].hull(), Range.of(0, most)][: len(step.outputs)]
 
 
-def _shares(step: Step) -> Sequence[Range]:
+def _shares(step: RangeStep) -> Sequence[Range]:
     """Range of the results of a Softmax."""
     spread = step.ranges[0].hull().width
     return [Range.of(np.exp(-spread) / max(_along(step, -1), 1), 1.0, smooth=True)]
@@ -113,7 +113,7 @@ def window(operations: int) -> FlopsRule:
     """Rule with so many operations for each element under a pooling window."""
 
     def rule(layer: Layer, inputs: Specs, outputs: Specs) -> int:
-        window: int = math.prod(given(layer, "kernel_shape"))
+        window: int = math.prod(attribute_of(layer, "kernel_shape"))
         return operations * size(outputs) * window
 
     return rule
@@ -121,7 +121,7 @@ def window(operations: int) -> FlopsRule:
 
 def _interpolated(layer: Layer, axes: int, outputs: Specs) -> int:
     """One multiply-add for each input element that an output element depends on; 0 for nearest."""
-    mode = given(layer, "mode")
+    mode = attribute_of(layer, "mode")
     if mode == "nearest":
         return 0
     taps: int = {"linear": 2, "cubic": 4}[mode] ** axes
@@ -142,7 +142,7 @@ def _regions(layer: Layer, inputs: Specs, outputs: Specs) -> int:
 
     Without a fixed ratio the number of samples follows from the sizes of regions, which are values.
     """
-    samples: int = given(layer, "sampling_ratio") ** 2
+    samples: int = attribute_of(layer, "sampling_ratio") ** 2
     if not samples:
         raise ValueError("the number of samples depends on values")
     return size(outputs) * samples * (2 * 4 + 1)
@@ -150,7 +150,7 @@ def _regions(layer: Layer, inputs: Specs, outputs: Specs) -> int:
 
 def _compared(layer: Layer, inputs: Specs, outputs: Specs) -> int:
     """Comparisons that find each element's place among the best so far, by bisection."""
-    best: int = sizes(outputs, 0)[given(layer, "axis")]
+    best: int = sizes(outputs, 0)[attribute_of(layer, "axis")]
     return size(inputs) * best.bit_length()
 
 

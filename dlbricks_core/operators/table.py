@@ -8,6 +8,7 @@ from dlbricks_core.ir.model import Layer
 from dlbricks_core.operators import (
     arithmetic,
     attention,
+    classical,
     functions,
     movement,
     normalization,
@@ -20,8 +21,8 @@ from dlbricks_core.operators import (
 from dlbricks_core.operators.operator import Lacks, Operator, kept
 
 _FAMILIES = (
-    arithmetic, attention, functions, movement, normalization, others, products, quantized,
-    recurrent, reductions,
+    arithmetic, attention, classical, functions, movement, normalization, others, products,
+    quantized, recurrent, reductions,
 )  # fmt: skip
 
 OPERATORS: Mapping[str, Operator] = {

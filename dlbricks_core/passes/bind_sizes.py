@@ -27,8 +27,8 @@ def bind_sizes(model: RawModel, options: NormalizeOptions) -> RawModel:
 
     Raises:
         UnboundDimensionsError: If an input's dimension is left without a size; lists them all.
-        ModelError: If a size is negative or contradicts another, or a name in ``options.dims``
-            matches no dimension.
+        ModelError: If a size is negative, contradicts another or a condition of the model, or a
+            name in ``options.dims`` matches no dimension.
     """
     batch = options.batch
     for name, size in {"batch": 1 if batch is None else batch, **options.dims}.items():
@@ -48,6 +48,8 @@ def bind_sizes(model: RawModel, options: NormalizeOptions) -> RawModel:
         shape = tensors[name].shape or ()
         tensors[name] = replace(tensors[name], shape=(*shape[:axis], size, *shape[axis + 1 :]))
     _check(model, {name: tensors[name] for name in model.inputs}, sizes.symbols)
+    if isinstance(model, RawModel):
+        _check_conditions(model, sizes.symbols)
     return replace(model, tensors=tensors)
 
 
@@ -89,11 +91,7 @@ class _Sizes:
     def _take_shape(self, name: str, shape: tuple[int, ...]) -> None:
         spec = self.model.tensors[name]
         if spec.dtype == "undefined":
-            raise ModelError(
-                f"{self.model.name}: input {name!r} is not a tensor, or has no element type: "
-                "a shape alone does not tell what it holds",
-                hint="Write the input's element type into the file, or export the model again.",
-            )
+            raise _not_a_tensor(self.model, name)
         if spec.shape is None:
             self.shapes[name] = shape
             return
@@ -130,18 +128,29 @@ class _Sizes:
         self.said.setdefault(symbol, said)
 
     def work_out(self) -> None:
-        """Computes the sizes of symbols that are expressions over others."""
-        for symbol in sorted(symbols_of(self.model, self.model.inputs)):
-            size = expressions.size(symbol, self.symbols)
-            if size is None:
+        """Computes the sizes of symbols that are expressions over others, or parts of one."""
+        symbols = sorted(symbols_of(self.model, self.model.inputs))
+        while found := [each for each in map(self._solved, symbols) if each is not None]:
+            for name, size, source in found:
+                self._give(name, size, f"{name}={size} (by {source})")
+        for symbol in symbols:
+            value = expressions.value(symbol, self.symbols)
+            if value is None:
                 continue
             given = ", ".join(self.said[part] for part in sorted(expressions.parts(symbol)))
-            if size < 0:
+            if value < 0 or value.denominator != 1:
                 raise ModelError(
-                    f"{self.model.name}: dimension {symbol!r} cannot have size {size}",
+                    f"{self.model.name}: dimension {symbol!r} cannot have size {value}",
                     hint=f"That follows from {given}.",
                 )
-            self._give(symbol, size, f"{size} (by {given})")
+            self._give(symbol, int(value), f"{value} (by {given})")
+
+    def _solved(self, symbol: str) -> tuple[str, int, str] | None:
+        """The size that is left open in an expression of a given size: name, size, and source."""
+        if symbol not in self.symbols:
+            return None
+        found = expressions.solved(symbol, self.symbols[symbol], self.symbols)
+        return found and (*found, self.said[symbol])
 
     def take_batch(self, batch: int) -> None:
         """Sets first dimensions without a size to the size of the batch."""
@@ -156,6 +165,20 @@ class _Sizes:
                 self.symbols.setdefault(first, batch)
             elif first is None:
                 self.places.setdefault((name, 0), batch)
+
+
+def _not_a_tensor(model: RawModel, name: str) -> ModelError:
+    """Error about a shape for an input that is no tensor, or has no element type."""
+    if any(name in layer.reads and "Sequence" in layer.op for layer in model.layers):
+        return ModelError(
+            f"{model.name}: input {name!r} is a sequence of tensors, which has no shape",
+            hint="Export the model with one tensor in its place.",
+        )
+    return ModelError(
+        f"{model.name}: input {name!r} is not a tensor with an element type: a shape alone does "
+        "not tell what it holds",
+        hint="Write the input's element type into the file, or export the model again.",
+    )
 
 
 def _listed(places: Sequence[str]) -> str:
@@ -208,6 +231,19 @@ def _check(model: RawModel, inputs: Mapping[str, TensorSpec], known: Mapping[str
         f"{model.name}: dimensions without a size: {_listed(places)}",
         hint=f"Give {settings(**missing)} with sizes for N.",
     )
+
+
+def _check_conditions(model: RawModel, sizes: Mapping[str, int]) -> None:
+    for condition in model.conditions:
+        if expressions.holds(condition, sizes) is False:
+            named = ", ".join(
+                f"{name}={sizes[name]}" for name in sorted(expressions.names(condition))
+            )
+            raise ModelError(
+                f"{model.name}: {named} is outside of the sizes that it was exported for: "
+                f"{condition}",
+                hint="Give other sizes, or export it for these.",
+            )
 
 
 BIND_SIZES = Pass.of(bind_sizes, ensures=[Property.INPUTS_SIZED])

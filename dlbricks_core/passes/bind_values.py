@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.ir import RawModel, numpy_dtype
+from dlbricks_core.ir import Layer, RawModel, TensorSpec, numpy_dtype
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
 from dlbricks_core.passes.options import NormalizeOptions
 from dlbricks_core.passes.pipeline import Pass, Property
@@ -21,7 +22,10 @@ def bind_values(model: RawModel, options: NormalizeOptions) -> RawModel:
     """
     values = options.values
     constants = dict(model.constants)
-    for name, number in values.items():
+    absent = [name for name, value in values.items() if value is None]
+    model = _without(model, absent)
+    numbers = {name: value for name, value in values.items() if value is not None}
+    for name, number in numbers.items():
         if name not in model.inputs:
             raise ModelError(
                 f"{model.name}: no input is called {name!r}",
@@ -30,15 +34,43 @@ def bind_values(model: RawModel, options: NormalizeOptions) -> RawModel:
         spec = model.tensors[name]
         if spec.dtype in ("string", "undefined") or spec.elements > MAX_CONSTANT_ELEMENTS:
             raise ModelError(f"{model.name}: {name!r} ({spec}) cannot have one value for good")
-        constants[name] = np.full(spec.sizes, number).astype(numpy_dtype(spec.dtype))
-        if spec.dtype.startswith(("int", "uint", "bool")) and (constants[name] != number).any():
-            raise ModelError(f"{model.name}: {name!r} ({spec}) cannot hold {number:g}")
+        if isinstance(number, tuple) and len(number) != spec.elements:
+            raise ModelError(
+                f"{model.name}: {name!r} ({spec}) holds {spec.elements} numbers, not {len(number)}"
+            )
+        given = np.full(spec.sizes, np.reshape(number, spec.sizes if np.ndim(number) else ()))
+        constants[name] = given.astype(numpy_dtype(spec.dtype))
+        wrong = given[constants[name] != given]
+        if spec.dtype.startswith(("int", "uint", "bool")) and wrong.size:
+            raise ModelError(f"{model.name}: {name!r} ({spec}) cannot hold {wrong.flat[0]:g}")
     return replace(
         model,
-        inputs=tuple(name for name in model.inputs if name not in values),
-        weights=model.weights.union(values),
+        inputs=tuple(name for name in model.inputs if name not in numbers),
+        weights=model.weights.union(numbers),
         constants=constants,
     )
+
+
+def _without(model: RawModel, absent: Sequence[str]) -> RawModel:
+    """The model without some of its optional inputs.
+
+    Raises:
+        ModelError: If an input is not optional: a layer reads it that needs a value.
+    """
+    for name in absent:
+        readers = (layer for layer in model.layers if name in layer.inputs)
+        if name not in model.inputs or any(layer.op not in _OF_OPTIONALS for layer in readers):
+            raise ModelError(f"{model.name}: {name!r} is not an optional input")
+    empty = TensorSpec("undefined", None)
+    return replace(
+        model,
+        inputs=tuple(name for name in model.inputs if name not in absent),
+        tensors={**model.tensors, **dict.fromkeys(absent, empty)},
+        layers=(*(Layer("Optional", (), (name,)) for name in absent), *model.layers),
+    )
+
+
+_OF_OPTIONALS = frozenset({"OptionalHasElement", "OptionalGetElement"})
 
 
 BIND_VALUES = Pass.of(

@@ -10,13 +10,13 @@ import math
 from collections.abc import Mapping, Sequence
 
 from dlbricks_core.ir import TensorSpec
-from dlbricks_core.passes.contrib.shapes import Asked, Rule, Shape, same
+from dlbricks_core.passes.contrib.shapes import LayerInputs, Rule, Shape, same
 
 DOMAIN = "ai.onnx.ml"
 """Domain of classical machine learning."""
 
 
-def _rows(asked: Asked) -> Shape:
+def _rows(asked: LayerInputs) -> Shape:
     """Number of rows; a vector is one row."""
     sizes = asked.sizes()
     if len(sizes) not in (1, 2):
@@ -24,11 +24,11 @@ def _rows(asked: Asked) -> Shape:
     return sizes[:1] if len(sizes) == 2 else (1,)
 
 
-def _float32_like(asked: Asked) -> Sequence[TensorSpec]:
+def _float32_like(asked: LayerInputs) -> Sequence[TensorSpec]:
     return [TensorSpec("float32", asked.sizes())]
 
 
-def _scores(count: int, asked: Asked) -> TensorSpec:
+def _scores(count: int, asked: LayerInputs) -> TensorSpec:
     return TensorSpec("float32", (*_rows(asked), count))
 
 
@@ -37,7 +37,7 @@ def _regression(attribute: str) -> Rule:
     return lambda asked: [_scores(int(asked.attribute(attribute, 1)), asked)]
 
 
-def _labels(asked: Asked, texts: str, numbers: str) -> tuple[str, int]:
+def _labels(asked: LayerInputs, texts: str, numbers: str) -> tuple[str, int]:
     """Element type of the labels, and their number."""
     for dtype, name in (("string", texts), ("int64", numbers)):
         labels = asked.attribute(name, ())
@@ -46,12 +46,12 @@ def _labels(asked: Asked, texts: str, numbers: str) -> tuple[str, int]:
     raise ValueError("it has no labels")
 
 
-def _classified_by_trees(asked: Asked) -> Sequence[TensorSpec]:
+def _classified_by_trees(asked: LayerInputs) -> Sequence[TensorSpec]:
     dtype, count = _labels(asked, "classlabels_strings", "classlabels_int64s")
     return [TensorSpec(dtype, _rows(asked)), _scores(count, asked)]
 
 
-def _classified_by_vectors(asked: Asked) -> Sequence[TensorSpec]:
+def _classified_by_vectors(asked: LayerInputs) -> Sequence[TensorSpec]:
     """Labels and scores, which belong to pairs of three or more classes without probabilities."""
     dtype, count = _labels(asked, "classlabels_strings", "classlabels_ints")
     pairs = asked.attribute("vectors_per_class", ()) and not asked.attribute("prob_a", ())
@@ -59,7 +59,7 @@ def _classified_by_vectors(asked: Asked) -> Sequence[TensorSpec]:
     return [TensorSpec(dtype, _rows(asked)), _scores(scores, asked)]
 
 
-def _extracted(asked: Asked) -> Sequence[TensorSpec]:
+def _extracted(asked: LayerInputs) -> Sequence[TensorSpec]:
     """Elements of the last axis; those of a vector are one row."""
     spec, count = asked.spec(0), asked.spec(1).elements
     if not spec.sizes:
@@ -67,7 +67,7 @@ def _extracted(asked: Asked) -> Sequence[TensorSpec]:
     return [TensorSpec(spec.dtype, (*(spec.sizes[:-1] or (1,)), count))]
 
 
-def _joined(asked: Asked) -> Sequence[TensorSpec]:
+def _joined(asked: LayerInputs) -> Sequence[TensorSpec]:
     return [_scores(sum(asked.attribute("inputdimensions")), asked)]
 
 

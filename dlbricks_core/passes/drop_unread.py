@@ -22,6 +22,8 @@ def drop_unread(model: CanonicalModel, options: NormalizeOptions) -> CanonicalMo
         read.discard("")
     layers.reverse()
     weights = model.weights & read
+    used = {name for layer in model.layers for name in layer.reads} & model.weights
+    idle = [model.tensors[name] for name in used - weights]
     names = [*model.inputs, *sorted(weights)]
     names += [name for layer in layers for name in layer.outputs if name]
     return replace(
@@ -30,6 +32,7 @@ def drop_unread(model: CanonicalModel, options: NormalizeOptions) -> CanonicalMo
         tensors={name: model.tensors[name] for name in names},
         weights=weights,
         constants={name: value for name, value in model.constants.items() if name in weights},
+        idle_bytes=model.idle_bytes + sum(spec.nbytes for spec in idle if spec.is_static),
     )
 
 

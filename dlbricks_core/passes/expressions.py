@@ -1,42 +1,177 @@
-"""Sizes that a file writes as sums and products of others: ``past_sequence_length + 1``."""
+"""Sizes that a file writes as formulas over others, and conditions on sizes.
+
+Such as ``past_length + 1`` and ``floor(n/2)``; ``2*half <= 64`` is a condition.
+"""
 
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from functools import lru_cache
 
 _MAX_CHARACTERS = 200
 """Maximum characters of an expression; people write no longer ones."""
 
-_OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+_MAX_POWER = 16
+"""Maximum exponent: sizes have few digits."""
+
+_MAX_VALUE = 2**63
+"""Bound of every value on the way: no dimension is larger."""
+
+
+def _power(base: Fraction, exponent: Fraction) -> Fraction:
+    if exponent.denominator != 1 or not 0 <= exponent <= _MAX_POWER:
+        raise ArithmeticError("an exponent that sizes do not have")
+    return base ** int(exponent)
+
+
+_OPERATORS: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction | int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: _power,
+}
+
+_FUNCTIONS: Mapping[str, Callable[..., Fraction | int]] = {
+    "abs": abs,
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "ceiling": math.ceil,
+    "int": math.trunc,
+    "trunc": math.trunc,
+    "max": max,
+    "min": min,
+    "mod": operator.mod,
+    "pow": _power,
+    # As torch.export and SymPy write them.
+    "pythonmod": operator.mod,
+    "floordiv": operator.floordiv,
+    "cleandiv": operator.truediv,
+    "inttruediv": operator.truediv,
+    "floattruediv": operator.truediv,
+    "floortoint": math.floor,
+    "ceiltoint": math.ceil,
+    "trunctoint": math.trunc,
+    "tofloat": lambda value: value,
+    "modularindexing": lambda base, divisor, modulus: base // divisor % modulus,
+}
+"""Function by its name in small letters."""
+
+
+_PLAIN = (ast.Name, ast.Load, ast.BinOp, ast.UnaryOp, ast.USub, ast.UAdd)
+"""Nodes of a formula, beside numbers, operators and functions."""
+
+_MOST_OF_CONDITION = 5000
+"""Maximum characters of a condition, which programs write."""
+
+_COMPARED: Mapping[type[ast.cmpop], Callable[[Fraction, Fraction], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
 }
 
 
 @lru_cache(maxsize=1024)
 def parts(text: str) -> frozenset[str]:
-    """Names in an expression over ``+``, ``-``, ``*`` and ``//``; none if it is no expression."""
+    """Names of sizes in a formula; none if it is a plain name or no formula.
+
+    A formula has ``+``, ``-``, ``*``, ``/``, ``//``, ``%``, ``**``, and functions such as ``floor``
+    and ``Max``.
+    """
     tree = _parsed(text)
     if tree is None or isinstance(tree, ast.Name):
         return frozenset()
-    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return frozenset(node.id for node in names if id(node) not in called)
 
 
-def size(text: str, sizes: Mapping[str, int]) -> int | None:
-    """Value of an expression; ``None`` if it is no expression, or if a size in it is unknown."""
+def value(text: str, sizes: Mapping[str, int]) -> Fraction | None:
+    """Value of a formula, which is no size if it is not whole.
+
+    Returns:
+        ``None`` if it is no formula, if a size in it is unknown, or if it has no value.
+    """
     names = parts(text)
     tree = _parsed(text)
     if tree is None or not names or not names.issubset(sizes):
         return None
     try:
         return _value(tree, sizes)
-    except ZeroDivisionError:
+    except (ArithmeticError, TypeError):
         return None
+
+
+def solved(text: str, total: int, sizes: Mapping[str, int]) -> tuple[str, int] | None:
+    """The one size that a formula with a known value leaves open, and its name.
+
+    Args:
+        text: The formula.
+        total: Its value.
+        sizes: Known sizes.
+
+    Returns:
+        ``None`` unless the formula grows evenly with that size, and a whole number fits.
+    """
+    unknown = parts(text) - sizes.keys()
+    if len(unknown) != 1:
+        return None
+    (name,) = unknown
+    first, second, third = (value(text, {**sizes, name: each}) for each in (1, 2, 3))
+    if first is None or second is None or third is None:
+        return None
+    step = second - first
+    if not step or third - second != step:
+        return None
+    size = 1 + (total - first) / step
+    fits = size.denominator == 1 and value(text, {**sizes, name: int(size)}) == total
+    return (name, int(size)) if fits else None
+
+
+def names(condition: str) -> frozenset[str]:
+    """Names in a condition; none unless it compares two formulas."""
+    tree = _compared(condition)
+    if tree is None:
+        return frozenset()
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return frozenset(node.id for node in found if id(node) not in called)
+
+
+def holds(condition: str, sizes: Mapping[str, int]) -> bool | None:
+    """Whether a condition holds; ``None`` if it is none, or if a size in it is unknown."""
+    tree = _compared(condition)
+    if tree is None or not names(condition).issubset(sizes):
+        return None
+    try:
+        left, right = _value(tree.left, sizes), _value(tree.comparators[0], sizes)
+    except (ArithmeticError, TypeError, ValueError):
+        return False
+    return _COMPARED[type(tree.ops[0])](left, right)
+
+
+@lru_cache(maxsize=1024)
+def _compared(text: str) -> ast.Compare | None:
+    if len(text) > _MOST_OF_CONDITION:
+        return None
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+    if not isinstance(tree, ast.Compare) or len(tree.ops) != 1:
+        return None
+    sides = (tree.left, tree.comparators[0])
+    known = all(_is_known(node) for side in sides for node in ast.walk(side))
+    return tree if known and type(tree.ops[0]) in _COMPARED else None
 
 
 def _parsed(text: str) -> ast.expr | None:
@@ -51,16 +186,31 @@ def _parsed(text: str) -> ast.expr | None:
 
 def _is_known(node: ast.AST) -> bool:
     if isinstance(node, ast.Constant):
-        return type(node.value) is int
-    return isinstance(node, (ast.Name, ast.BinOp, ast.Load, *_OPERATORS))
+        return type(node.value) in (int, float)
+    if isinstance(node, ast.Call):
+        named = isinstance(node.func, ast.Name) and node.func.id.lower() in _FUNCTIONS
+        return named and not node.keywords
+    return isinstance(node, (*_PLAIN, *_OPERATORS))
 
 
-def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
-    if isinstance(node, ast.BinOp):
-        apply = _OPERATORS[type(node.op)]
-        return apply(_value(node.left, sizes), _value(node.right, sizes))
-    if isinstance(node, ast.Name):
-        return sizes[node.id]
-    assert isinstance(node, ast.Constant)
-    assert isinstance(node.value, int)
-    return node.value
+def _value(node: ast.expr, sizes: Mapping[str, int]) -> Fraction:
+    found = Fraction(_applied(node, sizes))
+    if abs(found) > _MAX_VALUE:
+        raise OverflowError("larger than any size")
+    return found
+
+
+def _applied(node: ast.expr, sizes: Mapping[str, int]) -> Fraction | int | float:
+    match node:
+        case ast.BinOp():
+            return _OPERATORS[type(node.op)](_value(node.left, sizes), _value(node.right, sizes))
+        case ast.UnaryOp():
+            operand = _value(node.operand, sizes)
+            return -operand if isinstance(node.op, ast.USub) else operand
+        case ast.Call(func=ast.Name(id=name)):
+            return _FUNCTIONS[name.lower()](*(_value(each, sizes) for each in node.args))
+        case ast.Name():
+            return sizes[node.id]
+        case ast.Constant(value=int() | float() as number):
+            return number
+    raise TypeError(f"{type(node).__name__} in a formula")

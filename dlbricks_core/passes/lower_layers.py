@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.passes.drop_unread import drop_unread
 from dlbricks_core.passes.options import NormalizeOptions
@@ -45,7 +47,10 @@ def lower_layers(model: RawModel, options: NormalizeOptions) -> CanonicalModel:
     lowered = lowering.finish()
     if lowering.inlined and lowering.kept_for_captures:
         # Names that only the inlined subgraphs captured are free now.
-        return lower_layers(drop_unread(lowered, options).as_raw(), options)
+        again = lower_layers(drop_unread(lowered, options).as_raw(), options)
+        return replace(
+            again, folded=lowered.folded.before(again.folded) if lowered.folded else again.folded
+        )
     return lowered
 
 

@@ -14,7 +14,7 @@ from dlbricks_core.passes.drop_unread import DROP_UNREAD
 from dlbricks_core.passes.fold_batchnorm import FOLD_BATCHNORM
 from dlbricks_core.passes.limit_inputs import LIMIT_INPUTS
 from dlbricks_core.passes.lower_layers import LOWER_LAYERS
-from dlbricks_core.passes.options import NormalizeOptions
+from dlbricks_core.passes.options import InputValue, NormalizeOptions
 from dlbricks_core.passes.pipeline import check_order
 
 BINDING = (BIND_SIZES, BIND_VALUES)
@@ -31,7 +31,7 @@ ENSURED = check_order((*BINDING, *PREPARING, LOWER_LAYERS, *FINISHING))
 
 _NO_DIMS: Mapping[str, int] = MappingProxyType({})
 _NO_SHAPES: Mapping[str, tuple[int, ...]] = MappingProxyType({})
-_NO_VALUES: Mapping[str, float] = MappingProxyType({})
+_NO_VALUES: Mapping[str, InputValue] = MappingProxyType({})
 
 
 def normalize(
@@ -40,7 +40,7 @@ def normalize(
     batch: int | None = None,
     dims: Mapping[str, int] = _NO_DIMS,
     shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES,
-    values: Mapping[str, float] = _NO_VALUES,
+    values: Mapping[str, InputValue] = _NO_VALUES,
     fold_batchnorm: bool = False,
 ) -> CanonicalModel:
     """Brings a raw model into the canonical form that ``docs/reference/ir.md`` defines.
@@ -52,7 +52,8 @@ def normalize(
         batch: Size of the first dimension of every input where that is dynamic.
         dims: Size by name of the dynamic dimension, or by ``input.axis`` (``data.2``).
         shapes: Whole shapes by input; the only way for inputs of which not even the rank is known.
-        values: Number that all elements of an input always have, by its name.
+        values: Number that all elements of an input always have, or one for each of them, by its
+            name; ``None`` for an optional input that is left out.
         fold_batchnorm: Whether to fold each BatchNormalization into the convolution or
             Gemm before it, as optimizing runtimes do.
 

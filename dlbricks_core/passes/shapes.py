@@ -18,7 +18,7 @@ from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
 from dlbricks_core.operators.table import operator
 from dlbricks_core.passes import classical
 from dlbricks_core.passes.contrib.operators import OPERATORS
-from dlbricks_core.passes.contrib.shapes import Asked, Rule
+from dlbricks_core.passes.contrib.shapes import LayerInputs, Rule
 from dlbricks_core.passes.reference import run_layer
 from dlbricks_core.passes.schemas import definition
 
@@ -45,13 +45,13 @@ def infer(
     Raises:
         ModelError: If the layer cannot work on these inputs.
     """
-    found = _found(layer, specs, values, opset)
+    found = _results(layer, specs, values, opset)
     for spec in found.values():
         check_shape(spec.shape or ())
     return found
 
 
-def _found(
+def _results(
     layer: Layer,
     specs: Mapping[str, TensorSpec],
     values: Mapping[str, Array],
@@ -120,7 +120,7 @@ def _ruled(
     rule: Rule, layer: Layer, specs: Mapping[str, TensorSpec], values: Mapping[str, Array]
 ) -> dict[str, TensorSpec]:
     """Results by a rule of ours."""
-    asked = Asked(
+    asked = LayerInputs(
         layer,
         tuple(specs[name] if name else None for name in layer.inputs),
         tuple(values.get(name) for name in layer.inputs),

@@ -17,6 +17,7 @@ from stevedore import ExtensionManager
 
 from dlbricks_core.errors import DLBricksError, PluginError, UnknownPluginError
 from dlbricks_core.plugins.version import code_version
+from dlbricks_core.wording import clone_install
 
 T = TypeVar("T")
 
@@ -28,8 +29,12 @@ GROUPS: dict[str, str] = {
     "models": "dlbricks.models",
     "composer": "dlbricks.composers",
     "predictor": "dlbricks.predictors",
-    "probe": "dlbricks.probes",
+    "metric": "dlbricks.metrics",
+    "column": "dlbricks.columns",
 }
+
+#: Groups that were renamed, and the kind of the plugins that they announce.
+FORMER_GROUPS: dict[str, str] = {"dlbricks.probes": "metric"}
 
 
 @dataclass(frozen=True)
@@ -78,13 +83,36 @@ def discover(kind: str, base: type | None = None, name: str | None = None) -> li
 
     def remember(_: Any, entry: EntryPoint, error: BaseException) -> None:
         plugin = described(kind, entry)
-        told = _told(plugin, error.__cause__ or error, loading=True)
+        told = _as_error(plugin, error.__cause__ or error, loading=True)
         broken.append(replace(plugin, problem=told.message, cure=told.hint))
 
     manager: ExtensionManager[Any] = _Manager(kind, name, remember)
     found = [_usable(kind, e.entry_point, e.plugin, base) for e in manager.extensions]
-    unique = {(p.name, p.target, p.distribution): p for p in [*found, *broken]}
+    unique = {
+        (p.name, p.target, p.distribution): p for p in [*found, *broken, *_outdated(kind, name)]
+    }
     return sorted(_without_clashes(list(unique.values())), key=lambda p: (p.name, p.distribution))
+
+
+def _outdated(kind: str, name: str | None) -> list[Plugin]:
+    """Plugins that are announced in a former group alone; none of them is loaded.
+
+    A distribution that serves several versions of DLBricks announces a plugin in both groups.
+    """
+    installed = _installed(tuple(map(_state, sys.path)))
+    current = {(each.name, _distribution(each)) for each in installed[GROUPS[kind]]}
+    return [
+        replace(
+            described(kind, entry),
+            problem=f"its entry point is in the group {former}, which is now {GROUPS[kind]}",
+            cure=f"In {_distribution(entry)}, rename the group of the entry point to "
+            f"{GROUPS[kind]}, and install it again.",
+        )
+        for former, renamed in FORMER_GROUPS.items()
+        if renamed == kind
+        for entry in installed[former]
+        if name in (None, entry.name) and (entry.name, _distribution(entry)) not in current
+    ]
 
 
 def names(kind: str) -> set[str]:
@@ -107,11 +135,12 @@ def find(kind: str, name: str, base: type | None = None) -> Plugin:
     named = discover(kind, base, name)
     if not named:
         known = list(dict.fromkeys(p.name for p in discover(kind, base) if not p.problem))
-        meant = get_close_matches(name, known, 1)
+        close = get_close_matches(name, known, 1)
+        meant = close or [each for each in known if _shortens(name, each)]
         cure = (
             f"Did you mean {meant[0]}?"
-            if meant
-            else f"A {kind} comes with a plugin: pip install dlbricks-{name}"
+            if len(meant) == 1
+            else f"A plugin brings it. One of DLBricks itself: {clone_install('plugins/NAME')}."
         )
         raise UnknownPluginError(
             f"unknown {kind} {name!r}", hint=f"Usable here: {', '.join(known) or 'none'}. {cure}"
@@ -119,6 +148,12 @@ def find(kind: str, name: str, base: type | None = None) -> Plugin:
     if named[0].problem:
         raise PluginError(f"{kind} {name!r}: {named[0].problem}", hint=named[0].cure)
     return named[0]
+
+
+def _shortens(short: str, name: str) -> bool:
+    """Whether a name begins with the letters of a short one or has them in this order."""
+    rest = iter(name)
+    return len(short) > 1 and all(letter in rest for letter in short.lower())
 
 
 def load_object(target: str) -> Any:
@@ -142,7 +177,7 @@ def attempt(plugin: Plugin, call: Callable[[], T]) -> T | DLBricksError:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - one plugin's defect must not break the others
-        return _told(plugin, error)
+        return _as_error(plugin, error)
 
 
 def use(plugin: Plugin, call: Callable[[], T]) -> T:
@@ -161,11 +196,11 @@ def use(plugin: Plugin, call: Callable[[], T]) -> T:
 
 def as_error(plugin: Plugin, error: BaseException) -> PluginError:
     """An unexpected exception of a plugin's code as an error that names the plugin."""
-    told = _told(plugin, error)
+    told = _as_error(plugin, error)
     return PluginError(f"{plugin.kind} {plugin.name!r}: {told.message}", hint=told.hint)
 
 
-def _told(plugin: Plugin, error: BaseException, *, loading: bool = False) -> DLBricksError:
+def _as_error(plugin: Plugin, error: BaseException, *, loading: bool = False) -> DLBricksError:
     """An exception from loading or running a plugin's code, as an error with a hint."""
     if isinstance(error, DLBricksError):
         return error if error.hint else error.with_hint(_report_to(plugin))
@@ -186,7 +221,7 @@ def _cure(plugin: Plugin, error: BaseException, loading: bool) -> str:
             return f"pip install {plugin.distribution}"
     no_class = loading and isinstance(error, AttributeError)
     if no_class or isinstance(error, ImportError | OSError):
-        return f"pip install --force-reinstall {plugin.distribution}"
+        return f"Install {plugin.distribution} again, as before."
     return _report_to(plugin)
 
 
@@ -237,7 +272,7 @@ def _installed(states: tuple[object, ...]) -> Mapping[str, tuple[EntryPoint, ...
         states: States of all folders in which distributions are looked for.
     """
     found = entry_points()
-    return {group: tuple(found.select(group=group)) for group in GROUPS.values()}
+    return {group: tuple(found.select(group=group)) for group in (*GROUPS.values(), *FORMER_GROUPS)}
 
 
 def _state(folder: str) -> object:
@@ -296,8 +331,13 @@ def _clashing(plugin: Plugin, owners: Sequence[Plugin]) -> Plugin:
 
 def described(kind: str, entry: EntryPoint) -> Plugin:
     """The plugin that an entry point announces, before its class is loaded."""
-    name, version = _owner(entry.dist) if entry.dist else ("unknown", "")
-    return Plugin(kind, entry.name, entry.value, name, version)
+    version = _owner(entry.dist)[1] if entry.dist else ""
+    return Plugin(kind, entry.name, entry.value, _distribution(entry), version)
+
+
+def _distribution(entry: EntryPoint) -> str:
+    """Name of the distribution that announces an entry point."""
+    return _owner(entry.dist)[0] if entry.dist else "unknown"
 
 
 @lru_cache(maxsize=64)

@@ -19,6 +19,7 @@ import scipy
 from dlbricks_core.errors import DLBricksError, reason
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.statistics import FloatArray, Indices
+from dlbricks_core.limits import CONTRIBUTION, LimitError
 from dlbricks_core.predict.features import NAMES, Features
 
 FOLDER = Path(__file__).parent / "contributions"
@@ -200,6 +201,7 @@ class Contribution:
             DLBricksError: If the file is not a contribution, damaged, or one of another version.
         """
         try:
+            _check_size(path)
             with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 found = {name: arrays[name] for name in arrays.files}
             about = json.loads(found.pop("about").tobytes())
@@ -339,6 +341,13 @@ def _write_whole(path: Path, content: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _check_size(path: Path) -> None:
+    """Refuses a file that unpacks to more than any contribution has."""
+    with zipfile.ZipFile(path) as archive:
+        if sum(each.file_size for each in archive.infolist()) > CONTRIBUTION.most * 2**20:
+            raise LimitError(CONTRIBUTION)
 
 
 def _backend_of(path: Path) -> str:

@@ -36,7 +36,8 @@ class Predictor(ABC):
         stays missing.
 
         Args:
-            bricks: Bricks by signature: those to predict, and those whose figures are known.
+            bricks: Bricks by signature: those to predict, and those whose figures are known. Their
+                layers are those that the backend runs.
             setup: How the bricks run.
             system: System on which the bricks run.
             known: Figures measured under this setup on this system, by signature.

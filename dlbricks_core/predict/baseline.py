@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,8 @@ from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.machine.arithmetic import MULTIPLYING, lanes, multiplying
 from dlbricks_core.machine.generations import UNKNOWN, generation_of
+from dlbricks_core.operators.operator import Lacks
+from dlbricks_core.operators.table import OPERATORS
 from dlbricks_core.predict.features import NAMES, Features
 from dlbricks_core.predict.kinds import class_of, group_of, sort_of, type_of
 
@@ -48,7 +51,8 @@ _EFFICIENCY: Mapping[str, float] = {
     "softmax": 0.02,
     "softmax:inner": 0.01,
     "normalization": 0.05,
-    "other": 0.02,
+    # Nobody knows what is done with each element: tens of cycles, as for a look-up.
+    "other": 0.002,
     "pool:max-volume": 0.02,
     "pool:mean-volume": 0.02,
     "resize": 0.03,
@@ -56,13 +60,51 @@ _EFFICIENCY: Mapping[str, float] = {
     "resize:nearest-volume": 0.003,
     # One number or row after another, at a place that depends on values: five cycles each.
     "gather": 0.006,
+    # A library's function for each element.
+    "function:mod": 0.002,
+    "function:power": 0.003,
+    "pool:powers": 0.001,
+    "pool:powers-volume": 0.001,
+    "reduce:powers": 0.001,
+    "spectrum": 0.03,
+    "spectrum:odd": 0.005,
+    "linear": 0.3,
+    "svm": 0.3,
+    # A loop over numbers, and an exponential.
+    "svm:rbf": 0.02,
     # At a place or a branch that depends on values: ten cycles each.
+    "trees": 0.0015,
     "other:scatterelements": 0.003,
     "other:topk": 0.003,
 }
 """Share of the peak that layers of a class reach; ``_ELSE`` for others."""
 
+_RULED = {
+    f"other:{op.rpartition('.')[2].lower()}": 0.02
+    for op, row in OPERATORS.items()
+    if isinstance(row.kind, Lacks) and not isinstance(row.flops, Lacks)
+}
+"""Share of the peak by kind, for rare operators with a rule for their operations."""
+
+_TIMES: Mapping[str, float] = {
+    "function:mod": 4,
+    "function:power": 4,
+    "linear": 2,
+    "other": 30,
+    "pool:powers": 8,
+    "reduce:powers": 8,
+    "spectrum": 4,
+    "spectrum:odd": 8,
+    "svm": 4,
+    "trees": 4,
+    **dict.fromkeys(_RULED, 4),
+}
+"""Factor within which nine of ten layers take the expected time, by class or kind: of those that
+nobody measured, and whose time does not follow from the sizes of tensors.
+"""
+
 _ELSE = 0.1
+"""Share of the peak that layers of all other classes reach."""
 
 _PADDED = frozenset({"convolution:dense", "convolution:dense-volume"})
 """Kinds whose columns lie in vectors: what a vector leaves empty takes as long as what it holds."""
@@ -80,11 +122,32 @@ _CALL_S = 0.5e-6
 _CODES = frozenset({"codes", "int8", "uint8"})
 """Types of quantized numbers, which products take and most other layers copy."""
 
+_INTEGERS = frozenset({"int64", "uint64", "int32", "uint32", "int16", "uint16"})
+"""Types that products compute with in loops of the frameworks' own, and most other layers in
+vectors.
+"""
+
+_WIDE_SHARES: Mapping[str, float] = {
+    "float64": 1 / 2, "complex64": 1 / 4, "complex128": 1 / 8, "int64": 1 / 4, "uint64": 1 / 4,
+    "int32": 1 / 2, "uint32": 1 / 2, "int16": 1 / 2, "uint16": 1 / 2,
+}  # fmt: skip
+"""Share of float32's operations per second that vectors reach at most with wide types. Integers
+have no instruction that multiplies and adds, and those of 64 bits need several to multiply.
+"""
+
+_TUNED = 1 / 4
+"""Share of that rate that frameworks reach at least with floats of wide types, for which they have
+fewer tuned kernels.
+"""
+
 _CODES_AT_ONCE = 4
 """Codes that an instruction for them multiplies in place of one float."""
 
 _MULTIPLYING = frozenset({"attention", "convolution", "product", "recurrent"})
 """Classes whose operations are nearly all multiplications."""
+
+_LIGHT = frozenset({"elementwise", "pool", "reduce", "scale"})
+"""Classes whose time follows from the bytes of floats, tuned or not."""
 
 _HIDDEN = 0.15
 """Share of its cost that a layer has if a framework fuses it into the previous one, and that a
@@ -118,8 +181,8 @@ class Processor:
         memory: Bytes per second from memory.
         plain: Operations per second of all threads in a scalar loop.
         call_s: Seconds that a framework takes to start a layer.
-        rates: Least and greatest operations per second on numbers of a short type, where they are
-            not those of float32.
+        rates: Least and greatest operations per second on numbers of a type, where they are not
+            those of float32.
     """
 
     peak: float
@@ -152,7 +215,7 @@ class Processor:
             memory=_MEMORY_BANDWIDTH * transfers * threads**0.5,
             plain=plain,
             call_s=_CALL_S * UNKNOWN.ghz / speed,
-            rates=_of_short_types(system, plain, peak),
+            rates={**_of_wide_types(plain, peak), **_of_short_types(system, plain, peak)},
         )
 
     def handling(self, dtype: str) -> tuple[bool, int]:
@@ -169,6 +232,14 @@ def _of_short_types(system: System, plain: float, peak: float) -> Mapping[str, t
         # Where numbers stand for codes, floats can be computed with as well.
         found["codes"] = peak, _CODES_AT_ONCE * peak
     return {**found, **({"uint8": found["int8"]} if "int8" in found else {})}
+
+
+def _of_wide_types(plain: float, peak: float) -> Mapping[str, tuple[float, float]]:
+    """Rates of wide types: integers may be multiplied one by one, in a scalar loop."""
+    return {
+        dtype: (plain if dtype in _INTEGERS else _TUNED * share * peak, share * peak)
+        for dtype, share in _WIDE_SHARES.items()
+    }
 
 
 def expected_ms(features: Features, processor: Processor) -> FloatArray:
@@ -198,7 +269,7 @@ def expected_ms(features: Features, processor: Processor) -> FloatArray:
 def doubted(
     covariance: FloatArray, rows: Features, columns: Features, processor: Processor
 ) -> FloatArray:
-    """A covariance of layers' errors, with what is not known about short types added to it.
+    """A covariance of layers' errors, with what is not known about types and kinds added to it.
 
     Nine of ten layers are assumed to run between the least and the greatest rate, as far as
     operations dominate their time. Layers of one class and type have the same rate.
@@ -210,26 +281,59 @@ def doubted(
         columns: Features of layers.
         processor: The processor.
     """
-    first = _doubtful(rows, processor)
-    if first:
-        second = _doubtful(columns, processor)
+    for find, uncertainties in (
+        (_uncertain_layers, _uncertainties),
+        (_unclear, _unclear_uncertainties),
+    ):
+        first = find(rows, processor)
+        if not first:
+            continue
+        second = find(columns, processor)
         one, other = (
-            _doubts(rows.part(first), processor),
-            _doubts(columns.part(second), processor),
+            uncertainties(rows.part(first), processor),
+            uncertainties(columns.part(second), processor),
         )
         alike = one[1][:, None] == other[1][None, :]
         covariance[np.ix_(first, second)] += np.outer(one[0], other[0]) * alike
     return covariance
 
 
-def _doubtful(features: Features, processor: Processor) -> list[int]:
+def _unclear(features: Features, _: Processor) -> list[int]:
+    """Positions of the layers whose time does not follow from sizes."""
+    unclear = set(filter(is_unclear, set(features.kinds)))
+    return [i for i, kind in enumerate(features.kinds) if kind in unclear] if unclear else []
+
+
+def _unclear_uncertainties(features: Features, _: Processor) -> tuple[FloatArray, StringArray]:
+    """As :func:`_uncertainties`, for layers whose time does not follow from sizes."""
+    times = np.array([_times(kind) for kind in features.kinds])
+    return np.log(times) / NORMAL_HALF_WIDTH, np.array([sort_of(kind) for kind in features.kinds])
+
+
+@cache
+def is_unclear(kind: str) -> bool:
+    """Whether the time of layers of a kind does not follow from sizes and what was measured."""
+    return _times(kind) > 1
+
+
+def _times(kind: str) -> float:
+    own = sort_of(kind)
+    return next((_TIMES[each] for each in _names(own) if each in _TIMES), 1.0)
+
+
+def _names(own: str) -> tuple[str, str, str]:
+    """Class and sort of a kind, with its pattern and without, and its class."""
+    return own, own.partition("-")[0], class_of(own)
+
+
+def _uncertain_layers(features: Features, processor: Processor) -> list[int]:
     """Positions of the layers whose rate is not known."""
     rates = {kind: _rates(kind, processor) for kind in set(filter(type_of, features.kinds))}
     doubtful = {kind for kind, (slow, fast) in rates.items() if slow != fast}
     return [i for i, kind in enumerate(features.kinds) if kind in doubtful] if doubtful else []
 
 
-def _doubts(features: Features, processor: Processor) -> tuple[FloatArray, StringArray]:
+def _uncertainties(features: Features, processor: Processor) -> tuple[FloatArray, StringArray]:
     """Standard deviation of each layer's logarithm, and the name of the rate that it is due to."""
     slow, fast = ({name: (rates[at],) * 2 for name, rates in processor.rates.items()}
                   for at in (0, 1))  # fmt: skip
@@ -239,7 +343,7 @@ def _doubts(features: Features, processor: Processor) -> tuple[FloatArray, Strin
 
 
 def _peaks(features: Features, processor: Processor) -> FloatArray:
-    """Operations per second of each layer; for short types, the middle of all rates.
+    """Operations per second of each layer; for unusual types, the middle of all rates.
 
     A framework may have vectorized kernels for such a type, compute in float32, or use a scalar
     loop. Only a measurement shows which.
@@ -250,8 +354,10 @@ def _peaks(features: Features, processor: Processor) -> FloatArray:
 def _rates(kind: str, processor: Processor) -> tuple[float, float]:
     """Least and greatest operations per second of layers of a kind."""
     usual = processor.peak, processor.peak
-    dtype = type_of(kind)
-    if dtype in _CODES and class_of(kind) not in _MULTIPLYING:
+    dtype, own = type_of(kind), class_of(kind)
+    if dtype in _CODES | _INTEGERS and own not in _MULTIPLYING:
+        return usual
+    if dtype in _WIDE_SHARES and own in _LIGHT:
         return usual
     return processor.rates.get(dtype, usual)
 
@@ -268,7 +374,8 @@ def _by_kind(features: Features, value: Callable[[str], float | bool]) -> np.nda
 
 
 def _efficiency(kind: str) -> float:
-    return _EFFICIENCY.get(sort_of(kind), _EFFICIENCY.get(class_of(kind), _ELSE))
+    own = sort_of(kind)
+    return _EFFICIENCY.get(own) or _RULED.get(own) or _EFFICIENCY.get(class_of(kind), _ELSE)
 
 
 def _bandwidth(nbytes: FloatArray, processor: Processor) -> FloatArray:

@@ -15,6 +15,7 @@ from dlbricks_core.analysis.einsum import products_of
 from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.figures.statistics import Indices
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
+from dlbricks_core.operators.classical import DOMAIN as CLASSICAL
 from dlbricks_core.operators.operator import Lacks
 from dlbricks_core.operators.table import plain, standing_for
 from dlbricks_core.predict.kinds import class_of, computing, kinds_of
@@ -49,8 +50,8 @@ _COUNTED = frozenset(
     {"DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "GroupQueryAttention", "MatMulIntegerToFloat",
      "MatMulNBits", "MoE", "QAttention", "QGemm", "QMoE"}
 )  # fmt: skip
-"""ONNX Runtime's own operators whose operations are counted exactly. All others are counted as for
-the shipped contributions.
+"""ONNX Runtime's own operators whose operations are counted exactly, as are those of classical
+machine learning. All others are counted as for the shipped contributions.
 """
 
 _UNCOUNTED = frozenset(
@@ -168,7 +169,7 @@ def _numbers(model: CanonicalModel, layer: Layer) -> list[float]:
 
 def flops_of(model: CanonicalModel, layer: Layer) -> int:
     """Operations of a layer; an estimate where its operator has no rule."""
-    if layer.op in _COUNTED or layer.op.startswith("QLinear"):
+    if layer.op in _COUNTED or layer.op.startswith("QLinear") or layer.domain == CLASSICAL:
         return round((layer_flops(model, layer) or 0) * _inside(model, layer))
     op, row = plain(layer.op), standing_for(layer)
     found = None

@@ -15,8 +15,8 @@ import numpy as np
 import scipy
 
 from dlbricks_core.figures.statistics import FloatArray, Indices
-from dlbricks_core.predict.belief import Belief, Sessions, misfit_of, shares_of
 from dlbricks_core.predict.grouped import Grouped
+from dlbricks_core.predict.layer_posterior import LayerPosterior, Sessions, misfit_of, shares_of
 
 _STEPS = 40
 """Maximum number of Newton steps."""
@@ -46,7 +46,7 @@ Operator = Callable[[FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
-class Observed:
+class ObservedNetworks:
     """Networks that were observed.
 
     Attributes:
@@ -63,10 +63,10 @@ class Observed:
     call_ms: FloatArray
     sessions: Sessions | None = None
 
-    def only(self, some: Indices) -> Observed:
+    def only(self, some: Indices) -> ObservedNetworks:
         """Some of the networks."""
         sessions = self.sessions and replace(self.sessions, of=self.sessions.of[some])
-        return Observed(
+        return ObservedNetworks(
             self.counts[some], self.log_ms[some], self.noise[some], self.call_ms[some], sessions
         )
 
@@ -85,7 +85,9 @@ class Observed:
         return np.asarray(own / self.noise)
 
 
-def fitted_pulls(prior: Belief, observed: Observed, begin: FloatArray | None = None) -> FloatArray:
+def fitted_pulls(
+    prior: LayerPosterior, observed: ObservedNetworks, begin: FloatArray | None = None
+) -> FloatArray:
     """Pull of each layer: the most probable mean is the prior's plus the covariance times these.
 
     Args:
@@ -102,7 +104,7 @@ def fitted_pulls(prior: Belief, observed: Observed, begin: FloatArray | None = N
 
 
 def _from_few(
-    prior: Belief, spread: Grouped, single: Grouped, observed: Observed
+    prior: LayerPosterior, spread: Grouped, single: Grouped, observed: ObservedNetworks
 ) -> tuple[FloatArray, FloatArray]:
     """Pulls of layers and of networks, which a share of the networks gives roughly.
 
@@ -129,10 +131,10 @@ class _Fit:
         pull: Pull of each network: pulls of its layers are this times their shares.
     """
 
-    prior: Belief
+    prior: LayerPosterior
     spread: Grouped
     single: Grouped
-    observed: Observed
+    observed: ObservedNetworks
     pulls: FloatArray
     pull: FloatArray
 
@@ -176,7 +178,9 @@ class _Fit:
         return float(misses + pulls @ shift) / 2
 
 
-def _covariance(spread: Grouped, shares: scipy.sparse.csr_array, observed: Observed) -> Operator:
+def _covariance(
+    spread: Grouped, shares: scipy.sparse.csr_array, observed: ObservedNetworks
+) -> Operator:
     """Covariance of the networks' measured logarithms, as a product with a vector."""
 
     def times(pull: FloatArray) -> FloatArray:
@@ -187,7 +191,7 @@ def _covariance(spread: Grouped, shares: scipy.sparse.csr_array, observed: Obser
 
 
 def _inverse(
-    spread: Grouped, single: Grouped, shares: scipy.sparse.csr_array, observed: Observed
+    spread: Grouped, single: Grouped, shares: scipy.sparse.csr_array, observed: ObservedNetworks
 ) -> Operator:
     """Inverse of the covariance of the networks' measured logarithms, as a product with a vector.
 
@@ -207,7 +211,9 @@ def _inverse(
     return times
 
 
-def _factor(spread: Grouped, shares: scipy.sparse.csr_array, observed: Observed) -> FloatArray:
+def _factor(
+    spread: Grouped, shares: scipy.sparse.csr_array, observed: ObservedNetworks
+) -> FloatArray:
     """Upper Cholesky factor of the covariance of the networks' measured logarithms."""
     among = spread.below(shares)
     among[np.diag_indices_from(among)] += observed.noise.astype(among.dtype)

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy
 
+from dlbricks_core import fitted
 from dlbricks_core.bricks import Brick
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.figure import RESAMPLES, Discrepancy, Figure, Predicted
 from dlbricks_core.figures.statistics import FloatArray, Indices
-from dlbricks_core.passes.contrib.owner import as_run_by
 from dlbricks_core.predict.atlas import Contribution, LayerTable, counts_matrix
 from dlbricks_core.predict.base import Predictor
 from dlbricks_core.predict.baseline import Processor, doubted, expected_ms
-from dlbricks_core.predict.belief import Belief, joined_beliefs
 from dlbricks_core.predict.features import Features, joined
-from dlbricks_core.predict.fitting import Observed, fitted_pulls
-from dlbricks_core.predict.grouped import Group, Grouped
+from dlbricks_core.predict.fitting import ObservedNetworks, fitted_pulls
+from dlbricks_core.predict.grouped import ErrorGroup, Grouped
 from dlbricks_core.predict.kernel import Kernel
+from dlbricks_core.predict.layer_posterior import LayerPosterior, joined_beliefs
 from dlbricks_core.predict.nearness import distance
 from dlbricks_core.predict.parts import parts_of
 from dlbricks_core.predict.robust import doubt
@@ -63,13 +61,6 @@ networks whose families were left out of 3,500 networks of ONNX Runtime).
 MOST_CONTRIBUTIONS = 6
 """Maximum number of contributions behind a prediction: those of the nearest systems."""
 
-DISCREPANCY = Discrepancy(predicted=0.033, measured=0.025)
-"""Errors that the bricks of one model share, in addition to the error of composing. They were
-fitted to families of models that were left out of the atlas, for all backends together
-(benchmarks/predictor/intervals.py), while a contribution mixed sessions. Today's contributions
-give 1.9% and 4.2% on ONNX Runtime, 0.1% and 2.6% on the other backends.
-"""
-
 _HERE = 0.003
 """Share of the kernel by which a system may differ from its own contribution, because machines
 drift from day to day.
@@ -80,8 +71,6 @@ _THREADS = 0.5
 
 _OTHERWISE = 0.1
 """Distance between setups that differ in the version of the framework or in options."""
-
-_KERNELS = Path(__file__).parent / "kernels.json"
 
 
 class FromAtlas(Predictor):
@@ -94,7 +83,7 @@ class FromAtlas(Predictor):
     name = "atlas"
 
     def __init__(self) -> None:
-        self._last: tuple[tuple[object, ...], Belief] | None = None
+        self._last: tuple[tuple[object, ...], LayerPosterior] | None = None
 
     def predict(
         self,
@@ -110,10 +99,9 @@ class FromAtlas(Predictor):
         also include the cost of handing over their inputs and outputs.
         """
         table = LayerTable()
-        run = {s: as_run_by(setup.backend, brick.model) for s, brick in bricks.items()}
-        inside = {s: table.add(Features.of(model)) for s, model in run.items()}
+        inside = {s: table.add(Features.of(brick.model)) for s, brick in bricks.items()}
         # Those of all bricks, as soon as one is known: so layers stay the same when more are.
-        ends = {s: table.add(Features.of_ends(run[s])) for s in (run if known else ())}
+        ends = {s: table.add(Features.of_ends(bricks[s].model)) for s in (bricks if known else ())}
         layers = len(table.kinds)
         belief = self._believed(table.features, setup, system, atlas)
         networks = counts_matrix(inside.values(), layers)
@@ -126,6 +114,7 @@ class FromAtlas(Predictor):
         measured = timed, log_ms, doubted, call_ms
         layer_ms = np.exp(belief.likely(*measured))
         found = np.exp(agreeing_draws(centred(belief, networks), *measured, count=RESAMPLES))
+        discrepancy = discrepancy_of(setup.backend)
         likely, draws = networks @ layer_ms, (networks @ found.T).T
         # What contradicts all others tells little about them, and everything about itself.
         own_ms = np.maximum(np.exp(log_ms) - call_ms, 0.0)
@@ -135,14 +124,14 @@ class FromAtlas(Predictor):
         likely[own] *= own_ms / (timed @ layer_ms)
         draws[:, own] *= own_ms * np.exp(np.sqrt(noise) * errors) / (timed @ found.T).T
         return {
-            signature: Predicted(float(value), each, discrepancy=DISCREPANCY)
+            signature: Predicted(float(value), each, discrepancy=discrepancy)
             for signature, value, each in zip(inside, likely, draws.T, strict=True)
         }
 
     def _believed(
         self, asked: Features, setup: Setup, system: System, atlas: Sequence[Contribution]
-    ) -> Belief:
-        """Belief from the atlas, cached until the arguments change."""
+    ) -> LayerPosterior:
+        """Posterior from the atlas, cached until the arguments change."""
         question = (asked.kinds, asked.numbers.tobytes(), setup, system, *map(id, atlas))
         if self._last is None or self._last[0] != question:
             self._last = question, believed(asked, setup, system, atlas)
@@ -150,7 +139,7 @@ class FromAtlas(Predictor):
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class FeaturePrediction:
     """Prediction for a network from its features alone.
 
     Attributes:
@@ -163,13 +152,13 @@ class Told:
     parts: Mapping[str, tuple[int, float]]
 
 
-def told(
+def predicted_from_features(
     networks: Mapping[str, Features],
     setup: Setup,
     system: System,
     atlas: Sequence[Contribution],
     call_ms: float = 0.0,
-) -> dict[str, Told]:
+) -> dict[str, FeaturePrediction]:
     """Predictions for networks from their features, without their graphs.
 
     Args:
@@ -187,7 +176,7 @@ def told(
     draws = (matrix @ np.exp(centred(belief, matrix).draws(RESAMPLES)).T).T
     # Each of these networks counts as a model, with an error of its own.
     own = np.random.default_rng(0).standard_normal(draws.shape)
-    draws *= np.maximum(1 + DISCREPANCY.predicted * own, 0.0)
+    draws *= np.maximum(1 + discrepancy_of(setup.backend).predicted * own, 0.0)
     found = {}
     for (name, own), likely, each in zip(counts.items(), matrix @ layer_ms, draws.T, strict=True):
         parts: dict[str, tuple[int, float]] = {}
@@ -195,14 +184,14 @@ def told(
             times, ms = parts.get(table.kinds[place], (0, 0.0))
             parts[table.kinds[place]] = times + number, ms + number * float(layer_ms[place])
         figure = Predicted(float(likely) + call_ms, each + call_ms, call_ms)
-        found[name] = Told(figure, parts)
+        found[name] = FeaturePrediction(figure, parts)
     return found
 
 
 def believed(
     asked: Features, setup: Setup, system: System, atlas: Sequence[Contribution]
-) -> Belief:
-    """Belief from the atlas about the latencies of layers on a system.
+) -> LayerPosterior:
+    """Posterior, from the atlas, of the latencies of layers on a system.
 
     Args:
         asked: Features of the layers.
@@ -212,7 +201,7 @@ def believed(
             without pulls is a store's own, and counts as additional measurements.
 
     Returns:
-        Belief about the logarithms of the layers' latencies in milliseconds.
+        Posterior of the logarithms of the layers' latencies in milliseconds.
     """
     kernel = kernel_of(setup.backend)
     near = _near(setup, system, atlas)
@@ -234,14 +223,16 @@ def believed(
     return belief.of(range(len(asked.kinds)))
 
 
-def _narrowed(belief: Belief, asked: Features, base: Contribution, kernel: Kernel) -> Belief:
+def _narrowed(
+    belief: LayerPosterior, asked: Features, base: Contribution, kernel: Kernel
+) -> LayerPosterior:
     """The belief after an observation of a contribution's networks of many layers.
 
     Sites do not stand for these. Those that are made of wanted layers count, and what else they
     consist of takes the rest of their latency.
 
     Args:
-        belief: Belief about the wanted layers, whose mean accounts for the networks.
+        belief: Posterior of the wanted layers, whose mean accounts for the networks.
         asked: Features of the wanted layers.
         base: The contribution of the system itself.
         kernel: Covariance of the baseline's errors.
@@ -269,8 +260,8 @@ def _large(contribution: Contribution) -> Contribution:
 
 def _from_bases(
     asked: Features, setup: Setup, system: System, bases: Sequence[tuple[Contribution, float]]
-) -> Belief:
-    """Belief about layers here, from contributions of this system or else of others."""
+) -> LayerPosterior:
+    """Posterior of layers here, from contributions of this system or else of others."""
     kernel, processor = kernel_of(setup.backend), Processor.of(system, setup.threads)
     here = bool(bases) and not bases[0][1]
     found = []
@@ -294,10 +285,10 @@ def _from_bases(
     return joined_beliefs([part.layers for part in parts], found)
 
 
-def _belief_of(base: Contribution, layers: Features, kernel: Kernel) -> Belief:
-    """Belief from one contribution, from memory if it can be."""
+def _belief_of(base: Contribution, layers: Features, kernel: Kernel) -> LayerPosterior:
+    """Posterior from one contribution, from memory if it can be."""
     if base.pulls.size:
-        return _belief_of_atlas(base, _Wanted(layers), kernel)
+        return _belief_of_atlas(base, _RequestedLayers(layers), kernel)
     return belief_from(base, layers, kernel)
 
 
@@ -331,16 +322,16 @@ def processor_of(contribution: Contribution) -> Processor:
     return Processor.of(contribution.system, contribution.setup.threads)
 
 
-def prior_of(layers: Features, kernel: Kernel, processor: Processor) -> Belief:
-    """Belief about layers on a processor before any measurement."""
+def prior_of(layers: Features, kernel: Kernel, processor: Processor) -> LayerPosterior:
+    """Posterior of layers on a processor before any measurement."""
     spread = doubting(spread_of(layers, kernel), layers, processor)
-    return Belief.untold(np.log(expected_ms(layers, processor)), spread)
+    return LayerPosterior.untold(np.log(expected_ms(layers, processor)), spread)
 
 
 def spread_of(layers: Features, kernel: Kernel) -> Grouped:
     """Covariance of the baseline's errors at layers, with a group for each class."""
     groups = tuple(
-        Group(places, kernel.within(part, part))
+        ErrorGroup(places, kernel.within(part, part))
         for places in layers.classes.values()
         for part in [layers.part(places)]
     )
@@ -351,7 +342,7 @@ def doubting(spread: Grouped, layers: Features, processor: Processor) -> Grouped
     """A covariance of layers' errors, with what is not known about short types added to it."""
     parts = [(group, layers.part(group.layers)) for group in spread.groups]
     groups = tuple(
-        Group(group.layers, doubted(group.covariance.copy(), part, part, processor))
+        ErrorGroup(group.layers, doubted(group.covariance.copy(), part, part, processor))
         for group, part in parts
     )
     return replace(spread, groups=groups)
@@ -374,7 +365,7 @@ def covariance(
     return doubted(kernel.covariance(rows, columns), rows, columns, processor)
 
 
-class _Wanted:
+class _RequestedLayers:
     """Features of wanted layers, equal if the layers are."""
 
     def __init__(self, features: Features) -> None:
@@ -382,14 +373,16 @@ class _Wanted:
         self._key = features.kinds, features.numbers.tobytes()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Wanted) and self._key == other._key
+        return isinstance(other, _RequestedLayers) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
 
 
 @lru_cache(maxsize=2 * MOST_CONTRIBUTIONS)
-def _belief_of_atlas(contribution: Contribution, wanted: _Wanted, kernel: Kernel) -> Belief:
+def _belief_of_atlas(
+    contribution: Contribution, wanted: _RequestedLayers, kernel: Kernel
+) -> LayerPosterior:
     """As :func:`belief_from`, once for all systems that a prediction is asked for in turn.
 
     It is for contributions with pulls, which stay in memory. A store's own are read anew each time.
@@ -397,8 +390,8 @@ def _belief_of_atlas(contribution: Contribution, wanted: _Wanted, kernel: Kernel
     return belief_from(contribution, wanted.features, kernel)
 
 
-def belief_from(contribution: Contribution, asked: Features, kernel: Kernel) -> Belief:
-    """Belief from one contribution about the latencies of layers on its own system.
+def belief_from(contribution: Contribution, asked: Features, kernel: Kernel) -> LayerPosterior:
+    """Posterior, from one contribution, of the latencies of layers on its own system.
 
     The mean rests on the pulls of all layers, the covariance on the sites of those that tell most
     about the wanted ones. Without pulls of this kernel, both rest on the networks nearest to the
@@ -410,7 +403,7 @@ def belief_from(contribution: Contribution, asked: Features, kernel: Kernel) -> 
         kernel: Covariance of the baseline's errors.
 
     Returns:
-        Belief about the logarithms of the layers' latencies in milliseconds.
+        Posterior of the logarithms of the layers' latencies in milliseconds.
     """
     if contribution.kernel != kernel.identity:
         near = contribution.only(nearest(contribution, asked, kernel, MOST_NETWORKS))
@@ -427,21 +420,21 @@ def belief_from(contribution: Contribution, asked: Features, kernel: Kernel) -> 
             between = doubted(kernel.within(own, layers), own, layers, processor)
             mean[places] += contribution.pulls[known[name]] @ between
             sites = contribution.sites[known[name]]
-            told = _telling(between, sites)
-            part = own.part(told)
+            informative = _informative(between, sites)
+            part = own.part(informative)
             among = doubted(kernel.within(part, part), part, part, processor)
-            among[np.diag_indices_from(among)] += sites[told]
+            among[np.diag_indices_from(among)] += sites[informative]
             factor = scipy.linalg.cholesky(among, lower=True, overwrite_a=True)
-            sides = np.column_stack([between[told], np.ones(len(told))])
+            sides = np.column_stack([between[informative], np.ones(len(informative))])
             half = scipy.linalg.solve_triangular(factor, sides, lower=True)
             spread -= half[:, :-1].T @ half[:, :-1]
             shared[places] -= half[:, -1] @ half[:, :-1]
-        groups.append(Group(places, spread))
+        groups.append(ErrorGroup(places, spread))
     common = math.sqrt(kernel.common * contribution.common)
-    return Belief.untold(mean, Grouped(tuple(groups), common * shared[:, None]))
+    return LayerPosterior.untold(mean, Grouped(tuple(groups), common * shared[:, None]))
 
 
-def _telling(between: FloatArray, sites: FloatArray) -> Indices:
+def _informative(between: FloatArray, sites: FloatArray) -> Indices:
     """Positions of the sites that tell most about wanted layers.
 
     Args:
@@ -465,7 +458,9 @@ def with_pulls(contribution: Contribution, kernel: Kernel) -> Contribution:
     """
     prior = prior_of(contribution.features, kernel, processor_of(contribution))
     noise = contribution.noise + kernel.noise
-    observed = Observed(contribution.counts, contribution.log_ms, noise, contribution.call_ms)
+    observed = ObservedNetworks(
+        contribution.counts, contribution.log_ms, noise, contribution.call_ms
+    )
     begin = contribution.pulls if contribution.pulls.size else None
     pulls = fitted_pulls(prior, observed, begin)
     return _with_sites(replace(contribution, pulls=pulls, kernel=kernel.identity), kernel, prior)
@@ -477,7 +472,7 @@ def with_sites(contribution: Contribution, kernel: Kernel) -> Contribution:
     return _with_sites(contribution, kernel, prior)
 
 
-def _with_sites(contribution: Contribution, kernel: Kernel, prior: Belief) -> Contribution:
+def _with_sites(contribution: Contribution, kernel: Kernel, prior: LayerPosterior) -> Contribution:
     mean = prior.mean + prior.spread.times(contribution.pulls)
     small = np.flatnonzero(_is_small(contribution))
     found = sites_of(
@@ -525,5 +520,20 @@ def _sum(one: Mapping[int, int], other: Mapping[int, int]) -> Mapping[int, int]:
 @cache
 def kernel_of(backend: str) -> Kernel:
     """The kernel fitted to a backend; for an unknown backend, the kernel fitted to all."""
-    kernels = json.loads(_KERNELS.read_text())
-    return Kernel.from_dict(kernels.get(backend, kernels["*"]))
+    return Kernel.from_dict(_of_backend("kernel", backend))
+
+
+@cache
+def discrepancy_of(backend: str) -> Discrepancy:
+    """Errors that the bricks of one model share on a backend, beside the error of composing.
+
+    They are judged on systems that were left out (benchmarks/predictor/discrepancy.py). For an
+    unknown backend, they are those of all backends together.
+    """
+    return Discrepancy(**_of_backend("discrepancy", backend))
+
+
+def _of_backend(group: str, backend: str) -> Mapping[str, Any]:
+    """Fitted numbers of a backend; for an unknown backend, those of all."""
+    values: Mapping[str, Mapping[str, Any]] = fitted.values(__file__, group)
+    return values.get(backend, values["*"])

@@ -30,7 +30,7 @@ the layers then stays near the processor.
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class ErrorGroup:
     """Layers that have errors in common.
 
     Attributes:
@@ -60,14 +60,14 @@ class Grouped:
             are independent and have variance 1: shape (layers, errors).
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[ErrorGroup, ...]
     shared: FloatArray
 
     @classmethod
     def dense(cls, covariance: FloatArray) -> Self:
         """The covariance that a single matrix holds."""
         size = len(covariance)
-        return cls((Group(np.arange(size), covariance),), np.zeros((size, 0)))
+        return cls((ErrorGroup(np.arange(size), covariance),), np.zeros((size, 0)))
 
     def __len__(self) -> int:
         return len(self.shared)
@@ -75,7 +75,9 @@ class Grouped:
     @property
     def single(self) -> Self:
         """The covariance in single precision."""
-        groups = (Group(each.layers, each.covariance.astype(np.float32)) for each in self.groups)
+        groups = (
+            ErrorGroup(each.layers, each.covariance.astype(np.float32)) for each in self.groups
+        )
         return type(self)(tuple(groups), self.shared.astype(np.float32))
 
     @property
@@ -102,10 +104,10 @@ class Grouped:
         for group in self.groups:
             (kept,) = np.nonzero(place[group.layers] >= 0)
             if len(kept) == len(group.layers):
-                groups.append(Group(place[group.layers], group.covariance))
+                groups.append(ErrorGroup(place[group.layers], group.covariance))
             elif len(kept):
                 part = group.covariance[np.ix_(kept, kept)]
-                groups.append(Group(place[group.layers[kept]], part))
+                groups.append(ErrorGroup(place[group.layers[kept]], part))
         return type(self)(tuple(groups), self.shared[layers])
 
     def times(self, weights: FloatArray) -> FloatArray:
@@ -207,7 +209,9 @@ def weighted(parts: Sequence[tuple[float, Grouped]]) -> Grouped:
         for total, group in zip(sums, each.groups, strict=True):
             total += share * group.covariance
         columns.append(math.sqrt(share) * each.shared)
-    groups = [Group(group.layers, total) for group, total in zip(first.groups, sums, strict=True)]
+    groups = [
+        ErrorGroup(group.layers, total) for group, total in zip(first.groups, sums, strict=True)
+    ]
     return Grouped(tuple(groups), np.concatenate(columns, axis=1))
 
 
@@ -221,7 +225,7 @@ def padded(parts: Sequence[Indices], spreads: Sequence[Grouped]) -> Grouped:
     size = sum(map(len, parts))
     groups, columns = [], [np.zeros((size, 0))]
     for layers, each in zip(parts, spreads, strict=True):
-        groups += [Group(layers[group.layers], group.covariance) for group in each.groups]
+        groups += [ErrorGroup(layers[group.layers], group.covariance) for group in each.groups]
         columns.append(np.zeros((size, each.shared.shape[1])))
         columns[-1][layers] = each.shared
     return Grouped(tuple(groups), np.concatenate(columns, axis=1))

@@ -35,7 +35,7 @@ def kinds_of(model: CanonicalModel) -> tuple[str, ...]:
         if _is_of(own, _BLOCKWISE) and not in_fours.isdisjoint(layer.inputs):
             own = f"{own}{'-' if ':' in own else ':'}fours"
         head = _fused_into(model, layer, own, heads) or _unpacked_by(model, layer, own)
-        sort = f"{own}{_short_type(model, layer)}"
+        sort = f"{own}{_unusual_type(model, layer, own)}"
         kinds.append(f"{sort}@{head}" if head else sort)
         into = head or (class_of(own) if class_of(own) in _HEADS else "")
         if into:
@@ -58,13 +58,13 @@ def sort_of(kind: str) -> str:
 
 @cache
 def type_of(kind: str) -> str:
-    """Short element type that layers of a kind compute with; empty for usual types."""
+    """Unusual element type that layers of a kind compute with; empty for usual types."""
     return kind.partition("@")[0].partition("~")[2]
 
 
 @cache
 def group_of(kind: str) -> tuple[str, str]:
-    """Class and short type of a kind. Layers of one group have the same rate of operations."""
+    """Class and unusual type of a kind. Layers of one group have the same rate of operations."""
     return class_of(kind), type_of(kind)
 
 
@@ -76,15 +76,40 @@ follow from that of float32, so layers of these types are of other kinds.
 """
 
 
-def _short_type(model: CanonicalModel, layer: Layer) -> str:
-    """Mark of the short type that a layer computes with; empty for usual types.
+_WIDE = (
+    "float64",
+    "complex128",
+    "complex64",
+    "int64",
+    "uint64",
+    "int32",
+    "uint32",
+    "int16",
+    "uint16",
+)
+"""Types that layers compute with where they touch no float32. Vectors have fewer elements of them
+or no instructions for them, and frameworks plain loops in place of tuned kernels.
+"""
+
+_MOVING = frozenset({"codes", "copy", "gather", "transpose", "view"})
+"""Classes of layers that compute nothing: their time follows from bytes, whatever the type."""
+
+
+def _unusual_type(model: CanonicalModel, layer: Layer, own: str) -> str:
+    """Mark of the type that a layer computes with; empty for float32.
 
     A layer of floats that reads what stands for codes has a mark of its own: a framework may
     compute with the codes, and chooses how.
     """
-    types = (model.tensors[name].dtype for name in (*layer.outputs, *layer.reads) if name)
-    found = next((f"~{each}" for each in types if each.startswith(_SHORT)), "")
-    return found or ("~codes" if any(codes_of(model, name) for name in layer.inputs[:1]) else "")
+    types = [model.tensors[name].dtype for name in (*layer.outputs, *layer.reads) if name]
+    short = next((each for each in types if each.startswith(_SHORT)), "")
+    if short:
+        return f"~{short}"
+    if any(codes_of(model, name) for name in layer.inputs[:1]):
+        return "~codes"
+    if "float32" in types or class_of(own) in _MOVING:
+        return ""
+    return next((f"~{each}" for each in _WIDE if each in types), "")
 
 
 _BLOCKWISE = frozenset({"pool", "reduce:map", "scale"})
@@ -142,6 +167,40 @@ def _elementwise(model: CanonicalModel, layer: Layer, found: str) -> str:
     return _by_pattern(model, layer, _by_operator(model, layer, found))
 
 
+_SQUARED = (2.0, 3.0)
+"""Exponents for which frameworks multiply in place of computing a power."""
+
+
+def _function(model: CanonicalModel, layer: Layer, found: str) -> str:
+    exponent = model.constants.get(layer.inputs[1]) if layer.op == "Pow" else None
+    if layer.op != "Pow" or (
+        exponent is not None and set(exponent.ravel().tolist()) <= {*_SQUARED}
+    ):
+        return _by_operator(model, layer, found)
+    return f"{found}:power"
+
+
+def _spectrum(model: CanonicalModel, layer: Layer, found: str) -> str:
+    """Mark of transforms whose length is no power of two, for which frameworks have other code."""
+    shapes = shapes_of(model, (layer.inputs[0], layer.outputs[0]))
+    length = _transformed(shapes) if len(shapes) == 2 else 1
+    return found if length & (length - 1) == 0 else f"{found}:odd"
+
+
+def _transformed(shapes: Sequence[tuple[int, ...]]) -> int:
+    """Length of a transform that reads and writes such shapes."""
+    read, written = shapes
+    if len(read) != len(written):  # frames of a signal
+        return 2 * (written[-2] - 1)
+    changed = [n for n, m in zip(read[:-1], written[:-1], strict=True) if n != m]
+    return (changed or read[-2:-1] or (1,))[0]
+
+
+def _vectors(_: CanonicalModel, layer: Layer, found: str) -> str:
+    """Mark of similarities that are no products of matrices."""
+    return f"{found}:{text(layer, 'kernel_type', 'LINEAR').lower()}"
+
+
 def _convolution(model: CanonicalModel, layer: Layer, found: str) -> str:
     return f"{found}:{_grouping(model, layer)}{_volume(model, layer)}"
 
@@ -187,13 +246,15 @@ _SORTS: Mapping[str, Callable[[CanonicalModel, Layer, str], str]] = {
     "convolution": _convolution,
     "convolution:transposed": _spatial,
     "elementwise": _elementwise,
-    "function": _by_operator,
+    "function": _function,
     **dict.fromkeys(("pool:max", "pool:mean", "pool:powers"), _pool),
     "product": _product,
     "product:bits": _bits,
     "product:einsum": _einsum,
     "recurrent": _by_operator,
     "resize": _resize,
+    "spectrum": _spectrum,
+    "svm": _vectors,
 }
 """How layers of a class differ in their kernels. Layers of other classes differ by their pattern of
 memory access alone.

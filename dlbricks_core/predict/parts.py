@@ -12,7 +12,7 @@ from dlbricks_core.predict.kinds import group_of
 
 
 @dataclass(frozen=True)
-class Part:
+class SharedLayers:
     """Layers about which the same contributions tell.
 
     Attributes:
@@ -28,7 +28,7 @@ class Part:
 
 def parts_of(
     asked: Features, processor: Processor, bases: Sequence[Contribution], *, here: bool
-) -> list[Part]:
+) -> list[SharedLayers]:
     """Parts of a list of layers.
 
     Layers of usual types are told about by the system's own contribution, or else by all others. A
@@ -64,4 +64,4 @@ def parts_of(
     layers: dict[tuple[tuple[int, ...], bool], list[int]] = {}
     for place, kind in enumerate(asked.kinds):
         layers.setdefault(sources[group_of(kind)], []).append(place)
-    return [Part(places, *told) for told, places in layers.items()]
+    return [SharedLayers(places, *told) for told, places in layers.items()]

@@ -9,7 +9,7 @@ import scipy
 
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.predict.belief import Belief, shares_of
+from dlbricks_core.predict.layer_posterior import LayerPosterior, shares_of
 
 OVERHEAD_S = 2.0
 """Overhead of a probe in seconds, besides its runs: loading, and a share of starting the framework.
@@ -17,8 +17,14 @@ The value is high enough to justify the runs of layers that dominate a latency.
 """
 
 
+LEAST_GAIN = 0.004
+"""Share by which a probe narrows the intervals of others at least. Below it, errors that no probe
+shows prevail (research/2026-11-29-strangers.md).
+"""
+
+
 def choose_probes(
-    belief: Belief,
+    belief: LayerPosterior,
     candidates: scipy.sparse.csr_array,
     asked: scipy.sparse.csr_array,
     noise: float,
@@ -32,7 +38,7 @@ def choose_probes(
     Their actual latencies make no difference.
 
     Args:
-        belief: Belief about layers.
+        belief: Posterior of layers.
         candidates: Number of occurrences of each layer in each candidate: shape (candidates,
             layers).
         asked: Number of occurrences of each layer in each network to predict: shape (networks,
@@ -63,13 +69,34 @@ def choose_probes(
     return found
 
 
-def half_widths(belief: Belief, networks: scipy.sparse.csr_array) -> FloatArray:
+def half_widths(belief: LayerPosterior, networks: scipy.sparse.csr_array) -> FloatArray:
     """Half-width of the 90% interval of each network's latency, relative to the latency.
 
     Args:
-        belief: Belief about layers.
+        belief: Posterior of layers.
         networks: Number of occurrences of each layer in each network: shape (networks, layers).
     """
     shares, _ = shares_of(networks, belief.mean)
     variance = np.diag(belief.between(shares))
     return np.asarray(np.sinh(NORMAL_HALF_WIDTH * np.sqrt(np.maximum(variance, 0.0))))
+
+
+def gain(
+    belief: LayerPosterior,
+    probes: scipy.sparse.csr_array,
+    asked: scipy.sparse.csr_array,
+    noise: float,
+) -> float:
+    """Share by which a probe is expected to narrow the median interval, the mean over some probes.
+
+    Args:
+        belief: Beliefs about layers.
+        probes: Number of occurrences of each layer in each probe: shape (probes, layers).
+        asked: Number of occurrences of each layer in each network to predict: shape (networks,
+            layers).
+        noise: Variance of the logarithm of a measured latency, beyond that of its layers.
+    """
+    number = probes.shape[0]
+    narrowed = belief.narrowed(probes, np.full(number, noise))
+    before, after = (np.median(half_widths(each, asked)) for each in (belief, narrowed))
+    return float(1 - after / before) / number if before else 0.0

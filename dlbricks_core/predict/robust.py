@@ -6,17 +6,18 @@ import numpy as np
 import scipy
 
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.predict.belief import Belief, shares_of
 from dlbricks_core.predict.grouped import inverse_of
+from dlbricks_core.predict.layer_posterior import LayerPosterior, shares_of
 
 _FREEDOM = 4.0
 """Degrees of freedom of Student's t distribution for an observation, given the others."""
 
 _ROUNDS = 6
+"""Number of times that weights are computed anew."""
 
 
 def doubt(
-    belief: Belief,
+    belief: LayerPosterior,
     counts: scipy.sparse.csr_array,
     log_ms: FloatArray,
     noise: FloatArray,

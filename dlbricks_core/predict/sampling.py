@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.predict.belief import Belief, shares_of
+from dlbricks_core.predict.layer_posterior import LayerPosterior, shares_of
 
 _ROUNDS = 4
 """Number of corrections of each draw. The first is exact for single layers."""
@@ -25,7 +25,7 @@ _CENTRING = 200
 
 
 def agreeing_draws(
-    prior: Belief,
+    prior: LayerPosterior,
     counts: scipy.sparse.csr_array,
     log_ms: FloatArray,
     noise: FloatArray,
@@ -35,8 +35,8 @@ def agreeing_draws(
 ) -> FloatArray:
     """Equally likely logarithms of latencies after networks were measured.
 
-    The normal distribution of :meth:`Belief.observed` treats the logarithm of a sum as linear in
-    its parts. In fact it is convex: where parts are uncertain, nearly all draws of that
+    The normal distribution of :meth:`LayerPosterior.observed` treats the logarithm of a sum as
+    linear in its parts. In fact it is convex: where parts are uncertain, nearly all draws of that
     distribution add up to more than the measurement. So each draw of the prior is conditioned
     individually, on the measurement plus an error that the noise may have caused (Wilson et al.,
     Pathwise Conditioning of Gaussian Processes, JMLR 22, 2021; for sums that are not linear,
@@ -92,14 +92,14 @@ def agreeing_draws(
     return np.asarray(begin + source @ spread)
 
 
-def centred(belief: Belief, counts: scipy.sparse.csr_array) -> Belief:
+def centred(belief: LayerPosterior, counts: scipy.sparse.csr_array) -> LayerPosterior:
     """The belief with a shifted mean, so that the median draw of each network is its likely sum.
 
     Layers that were only measured together are uncertain individually, but their sum is not. Then
     draws of a normal distribution of logarithms add up to more than the measured sum.
 
     Args:
-        belief: Belief about layers, whose mean is the most probable one.
+        belief: Posterior of layers, whose mean is the most probable one.
         counts: Number of occurrences of each layer in each network: shape (networks, layers).
     """
     drawn = belief.draws(_CENTRING)

@@ -15,8 +15,8 @@ import numpy as np
 import scipy
 
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.predict.belief import Belief, shares_of
 from dlbricks_core.predict.grouped import Grouped, inverse_of
+from dlbricks_core.predict.layer_posterior import LayerPosterior, shares_of
 
 _DRAWS = 400
 """Number of draws behind the variance of a layer: they give it to 7%."""
@@ -42,7 +42,7 @@ class Sites:
 
 
 def sites_of(
-    belief: Belief,
+    belief: LayerPosterior,
     counts: scipy.sparse.csr_array,
     noise: FloatArray,
     call_ms: FloatArray,

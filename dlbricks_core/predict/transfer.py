@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import scipy
 
+from dlbricks_core import fitted
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.predict.belief import Belief
-from dlbricks_core.predict.features import NAMES, Features
-from dlbricks_core.predict.grouped import Group, Grouped, inverse_of, weighted
+from dlbricks_core.predict.features import Features
+from dlbricks_core.predict.grouped import ErrorGroup, Grouped, inverse_of, weighted
 from dlbricks_core.predict.kernel import Kernel
+from dlbricks_core.predict.layer_posterior import LayerPosterior
 from dlbricks_core.predict.nearness import distance
 
 _APART = 0.25
@@ -32,29 +34,6 @@ both.
 _PRIOR_PLACES = 6.0
 """Number of differences between places whose weight the prior has."""
 
-_OF_PROCESSORS, _OF_THREADS = 1.0, 0.5
-_OF_BASELINE_VARIANCE = 0.1
-"""Expected share of a difference between processors, and between numbers of threads, that the
-baseline predicts correctly, and the variance of each. That of processors is a compromise: 0.7 suits
-the six systems of ec2-2019 (benchmarks/systems/held_out.py), and 1 or more the generations of the
-atlas (benchmarks/predictor/new_systems.py).
-"""
-
-DIFFERENCE = Kernel(
-    common=0.028,
-    of_class=0.0033,
-    of_kind=0.0033,
-    class_smooth=0.012,
-    smooth=0.012,
-    rough=0.011,
-    smooth_scales=(4.0,) * len(NAMES),
-    rough_scales=(1.5,) * len(NAMES),
-    noise=0.029,
-)
-"""Covariance of the difference in the logarithms of latencies between two places of unlikeness 1.
-The noise is that of each layer alone. Fitted to layers on six cloud systems
-(benchmarks/systems/held_out.py)."""
-
 Place = tuple[System, Setup]
 """System and setup under which layers run."""
 
@@ -62,8 +41,38 @@ Expected = Callable[[System, int], FloatArray]
 """Logarithm of each layer's latency that the baseline expects on a system, by number of threads."""
 
 
+@dataclass(frozen=True)
+class Believed:
+    """Posterior in differences between places that the baseline expects.
+
+    Attributes:
+        processors: Share of a difference between processors that is believed.
+        threads: Share of a difference between numbers of threads that is believed.
+        variance: Variance of either share.
+    """
+
+    processors: float
+    threads: float
+    variance: float
+
+
+@cache
+def believed_of_baseline() -> Believed:
+    """The belief that was fitted."""
+    return Believed(**fitted.values(__file__, "believed"))
+
+
+@cache
+def difference() -> Kernel:
+    """Covariance of the difference in layers' logarithms between two places of unlikeness 1.
+
+    The noise is that of each layer alone.
+    """
+    return Kernel.from_dict(fitted.values(__file__, "difference"))
+
+
 def unlikeness(one: Place, other: Place) -> float:
-    """Variance of the difference between two places, in units of ``DIFFERENCE``."""
+    """Variance of the difference between two places, in units of :func:`difference`."""
     (here, setup), (there, other_setup) = one, other
     octaves = abs(math.log2(setup.threads / other_setup.threads))
     found = distance(here, there) + octaves**_BEND
@@ -72,14 +81,14 @@ def unlikeness(one: Place, other: Place) -> float:
 
 
 def transferred(
-    beliefs: Sequence[Belief],
+    beliefs: Sequence[LayerPosterior],
     places: Sequence[Place],
     asked: Features,
     expected: Expected,
     place: Place,
-    kernel: Kernel = DIFFERENCE,
-) -> Belief:
-    """Belief about layers in a place, from beliefs about the same layers in other places.
+    kernel: Kernel | None = None,
+) -> LayerPosterior:
+    """Posterior of layers in a place, from beliefs about the same layers in other places.
 
     Latencies are a random field over places (ordinary kriging; Cressie, Statistics for Spatial
     Data, 1993, section 3.2): the difference between two places has the variance of their
@@ -87,13 +96,15 @@ def transferred(
     between known places.
 
     Args:
-        beliefs: Belief about the logarithms of the layers' latencies in each known place.
+        beliefs: Posterior of the logarithms of the layers' latencies in each known place.
         places: The known places.
         asked: Features of the layers.
         expected: The baseline's expectation of the layers, for any system and number of threads.
         place: The new place.
-        kernel: Covariance of the difference between two places of unlikeness 1.
+        kernel: Covariance of the difference between two places of unlikeness 1; by default
+            :func:`difference`.
     """
+    kernel = kernel or difference()
     among = np.array([[unlikeness(one, other) for other in places] for one in places])
     to = np.array([unlikeness(each, place) or _SAME for each in places])
     weights = kriging_weights(among, to)
@@ -106,19 +117,19 @@ def transferred(
     columns = [spread.shared]
     for share, moved in _moved(expected, weights, places, place):
         mean = mean + share * moved
-        columns.append(math.sqrt(_OF_BASELINE_VARIANCE) * moved[:, None])
-    return Belief.untold(mean, replace(spread, shared=np.concatenate(columns, axis=1)))
+        columns.append(math.sqrt(believed_of_baseline().variance) * moved[:, None])
+    return LayerPosterior.untold(mean, replace(spread, shared=np.concatenate(columns, axis=1)))
 
 
 def _moved(
     expected: Expected, weights: FloatArray, places: Sequence[Place], place: Place
 ) -> Iterator[tuple[float, FloatArray]]:
     """Differences that the baseline expects by processors and by threads, each with its share."""
-    system, setup = place
+    believed, (system, setup) = believed_of_baseline(), place
     alike = weights @ [expected(each, setup.threads) for each, _ in places]
     there = weights @ [expected(each, other.threads) for each, other in places]
-    yield _OF_PROCESSORS, expected(system, setup.threads) - alike
-    yield _OF_THREADS, alike - there
+    yield believed.processors, expected(system, setup.threads) - alike
+    yield believed.threads, alike - there
 
 
 def kriging_weights(among: FloatArray, to: FloatArray) -> FloatArray:
@@ -154,7 +165,7 @@ def _learned(
     means: FloatArray,
     among: FloatArray,
     asked: Features,
-    groups: Sequence[Group],
+    groups: Sequence[ErrorGroup],
     kernel: Kernel,
 ) -> Grouped:
     """Covariance over layers of the difference between two places of unlikeness 1.
@@ -180,7 +191,7 @@ def _learned(
             covariance += number * kernel.noise * (np.eye(len(inverse)) - kernel.noise * inverse)
             smooth[:, group.layers] -= kernel.noise * differences[:, group.layers] @ inverse
             through[group.layers] = inverse.sum(axis=0)
-        found.append(Group(group.layers, covariance / share + noise))
+        found.append(ErrorGroup(group.layers, covariance / share + noise))
     columns = [math.sqrt(_PRIOR_PLACES * kernel.common) * one[:, None]]
     if number:
         in_common = through / math.sqrt(1 / kernel.common + through.sum())

@@ -19,13 +19,13 @@ FOLDER = Path(__file__).parent / "whole_models"
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedModel:
     """A whole model whose quantity was observed.
 
     Attributes:
         name: Name of the model.
         family: Family of models that it belongs to.
-        sizes: What the quantity's probe says that the value grows with.
+        sizes: What the quantity's metric says that the value grows with.
         value: The value, in the quantity's unit.
     """
 
@@ -41,7 +41,7 @@ class WholeModels:
 
     Attributes:
         quantity: Name of the quantity.
-        probe: Version of its probe.
+        metric_version: Version of its metric.
         backend: Name of the backend.
         version: Version of its framework.
         options: Options of the backend, as in a setup.
@@ -53,7 +53,7 @@ class WholeModels:
     """
 
     quantity: str
-    probe: int
+    metric_version: int
     backend: str
     version: str
     options: str
@@ -61,7 +61,7 @@ class WholeModels:
     system: str
     date: str
     least: tuple[int, ...]
-    models: tuple[Seen, ...]
+    models: tuple[ObservedModel, ...]
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -69,7 +69,7 @@ class WholeModels:
         held = json.loads(path.read_text("utf-8"))
         least = tuple(held.pop("least"))
         models = (
-            Seen(each["name"], each["family"], tuple(each["sizes"]), each["value"])
+            ObservedModel(each["name"], each["family"], tuple(each["sizes"]), each["value"])
             for each in held.pop("models")
         )
         return cls(models=tuple(models), least=least, **held)
@@ -82,12 +82,13 @@ class WholeModels:
         head = json.dumps(held, indent=1)[:-2]
         path.write_text(f'{head},\n "least": {least},\n "models": [\n{models}\n ]\n}}\n', "utf-8")
 
-    def tell_of(self, setup: Setup, probe: int) -> bool:
-        """Whether they tell about a setup: one of the same options and version of the probe.
+    def tell_of(self, setup: Setup, metric_version: int) -> bool:
+        """Whether they tell about a setup: one of the same options and version of the metric.
 
         Another version of the framework and another number of threads count as alike.
         """
-        return (self.backend, self.options, self.probe) == (setup.backend, setup.options, probe)
+        theirs = setup.backend, setup.options, metric_version
+        return (self.backend, self.options, self.metric_version) == theirs
 
     @cached_property
     def regression(self) -> Regression | None:

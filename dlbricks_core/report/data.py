@@ -1,42 +1,349 @@
-"""Parts of the JSON objects that scripts read, version 1, shared by all commands."""
+"""Parts of the JSON objects that scripts read, shared by all commands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, TypeVar, cast
 
-from dlbricks_core import figures, workflows
-from dlbricks_core.facts import LATENCY
+from dlbricks_core.estimation.invocation import environment_of
+from dlbricks_core.passes.options import input_data
+from dlbricks_core.report.notes import notes_data
 from dlbricks_core.version import __version__
 
 if TYPE_CHECKING:
     from dlbricks_core.bricks import Brick, BrickSet, CutModel
+    from dlbricks_core.compose.options import CutOptions
+    from dlbricks_core.estimation.invocation import Invocation
+    from dlbricks_core.estimation.model_result import ModelResult
+    from dlbricks_core.estimation.results import BrickResult, RunResult
     from dlbricks_core.facts import Calibration, Failure, Quantity
-    from dlbricks_core.workflows import (
-        BrickResult,
-        Invocation,
-        LoadOptions,
-        ModelResult,
-        Request,
-        RunResult,
-    )
-
-SCHEMA_VERSION = 1
+    from dlbricks_core.importers import LoadOptions
+    from dlbricks_core.measure.request import Request
+    from dlbricks_core.store import Holding
 
 
-def settings_data(result: RunResult, load: LoadOptions | None = None) -> dict[str, Any]:
-    """Settings of a run: how models were read, cut, measured and composed.
+Interval = tuple[float, float]  #: Lower and upper end of a 90% interval.
 
-    Fields about reading are null if ``load`` is ``None``: another program loaded the models.
-    """
-    request, cut = result.request, result.cut_options
+
+class WrittenData(TypedDict):
+    """Object that a command writes."""
+
+    schema_version: int  #: Version of the fields: 2. They are added freely and never renamed.
+
+
+class ListedFailuresData(WrittenData):
+    """Object that a command writes, with failures."""
+
+    failures: list[FailureData]  #: Failures, with reasons. Empty: exit status 0.
+
+
+class FailureData(TypedDict):
+    """Something that could not be done."""
+
+    where: str  #: The model, the brick or the file, for people.
+    reason: str  #: Why.
+    stage: Literal["read", "check", "measure", "compose", "write"]  #: The step that failed.
+
+
+class NoteData(TypedDict):
+    """A fact about figures that is good to know, or a reason to doubt them."""
+
+    #: Name of the fact; it stays the same where the sentence changes. ``plugin`` for sentences of
+    #: plugins.
+    code: str
+    #: ``warning`` for a reason to doubt figures, ``doubtful`` where they may be far off.
+    severity: Literal["info", "warning", "doubtful"]
+    #: Models, a backend or a place; empty where the note is about the object that it is in.
+    subject: str
+    #: Values in the sentence by name, in the units of their names; shares are fractions.
+    values: dict[str, Any]
+    text: str  #: The sentence for people, which begins with the subject.
+
+
+class QuantityData(TypedDict):
+    """Quantity of a result."""
+
+    #: Name of the quantity: ``latency``, the name of a metric, or in advice ``price``,
+    #: ``time-to-first-token`` and ``time-per-output-token``.
+    name: str
+    unit: str  #: Unit of its values, such as ``ms`` or ``MiB``.
+
+
+class CacheData(TypedDict):
+    """A cache of the processor."""
+
+    level: int  #: 1 is nearest to the core.
+    kind: str  #: data, instruction or unified.
+    size: int | None  #: Bytes; null if unknown.
+    shared_by: int  #: Physical cores that share it.
+
+
+class SystemFactsData(TypedDict):
+    """Facts about a system's hardware and software."""
+
+    cpu: str  #: Name of the processor.
+    vendor: str  #: Vendor as the processor reports it.
+    family: str  #: CPU family.
+    model: str  #: CPU model number.
+    stepping: str  #: CPU stepping.
+    microarchitecture: str  #: Name by archspec, or a generic level.
+    architecture: str  #: Such as x86_64.
+    isa: list[str]  #: Instruction sets that matter for deep learning.
+    physical_cores: int  #: Cores of the machine.
+    logical_cpus: int  #: Hardware threads of the machine.
+    available_cpus: int  #: Hardware threads that this process may use.
+    available_cores: int  #: Physical cores that these are on, within the quota.
+    cpu_quota: float | None  #: CPUs' worth of time that the container may use.
+    caches: list[CacheData]  #: Caches, nearest first.
+    numa_nodes: int  #: Number of NUMA nodes.
+    memory: int  #: Bytes; 0 if unknown.
+    memory_limit: int | None  #: Bytes that the container may use.
+    governors: list[str]  #: Frequency governors in use; empty if not visible.
+    boost: bool | None  #: Whether turbo is on.
+    max_mhz: list[int]  #: Highest frequencies that the governor may choose, in MHz.
+    huge_pages: str | None  #: Mode of transparent huge pages.
+    hypervisor: str | None  #: Null on a physical machine.
+    os: str  #: Operating system.
+    kernel: str  #: Version of Linux.
+    python: str  #: Version of Python.
+
+
+class SystemData(SystemFactsData):
+    """System of the figures: that of the command, or one that the user named."""
+
+    fingerprint: str  #: Identifies systems that give the same latencies.
+    measured_on: NotRequired[str]  #: Fingerprint of the system that the latencies are from.
+    description: NotRequired[str]  #: The system in one line, for people.
+    #: Name of the machine that an estimate is for, if one was chosen and it has a name or equals.
+    machine: NotRequired[str | None]
+
+
+class BackendData(TypedDict):
+    """A framework and its options."""
+
+    name: str  #: Name of the plugin.
+    version: str  #: Version of the framework.
+    plugin: str  #: Version of the backend's plugin.
+    settings: dict[str, str]  #: Value of every option of the backend.
+    #: Environment variables that change how fast the framework computes: the user's and the
+    #: backend's. Empty where figures are of another system.
+    environment: dict[str, str]
+
+
+class TimerData(TypedDict):
+    """The cost of starting a call and waiting for it."""
+
+    #: Median in milliseconds; taken off each brick, contained in raw samples.
+    call_ms: float | None
+
+
+class ReadingData(TypedDict):
+    """How models were read; fields are null where another program loaded them."""
+
+    batch: int | None  #: Size of open batch axes; null if not known.
+    dims: dict[str, int] | None  #: Sizes of open dimensions by name.
+    shapes: dict[str, list[int]] | None  #: Whole shapes of inputs by name.
+    #: Inputs with a fixed value: one number for all elements, or one for each; null for an optional
+    #: input that is left out.
+    values: dict[str, float | list[float] | None] | None
+    outputs: list[str] | None  #: Outputs that models were reduced to; empty for all of them.
+    fold_batchnorm: bool | None  #: Whether batch normalizations were folded.
+    dtype: str | None  #: Element type that models were converted to; null for their own.
+
+
+class CuttingData(TypedDict):
+    """How models were cut and composed."""
+
+    granularity: int  #: The most layers that a brick holds.
+    split: str  #: Strategy by which models were cut.
+    composer: str  #: How latencies were joined.
+    #: Predictor of bricks that the store did not hold; null: such bricks are missing.
+    predictor: str | None
+
+
+class ProtocolSettingsData(ReadingData):
+    """How models were read and measured."""
+
+    #: How networks were timed: ``interleaved`` or ``paper``. The name of a quantity other than
+    #: latency.
+    protocol: str
+    protocol_identity: str  #: Text that changes whenever the protocol would give other samples.
+    statistic: str  #: Number that stands for the samples.
+    runs: int | None  #: Samples of each network; null: as many as the precision needs.
+    precision: float | None  #: Requested relative half-width of intervals.
+    budget_s: float | None  #: Seconds after which no round began.
+    #: Threads that compute one operator; of an answer's tokens, where its phases have numbers of
+    #: their own.
+    threads: int
+    seed: int  #: Seed of weights and inputs.
+    timeout_s: float  #: Seconds that a network may take to load or to run once.
+
+
+class SettingsData(ProtocolSettingsData, CuttingData):
+    """How models were read, cut, measured and composed."""
+
+
+class TotalsData(TypedDict):
+    """Counts over all models."""
+
+    layers: int  #: Layers of all models.
+    unique_layers: int  #: Different layers among them.
+    unique_bricks: int  #: Different bricks.
+    timed_bricks: int  #: Bricks that are timed; fewer where some stand for others.
+
+
+class ModelFactsData(TypedDict):
+    """Where a model came from."""
+
+    #: Hash of the model's file, without files of weights. Null for a model of a collection.
+    sha256: str | None
+    bytes: int | None  #: Size of the file.
+    licence: str | None  #: Licence of the model, where its file has it.
+    author: str | None  #: Author of the model, where its file has it.
+    task: str | None  #: Task of the model, where its file or its collection has it.
+    producer: str | None  #: Program that wrote the file.
+
+
+class InvocationData(TypedDict):
+    """Settings of the command that are not in its results."""
+
+    command: Literal["estimate", "check", "compare"]  #: The command.
+    measures: bool  #: Whether bricks ran; false where the estimate rests on what was known.
+    end_to_end: bool  #: Whether whole models were to be timed as well.
+    #: Origin of the cut of each model: the user, with the command's defaults, or the content of the
+    #: store.
+    cut_chosen_by: Literal["user", "store"]
+    quantity: QuantityData  #: The estimated quantity.
+    version: str  #: Version of DLBricks.
+    written_at: str  #: When the results were written, in ISO 8601.
+
+
+class CalibratedModelData(TypedDict):
+    """A network that a calibration rests on."""
+
+    name: str  #: Name of the model.
+    source: str  #: File or collection, as the user named it.
+    signature: str  #: Of the whole model.
+    error: float  #: Relative error of its estimate.
+    scatter: float  #: Part of it that the samples' scatter explains, as a standard deviation.
+
+
+class CalibrationData(TypedDict):
+    """Numbers that were fitted to this system."""
+
+    composer: str  #: Composer that they are for.
+    granularity: int  #: The most layers that a brick holds.
+    split: str  #: Strategy by which models were cut.
+    values: dict[str, float]  #: By name.
+    models: list[CalibratedModelData]  #: Models that they rest on.
+    bricks: int  #: Number of bricks that they rest on.
+    version: str  #: Version of DLBricks that fitted them.
+    taken_at: str  #: When, in ISO 8601.
+
+
+class HoldingData(TypedDict):
+    """Content of a store for one machine, framework and number of threads."""
+
+    system: str  #: Fingerprint of the system.
+    machine: str  #: Name of the machine; empty if it has none.
+    backend: str  #: Name of the backend.
+    version: str  #: Version of its framework.
+    threads: int  #: Threads that compute one operator.
+    networks: int  #: Different bricks and models that were measured.
+    failures: int  #: Measurements that failed.
+    observations: int  #: Observations, each of one or several samples.
+    samples: int  #: Samples in all observations.
+    first: str | None  #: Time of the first observation, as ISO 8601.
+    last: str | None  #: Time of the last observation.
+
+
+class ModelHeadData(TypedDict):
+    """Facts about a model and how it was cut."""
+
+    name: str  #: Name of the model.
+    source: str  #: File or collection, as the user named it.
+    #: Signature of the whole model in canonical form, without names and values of weights.
+    signature: str
+    inputs: dict[str, str]  #: Type and shape of each input.
+    layers: int  #: Layers in canonical form.
+    unique_layers: int  #: Different layers among them.
+    bricks: int  #: Bricks, each as often as it occurs.
+    unique_bricks: int  #: Different bricks.
+
+
+class EstimatedData(TypedDict):
+    """An estimate beside a measurement, in the unit of the quantity."""
+
+    #: Estimate in the quantity's unit. A lower bound if partial; null if nothing is known.
+    estimate: float | None
+    interval: Interval | None  #: 90% interval of the estimate, in any quiet hour.
+    measured: float | None  #: Measured value of the whole model.
+    measured_interval: Interval | None  #: 90% interval of that.
+    normalized: float | None  #: Estimate over measured value.
+    partial: bool  #: Whether a brick has no value.
+
+
+class ModelFiguresData(EstimatedData):
+    """Figures of one backend for a model, in the unit of the quantity."""
+
+    #: 90% interval of the estimate in the hour of the measurements; that in any quiet hour where
+    #: nothing was measured.
+    interval_this_hour: Interval | None
+    #: Sum along the critical path. Null for another quantity than latency.
+    parallel_estimate: float | None
+    parallel_interval: Interval | None  #: 90% interval of that.
+    measured_samples: list[float]  #: Raw samples of the whole model.
+    native: float | None  #: Value in the framework's original form, where the model is its own.
+    missing: list[MissingBrickData]  #: Bricks without a value.
+    unsupported: list[MissingBrickData]  #: Missing bricks for which the backend has no counterpart.
+    notes: list[NoteData]  #: Notes for people.
+
+
+class BrickHeadData(TypedDict):
+    """Facts about a brick."""
+
+    signature: str  #: Identifies the work.
+    layers: list[str]  #: Operators in order.
+    occurrences: int  #: How often it occurs in all models; 0 for a tile.
+
+
+class BrickFiguresData(TypedDict):
+    """Figures of one backend for a brick, in the unit of the quantity."""
+
+    #: Value of the brick in the quantity's unit; of a latency, the call's cost is included.
+    value: float | None
+    interval: Interval | None  #: 90% interval of that.
+    samples: list[float]  #: Raw samples.
+    derived_from: str | None  #: Signature of the brick that stands for this one.
+    warnings: list[NoteData]  #: Doubts about the samples.
+    failure: str | None  #: Why it could not be timed.
+
+
+class MissingBrickData(TypedDict):
+    """A brick that has no latency."""
+
+    signature: str  #: Of the brick.
+    layers: list[str]  #: Its operators.
+    reason: str  #: Why.
+
+
+SCHEMA_VERSION = 2
+RecordT = TypeVar("RecordT")
+
+
+def plain(record: RecordT) -> RecordT:
+    """A data class as JSON has it: a dictionary of its fields."""
+    return cast("RecordT", asdict(record))  # type: ignore[call-overload]
+
+
+def settings_data(result: RunResult, load: LoadOptions | None = None) -> SettingsData:
+    """Settings of a run: how models were read, cut, measured and composed."""
+    request = result.request
     return {
-        "granularity": cut.granularity,
-        "split": cut.strategy,
-        "composer": cut.composer,
-        "predictor": result.predictor or None,
+        **reading_data(load),
+        **cutting_data(result.cut_options, result.predictor),
         "protocol": request.protocol.name,
         "protocol_identity": request.setup.protocol,
         "statistic": request.protocol.statistic_name,
@@ -44,103 +351,70 @@ def settings_data(result: RunResult, load: LoadOptions | None = None) -> dict[st
         "precision": request.precision,
         "budget_s": request.budget_s,
         "threads": request.settings.threads,
-        "batch": load and (load.batch or 1),
-        "dims": load and dict(load.dims),
-        "shapes": load and {name: list(shape) for name, shape in load.shapes.items()},
-        "values": load and dict(load.values),
-        "fold_batchnorm": load and load.fold_batchnorm,
-        "dtype": load and load.dtype,
         "seed": request.seed,
         "timeout_s": request.timeout_s,
     }
 
 
-def failures_data(failures: Iterable[Failure]) -> dict[str, Any]:
-    """Failures, under the key that the JSON of every command has."""
+def cutting_data(cut: CutOptions, predictor: str | None) -> CuttingData:
+    """How models were cut and composed."""
     return {
-        "failures": [
-            {"where": each.where, "reason": each.reason, "stage": each.stage} for each in failures
-        ]
+        "granularity": cut.granularity,
+        "split": cut.strategy,
+        "composer": cut.composer,
+        "predictor": predictor or None,
     }
 
 
-def system_data(request: Request) -> dict[str, Any]:
+def reading_data(load: LoadOptions | None) -> ReadingData:
+    """How models were read; ``None`` if another program loaded them."""
+    if load is None:
+        return cast("ReadingData", dict.fromkeys(ReadingData.__annotations__))
+    return {
+        "batch": load.batch or 1,
+        "dims": dict(load.dims),
+        "shapes": {name: list(shape) for name, shape in load.shapes.items()},
+        "values": {name: input_data(value) for name, value in load.values.items()},
+        "outputs": list(load.outputs),
+        "fold_batchnorm": load.fold_batchnorm,
+        "dtype": load.dtype,
+    }
+
+
+def failures_data(failures: Iterable[Failure]) -> list[FailureData]:
+    """Failures, as the JSON of every command has them."""
+    return [{"where": each.where, "reason": each.reason, "stage": each.stage} for each in failures]
+
+
+def system_data(request: Request) -> SystemData:
     """The system behind the figures: that of this process, or another requested one."""
-    return {
-        **request.target.to_dict(),
-        "measured_on": request.fingerprint,
-        "machine": request.machine or None,
-    }
+    more = {"measured_on": request.fingerprint, "machine": request.machine or None}
+    return cast("SystemData", request.target.to_dict() | more)
 
 
-def backend_data(request: Request) -> dict[str, Any]:
+def backend_data(request: Request) -> BackendData:
     """The backend with its version, its options, and the environment that it runs in."""
     return {
         "name": request.backend.name,
         "version": request.setup.version,
         "plugin": request.setup.plugin,
         "settings": dict(request.settings.options),
-        "environment": workflows.environment_of(request),
+        "environment": environment_of(request),
     }
 
 
-def quantity_data(quantity: Quantity) -> dict[str, str]:
+def quantity_data(quantity: Quantity) -> QuantityData:
     """The quantity of figures, and its unit."""
     return {"name": quantity.name, "unit": quantity.unit}
 
 
-_MS = "_ms"
-
-_IN_UNIT = {
-    "estimate_ms": "estimate",
-    "interval_ms": "interval",
-    "measured_ms": "measured",
-    "measured_interval_ms": "measured_interval",
-    "latency_ms": "value",
-    "parts_ms": "composed",
-    "parts_interval_ms": "composed_interval",
-    "net_ms": "net",
-    "net_interval_ms": "net_interval",
-    "difference_ms": "difference",
-    "ideal_ms": "ideal",
-    "ideal_interval_ms": "ideal_interval",
-    "totals_ms": "totals",
-}
-"""Fields of latencies, and the fields of the same values in the unit of any quantity."""
-
-
-def latencies_data(found: dict[str, Any], quantity: Quantity) -> dict[str, Any]:
-    """The fields of a result; fields in ``_ms`` are empty unless it is a latency."""
-    if quantity == LATENCY:
-        return found
-    latencies = {name: value for name, value in found.items() if name.endswith(_MS)}
-    empty: dict[str, Any] = {
-        name: type(value)() if isinstance(value, list | dict) else None
-        for name, value in latencies.items()
-    }
-    return {**found, **empty}
-
-
-def in_unit_name(name: str) -> str | None:
-    """Name of a field in the unit of any quantity; ``None`` if it exists only for latency."""
-    return _IN_UNIT.get(name) if name.endswith(_MS) else name
-
-
-def in_unit(found: dict[str, Any], quantity: Quantity) -> dict[str, Any]:
-    """The fields of a result, with fields of latencies repeated in the quantity's unit.
-
-    Fields in ``_ms`` are empty unless the quantity is latency.
-    """
-    told = {_IN_UNIT[name]: value for name, value in found.items() if name in _IN_UNIT}
-    return {**latencies_data(found, quantity), **told}
-
-
-def invocation_data(invocation: Invocation | None, quantity: Quantity) -> dict[str, Any] | None:
+def invocation_data(invocation: Invocation | None, quantity: Quantity) -> InvocationData | None:
     """The user's request and its time; ``None`` if unknown."""
     if invocation is None:
         return None
     return {
         "command": invocation.command,
+        "measures": invocation.measures,
         "end_to_end": invocation.end_to_end,
         "cut_chosen_by": "store" if invocation.cut_by_store else "user",
         "quantity": quantity_data(quantity),
@@ -149,40 +423,31 @@ def invocation_data(invocation: Invocation | None, quantity: Quantity) -> dict[s
     }
 
 
-def facts_data(invocation: Invocation | None, name: str) -> dict[str, Any] | None:
+def facts_data(invocation: Invocation | None, name: str) -> ModelFactsData | None:
     """Facts about a model's file; ``None`` if unknown."""
     if invocation is None:
         return None
     facts = invocation.facts[name]
     found = {"sha256": facts.sha256, "bytes": facts.size, **asdict(facts.notes)}
-    return {key: value or None for key, value in found.items()}
+    return cast("ModelFactsData", {key: value or None for key, value in found.items()})
 
 
-def calibration_data(calibration: Calibration | None) -> dict[str, Any] | None:
+def calibration_data(calibration: Calibration | None) -> CalibrationData | None:
     """A composer's fitted parameters and their basis; ``None`` if its defaults were used."""
     if calibration is None:
         return None
     key = calibration.key
     cut = {"composer": key.composer, "split": key.strategy, "granularity": key.granularity}
-    return {**cut, **calibration.to_dict()}
+    return cast("CalibrationData", {**cut, **calibration.to_dict()})
 
 
-def totals(bricks: BrickSet, timed: int) -> dict[str, int]:
-    """Counts over all models.
-
-    Args:
-        bricks: The models and their bricks.
-        timed: Number of networks to time for the bricks.
-    """
-    return {
-        "layers": bricks.layers,
-        "unique_layers": bricks.unique_layers,
-        "unique_bricks": len(bricks.bricks),
-        "timed_bricks": timed,
-    }
+def totals(bricks: BrickSet, timed: int) -> TotalsData:
+    """Counts over all models."""
+    return {"layers": bricks.layers, "unique_layers": bricks.unique_layers,
+            "unique_bricks": len(bricks.bricks), "timed_bricks": timed}  # fmt: skip
 
 
-def model_head(cut: CutModel) -> dict[str, Any]:
+def model_head(cut: CutModel) -> ModelHeadData:
     """Facts about a model and how it was cut."""
     return {
         "name": cut.model.name,
@@ -196,53 +461,66 @@ def model_head(cut: CutModel) -> dict[str, Any]:
     }
 
 
-def model_result(model: ModelResult) -> dict[str, Any]:
+def model_figures(model: ModelResult) -> ModelFiguresData:
     """Figures of one backend for a model."""
+    measured = model.measured
     return {
-        "estimate_ms": model.estimate.value,
-        "interval_ms": model.estimate.interval,
-        "parallel_estimate_ms": model.parallel.value,
-        "parallel_interval_ms": model.parallel.interval,
-        "measured_ms": model.measured.value if model.measured else None,
-        "measured_interval_ms": (
-            figures.interval(model.measured.replicates, model.measured.value)
-            if model.measured
-            else None
-        ),
-        "measured_samples_ms": list(model.measured.samples) if model.measured else [],
+        "estimate": model.estimate.value,
+        "interval": model.estimate.interval,
+        "interval_this_hour": model.estimate.interval_now,
+        "measured": measured.value if measured else None,
+        "measured_interval": (measured.interval if measured else None),
         "normalized": model.normalized,
-        "native_ms": model.native.value if model.native else None,
         "partial": model.estimate.partial,
+        "parallel_estimate": model.parallel.value,
+        "parallel_interval": model.parallel.interval,
+        "measured_samples": list(measured.samples) if measured else [],
+        "native": model.native.value if model.native else None,
         "missing": _reasons(model, model.missing),
         "unsupported": _reasons(model, model.unsupported),
-        "notes": list(model.notes),
+        "notes": notes_data(model.notes),
     }
 
 
-def _reasons(model: ModelResult, reasons: Mapping[str, str]) -> list[dict[str, Any]]:
+def _reasons(model: ModelResult, reasons: Mapping[str, str]) -> list[MissingBrickData]:
     return [
-        {"signature": signature, "layers": model.cut.operators(signature), "reason": reason}
+        {"signature": signature, "layers": list(model.cut.operators(signature)), "reason": reason}
         for signature, reason in reasons.items()
     ]
 
 
-def brick_head(brick: Brick, occurrences: int) -> dict[str, Any]:
+def brick_head(brick: Brick, occurrences: int) -> BrickHeadData:
     """Facts about a brick."""
+    layers = list(brick.operators)
+    return {"signature": brick.signature, "layers": layers, "occurrences": occurrences}
+
+
+def brick_figures(result: BrickResult) -> BrickFiguresData:
+    """Figures of one backend for a brick."""
+    figure = result.latency
     return {
-        "signature": brick.signature,
-        "layers": list(brick.operators),
-        "occurrences": occurrences,
+        "value": figure.value if figure else None,
+        "interval": result.interval_ms,
+        "samples": list(figure.samples) if figure else [],
+        "derived_from": next(iter(result.derived_from), None),
+        "warnings": notes_data(result.warnings),
+        "failure": result.failure or None,
     }
 
 
-def brick_result(result: BrickResult) -> dict[str, Any]:
-    """Figures of one backend for a brick."""
-    latency = result.latency
+def holding_data(holding: Holding) -> HoldingData:
+    """Holdings of the store for one place."""
+    place = holding.place
     return {
-        "latency_ms": latency.value if latency else None,
-        "interval_ms": result.interval_ms,
-        "samples_ms": list(latency.samples) if latency else [],
-        "like": next(iter(result.derived_from), None),
-        "warnings": list(result.warnings),
-        "failure": result.failure or None,
+        "system": place.system,
+        "machine": place.machine,
+        "backend": place.backend,
+        "version": place.version,
+        "threads": place.threads,
+        "networks": len(holding.networks),
+        "failures": holding.failures,
+        "observations": holding.observations,
+        "samples": holding.samples,
+        "first": holding.first or None,
+        "last": holding.last or None,
     }

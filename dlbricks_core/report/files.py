@@ -10,7 +10,7 @@ import secrets
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ _STREAMS = {"-": _STDOUT, "/dev/stdout": _STDOUT, "/dev/stderr": 2}
 _DESCRIPTOR = re.compile(r"(?:/dev|/proc/self)/fd/([0-9]{1,9})")
 
 
-def write_json(data: dict[str, Any], path: Path) -> None:
+def write_json(data: Mapping[str, Any], path: Path) -> None:
     """Writes plain data to a JSON file; ``-`` is standard output.
 
     Raises:
@@ -46,7 +46,7 @@ def write_text(text: str, path: Path) -> None:
 
 def write_bytes(content: bytes, path: Path) -> None:
     """Writes bytes to a file, in the same way as :func:`write_text`."""
-    with told(path):
+    with file_error(path):
         descriptor = _descriptor(path)
         if descriptor is None:
             _write_file(content, Path(os.path.realpath(path)))
@@ -66,7 +66,7 @@ def check_writable(path: Path) -> None:
     Raises:
         DLBricksError: If the file cannot be written.
     """
-    with told(path):
+    with file_error(path):
         descriptor = _descriptor(path)
         if descriptor is not None:
             if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
@@ -91,7 +91,7 @@ def check_folder(path: Path) -> None:
     Raises:
         DLBricksError: If the folder cannot be created or written to.
     """
-    with told(f"the folder {path}"):
+    with file_error(f"the folder {path}"):
         nearest = next(each for each in (path, *path.absolute().parents) if _exists(each))
         tempfile.TemporaryFile(dir=nearest).close()
 
@@ -106,7 +106,7 @@ def to_standard_output(path: Path | None) -> bool:
 
 
 @contextmanager
-def told(path: Path | str) -> Iterator[None]:
+def file_error(path: Path | str) -> Iterator[None]:
     """Turns an error of the operating system into one with a hint for the user."""
     try:
         yield

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts import Calibration, Quantity
-from dlbricks_core.report.console import Console, styled
-from dlbricks_core.workflows import Request, RunResult
+from dlbricks_core.measure.request import Request
+from dlbricks_core.report.remarks import Remark, print_failures, print_notes, print_warnings
+from dlbricks_core.report.tables import Console, print_lines, styled
 
 
 def count(number: int, noun: str) -> str:
@@ -17,12 +24,16 @@ def subject(result: RunResult) -> str:
 
     A quantity other than latency comes first: ``Load time of resnet50 on ...``.
     """
-    return of_quantity(result.request, f"{models(result)} on {backend(result.request)}")
+    place = backend(result.request)
+    if result.phase_threads:
+        each = ", ".join(f"{name} {number}" for name, number in result.phase_threads.items())
+        place = f"{result.request.backend.name} {result.request.setup.version}, threads: {each}"
+    return of_quantity(result.request, f"{models(result)} on {place}")
 
 
 def of_quantity(request: Request, what: str) -> str:
     """The subject of figures, preceded by the quantity's name unless that is latency."""
-    if request.probe is None:
+    if request.metric is None:
         return what
     return f"{quantity_name(request.quantity).capitalize()} of {what}"
 
@@ -87,3 +98,23 @@ def print_setting(console: Console, result: RunResult, *, several: bool = False)
     console.print(styled((f"{system(request)}.", "dim")))
     if result.calibration:
         console.print(styled((f"Calibrated {calibrated_with(result.calibration)}", "dim")))
+
+
+def print_result(
+    console: Console,
+    result: RunResult,
+    answer: Sequence[str],
+    shown: Iterable[str | Text | Table],
+    remarks: Sequence[Remark],
+) -> None:
+    """Prints a result: the answer, doubts, what is shown, notes, failures, and the settings.
+
+    The first sentence of the answer is bold. What is empty is left out.
+    """
+    first, *others = answer
+    print_lines(console, styled((first, "bold")), *others)
+    print_warnings(console, remarks, len(result.failures))
+    print_lines(console, *shown)
+    print_notes(console, remarks)
+    print_failures(console, result.failures)
+    print_setting(console, result)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dlbricks_core.harmless import harmless
-from dlbricks_core.report.console import styled
-from dlbricks_core.workflows import Observer
+from dlbricks_core.progress import Observer
+from dlbricks_core.report.tables import styled
+from dlbricks_core.sanitize import sanitized
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from dlbricks_core.report.console import Console
+    from dlbricks_core.report.tables import Console
 
 
 class ProgressBar(Observer):
@@ -33,7 +33,7 @@ class ProgressBar(Observer):
         if self._progress is not None:
             if self._task is not None:
                 self._progress.remove_task(self._task)
-            self._task = self._progress.add_task(harmless(text), total=steps)
+            self._task = self._progress.add_task(sanitized(text), total=steps)
         if self._verbose:
             self._console.print(styled((text, "dim")))
 
@@ -41,6 +41,10 @@ class ProgressBar(Observer):
         """Moves the bar by one step."""
         if self._progress is not None and self._task is not None:
             self._progress.advance(self._task)
+            (task,) = self._progress.tasks
+            if task.total is not None and task.completed > task.total:
+                # Samples scatter more than was planned for: how many follow is open.
+                task.total = task.finished_time = None
 
     def note(self, text: str) -> None:
         """Prints a line above the bar."""

@@ -9,25 +9,104 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from dlbricks_core.facts import LATENCY
-from dlbricks_core.figures.statistics import is_short, scatters, warnings_for
-from dlbricks_core.report import arithmetic
-from dlbricks_core.report.console import styled
-from dlbricks_core.report.weights import share
+from dlbricks_core import figures
+from dlbricks_core.facts import LATENCY, Note
+from dlbricks_core.facts.note import note
+from dlbricks_core.figures.statistics import is_short, scatters
+from dlbricks_core.machine.arithmetic import MULTIPLYING, multiplying
+from dlbricks_core.report.columns import column_problems
+from dlbricks_core.report.notes import text as text_of
+from dlbricks_core.report.tables import styled
 
 if TYPE_CHECKING:
-    from dlbricks_core.facts import Failure
-    from dlbricks_core.report.console import Console
-    from dlbricks_core.workflows import BrickResult, ModelResult, RunResult
+    from dlbricks_core.estimation.model_result import ModelResult
+    from dlbricks_core.estimation.results import BrickResult, RunResult
+    from dlbricks_core.facts import Failure, System
+    from dlbricks_core.facts.note import Severity
+    from dlbricks_core.ir import CanonicalModel
+    from dlbricks_core.report.columns import FilledColumn
+    from dlbricks_core.report.tables import Console
 
-_UNCERTAIN = 0.1
-"""Minimum relative half-width of a brick's interval that counts as uncertain."""
 
+def weight(each: BrickResult) -> float:
+    """Milliseconds that a brick adds to all models, without the call of the timer."""
+    return each.occurrences * figures.Cost.brick(each.latency).ms if each.latency else 0.0
+
+
+def share(some: Iterable[BrickResult], every: Iterable[BrickResult]) -> float | None:
+    """Share of some bricks in the sum over all of them; ``None`` where the sum is 0."""
+    whole = sum(map(weight, every))
+    return sum(map(weight, some)) / whole if whole else None
+
+
+#: Types of :data:`MULTIPLYING` that a whole model may compute in.
+_FLOATS = ("bfloat16", "float16")
+
+
+def arithmetic(system: System, dtype: str) -> Note:
+    """A note on how a system computes in a type: ``bfloat16: is converted to float32``."""
+    found = multiplying(system, dtype)
+    if found is None:
+        return note("instruction-sets-unknown", dtype)
+    if found:
+        return note("multiplied-natively", dtype, instructions=found)
+    has_f16c = dtype == "float16" and "f16c" in system.isa
+    return note("converted-to-float32", dtype, own_instruction=has_f16c)
+
+
+def processor_notes(system: System) -> list[Note]:
+    """A note for each type whose speed depends on instruction sets."""
+    return [arithmetic(system, dtype) for dtype in MULTIPLYING]
+
+
+def arithmetic_notes(result: RunResult) -> Iterator[Note]:
+    """Notes on short types of models: how the processor and the backend compute in them.
+
+    A backend without kernels for a type converts what it reads, and computes in float32.
+    """
+    types = {model.cut.model.name: short_float(model.cut.model) for model in result.models}
+    for dtype in dict.fromkeys(filter(None, types.values())):
+        yield arithmetic(result.request.target, dtype)
+    executed = {each.brick.signature: each.brick.model for each in result.bricks}
+    for model in result.models:
+        dtype = types[model.cut.model.name]
+        counts = {s: n for s, n in model.cut.counts.items() if s in executed}
+        layers = sum(n * len(executed[s].layers) for s, n in counts.items())
+        wide = sum(n * _wide_layers(executed[s]) for s, n in counts.items())
+        if dtype and wide > layers / 2:
+            yield note(
+                "computed-in-float32",
+                model.cut.model.name,
+                backend=result.request.backend.name,
+                layers=wide,
+                of_layers=layers,
+                dtype=dtype,
+            )
+
+
+def short_float(model: CanonicalModel) -> str:
+    """Short float type of a model's inputs and weights; empty if they have none."""
+    types = {model.tensors[name].dtype for name in (*model.inputs, *model.weights)}
+    return next((each for each in _FLOATS if each in types), "")
+
+
+def _wide_layers(model: CanonicalModel) -> int:
+    """Number of layers that write float32."""
+    return sum(
+        any(model.tensors[name].dtype == "float32" for name in layer.outputs if name)
+        for layer in model.layers
+    )
+
+
+_UNCERTAIN = 0.1  #: Minimum relative half-width of a brick's interval that counts as uncertain.
+
+#: Share of the sum over all bricks from which uncertain bricks make the whole doubtful.
 _MOST = 0.5
-"""Share of the sum over all bricks from which uncertain bricks make the whole doubtful."""
 
-_NAMED = 3
-"""Maximum number of places named for one reason of failure."""
+_NAMED = 3  #: Maximum number of places named for one reason of failure.
+
+#: Code of the note on a brick that was timed while something disturbed the machine.
+_DISTURBED = "timed-while-disturbed"
 
 
 class Effect(IntEnum):
@@ -46,55 +125,55 @@ class Effect(IntEnum):
 
 @dataclass(frozen=True)
 class Remark:
-    """A remark on figures.
+    """A remark on figures."""
 
-    Attributes:
-        effect: Effect on the figures.
-        text: One sentence without a full stop.
-    """
+    effect: Effect  #: Effect on the figures.
+    text: str  #: One sentence without a full stop.
 
-    effect: Effect
-    text: str
+    @classmethod
+    def of(cls, note: Note) -> Remark:
+        """The remark that a note makes."""
+        return cls(_EFFECTS[note.severity], text_of(note))
 
 
-def run_remarks(result: RunResult) -> list[Remark]:
+_EFFECTS: Mapping[Severity, Effect] = {
+    "doubtful": Effect.DOUBTFUL,
+    "warning": Effect.WARNING,
+    "info": Effect.NOTE,
+}
+
+
+def run_remarks(result: RunResult, columns: Iterable[FilledColumn] = ()) -> list[Remark]:
     """Remarks on a run, the worst first."""
     return ranked(
         [
-            *_of_samples({"": result}, result.outcome.warnings),
+            *_of_samples({"": result}, result.ledger.warnings),
             *_of_partial(result.models),
             *_of_predicted(result),
-            *(Remark(Effect.NOTE, text) for text in result.outcome.notes),
-            *(Remark(Effect.NOTE, text) for text in arithmetic.of_run(result)),
+            *map(Remark.of, result.ledger.notes),
+            *map(Remark.of, arithmetic_notes(result)),
             *_of_models(result.models),
+            *map(Remark.of, column_problems(columns)),
         ]
     )
 
 
 def _of_models(models: Sequence[ModelResult]) -> Iterator[Remark]:
     """Notes on models, grouped by note."""
-    noted: dict[str, list[str]] = {}
+    noted: dict[Note, list[str]] = {}
     for model in models:
-        for note in model.notes:
-            noted.setdefault(note, []).append(model.cut.model.name)
-    for note, names in noted.items():
+        for each in model.notes:
+            noted.setdefault(each, []).append(model.cut.model.name)
+    for each, names in noted.items():
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        yield Remark(Effect.NOTE, f"{', '.join(names[:_NAMED])}{more}: {note}")
+        yield Remark.of(each.about(f"{', '.join(names[:_NAMED])}{more}"))
 
 
 def comparison_remarks(
-    runs: Mapping[str, RunResult], disturbances: Sequence[str], notes: Iterable[str]
+    runs: Mapping[str, RunResult], disturbances: Sequence[Note], notes: Iterable[Note]
 ) -> list[Remark]:
-    """Remarks on runs on several backends, the worst first.
-
-    Args:
-        runs: The runs by backend.
-        disturbances: Disturbances of the machine during the measurements.
-        notes: Other remarks.
-    """
-    return ranked(
-        [*_of_samples(runs, disturbances), *(Remark(Effect.NOTE, text) for text in notes)]
-    )
+    """Remarks on runs on several backends, the worst first."""
+    return ranked([*_of_samples(runs, disturbances), *map(Remark.of, notes)])
 
 
 def ranked(remarks: Iterable[Remark]) -> list[Remark]:
@@ -102,13 +181,13 @@ def ranked(remarks: Iterable[Remark]) -> list[Remark]:
     return sorted(dict.fromkeys(remarks), key=lambda remark: remark.effect)
 
 
-def _of_samples(runs: Mapping[str, RunResult], disturbances: Sequence[str]) -> Iterator[Remark]:
+def _of_samples(runs: Mapping[str, RunResult], disturbances: Sequence[Note]) -> Iterator[Remark]:
     """Remarks on the samples of bricks, and on disturbances."""
-    disturbed = [f"{text} while measuring" for text in disturbances]
+    disturbed = [f"{text_of(each)} while measuring" for each in disturbances]
     for name, run in runs.items():
         on = f" on {name}" if name else ""
         of = _Bricks.of(run)
-        values = "latencies" if run.request.probe is None else "values"
+        values = "latencies" if run.request.metric is None else "values"
         uncertain = (
             f"{values} of {of.text(of.uncertain)}{on} are uncertain by more than ±{_UNCERTAIN:.0%}"
         )
@@ -154,14 +233,14 @@ class _Bricks:
         return cls(
             every=[each for each in run.bricks if each.latency],
             # The dial leaves bricks uncertain if the estimates are precise without them.
-            uncertain=[each for each in run.bricks if _is_uncertain(each) and not run.dial],
+            uncertain=[each for each in run.bricks if _is_uncertain(each) and not run.adaptive],
             scattered=those({s for s, values in samples.items() if scatters(values)}),
             short=those({b.brick.signature for b in run.bricks if _is_short(b)}),
             flags=Counter(
                 flag
                 for each in run.bricks
                 if each.brick.signature in samples
-                for flag in set(each.warnings) - set(warnings_for(samples[each.brick.signature]))
+                for flag in set(_flags(each))
             ),
         )
 
@@ -176,14 +255,18 @@ class _Bricks:
         return f"{len(some)} of {len(self.every)} bricks{of}"
 
 
-def doubts(each: BrickResult) -> list[str]:
+def _flags(each: BrickResult) -> list[str]:
+    """Disturbances of the machine while a brick was timed."""
+    return [text_of(note) for note in each.warnings if note.code == _DISTURBED]
+
+
+def sample_warnings(each: BrickResult) -> list[str]:
     """Doubts about a brick's samples in a few words; the JSON file has the figures."""
     if each.latency is None or not _is_timed(each):
         return []
     samples = each.latency.samples
     usual = {"samples scatter": scatters(samples), "below 1 ms": _is_short(each)}
-    flags = set(each.warnings) - set(warnings_for(samples))
-    return [*(text for text, holds in usual.items() if holds), *sorted(flags)]
+    return [*(text for text, holds in usual.items() if holds), *sorted({*_flags(each)})]
 
 
 def _is_timed(each: BrickResult) -> bool:
@@ -208,7 +291,7 @@ def _is_uncertain(each: BrickResult) -> bool:
 def _of_predicted(result: RunResult) -> Iterator[Remark]:
     """Remark on the predicted part of the sum."""
     predicted = [each for each in result.bricks if each.origin == "predicted"]
-    if predicted and not result.dial:
+    if predicted and not result.adaptive:
         text = _Bricks.of(result).text(predicted)
         verb, them = ("is", "it") if len(predicted) == 1 else ("are", "them")
         by = f" by {result.predictor}" if result.predictor else ""
@@ -230,22 +313,20 @@ def _of_partial(models: Sequence[ModelResult]) -> Iterator[Remark]:
         operator
         for model in partial
         for signature, reason in model.unsupported.items()
-        for operator in _to_blame(model.cut.operators(signature), reason)
+        for operator in blamed_operators(model.cut.operators(signature), reason)
     }
     unsupported = f"; unsupported: {', '.join(sorted(operators))}" if operators else ""
     low = sum(model.estimate.value is not None for model in partial)
     found = {"estimate too low": low, "model without an estimate": len(partial) - low}
     lack = " and ".join(_plural(number, noun) for noun, number in found.items() if number)
-    yield Remark(
-        Effect.INCOMPLETE,
-        f"{lack}, for want of bricks: {listed}{more}{unsupported}",
-    )
+    yield Remark(Effect.INCOMPLETE, f"{lack}, for want of bricks: {listed}{more}{unsupported}")
 
 
-def _to_blame(operators: Sequence[str], reason: str) -> Sequence[str]:
-    """Operators of a brick that a reason names; all of them if it names none."""
+def blamed_operators(operators: Sequence[str], reason: str) -> Sequence[str]:
+    """Operators of a brick that a reason names, or its only one."""
     words = set(re.findall(r"\w+", reason))
-    return [each for each in operators if each.rpartition(".")[2] in words] or operators
+    named = [each for each in operators if each.rpartition(".")[2] in words]
+    return named or [each for each in operators if len(operators) == 1]
 
 
 def _count(number: int, noun: str) -> str:
@@ -288,13 +369,7 @@ _STYLES = {
 
 
 def print_warnings(console: Console, remarks: Iterable[Remark], failures: int = 0) -> None:
-    """Prints the remarks that belong above the figures: all except notes.
-
-    Args:
-        console: The console.
-        remarks: Remarks, the worst first.
-        failures: Number of failures that :func:`print_failures` will name below the figures.
-    """
+    """Prints the remarks that belong above the figures: all except notes."""
     _print(console, (remark for remark in remarks if remark.effect < Effect.NOTE))
     if failures:
         text = f" {_count(failures, 'failure')}, named below the figures"

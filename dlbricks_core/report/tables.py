@@ -1,28 +1,87 @@
-"""Tables for a terminal, and the spelling of numbers."""
+"""Text and tables in terminals, and as files; the spelling of numbers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+import rich.console
 from rich import box
 from rich.table import Table
+from rich.text import Text
+
+from dlbricks_core.sanitize import cell, sanitized, shortened_words
 
 if TYPE_CHECKING:
     from dlbricks_core.compose import Estimate
-    from dlbricks_core.workflows import Compared
+    from dlbricks_core.estimation.model_result import Compared
+    from dlbricks_core.report.columns import FilledColumn
+
+
+class Console(rich.console.Console):
+    """A terminal that prints text literally, without markup and control characters.
+
+    Of very long names, it prints the beginning and the end.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """The text as it is printed; every text passes through here, including tables."""
+        return super().render_str(sanitized(shortened_words(text)), **options)
+
+
+def styled(*parts: str | tuple[str, str]) -> Text:
+    """A line of texts, each with or without a style: ``("Note:", "yellow")``."""
+    pairs = ((part, "") if isinstance(part, str) else part for part in parts)
+    return Text.assemble(*((sanitized(shortened_words(text)), style) for text, style in pairs))
+
+
+def lines(*texts: str | Text) -> Text:
+    """Several lines as one text, for a cell of a table."""
+    return Text("\n").join(styled(text) if isinstance(text, str) else text for text in texts)
+
+
+def print_lines(console: Console, *parts: str | Text | Table | None) -> None:
+    """Prints texts and tables, without those that are empty."""
+    for part in filter(None, parts):
+        console.print(part)
+
 
 _NAME_WIDTH = 12
 
 
-def table(*columns: str, left: int = 1) -> Table:
-    """An empty table whose first ``left`` columns are text; the others are numbers."""
+def table(
+    *columns: str, rows: Iterable[Sequence[str | Text]] = (), left: int = 1, caption: str = ""
+) -> Table:
+    """A table whose first ``left`` columns are text; the others are numbers."""
+    result = _empty([(column, i < left) for i, column in enumerate(columns)])
+    result.caption, result.caption_justify = caption or None, "left"
+    for row in rows:
+        result.add_row(*row)
+    return result
+
+
+def filled_table(columns: Sequence[FilledColumn]) -> Table:
+    """A table of columns that are filled in."""
+    result = _empty([(each.heading, each.justification == "left") for each in columns])
+    for cells in zip(*(each.cells for each in columns), strict=True):
+        result.add_row(*("-" if cell is None else cell for cell in cells))
+    return result
+
+
+def _empty(columns: Sequence[tuple[str, bool]]) -> Table:
+    """An empty table, from the heading of each column and whether it is text."""
     result = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
-    for i, column in enumerate(columns):
+    for i, (heading, is_text) in enumerate(columns):
         result.add_column(
-            column,
-            justify="left" if i < left else "right",
+            heading,
+            justify="left" if is_text else "right",
             overflow="fold",
-            no_wrap=i >= left,
+            no_wrap=not is_text,
             min_width=_NAME_WIDTH if i == 0 else None,
         )
     return result
@@ -50,13 +109,18 @@ def _decimals(value: float) -> int:
 
 def compared_cells(compared: Compared) -> list[str]:
     """Cells for an estimate and a measurement: interval, both values, and their ratio."""
-    measured, normalized = compared.measured, compared.normalized
+    measured = compared.measured
     return [
         estimate_text(compared.estimate),
         interval_text(compared.estimate.interval),
         "-" if measured is None else ms(measured.value),
-        "-" if normalized is None else f"{normalized:.3f}",
+        ratio_text(compared.normalized) or "-",
     ]
+
+
+def ratio_text(normalized: float | None) -> str | None:
+    """Estimate over measurement: ``1.023``; ``None`` if it is unknown."""
+    return None if normalized is None else f"{normalized:.3f}"
 
 
 def estimate_text(estimate: Estimate) -> str:
@@ -69,3 +133,79 @@ def estimate_text(estimate: Estimate) -> str:
 def interval_text(ends: tuple[float, float] | None) -> str:
     """An interval: ``49.3-57.0``."""
     return "-" if ends is None else "-".join(map(ms, ends))
+
+
+_WIDE = 100_000  #: Columns of a terminal in which every table has room.
+
+Rows = Sequence[Sequence[str]]
+
+
+class TablesOnly(Console):
+    """Standard output with tables and nothing else. All other text goes to standard error.
+
+    Args:
+        form: Form of the tables: ``csv`` or ``markdown``.
+        errors: Console of standard error.
+        **options: Options of :class:`Console`.
+    """
+
+    def __init__(self, form: str, errors: Console, **options: Any) -> None:
+        super().__init__(width=_WIDE, **options)
+        self._write = _FORMS[form]
+        self._errors = errors
+        self._tables = 0
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Writes tables, with an empty line between two of them."""
+        for each in objects:
+            if not isinstance(each, Table):
+                self._errors.print(each, **options)
+            elif not self.quiet:
+                self.file.write("\n" * bool(self._tables) + self._write(each))
+                self._tables += 1
+
+
+def as_csv(table: Table) -> str:
+    """A table as comma-separated values with a line of headings.
+
+    The cell of an unknown value is empty. Names that a spreadsheet would run as formulas have a
+    quote in front.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_headings(table))
+    writer.writerows(["" if each == "-" else cell(each) for each in row] for row in _rows(table))
+    return text.getvalue()
+
+
+def as_markdown(table: Table) -> str:
+    """A table in Markdown, with numbers on the right."""
+    rules = ["--:" if column.justify == "right" else ":--" for column in table.columns]
+    rows = [_headings(table), rules, *_rows(table)]
+    lines = [f"| {' | '.join(map(_escaped, row))} |" for row in rows]
+    lines[1] = f"|{'|'.join(rules)}|"
+    return "\n".join([*lines, ""])
+
+
+_FORMS: Mapping[str, Callable[[Table], str]] = {"csv": as_csv, "markdown": as_markdown}
+
+
+def _headings(table: Table) -> list[str]:
+    return [_plain(column.header) for column in table.columns]
+
+
+def _rows(table: Table) -> Rows:
+    return [*zip(*(map(_plain, column.cells) for column in table.columns), strict=True)]
+
+
+def _plain(content: Any) -> str:
+    """Text of a cell. Lines of a styled text stay apart."""
+    lines = content.plain.split("\n") if isinstance(content, Text) else [str(content)]
+    return "\n".join(map(sanitized, lines))
+
+
+def _escaped(text: str) -> str:
+    """The text as a cell in Markdown, where nothing of it is markup."""
+    for sign in ("\\", "|", "<", "`", "*", "_", "["):
+        text = text.replace(sign, f"\\{sign}")
+    return text.replace("\n", "<br>")

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
+    from dlbricks_core.store.damage import Damage
     from dlbricks_core.store.database import AbsentStoreError
-    from dlbricks_core.store.inventory import Holding, Inventory, Place
+    from dlbricks_core.store.inventory import Holding, HoldingKey, Inventory
     from dlbricks_core.store.location import locate
     from dlbricks_core.store.merging import Merged
     from dlbricks_core.store.portable import (
@@ -21,20 +22,22 @@ if TYPE_CHECKING:
     from dlbricks_core.store.pruning import Pruned
     from dlbricks_core.store.records import Record
     from dlbricks_core.store.selection import EVERYTHING, Selection
-    from dlbricks_core.store.store import ResultStore, StoreInfo
+    from dlbricks_core.store.store import ResultStore, StoreCheck, StoreInfo
 
 __all__ = [
     "EVERYTHING",
     "AbsentStoreError",
+    "Damage",
     "Exported",
     "Holding",
+    "HoldingKey",
     "Inventory",
     "Merged",
-    "Place",
     "Pruned",
     "Record",
     "ResultStore",
     "Selection",
+    "StoreCheck",
     "StoreInfo",
     "export_measurements",
     "exported",

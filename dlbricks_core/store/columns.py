@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar, get_args
 
 from sqlalchemy import ColumnElement, Table, and_, bindparam
 
 from dlbricks_core.facts import Quantity, Question, Setup, Subject
+from dlbricks_core.facts.checks import LARGEST_COUNT, checked, text
+from dlbricks_core.facts.question import Kind
 from dlbricks_core.store.schema import measurements
 
 ItemT = TypeVar("ItemT", bound=Hashable)
@@ -46,10 +50,78 @@ def question_of(columns: Mapping[str, Any], quantities: Mapping[str, Quantity]) 
 
     Raises:
         KeyError: If a column is missing, or the quantity is none of those.
+        TypeError: If a value is of another kind.
+        ValueError: If a value is not what it should be.
     """
-    setup = Setup(**{each.name: columns[each.name] for each in fields(Setup)})
-    subject = Subject(columns["signature"], columns["kind"])
-    return Question(subject, quantities[columns["quantity"]], setup, columns["system"])
+    found = key_of({name: columns[name] for name in KEY})
+    setup = Setup(**{each.name: found[each.name] for each in fields(Setup)})
+    subject = Subject(found["signature"], found["kind"])
+    return Question(subject, quantities[found["quantity"]], setup, found["system"])
+
+
+def key_of(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of key columns, which are checked: threads, options, and other texts.
+
+    Raises:
+        TypeError: If a value is of another kind.
+        ValueError: If a value is not what it should be.
+    """
+    return {
+        name: _CHECKS[name](value) if name in _CHECKS else text(value, name)
+        for name, value in columns.items()
+    }
+
+
+def is_key(columns: Mapping[str, Any]) -> bool:
+    """Whether values of key columns are as they were written."""
+    try:
+        key_of(columns)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def readable(values: Iterable[Any]) -> bool:
+    """Whether all values of a row are texts that UTF-8 can express."""
+    try:
+        for each in values:
+            text(each)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _threads(value: Any) -> int:
+    if not 1 <= checked(value, int, "threads") <= LARGEST_COUNT:
+        raise ValueError(f"threads is {value}")
+    return int(value)
+
+
+def _options(value: Any) -> str:
+    return _checked_options(text(value, "options"))
+
+
+@lru_cache
+def _checked_options(options: str) -> str:
+    """The text of a backend's options, which few rows differ in."""
+    for name, value in checked(json.loads(options), dict, "options").items():
+        if not isinstance(value, str | int | float | bool | None):
+            raise TypeError(f"the option {name:.40} is {value!r:.40}")
+    return options
+
+
+def _kind(value: Any) -> str:
+    if value not in get_args(Kind):
+        raise ValueError(f"kind is {value!r:.40}")
+    return str(value)
+
+
+_CHECKS: Mapping[str, Callable[[Any], Any]] = {
+    "threads": _threads,
+    "options": _options,
+    "kind": _kind,
+}
+"""Function that checks a column of a key which is not just a text, by its name."""
 
 
 def all_equal(table: Table, columns: Mapping[str, Any]) -> ColumnElement[bool]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from sqlalchemy import ColumnElement, Connection, select, true
 
 from dlbricks_core.facts import Calibration, MachineName, Measurement
-from dlbricks_core.store.columns import BATCH
+from dlbricks_core.store.columns import BATCH, readable
 from dlbricks_core.store.records import KnownSystem, Record
 from dlbricks_core.store.rows import Reader
-from dlbricks_core.store.schema import measurements, networks, observations, rewrites
+from dlbricks_core.store.schema import measurements, networks, observations, quantities, rewrites
 from dlbricks_core.store.selection import EVERYTHING, Selection
 
 
@@ -26,7 +26,8 @@ def selected(connection: Connection, place: object, selection: Selection) -> Ite
     """
     chosen = selection.measured(connection)
     with Reader(connection, place, selection.taken()) as reader:
-        fingerprints = set(connection.scalars(select(measurements.c.system).where(chosen)))
+        systems = select(measurements.c.system).where(chosen).distinct()
+        fingerprints = {each for each in connection.scalars(systems) if readable([each])}
         whole = selection == EVERYTHING
         for fingerprint, facts in reader.systems().items():
             if whole or fingerprint in fingerprints:
@@ -36,7 +37,9 @@ def selected(connection: Connection, place: object, selection: Selection) -> Ite
             if whole or (name.system in fingerprints and _is_on(name, hosts)):
                 yield name
         yield from _sessions(connection, reader, selection, chosen)
-        yield from reader.quantities().values()
+        named = reader.quantities()
+        lost = quantities.name in reader.damage.counts
+        yield from (reader.known_quantities() if lost else named).values()
         yield from _measurements(connection, reader, chosen)
         signatures = select(measurements.c.signature).where(chosen)
         described = true() if whole else networks.c.signature.in_(signatures)

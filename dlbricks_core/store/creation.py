@@ -34,12 +34,12 @@ def create(connection: Connection) -> None:
             back as a whole if it does not end well.
     """
     dialect = connection.dialect
-    for statement in _statements(dialect.name, dialect.driver):
+    for statement in statements(dialect.name, dialect.driver):
         connection.exec_driver_sql(statement)
 
 
 @cache
-def _statements(name: str, driver: str) -> tuple[str, ...]:
+def statements(name: str, driver: str) -> tuple[str, ...]:
     """Statements that fill an empty database, for the dialect of this name and driver.
 
     To compile them takes as long as to run them: whoever makes many stores does it once.

@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.store.creation import create
+from dlbricks_core.store.damage import Damage
 from dlbricks_core.store.schema import HEAD, metadata
 from dlbricks_core.wording import argument
 
@@ -82,12 +83,25 @@ class Database(ABC):
         """
 
     @abstractmethod
-    def snapshot(self) -> Engine:
-        """Connection for reading. No right to write is needed, and nothing is changed.
+    def inspected(self) -> tuple[Engine, Damage]:
+        """Connection for reading, and rows that are lost because the place itself is damaged.
+
+        No right to write is needed, and nothing is changed.
 
         Raises:
             StoreError: If the database cannot be used.
         """
+
+    def snapshot(self) -> Engine:
+        """Connection for reading, as of :meth:`inspected`; a warning names rows that are lost."""
+        engine, damage = self.inspected()
+        if damage.counts:
+            warnings.warn(f"{self}: the {self.noun} is damaged: {damage.words}", stacklevel=2)
+        return engine
+
+    def findings(self) -> list[str]:
+        """Damage of the place itself, in words; none where a server looks after it."""
+        return []
 
     @abstractmethod
     def revision(self, connection: Connection) -> str | None:

@@ -8,14 +8,14 @@ from typing import Any
 from sqlalchemy import delete, insert, select
 
 from dlbricks_core.facts import Calibration, CalibrationKey, Rewrite, Setup
-from dlbricks_core.store.columns import all_equal
+from dlbricks_core.store.columns import all_equal, is_key
 from dlbricks_core.store.merging import keep_calibration, rewrite_row
 from dlbricks_core.store.opened import OpenStore, again_when_lost
 from dlbricks_core.store.rows import Reader
 from dlbricks_core.store.schema import calibrations, rewrites
 
 
-class Derived(OpenStore):
+class DerivedStore(OpenStore):
     """The part of a store that holds what is neither measured nor described."""
 
     @again_when_lost
@@ -75,6 +75,7 @@ class Derived(OpenStore):
         return [
             (row.signature, Setup(**{n: row._mapping[n] for n in names}, protocol=""), row.system)
             for row in rows
+            if is_key(row._asdict())
         ]
 
 

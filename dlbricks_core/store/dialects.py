@@ -9,7 +9,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 
-class Joined(FunctionElement[bytes]):
+class JoinedTexts(FunctionElement[bytes]):
     """Texts of the rows of a group with commas between, as UTF-8.
 
     They come as bytes because a text that is no UTF-8, which damage leaves in a SQLite file, would
@@ -27,15 +27,15 @@ class Joined(FunctionElement[bytes]):
         super().__init__(each, order)
 
 
-@compiles(Joined, "sqlite")
-def _on_sqlite(element: Joined, compiler: Any, **how: Any) -> str:
+@compiles(JoinedTexts, "sqlite")
+def _on_sqlite(element: JoinedTexts, compiler: Any, **how: Any) -> str:
     each, _ = element.clauses
     # Rows come in the order of their ids, and older versions take no other.
     return f"CAST(group_concat({compiler.process(each, **how)}) AS BLOB)"
 
 
-@compiles(Joined, "postgresql")
-def _on_postgresql(element: Joined, compiler: Any, **how: Any) -> str:
+@compiles(JoinedTexts, "postgresql")
+def _on_postgresql(element: JoinedTexts, compiler: Any, **how: Any) -> str:
     each, order = (compiler.process(part, **how) for part in element.clauses)
     return f"convert_to(string_agg(CAST({each} AS TEXT), ',' ORDER BY {order}), 'UTF8')"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from sqlalchemy import Connection, Row, Table, func, select
+from sqlalchemy import Connection, Table, func, select
 
-from dlbricks_core.facts import Machine, System
+from dlbricks_core.facts import Machine, Question, System
+from dlbricks_core.store.columns import readable
 from dlbricks_core.store.rows import Reader
 from dlbricks_core.store.schema import (
     HEAD,
@@ -23,7 +23,7 @@ from dlbricks_core.store.schema import (
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class HoldingKey:
     """Where and with what networks were measured.
 
     Attributes:
@@ -55,7 +55,7 @@ class Holding:
         last: Time of the last observation.
     """
 
-    place: Place
+    place: HoldingKey
     networks: set[str] = field(default_factory=set)
     failures: int = 0
     observations: int = 0
@@ -107,7 +107,7 @@ def inventory_of(connection: Connection, reader: Reader) -> Inventory:
         versions=tuple(sorted({session.version for session in recorded})),
         systems={name: System.from_dict(name, each) for name, each in reader.systems().items()},
         machines=tuple(machines),
-        holdings=tuple(_holdings(connection, reader, machines)),
+        holdings=tuple(_holdings(reader, machines)),
         sessions=len(recorded),
         networks=_count(connection, networks),
         calibrations=_count(connection, calibrations),
@@ -122,9 +122,10 @@ def machines_of(connection: Connection, reader: Reader) -> list[Machine]:
         hosts[session.system].add(session.host)
     unrecorded = select(measurements.c.system).join(observations)
     unrecorded = unrecorded.where(observations.c.session.not_in(select(sessions.c.id)))
-    for system in connection.scalars(unrecorded.distinct()):
+    for system in filter(_is_text, connection.scalars(unrecorded.distinct())):
         hosts[system].add("")
-    for system in (*reader.systems(), *connection.scalars(select(measurements.c.system))):
+    measured = connection.scalars(select(measurements.c.system).distinct())
+    for system in (*reader.systems(), *filter(_is_text, measured)):
         hosts[system] = hosts[system] or {""}
     names = {(each.system, each.host): each.name for each in reader.machines()}
     for system, host in names:
@@ -141,32 +142,37 @@ def machines_of(connection: Connection, reader: Reader) -> list[Machine]:
     return found
 
 
-def _holdings(connection: Connection, reader: Reader, machines: Iterable[Machine]) -> list[Holding]:
+def _holdings(reader: Reader, machines: Iterable[Machine]) -> list[Holding]:
     """Holdings for each place, by machine.
 
     A failure without observations names no machine. It counts for the only machine of its system.
     """
     names = {(each.system, host): each.name for each in machines for host in each.hosts}
     only = {each.system: each.name for each in machines if each.alone}
-    holdings: dict[Place, Holding] = {}
+    holdings: dict[HoldingKey, Holding] = {}
 
-    def holding(row: Row[Any], machine: str) -> Holding:
-        place = Place(row.system, machine, row.backend, row.version, row.threads)
+    def holding(question: Question, machine: str) -> Holding:
+        setup = question.setup
+        place = HoldingKey(question.system, machine, setup.backend, setup.version, setup.threads)
         found = holdings.setdefault(place, Holding(place))
-        found.networks.add(row.signature)
+        found.networks.add(question.subject.signature)
         return found
 
-    columns = [column for column in measurements.c if column.name != "layers"]
-    asked = {row.id: row for row in connection.execute(select(*columns))}
+    asked = reader.asked()
     hosts = {session.id: session.host for session in reader.sessions()}
     for identifier, session, taken_at, samples in reader.sizes():
-        row = asked[identifier]
-        machine = names.get((row.system, hosts.get(session, "")), "")
-        holding(row, machine).take(taken_at, samples)
-    for row in asked.values():
-        if row.failure is not None:
-            holding(row, only.get(row.system, "")).failures += 1
+        if identifier in asked:
+            question = asked[identifier].question
+            machine = names.get((question.system, hosts.get(session, "")), "")
+            holding(question, machine).take(taken_at, samples)
+    for each in asked.values():
+        if each.failure is not None:
+            holding(each.question, only.get(each.question.system, "")).failures += 1
     return sorted(holdings.values(), key=lambda each: each.place)
+
+
+def _is_text(value: object) -> bool:
+    return readable([value])
 
 
 def _count(connection: Connection, table: Table) -> int:

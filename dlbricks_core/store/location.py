@@ -11,6 +11,8 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError
 
 from dlbricks_core.errors import StoreError
+from dlbricks_core.preferences import preferred
+from dlbricks_core.sanitize import without_secrets
 from dlbricks_core.store.database import Database
 from dlbricks_core.store.sqlite import SQLiteFile
 from dlbricks_core.wording import settings
@@ -23,18 +25,26 @@ def locate(location: str | Path | None) -> Database:
 
     Args:
         location: Path, or URL such as ``sqlite:///results.db`` or
-            ``postgresql+psycopg://user@host/database``; ``None`` for the file in the user's data
-            folder.
+            ``postgresql+psycopg://user@host/database``; ``None`` for the user's
+            preference, or the file in the user's data folder.
 
     Raises:
         StoreError: If a URL names neither a SQLite file nor a PostgreSQL database, or there is no
             data folder. The error repeats no part of a URL that may be a password.
     """
     if location is None:
+        location = preferred("store")
+    if location is None:
         try:
             return _file(platformdirs.user_data_path("dlbricks") / "results.db")
         except RuntimeError as error:
             raise _homeless("the result store") from error
+    if without_secrets(str(location)) != str(location) and "://" not in str(location):
+        # A file of that name would be shown everywhere.
+        raise StoreError(
+            f"not a database URL: {without_secrets(str(location))}",
+            f"write {_EXAMPLES}, or a path without user and password",
+        )
     if isinstance(location, Path) or "://" not in location:
         return _file(location)
     url = _parsed(location)

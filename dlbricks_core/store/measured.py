@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    String,
+    delete,
+    func,
+    insert,
+    select,
+    type_coerce,
+    update,
+)
 
 from dlbricks_core.facts import Measurement, Observation, Quantity, Question, Sampled, Setup
+from dlbricks_core.limits import parsed
 from dlbricks_core.store.columns import (
     BATCH,
     KEY,
@@ -16,6 +27,8 @@ from dlbricks_core.store.columns import (
     batches,
     columns_of,
     conditions,
+    is_key,
+    readable,
 )
 from dlbricks_core.store.database import Database
 from dlbricks_core.store.merging import Merger, storable, unknown_quantities
@@ -25,7 +38,7 @@ from dlbricks_core.store.schema import measurements, observations
 from dlbricks_core.store.selection import owners
 
 
-class Measured(OpenStore):
+class MeasurementStore(OpenStore):
     """The part of a store that holds measurements."""
 
     def add_samples(
@@ -73,6 +86,23 @@ class Measured(OpenStore):
                 for question, observation, layers in taken
             ]
             connection.execute(insert(observations), rows)
+
+    @again_when_lost
+    def mark(self, questions: Iterable[Question], flag: str) -> None:
+        """Adds a flag to all observations of some questions, on which nothing else rests then.
+
+        Args:
+            questions: The questions; those without observations do not matter.
+            flag: The flag.
+        """
+        with self._writing() as connection:
+            for condition in conditions(questions):
+                flags_text = type_coerce(observations.c.flags, String).label("flags")
+                rows = select(observations.c.id, flags_text).join(measurements)
+                for row in connection.execute(rows.where(condition)).all():
+                    flags = list(dict.fromkeys((*parsed(row.flags), flag)))
+                    same = observations.c.id == row.id
+                    connection.execute(update(observations).where(same).values(flags=flags))
 
     @again_when_lost
     def record_failure(
@@ -130,7 +160,7 @@ class Measured(OpenStore):
         query = select(c.signature, func.min(c.failure)).group_by(c.signature)
         query = query.where(same, c.unsupported, c.signature.not_in(able))
         with self._reading() as connection:
-            return dict(tuple(row) for row in connection.execute(query))
+            return dict(tuple(row) for row in connection.execute(query) if readable(row))
 
     @again_when_lost
     def accept(self, setup: Setup, system: str, signatures: Iterable[str]) -> None:
@@ -175,7 +205,7 @@ class Measured(OpenStore):
         """Names of the backends that networks were measured with."""
         query = select(measurements.c.backend).distinct().order_by(measurements.c.backend)
         with self._reading() as connection:
-            return list(connection.scalars(query))
+            return [each for each in connection.scalars(query) if readable([each])]
 
     @again_when_lost
     def quantities(self) -> list[str]:
@@ -197,7 +227,11 @@ class Measured(OpenStore):
             query = query.where(measurements.c.id.in_(taken))
         query = query.group_by(*columns, measurements.c.system).order_by(func.count().desc())
         with self._reading() as connection:
-            return [(Setup(*row[:-1]), row[-1]) for row in connection.execute(query)]
+            return [
+                (Setup(*row[:-1]), row[-1])
+                for row in connection.execute(query)
+                if is_key(row._asdict())
+            ]
 
     @again_when_lost
     def sampled(

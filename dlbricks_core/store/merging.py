@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Table, delete, insert, select, tuple_, update
+from sqlalchemy import Connection, Table, delete, insert, select, tuple_, type_coerce, update
+from sqlalchemy.types import NullType
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import (
@@ -22,6 +22,7 @@ from dlbricks_core.facts import (
     Rewrite,
     Session,
 )
+from dlbricks_core.limits import packed
 from dlbricks_core.store.columns import BATCH, all_equal, batches, columns_of, conditions
 from dlbricks_core.store.database import Database
 from dlbricks_core.store.records import KnownSystem, Record
@@ -108,13 +109,15 @@ class Merger:
 
     def machines(self, batch: Sequence[MachineName]) -> None:
         """Adds names; of two names of a host, the later one counts."""
+        with Reader(self.connection, self.place) as reader:
+            known = {(each.system, each.host): each for each in reader.machines()}
         for each in batch:
             same = all_equal(machines, {"system": each.system, "host": each.host})
-            found = self.connection.execute(select(machines).where(same)).first()
-            before = MachineName.from_dict(found._asdict()) if found else None
+            before = known.get((each.system, each.host))
             if before is None or _rank(before) < _rank(each):
                 self.connection.execute(delete(machines).where(same))
                 self.merged.machines += self._insert(machines, [each.to_dict()])
+                known[each.system, each.host] = each
 
     def sessions(self, batch: Sequence[Session]) -> None:
         """Adds sessions that are new; where only the load is new, it is filled in."""
@@ -209,7 +212,9 @@ class Merger:
         names = columns_of(next(iter(by_key.values())))
         columns = [measurements.c[name] for name in names]
         c = measurements.c
-        query = select(c.id, c.failure, c.unsupported, *columns)
+        # As the database has it: a conversion would end the query where the row is damaged.
+        unsupported = type_coerce(c.unsupported, NullType()).label("unsupported")
+        query = select(c.id, c.failure, unsupported, *columns)
         return {
             by_key[tuple(row[3:])]: (row.id, _failure_of(row.failure, row.unsupported))
             for condition in conditions(by_key.values())
@@ -284,19 +289,19 @@ def network_row(network: NetworkFeatures) -> dict[str, Any]:
         "signature": network.signature,
         "version": network.version,
         "kinds": list(network.kinds),
-        "numbers": zlib.compress(network.numbers),
+        "numbers": packed(network.numbers),
         "groups": sorted(network.groups),
     }
 
 
 def rewrite_row(rewrite: Rewrite) -> dict[str, Any]:
     """Row of a rewritten graph."""
-    return {**asdict(rewrite), "graph": zlib.compress(rewrite.graph)}
+    return {**asdict(rewrite), "graph": packed(rewrite.graph)}
 
 
-def storable(text: str) -> str:
+def storable(text: object) -> str:
     """The text as databases hold it: bytes that are no UTF-8, and NUL, become escapes."""
-    return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+    return str(text).replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _of_one_kind(records: Iterable[Record]) -> Iterator[tuple[type, list[Any]]]:
@@ -325,8 +330,8 @@ class _Failure(NamedTuple):
     reason: str
 
 
-def _failure_of(reason: str | None, unsupported: bool) -> _Failure | None:
-    return None if reason is None else _Failure(not unsupported, storable(reason))
+def _failure_of(reason: object, unsupported: object) -> _Failure | None:
+    return None if reason is None else _Failure(unsupported != 1, storable(reason))
 
 
 def _failure_columns(failure: _Failure | None) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import zstandard
 from dlbricks_core.errors import StoreError, or_room
 from dlbricks_core.facts import LATENCY, Measurement, Quantity, Session
 from dlbricks_core.files import opened
+from dlbricks_core.limits import EXPORTED, JSON_TEXT, LimitError, parsed
 from dlbricks_core.store.database import patiently
 from dlbricks_core.store.merging import Merged
 from dlbricks_core.store.records import Record, measurement_of, plain, record_of, system_of
@@ -36,12 +37,10 @@ _DATABASE = b"SQLi"
 _LEVEL = 10
 """Compression of a few megabytes a second, within some percent of the densest."""
 
-_CHUNK = 4096
-"""Bytes that are decompressed at once. A hostile file makes some 100 MB of them, at most."""
+_CHUNK = 1024
+"""Bytes that are decompressed at once. A hostile file makes some 30 MB of them, at most."""
 
-_LONGEST = 2**28
-"""Longest line in bytes: a measurement of some million samples."""
-
+_MIB = 2**20
 
 _JSON_COLUMNS = frozenset({"layers", "flags", "facts", "found", "kinds", "groups"})
 """Columns of JSON, whose texts are escaped in the database as they are in the file."""
@@ -174,7 +173,7 @@ def read_stream(file: IO[bytes], name: str) -> Iterator[Record]:
         StoreError: If it cannot be read, is damaged or is of a newer version; also after some
             records.
     """
-    with _told(name):
+    with _file_errors(name):
         begin = file.read(len(_MAGIC))
         if begin == _MAGIC:
             yield from _records(_lines(file, begin), name)
@@ -184,7 +183,7 @@ def read_stream(file: IO[bytes], name: str) -> Iterator[Record]:
                 "merge it into a store, or name it with " + argument("store"),
             )
         else:
-            yield from _earlier(json.loads(begin + file.read()), name)
+            yield from _earlier(parsed(begin + _rest(file)), name)
 
 
 _GIVE = "give a file that DLBricks exported"
@@ -203,17 +202,21 @@ def _damage_of(record: int) -> Iterator[None]:
     """Tells which record of a file is damaged."""
     try:
         yield
+    except LimitError:
+        raise
     except _WRONG as error:
         raise _DamagedError(f"record {record} is damaged") from error
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
+def _file_errors(name: str) -> Iterator[None]:
     """Turns whatever is wrong with a file into an error with a hint."""
     try:
         yield
     except OSError as error:
         raise StoreError(f"{name}: {error.strerror}", "check the path") from error
+    except LimitError as error:
+        raise StoreError(f"{name} holds {error}", error.limit.hint) from error
     except _DamagedError as error:
         raise StoreError(f"{name}: {error}", "copy it again from where it was written") from error
     except zstandard.ZstdError as error:
@@ -226,20 +229,40 @@ def _told(name: str) -> Iterator[None]:
 
 def _line(data: dict[str, Any]) -> bytes:
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    if len(text) >= JSON_TEXT.most * _MIB:
+        raise StoreError(f"a record would have {JSON_TEXT.words}", JSON_TEXT.hint)
     return text.encode() + b"\n"
+
+
+def _rest(file: IO[bytes]) -> bytes:
+    """Rest of a file that is a single JSON text."""
+    most = JSON_TEXT.most * _MIB
+    found = file.read(most + 1)
+    if len(found) > most:
+        raise LimitError(JSON_TEXT)
+    return found
 
 
 def _lines(file: IO[bytes], begin: bytes) -> Iterator[bytes]:
     """Lines of a compressed file, the end of which is checked."""
     decompressor = zstandard.ZstdDecompressor().decompressobj()
-    rest, chunk = b"", begin
+    longest, left = JSON_TEXT.most * _MIB, EXPORTED.most * _MIB
+    rest, chunk = bytearray(), begin
     while chunk:
         if decompressor.eof:
             raise _DamagedError("something follows the end of the file")
-        *whole, rest = (rest + decompressor.decompress(chunk)).split(b"\n")
-        if len(rest) > _LONGEST:
-            raise ValueError("a line is too long")
-        yield from whole
+        piece = decompressor.decompress(chunk)
+        left -= len(piece)
+        if left < 0:
+            raise LimitError(EXPORTED)
+        # Only the new piece is searched: a long line comes in thousands of them.
+        *whole, last = piece.split(b"\n")
+        for each in whole:
+            yield bytes(rest + each)
+            rest.clear()
+        rest += last
+        if len(rest) > longest:
+            raise LimitError(JSON_TEXT)
         chunk = file.read(_CHUNK)
     if decompressor.unused_data:
         raise _DamagedError("something follows the end of the file")
@@ -272,7 +295,7 @@ def _records(lines: Iterator[bytes], name: str) -> Iterator[Record]:
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
-    data = dict(json.loads(line))
+    data = dict(parsed(line))
     if b"\\u" in line:
         _check_texts(data)
     return data

@@ -26,6 +26,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.store import database, sqlite
+from dlbricks_core.store.damage import Damage
 from dlbricks_core.store.database import (
     Database,
     ServerLostError,
@@ -147,13 +148,13 @@ class PostgreSQL(Database):
         """Connection to the database, which is filled or upgraded as needed."""
         return self._opened(writes=True)
 
-    def snapshot(self) -> Engine:
+    def inspected(self) -> tuple[Engine, Damage]:
         """Connection that only reads.
 
         A store of an older version is copied into memory and upgraded there. Where there is none,
-        the copy is empty.
+        the copy is empty. Nothing is lost: the server looks after its pages.
         """
-        return self._opened(writes=False)
+        return self._opened(writes=False), Damage()
 
     def revision(self, connection: Connection) -> str | None:
         """Schema revision, read without writing; ``None`` if the schema is empty."""
@@ -248,7 +249,7 @@ class PostgreSQL(Database):
         except ImportError as error:
             raise StoreError(
                 f"{self}: PostgreSQL needs psycopg, which cannot be imported ({error})",
-                "install it: pip install 'dlbricks[postgres]'",
+                "install it: pip install 'psycopg[binary]'",
             ) from error
 
         @event.listens_for(engine, "connect")

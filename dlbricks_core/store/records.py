@@ -23,8 +23,8 @@ from dlbricks_core.facts import (
     Session,
     System,
 )
-from dlbricks_core.facts.checks import LARGEST_COUNT, checked
-from dlbricks_core.store.columns import columns_of, question_of
+from dlbricks_core.facts.checks import checked
+from dlbricks_core.store.columns import columns_of, key_of, question_of
 
 Quantities = Mapping[str, Quantity]
 
@@ -79,7 +79,7 @@ def record_of(kind: str, data: Mapping[str, Any], quantities: Quantities) -> Rec
 
 def measurement_of(data: Mapping[str, Any], quantities: Quantities) -> Measurement:
     """Measurement from plain data; errors as for :func:`record_of`."""
-    question = question_of(_names_and_threads(data["key"]), quantities)
+    question = question_of(data["key"], quantities)
     taken = tuple(map(Observation.from_dict, data["observations"]))
     if question.quantity == LATENCY and not all(value for each in taken for value in each.values):
         raise ValueError(f"a {LATENCY.name} is 0")
@@ -133,8 +133,8 @@ def _calibration_of(data: Mapping[str, Any], quantities: Quantities) -> Calibrat
 
 
 def _rewrite_of(data: Mapping[str, Any], _quantities: Quantities) -> Rewrite:
-    found = _names_and_threads({each.name: data[each.name] for each in fields(Rewrite)})
-    rewrite = Rewrite(**{**found, "graph": _decoded(data["graph"])})
+    key = key_of({each.name: data[each.name] for each in fields(Rewrite) if each.name != "graph"})
+    rewrite = Rewrite(**key, graph=_decoded(data["graph"]))
     # Files of earlier versions have no digest.
     if data.get("digest", _digest(rewrite)) != _digest(rewrite):
         raise ValueError(f"the graph of {rewrite.signature:.24} is another one")
@@ -150,26 +150,6 @@ def _digest(rewrite: Rewrite) -> str:
     """Hash of a graph with all that it belongs to. A graph alone tells no model that it is of."""
     about = {**asdict(rewrite), "graph": hashlib.sha256(rewrite.graph).hexdigest()}
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
-
-
-def _names_and_threads(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a record: a number of threads, options as a JSON object, and other texts."""
-    checks = {"threads": _threads, "options": _options}
-    return {
-        name: checks[name](value) if name in checks else checked(value, str, name)
-        for name, value in data.items()
-    }
-
-
-def _threads(value: Any) -> int:
-    if not 1 <= checked(value, int, "threads") <= LARGEST_COUNT:
-        raise ValueError(f"threads is {value}")
-    return int(value)
-
-
-def _options(value: Any) -> str:
-    checked(json.loads(checked(value, str, "options")), dict, "options")
-    return str(value)
 
 
 def _texts(values: Any) -> tuple[str, ...]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     JSON,
@@ -24,9 +23,12 @@ from sqlalchemy import (
     true,
 )
 from sqlalchemy import type_coerce as coerced
+from sqlalchemy.types import NullType
 
 from dlbricks_core.facts import (
     LATENCY,
+    SCENARIO_LATENCY,
+    SCENARIO_THROUGHPUT,
     Calibration,
     CalibrationKey,
     MachineName,
@@ -39,9 +41,12 @@ from dlbricks_core.facts import (
     Session,
     System,
 )
-from dlbricks_core.facts.checks import LARGEST, SMALLEST, checked, moment
-from dlbricks_core.store.columns import question_of
-from dlbricks_core.store.dialects import Bytewise, Joined
+from dlbricks_core.facts.checks import LARGEST, SMALLEST, TINIEST, checked, moment, text
+from dlbricks_core.facts.observation import DISTURBED_LOAD
+from dlbricks_core.limits import STORE, parsed, unpacked
+from dlbricks_core.store.columns import batches, key_of, question_of
+from dlbricks_core.store.damage import Damage
+from dlbricks_core.store.dialects import Bytewise, JoinedTexts
 from dlbricks_core.store.schema import (
     calibrations,
     machines,
@@ -54,11 +59,15 @@ from dlbricks_core.store.schema import (
     systems,
 )
 
+KindT = TypeVar("KindT")
+
 _NO_VALUES = {"layers", "failure", "unsupported"}
 """Columns of measurements that statistics over values do without."""
 
-_NAMED = 3
-"""Damaged rows that a warning names; it counts the others."""
+_OWN_QUANTITIES = {each.name: each for each in (LATENCY, SCENARIO_LATENCY, SCENARIO_THROUGHPUT)}
+
+_WRONG = (ValueError, TypeError, AttributeError, RecursionError, OverflowError, zlib.error)
+"""Errors that a row leads to in which something is not as it was written."""
 
 
 class Reader:
@@ -68,57 +77,95 @@ class Reader:
         connection: To the database.
         place: Where the store is kept, for warnings.
         taken: Condition for observations, joined with their measurements; others are passed over.
+        damage: Damage that is known before.
+
+    Attributes:
+        damage: Damaged rows that were left out so far.
     """
 
     def __init__(
-        self, connection: Connection, place: object, taken: ColumnElement[bool] | None = None
+        self,
+        connection: Connection,
+        place: object,
+        taken: ColumnElement[bool] | None = None,
+        damage: Damage | None = None,
     ) -> None:
         self._taken = true() if taken is None else taken
         self._connection = connection
         self._place = place
-        self._damage: list[str] = []
+        self._left = STORE.most * 2**20  # bytes that may still be unpacked
+        self.damage = damage or Damage()
 
     def __enter__(self) -> Reader:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        if self._damage:
-            more = len(self._damage) - _NAMED
-            named = "; ".join(self._damage[:_NAMED]) + (f"; and {more} more" if more > 0 else "")
-            warnings.warn(f"{self._place}: damaged rows are left out: {named}", stacklevel=2)
+        if self.damage.counts:
+            left_out = f"damaged rows are left out: {self.damage.words}"
+            warnings.warn(f"{self._place}: {left_out}", stacklevel=2)
+
+    def counts(self) -> dict[str, int]:
+        """Number of intact rows of each table, all of which are read."""
+        counts = {
+            systems: len(self.systems()),
+            sessions: len(self.sessions()),
+            machines: len(self.machines()),
+            quantities: len(self.quantities()),
+            measurements: len(self.asked()),
+            observations: sum(1 for _ in self._observations(true())),
+            networks: len(self.networks(true())),
+            calibrations: len(self.calibrations()),
+            rewrites: sum(1 for _ in self.rewrites(true())),
+        }
+        orphan = observations.c.measurement_id.not_in(select(measurements.c.id))
+        for row in self._connection.execute(select(observations.c.id).where(orphan)):
+            self.damage.add(observations.name, row.id, "its measurement is missing")
+        return {table.name: count for table, count in counts.items()}
 
     def measurements(self, condition: ColumnElement[bool]) -> list[Measurement]:
         """Measurements for which the condition holds, oldest first."""
-        known = self.quantities()
+        known = self.known_quantities()
         taken: dict[int, list[Observation]] = defaultdict(list)
-        query = _raw(observations).add_columns(measurements.c.quantity).join(measurements)
-        query = query.where(condition, self._taken).order_by(observations.c.id)
-        for row in self._connection.execute(query):
-            with self._intact(f"row {row.id} of {observations.name}"):
-                taken[row.measurement_id].append(_observation(row))
+        for identifier, observation in self._observations(condition):
+            taken[identifier].append(observation)
         found = []
         query = _raw(measurements).where(condition).order_by(measurements.c.id)
         for row in self._connection.execute(query):
-            with self._intact(f"row {row.id} of {measurements.name}"):
+            with self._intact(measurements, row.id):
                 found.append(_measurement(row, known, taken[row.id]))
         # Damage may have left a measurement without any observation.
         return [each for each in found if each.observations or each.failure]
 
+    def _observations(self, condition: ColumnElement[bool]) -> Iterator[tuple[int, Observation]]:
+        """Observations with the ids of their measurements, for which the condition holds."""
+        query = _raw(observations).add_columns(measurements.c.quantity).join(measurements)
+        query = query.where(condition, self._taken).order_by(observations.c.id)
+        for row in self._connection.execute(query):
+            found = None
+            with self._intact(observations, row.id):
+                found = _observation(row)
+            if found is not None:
+                yield row.measurement_id, found
+
     def outlines(self) -> list[Measurement]:
         """All measurements without their observations, oldest first."""
-        known = self.quantities()
-        found = []
+        return list(self.asked().values())
+
+    def asked(self) -> dict[int, Measurement]:
+        """All measurements without their observations by id, oldest first."""
+        known = self.known_quantities()
+        found = {}
         for row in self._connection.execute(_raw(measurements).order_by(measurements.c.id)):
-            with self._intact(f"row {row.id} of {measurements.name}"):
-                found.append(_measurement(row, known, []))
+            with self._intact(measurements, row.id):
+                found[row.id] = _measurement(row, known, [])
         return found
 
     def model_names(self) -> dict[str, str]:
         """Names of whole models by signature, as far as calibrations tell them."""
         found = {}
         for row in self._connection.execute(_raw(calibrations)):
-            with self._intact(f"a row of {calibrations.name}"):
-                for each in json.loads(row.found)["models"]:
+            with self._intact(calibrations, row.key):
+                for each in _json(row.found, dict, "found")["models"]:
                     signature = checked(each["signature"], str, "signature")
                     found[signature] = checked(each["name"], str, "name")
         return found
@@ -126,18 +173,20 @@ class Reader:
     def sampled(self, condition: ColumnElement[bool]) -> list[Sampled]:
         """Values of the questions for which the condition holds, oldest first.
 
-        The database joins the observations of each question: where there are many questions, that
-        is ten times as fast as :meth:`measurements`.
+        Questions of which an observation is damaged come last, with their intact ones. The database
+        joins the observations of each question: where there are many questions, that is ten times
+        as fast as :meth:`measurements`.
         """
-        known = self.quantities()
+        known = self.known_quantities()
         lists = {
             "values": coerced(observations.c["values"], String),
             "overheads": func.coalesce(cast(observations.c.overhead, String), "null"),
             "flags": coerced(observations.c.flags, String),
+            "loads": func.coalesce(cast(observations.c.load, String), "null"),
             "sessions": observations.c.session,
         }
         columns: list[ColumnElement[Any]] = [
-            *(Joined(each, observations.c.id).label(name) for name, each in lists.items()),
+            *(JoinedTexts(each, observations.c.id).label(name) for name, each in lists.items()),
             func.min(observations.c.taken_at).label("begin"),
             func.max(observations.c.taken_at).label("end"),
             *(column for column in measurements.c if column.name not in _NO_VALUES),
@@ -146,10 +195,18 @@ class Reader:
         query = query.where(condition, self._taken)
         query = query.group_by(measurements.c.id)
         query = query.order_by(measurements.c.id)
-        found = []
+        busy = select(sessions.c.id).where(sessions.c.load > DISTURBED_LOAD)
+        disturbed = frozenset(self._connection.scalars(busy))
+        found, damaged = [], []
         for row in self._connection.execute(query):
-            with self._intact(f"what is observed of row {row.id} of {measurements.name}"):
-                found.append(_sampled(row, known))
+            try:
+                found.append(_sampled(row, known, disturbed))
+            except (KeyError, *_WRONG):
+                damaged.append(row.id)
+        for batch in batches(damaged):
+            # Row by row, so that the intact ones of a question count.
+            rest = self.measurements(measurements.c.id.in_(batch))
+            found += (_of_intact(each, disturbed) for each in rest if each.observations)
         return found
 
     def sizes(self) -> Iterator[tuple[int, str, str, int]]:
@@ -157,8 +214,10 @@ class Reader:
         columns = _raw(observations).join(measurements).where(self._taken)
         for row in self._connection.execute(columns):
             number = 0
-            with self._intact(f"row {row.id} of {observations.name}"):
-                number = len(checked(json.loads(row._mapping["values"]), list, "values"))
+            with self._intact(observations, row.id):
+                text(row.session, "session")
+                moment(row.taken_at)
+                number = len(_json(row._mapping["values"], list, "values"))
             if number:
                 yield row.measurement_id, row.session, row.taken_at, number
 
@@ -167,7 +226,7 @@ class Reader:
         found = []
         query = _raw(machines).order_by(*_in_order(machines))
         for row in self._connection.execute(query):
-            with self._intact(f"row {row.name} of {machines.name}"):
+            with self._intact(machines, row.host):
                 found.append(MachineName.from_dict(row._asdict()))
         return found
 
@@ -176,23 +235,31 @@ class Reader:
         found = {}
         query = _raw(networks).where(condition).order_by(*_in_order(networks))
         for row in self._connection.execute(query):
-            with self._intact(f"the row of {row.signature} in {networks.name}"):
+            with self._intact(networks, row.signature):
                 found[row.signature] = NetworkFeatures(
-                    checked(row.signature, str, "signature"),
-                    checked(row.version, str, "version"),
+                    text(row.signature, "signature"),
+                    text(row.version, "version"),
                     _texts(row.kinds),
-                    zlib.decompress(checked(row.numbers, bytes, "numbers")),
+                    unpacked(checked(row.numbers, bytes, "numbers"), self._left),
                     frozenset(_texts(row.groups)),
                 )
+                self._left -= len(found[row.signature].numbers)
         return found
 
     def quantities(self) -> dict[str, Quantity]:
         """Quantities that the store has values of, by name."""
         found = {}
         for row in self._connection.execute(_raw(quantities).order_by(*_in_order(quantities))):
-            with self._intact(f"row {row.name} of {quantities.name}"):
+            with self._intact(quantities, row.name):
                 found[row.name] = Quantity.from_dict(row._asdict())
         return found
+
+    def known_quantities(self) -> dict[str, Quantity]:
+        """Quantities of the store by name, and those of DLBricks itself.
+
+        One lost row must not take all measurements with it.
+        """
+        return {**_OWN_QUANTITIES, **self.quantities()}
 
     def sessions(self) -> list[Session]:
         """Sessions, oldest first."""
@@ -200,7 +267,7 @@ class Reader:
         for row in self._connection.execute(
             _raw(sessions).order_by(Bytewise(sessions.c.started_at), *_in_order(sessions))
         ):
-            with self._intact(f"row {row.id} of {sessions.name}"):
+            with self._intact(sessions, row.id):
                 found.append(Session.from_dict(row._asdict()))
         return found
 
@@ -208,9 +275,9 @@ class Reader:
         """Facts about every system, by fingerprint."""
         found = {}
         for row in self._connection.execute(_raw(systems).order_by(*_in_order(systems))):
-            with self._intact(f"row {row.fingerprint} of {systems.name}"):
-                fingerprint = checked(row.fingerprint, str, "fingerprint")
-                facts = checked(json.loads(row.facts), dict, "facts")
+            with self._intact(systems, row.fingerprint):
+                fingerprint = text(row.fingerprint, "fingerprint")
+                facts = _json(row.facts, dict, "facts")
                 System.from_dict(fingerprint, facts)  # damage is noticed here
                 found[fingerprint] = facts
         return found
@@ -219,17 +286,17 @@ class Reader:
         """Calibration of this key; ``None`` if there is none, or it is damaged."""
         query = _raw(calibrations).where(calibrations.c.key == key.text)
         for row in self._connection.execute(query):
-            with self._intact(f"the row of {key.composer} in {calibrations.name}"):
-                return Calibration.from_dict(key, json.loads(row.found))
+            with self._intact(calibrations, key.composer):
+                return Calibration.from_dict(key, _json(row.found, dict, "found"))
         return None
 
     def calibrations(self) -> list[Calibration]:
         """All calibrations, by their keys."""
-        known, found = self.quantities(), []
+        known, found = self.known_quantities(), []
         for row in self._connection.execute(_raw(calibrations).order_by(*_in_order(calibrations))):
-            with self._intact(f"a row of {calibrations.name}"):
-                key = CalibrationKey.from_text(row.key, known)
-                found.append(Calibration.from_dict(key, json.loads(row.found)))
+            with self._intact(calibrations, row.key):
+                key = CalibrationKey.from_text(text(row.key, "key"), known)
+                found.append(Calibration.from_dict(key, _json(row.found, dict, "found")))
         return found
 
     def rewrites(self, condition: ColumnElement[bool]) -> Iterator[Rewrite]:
@@ -237,31 +304,40 @@ class Reader:
         query = _raw(rewrites).where(condition).order_by(*_in_order(rewrites))
         for row in self._connection.execute(query):
             found = None
-            with self._intact(f"the row of {row.signature} in {rewrites.name}"):
-                graph = zlib.decompress(checked(row.graph, bytes, "graph"))
-                found = Rewrite(**{**row._mapping, "graph": graph})
+            with self._intact(rewrites, row.signature):
+                graph = unpacked(checked(row.graph, bytes, "graph"))
+                key = {name: value for name, value in row._mapping.items() if name != "graph"}
+                found = Rewrite(**key_of(key), graph=graph)
             if found is not None:
                 yield found
 
     @contextmanager
-    def _intact(self, row: str) -> Iterator[None]:
-        """Notes a row as damaged if making a record of it fails."""
+    def _intact(self, table: Table, row: object) -> Iterator[None]:
+        """Notes a row as damaged if making a record of it fails.
+
+        Args:
+            table: The table.
+            row: Key of the row.
+        """
         try:
             yield
         except KeyError as error:
-            self._damage.append(f"{row} ({error} is missing)")
-        except (ValueError, TypeError, AttributeError, RecursionError, zlib.error) as error:
-            self._damage.append(f"{row} ({error})")
+            self.damage.add(table.name, row, f"{error} is missing")
+        except _WRONG as error:
+            self.damage.add(table.name, row, str(error))
 
 
 def _raw(table: Table) -> Select[Any]:
-    """Query for all of a table, JSON as text: damaged JSON must not end the query."""
-    return select(
-        *(
-            coerced(column, String).label(column.name) if isinstance(column.type, JSON) else column
-            for column in table.columns
-        )
-    )
+    """Query for all of a table, with values as the database has them.
+
+    JSON comes as text. What a conversion raised would end the query: columns of SQLite may hold
+    values of any type.
+    """
+    return select(*(_plain(column).label(column.name) for column in table.columns))
+
+
+def _plain(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    return coerced(column, String() if isinstance(column.type, JSON) else NullType())
 
 
 def _in_order(table: Table) -> list[ColumnElement[Any]]:
@@ -273,18 +349,21 @@ def _in_order(table: Table) -> list[ColumnElement[Any]]:
 
 
 def _observation(row: Row[Any]) -> Observation:
-    lists = {name: json.loads(row._mapping[name]) for name in ("values", "flags")}
+    lists = {name: _json(row._mapping[name], list, name) for name in ("values", "flags")}
     found = Observation.from_dict({**row._mapping, **lists})
     if row.quantity == LATENCY.name and not all(found.values):
         raise ValueError(f"a {LATENCY.name} is 0")
     return found
 
 
-def _sampled(row: Row[Any], quantities: Mapping[str, Quantity]) -> Sampled:
-    values, overheads, flags = (
-        json.loads(b"[%b]" % text) for text in (row.values, row.overheads, row.flags)
+def _sampled(
+    row: Row[Any], quantities: Mapping[str, Quantity], disturbed: Collection[str]
+) -> Sampled:
+    values, overheads, flags, loads = (
+        parsed(b"[%b]" % each) for each in (row.values, row.overheads, row.flags, row.loads)
     )
-    if not len(values) == len(overheads) == len(flags):
+    taken_in = row.sessions.decode().split(",")
+    if not len(values) == len(overheads) == len(flags) == len(loads) == len(taken_in):
         raise ValueError("observations are incomplete")
     every = [value for each in values for value in checked(each, list)]
     _check_numbers([*every, *(each for each in overheads if each is not None)])
@@ -296,24 +375,54 @@ def _sampled(row: Row[Any], quantities: Mapping[str, Quantity]) -> Sampled:
         question_of(row._asdict(), quantities),
         tuple(map(tuple, values)),
         tuple(overheads),
-        tuple(bool(checked(each, list, "flags")) for each in flags),
-        tuple(dict.fromkeys(row.sessions.decode().split(","))),
+        tuple(
+            _is_disturbed(checked(each, list, "flags"), load, session in disturbed)
+            for each, load, session in zip(flags, loads, taken_in, strict=True)
+        ),
+        tuple(dict.fromkeys(taken_in)),
         row.begin,
         row.end,
     )
+
+
+def _is_disturbed(flags: Sequence[Any], load: float | None, is_session: bool) -> bool:
+    """Whether an observation is disturbed. That of earlier versions is if its session is."""
+    return bool(flags) or (load is None and is_session)
 
 
 def _check_numbers(found: Sequence[Any]) -> None:
     """Raises an error unless all are numbers as values may be; many are checked at once."""
     if not {float, int}.issuperset(map(type, found)):
         raise TypeError(f"no numbers: {found!s:.60}")
-    if not (min(found, default=0) >= SMALLEST and sum(found) <= LARGEST):  # or not a number
+    least = min(filter(None, found), default=1)
+    if not (least >= TINIEST and min(found, default=0) >= SMALLEST and sum(found) <= LARGEST):
+        # Or one of them is not a number.
         raise ValueError(f"values are out of range: {found!s:.60}")
 
 
-def _texts(text: str) -> tuple[str, ...]:
+def _of_intact(found: Measurement, disturbed: Collection[str]) -> Sampled:
+    """Values of a measurement's observations."""
+    taken = found.observations
+    times = sorted(each.taken_at for each in taken)
+    return Sampled(
+        found.question,
+        tuple(each.values for each in taken),
+        tuple(each.overhead for each in taken),
+        tuple(_is_disturbed(each.flags, each.load, each.session in disturbed) for each in taken),
+        tuple(dict.fromkeys(each.session for each in taken)),
+        times[0].isoformat(),
+        times[-1].isoformat(),
+    )
+
+
+def _json(cell: Any, kind: type[KindT], name: str) -> KindT:
+    """Value of a JSON text, which must be of a certain kind."""
+    return checked(parsed(text(cell, name)), kind, name)
+
+
+def _texts(cell: Any) -> tuple[str, ...]:
     """Texts of a list in JSON."""
-    return tuple(checked(each, str) for each in checked(json.loads(text), list))
+    return tuple(checked(each, str) for each in _json(cell, list, "texts"))
 
 
 def _measurement(
@@ -323,6 +432,13 @@ def _measurement(
         question=question_of(row._asdict(), quantities),
         layers=_texts(row.layers),
         observations=tuple(taken),
-        failure=None if row.failure is None else checked(row.failure, str, "failure"),
-        unsupported=row.unsupported,
+        failure=None if row.failure is None else text(row.failure, "failure"),
+        unsupported=_truth(row.unsupported),
     )
+
+
+def _truth(value: Any) -> bool:
+    """A truth value, which SQLite has as 0 or 1."""
+    if value not in (0, 1):
+        raise ValueError(f"unsupported is {value!r:.40}")
+    return bool(value)

@@ -27,7 +27,7 @@ APPLICATION_ID = int.from_bytes(b"DLBr", "big")
 #: Marks a PostgreSQL schema as a result store (comment on the table ``alembic_version``).
 MARK = "DLBricks result store"
 #: The newest revision under migrations/versions; revisions are numbered in order.
-HEAD = "0007"
+HEAD = "0008"
 
 QUESTION = (
     *("signature", "kind", "backend", "threads", "protocol", "system"),
@@ -102,6 +102,7 @@ observations = Table(
     Column("overhead", Float),
     Column("spent_s", Float),
     Column("loading_s", Float),
+    Column("load", Float),
     UniqueConstraint("measurement_id", "session", "round", name="observation_key"),
 )
 

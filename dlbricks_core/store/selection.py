@@ -10,8 +10,10 @@ from packaging.version import InvalidVersion, Version
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    String,
     Table,
     and_,
+    cast,
     false,
     func,
     or_,
@@ -21,6 +23,8 @@ from sqlalchemy import (
 )
 
 from dlbricks_core.facts import Machine
+from dlbricks_core.facts.observation import DISTURBED_LOAD
+from dlbricks_core.store.columns import readable
 from dlbricks_core.store.schema import measurements, observations, sessions
 
 
@@ -35,7 +39,9 @@ class Selection:
             on their system.
         before: Time before which a session began, with time zone.
         failures: Whether only failures count.
-        quantities: Names of quantities, which include the parts that their probes observe.
+        disturbed: Whether only observations count that were taken beside other programs, or while
+            the machine was disturbed otherwise.
+        quantities: Names of quantities, which include the parts that their metrics observe.
     """
 
     machines: tuple[Machine, ...] = ()
@@ -44,6 +50,7 @@ class Selection:
     before: datetime | None = None
     failures: bool = False
     quantities: tuple[str, ...] = ()
+    disturbed: bool = False
 
     @property
     def whole_machines(self) -> bool:
@@ -56,6 +63,7 @@ class Selection:
         return (
             self.before is None
             and not self.failures
+            and not self.disturbed
             and all(machine.alone for machine in self.machines)
         )
 
@@ -94,10 +102,19 @@ class Selection:
             query = select(observations.c.session).group_by(observations.c.session)
             text = self.before.astimezone(UTC).isoformat()
             found.append(observations.c.session.in_(query.having(begin < text)))
+        if self.disturbed:
+            found.append(_disturbed())
         return and_(*found)
 
 
 EVERYTHING = Selection()
+
+
+def _disturbed() -> ColumnElement[bool]:
+    """Condition for disturbed observations. Those of earlier versions are if their session is."""
+    busy = select(sessions.c.id).where(sessions.c.load > DISTURBED_LOAD)
+    flagged = cast(observations.c.flags, String) != "[]"
+    return or_(flagged, and_(observations.c.load.is_(None), observations.c.session.in_(busy)))
 
 
 def measured_by(machine: Machine) -> ColumnElement[bool]:
@@ -122,12 +139,13 @@ _OBSERVED = measurements.c.quantity, measurements.c.protocol
 
 
 def owners(connection: Connection) -> dict[tuple[str, str], str]:
-    """Name of the probed quantity, by observed quantity and protocol.
+    """Name of the observed quantity, by observed quantity and protocol.
 
-    The protocol of a probe has the name of its quantity. Other quantities under the same protocol
+    The protocol of a metric has the name of its quantity. Other quantities under the same protocol
     are parts of it.
     """
-    found = connection.execute(select(*_OBSERVED).distinct()).all()
+    every = connection.execute(select(*_OBSERVED).distinct())
+    found = [row for row in every if readable(row)]
     names = {quantity for quantity, _ in found}
     askers = {protocol: protocol.partition("/")[0] for _, protocol in found}
     return {
@@ -140,7 +158,8 @@ def _outdated(connection: Connection, table: Table) -> ColumnElement[bool]:
     """Condition for rows of versions that are not the newest of their backend and system."""
     columns = (measurements.c.system, measurements.c.backend, measurements.c.version)
     versions = defaultdict(set)
-    for system, backend, version in connection.execute(select(*columns).distinct()):
+    for row in filter(readable, connection.execute(select(*columns).distinct())):
+        system, backend, version = row
         versions[system, backend].add(version)
     found = [
         and_(

@@ -7,8 +7,10 @@ import sqlite3
 import stat
 import tempfile
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,13 +19,18 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
 
 from dlbricks_core.errors import StoreError
-from dlbricks_core.store import database
+from dlbricks_core.limits import STORE
+from dlbricks_core.store import database, first_page
 from dlbricks_core.store.creation import create
+from dlbricks_core.store.damage import Damage
 from dlbricks_core.store.database import Database, check_columns, checked_revision, is_current
+from dlbricks_core.store.salvage import findings, salvage
 from dlbricks_core.store.schema import APPLICATION_ID
 from dlbricks_core.wording import argument, settings
 
 _RETRY_SECONDS = 0.01
+
+_lenient = methodcaller("decode", "utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True)
@@ -64,24 +71,34 @@ class SQLiteFile(Database):
             if _holds_something(path):
                 with _opened(path, "mode=ro") as connection:
                     revision = self._revision(connection)
+                    self._check_pages(connection)
         url = URL.create("sqlite", database=str(path))
         timeout = {"timeout": database.BUSY_SECONDS}
         return self.upgraded(_configured(create_engine(url, connect_args=timeout)), revision)
 
-    def snapshot(self) -> Engine:
+    def inspected(self) -> tuple[Engine, Damage]:
         """Connection to a copy in memory of what the file holds now, upgraded there as needed.
 
         File and folder stay as they are, and need not be writable. Where there is no file, the
-        copy is empty.
+        copy is empty. Of a damaged file it holds all rows that can be read.
         """
-        memory = sqlite3.connect(":memory:", check_same_thread=False)
-        engine = in_memory(memory)
+        memory = sqlite3.connect(":memory:", uri=True, check_same_thread=False)
         with self.translated():
             if not _holds_something(self.path):
-                return empty(engine)
-            _copy(self.path, memory)
+                return empty(in_memory(memory)), Damage()
+            self._check_size()
+            memory, damage = self._sound_copy(memory)
             revision = self._revision(memory)
-        return self.upgraded(engine, revision)
+        return self.upgraded(in_memory(memory), revision), damage
+
+    def findings(self) -> list[str]:
+        """Damage of the file's pages and indices, as SQLite describes it."""
+        with (
+            self.translated(),
+            _unchanging(self.path) as uri,
+            closing(sqlite3.connect(uri, uri=True)) as connection,
+        ):
+            return findings(connection, thorough=True)
 
     def revision(self, connection: Connection) -> str | None:
         """Schema revision, read without writing; ``None`` if the database is empty."""
@@ -119,9 +136,58 @@ class SQLiteFile(Database):
         cure = next(fitting, "check the rights to file and folder")
         return StoreError(f"{culprit}: {reason}", self.or_another(cure))
 
+    def _check_size(self) -> None:
+        """Refuses a file that is too large to be copied to memory."""
+        if self.path.stat().st_size > STORE.most * 2**20:
+            raise StoreError(f"{self}: the file has {STORE.words}", STORE.hint)
+
+    def _check_pages(self, connection: sqlite3.Connection) -> None:
+        """Refuses to write to a damaged file: more would be lost."""
+        if findings(connection):
+            raise self._damaged()
+
+    def _damaged(self) -> StoreError:
+        return StoreError(
+            f"{self}: the file is damaged",
+            f"save what can be read in another store: dlbricks results merge {self.name} "
+            f"{settings(store='new.db')}",
+        )
+
+    def _sound_copy(self, memory: sqlite3.Connection) -> tuple[sqlite3.Connection, Damage]:
+        """The file's content in memory; if pages are damaged, what can be read of it."""
+        try:
+            _copy(self.path, memory)
+            found = findings(memory)
+            memory.execute(_KINDS)
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF not in _UNREADABLE:
+                raise
+            if restored := self._with_new_first_page():
+                lost = Damage()
+                lost.lose("sqlite_schema", "the first page", "taken from a new store")
+                return restored, lost
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
+                raise
+            found = [str(error)]
+        if not found:
+            return memory, Damage()
+        saved = sqlite3.connect(":memory:", uri=True, check_same_thread=False)
+        with _unchanging(self.path) as uri:
+            return saved, salvage(uri, saved)
+
+    def _with_new_first_page(self) -> sqlite3.Connection | None:
+        """The file's content, if its first page is all that is destroyed."""
+        self._check_size()
+        return None if _in_use(self.path) else first_page.replaced(self.path)
+
     def _revision(self, connection: sqlite3.Connection) -> str | None:
         """Schema revision, as :meth:`revision` tells it."""
-        kinds = {kind for (kind,) in connection.execute("SELECT DISTINCT type FROM sqlite_schema")}
+        try:
+            kinds = {kind for (kind,) in connection.execute(_KINDS)}
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF in _UNREADABLE and self._with_new_first_page():
+                raise self._damaged() from error
+            raise
         if not kinds:
             return None
         if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
@@ -137,11 +203,25 @@ class SQLiteFile(Database):
         versions = connection.execute("SELECT version_num FROM alembic_version")
         revision = checked_revision((row[0] for row in versions), self)
         if is_current(revision):
-            columns = connection.execute(
-                "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c"
-            )
-            check_columns(columns, self)
+            columns = "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c"
+            check_columns(connection.execute(columns), self)
+        if connection.execute(_LONG_DEFAULTS).fetchone():
+            raise StoreError(f"{self}: a column of the result store has a long default",
+                             self.damaged)  # fmt: skip
         return revision
+
+
+_UNREADABLE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+_KINDS = """
+SELECT DISTINCT CASE WHEN sql LIKE 'CREATE VIRTUAL%' THEN 'virtual table' ELSE type END
+FROM sqlite_schema
+"""
+
+_LONG_DEFAULTS = """
+SELECT 1 FROM sqlite_schema m, pragma_table_info(m.name) c WHERE length(c.dflt_value) > 16
+"""
+"""Columns whose default each row of a few bytes would give, however long it is."""
 
 
 def size(connection: Connection) -> int:
@@ -225,10 +305,27 @@ def _copy(path: Path, target: sqlite3.Connection) -> None:
         if error.sqlite_errorcode & 0xFF not in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
             raise
         # A killed process left a log, and the database cannot be written: a copy of both can.
-        with tempfile.TemporaryDirectory(prefix="dlbricks-store-") as folder:
-            for each in (path, *_in_use(path)):
-                shutil.copyfile(each, Path(folder) / each.name)
-            _copy_shared(Path(folder) / path.name, "mode=rw", target)
+        with _copied(path) as copy:
+            _copy_shared(copy, "mode=rw", target)
+
+
+@contextmanager
+def _unchanging(path: Path) -> Iterator[str]:
+    """URI of a file that nobody changes, and that nothing is written to: it, or a copy."""
+    if not _in_use(path):
+        yield f"{path.as_uri()}?mode=ro&immutable=1"
+        return
+    with _copied(path) as copy:
+        yield f"{copy.as_uri()}?mode=rw"
+
+
+@contextmanager
+def _copied(path: Path) -> Iterator[Path]:
+    """A copy of the database with its logs."""
+    with tempfile.TemporaryDirectory(prefix="dlbricks-store-") as folder:
+        for each in (path, *_in_use(path)):
+            shutil.copyfile(each, Path(folder) / each.name)
+        yield Path(folder) / path.name
 
 
 def _in_use(path: Path) -> list[Path]:
@@ -250,6 +347,8 @@ def _configured(engine: Engine) -> Engine:
     def configure(connection: sqlite3.Connection, _record: Any) -> None:
         # The driver's own transactions begin late, and only for some statements.
         connection.isolation_level = None
+        # Bytes that are not UTF-8 must not end a query: the row is found damaged when it is read.
+        connection.text_factory = _lenient
         # First: to begin a log with the usual care makes one more wait for the disk.
         connection.execute("PRAGMA synchronous = NORMAL")
         _keep_a_log(connection)

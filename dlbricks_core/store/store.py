@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
 from sqlalchemy import func, select
 
 from dlbricks_core.facts import Machine
 from dlbricks_core.store.contents import selected
-from dlbricks_core.store.derived import Derived
+from dlbricks_core.store.damage import Damage
+from dlbricks_core.store.database import Database, patiently
+from dlbricks_core.store.derived import DerivedStore
 from dlbricks_core.store.described import Described
 from dlbricks_core.store.inventory import Inventory, inventory_of
-from dlbricks_core.store.measured import Measured
+from dlbricks_core.store.location import locate
+from dlbricks_core.store.measured import MeasurementStore
 from dlbricks_core.store.merging import Merged, Merger
 from dlbricks_core.store.opened import again_when_lost
 from dlbricks_core.store.pruning import Pruned, prune
@@ -23,6 +27,28 @@ from dlbricks_core.store.records import Record
 from dlbricks_core.store.rows import Reader
 from dlbricks_core.store.schema import measurements, observations, systems
 from dlbricks_core.store.selection import EVERYTHING, Selection, measured_by_no_other
+
+
+@dataclass(frozen=True)
+class StoreCheck:
+    """Intact and damaged rows of a store.
+
+    Attributes:
+        location: Path of the store's file, or URL of the database without password and options.
+        rows: Number of rows that can be read, by table.
+        damage: Rows that cannot be read.
+        findings: Damage of the file's pages and indices, as SQLite describes it.
+    """
+
+    location: str
+    rows: Mapping[str, int]
+    damage: Damage
+    findings: Sequence[str]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is damaged."""
+        return not (self.damage.counts or self.findings)
 
 
 @dataclass(frozen=True)
@@ -46,11 +72,23 @@ class StoreInfo:
     observations: int
 
 
+def _checked(place: Database) -> StoreCheck:
+    """Rows that can be read at a place, and those that cannot."""
+    engine, damage = place.inspected()
+    try:
+        with place.transaction(engine, writes=False) as connection:
+            reader = Reader(connection, place, damage=damage)
+            rows = reader.counts()
+    finally:
+        engine.dispose()
+    return StoreCheck(str(place), rows, damage, place.findings())
+
+
 class _RehearsedError(Exception):
     """Ends a transaction whose changes are discarded."""
 
 
-class ResultStore(Measured, Described, Derived):
+class ResultStore(MeasurementStore, Described, DerivedStore):
     """Results of all runs on one or many systems, in a SQLite file or a PostgreSQL database.
 
     Every change is committed before its method returns, so that a killed process loses
@@ -98,6 +136,20 @@ class ResultStore(Measured, Described, Derived):
         """
         with self._reading() as connection:
             yield from selected(connection, self.place, selection)
+
+    @classmethod
+    def check(cls, location: str | Path | None = None) -> StoreCheck:
+        """Reads every row of a store, which stays as it is, and names those that are damaged.
+
+        Args:
+            location: Location of the store, as for :meth:`open`.
+
+        Raises:
+            StoreError: If there is no store, or nothing of it can be read.
+        """
+        place = locate(location)
+        patiently(place, place.check_exists)
+        return patiently(place, lambda: _checked(place))
 
     def within(self, machine: Machine) -> Self:
         """This store without what other machines of the same fingerprint measured.

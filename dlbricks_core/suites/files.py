@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dlbricks_core.errors import DLBricksError
 
-HINT = "Create the folder again with: dlbricks generate MODEL -o FOLDER"
+HINT = "Create the folder again with: dlbricks suite write MODEL -o FOLDER"
 
 
 def check_file(path: Path, most_bytes: int) -> None:

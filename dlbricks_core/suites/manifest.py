@@ -18,6 +18,7 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import canonical_json
 from dlbricks_core.suites.files import HINT, check_file, is_there
 from dlbricks_core.suites.suite import Cut
+from dlbricks_core.wording import clone_install
 
 MANIFEST = "manifest.json"
 SCHEMA_VERSION = 2
@@ -35,7 +36,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
-class Entry:
+class ManifestEntry:
     """A brick or a model that a manifest names.
 
     Attributes:
@@ -68,8 +69,8 @@ class Manifest:
 
     version: int
     cut: Cut
-    bricks: tuple[Entry, ...]
-    models: tuple[Entry, ...]
+    bricks: tuple[ManifestEntry, ...]
+    models: tuple[ManifestEntry, ...]
     seed: int | None
 
 
@@ -85,7 +86,8 @@ def read_manifest(folder: Path) -> Manifest:
     version = fields["schema_version"]
     if version > SCHEMA_VERSION:
         raise DLBricksError(
-            f"{folder} was made by a newer DLBricks", hint="Upgrade: pip install -U dlbricks"
+            f"{folder} was made by a newer DLBricks",
+            hint=f"Update your clone, then {clone_install('.')}.",
         )
     fields = _UPGRADES[version](path, fields)
     for name, (valid, wanted) in _FIELDS.items():
@@ -132,7 +134,7 @@ def _parsed(path: Path) -> Mapping[str, Any]:
     if not is_there(path):
         raise DLBricksError(
             f"{path.parent} is not a suite",
-            hint=f"It needs a valid {MANIFEST}; make one with: dlbricks generate MODEL -o FOLDER",
+            hint=f"It needs a valid {MANIFEST}: dlbricks suite write MODEL -o FOLDER",
         )
     check_file(path, MOST_BYTES)
     try:
@@ -179,7 +181,7 @@ def _check(
         raise _wrong(path, f"{name} is {_SHORT.repr(fields[name])}, not {wanted}")
 
 
-def _entries(path: Path, found: list[Any], kind: str, checks: _Checks) -> Iterable[Entry]:
+def _entries(path: Path, found: list[Any], kind: str, checks: _Checks) -> Iterable[ManifestEntry]:
     for number, fields in enumerate(found, start=1):
         if not isinstance(fields, dict):
             raise _wrong(path, f"{kind} {number} is {_SHORT.repr(fields)}, not an object")
@@ -188,7 +190,7 @@ def _entries(path: Path, found: list[Any], kind: str, checks: _Checks) -> Iterab
                 _check(path, fields, name, valid, wanted)
         except DLBricksError as error:
             raise DLBricksError(f"{error.message} ({kind} {number})", hint=error.hint) from error
-        yield Entry(**{name: fields[name] for name in checks})
+        yield ManifestEntry(**{name: fields[name] for name in checks})
 
 
 def _check_different(path: Path, values: list[str]) -> None:

@@ -11,7 +11,7 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Failure
 from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.suites.files import check_content, check_file, check_inside
-from dlbricks_core.suites.manifest import MANIFEST, Entry, read_manifest
+from dlbricks_core.suites.manifest import MANIFEST, ManifestEntry, read_manifest
 from dlbricks_core.suites.suite import Suite, SuiteBrick, SuiteModel
 from dlbricks_core.worker import WorkerError, WorkerProcess
 
@@ -43,9 +43,9 @@ def read_suite(folder: Path) -> Suite:
     with ExitStack() as opened:
         reader = _Reader(folder, opened)
         method = "read_brick" if manifest.seed is None else "read_weighted"
-        found: list[tuple[Entry, Brick | DLBricksError]]
+        found: list[tuple[ManifestEntry, Brick | DLBricksError]]
         found = [(entry, reader.read(entry, method, entry.signature)) for entry in files]
-        models: list[tuple[Entry, CanonicalModel | DLBricksError]]
+        models: list[tuple[ManifestEntry, CanonicalModel | DLBricksError]]
         models = [
             (entry, reader.read(entry, "read_model", entry.name, entry.source))
             for entry in manifest.models
@@ -78,7 +78,7 @@ class _Reader:
         self._worker: WorkerProcess | None = None
         opened.callback(self._close)
 
-    def read(self, entry: Entry, method: str, *about: str) -> Any:
+    def read(self, entry: ManifestEntry, method: str, *about: str) -> Any:
         """Content of a file, or the error that prevented reading it.
 
         Args:
@@ -112,6 +112,6 @@ def _naming(path: Path, error: DLBricksError) -> DLBricksError:
     return DLBricksError(f"{path}: {error.message}", error.hint)
 
 
-def _unread(entry: Entry, reason: str) -> Brick:
+def _unread(entry: ManifestEntry, reason: str) -> Brick:
     layer = Layer(entry.file, (), (), opaque=reason)
     return Brick(entry.signature, CanonicalModel(entry.signature, (layer,), (), (), {}))

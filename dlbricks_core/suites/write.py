@@ -15,8 +15,8 @@ from typing import Any
 from dlbricks_core.bricks import Brick
 from dlbricks_core.errors import DLBricksError, or_room
 from dlbricks_core.facts import Failure
-from dlbricks_core.harmless import harmless
 from dlbricks_core.ir import CanonicalModel, packed, save_onnx, to_onnx
+from dlbricks_core.sanitize import sanitized
 from dlbricks_core.suites.manifest import BRICKS, MANIFEST, MODELS, SCHEMA_VERSION, checksum
 from dlbricks_core.suites.readme import README, readme
 from dlbricks_core.suites.suite import Suite, SuiteBrick, SuiteModel
@@ -128,7 +128,7 @@ def _model(each: SuiteModel, number: int, folder: Path) -> dict[str, Any]:
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(packed(model))
     return {
-        "name": harmless(model.name),
+        "name": sanitized(model.name),
         "source": model.source,
         "signature": each.signature,
         **_file(path, folder),

@@ -146,7 +146,7 @@ def _with_another(op: str) -> Callable[[_Codes], None]:
     return follow
 
 
-def _alone(op: str, **attributes: Any) -> Callable[[_Codes], None]:
+def _unary(op: str, **attributes: Any) -> Callable[[_Codes], None]:
     """Adds a function of one map of codes."""
 
     def follow(x: _Codes) -> None:
@@ -157,8 +157,8 @@ def _alone(op: str, **attributes: Any) -> Callable[[_Codes], None]:
 
 _FOLLOWERS: Sequence[Callable[[_Codes], None]] = (
     _none, _none, _none, _with_another("QLinearAdd"), _with_another("QLinearMul"), _pooled,
-    _alone("QLinearGlobalAveragePool"), _joined, _alone("QLinearSigmoid"),
-    _alone("QLinearLeakyRelu", alpha=0.1),
+    _unary("QLinearGlobalAveragePool"), _joined, _unary("QLinearSigmoid"),
+    _unary("QLinearLeakyRelu", alpha=0.1),
 )  # fmt: skip
 """Layers that may follow a convolution of codes."""
 

@@ -1,4 +1,4 @@
-"""Conformance suites: what every backend, importer, collection and command must pass.
+"""Conformance suites: what every plugin must pass, by kind.
 
 A plugin's author subclasses a suite and names the plugin; pytest runs the rest::
 
@@ -24,21 +24,36 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dlbricks_core.testing.backend import BackendConformance
     from dlbricks_core.testing.collection import CollectionConformance
+    from dlbricks_core.testing.column import ColumnConformance
     from dlbricks_core.testing.command import CommandConformance
+    from dlbricks_core.testing.composer import ComposerConformance
+    from dlbricks_core.testing.description import DescriptionConformance
     from dlbricks_core.testing.importer import ImporterConformance
+    from dlbricks_core.testing.metric import MetricConformance
+    from dlbricks_core.testing.predictor import PredictorConformance
 
 __all__ = [
     "BackendConformance",
     "CollectionConformance",
+    "ColumnConformance",
     "CommandConformance",
+    "ComposerConformance",
+    "DescriptionConformance",
     "ImporterConformance",
+    "MetricConformance",
+    "PredictorConformance",
 ]
 
 _MODULES = {
     "BackendConformance": "dlbricks_core.testing.backend",
     "CollectionConformance": "dlbricks_core.testing.collection",
+    "ColumnConformance": "dlbricks_core.testing.column",
     "CommandConformance": "dlbricks_core.testing.command",
+    "ComposerConformance": "dlbricks_core.testing.composer",
+    "DescriptionConformance": "dlbricks_core.testing.description",
     "ImporterConformance": "dlbricks_core.testing.importer",
+    "MetricConformance": "dlbricks_core.testing.metric",
+    "PredictorConformance": "dlbricks_core.testing.predictor",
 }
 
 # Before the modules are imported: asserts in them are to be as telling as in test files.

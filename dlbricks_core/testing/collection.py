@@ -11,7 +11,7 @@ from dlbricks_core.errors import ModelError
 from dlbricks_core.importers import NO_OPTIONS, ImportOptions, ModelCollection
 from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.passes import normalize
-from dlbricks_core.testing.suite import Suite, fresh
+from dlbricks_core.testing.suite import ConformanceSuite, fresh
 from dlbricks_core.worker import WorkerProcess
 
 _TIMEOUT_S = 300.0
@@ -30,12 +30,12 @@ print(json.dumps({
 """
 
 
-class CollectionConformance(Suite):
+class CollectionConformance(ConformanceSuite):
     """Tests that every collection of models must pass; subclass it and name the collection.
 
     Attributes:
         plugin: The :class:`~dlbricks_core.importers.ModelCollection` class. Required.
-        framework_modules: As for :class:`Suite`. Required.
+        framework_modules: As for :class:`ConformanceSuite`. Required.
         sample: Name of a model that is quick to load. Required.
         options: Sizes of that model's dynamic dimensions, if it has any.
         dims: Sizes of those that go by a name.

@@ -7,7 +7,7 @@ import sys
 from typing import ClassVar
 
 from dlbricks_core.commands import Command
-from dlbricks_core.testing.suite import Suite, fresh
+from dlbricks_core.testing.suite import ConformanceSuite, fresh
 
 _WIDTH = 80
 """Columns of a terminal."""
@@ -22,7 +22,7 @@ print(json.dumps({"light": light}))
 """
 
 
-class CommandConformance(Suite):
+class CommandConformance(ConformanceSuite):
     """Conformance suite of a command: help, wrong usage, and imports."""
 
     plugin: ClassVar[type[Command]]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dlbricks_core.testing.suite import Suite, fresh
+from typing import ClassVar
+
+from dlbricks_core.testing.suite import ConformanceSuite, fresh
 
 #: Describes a backend in a new process, where nothing has used it.
 _DESCRIBE = """
@@ -51,8 +53,14 @@ print(json.dumps(hints))
 """
 
 
-class DescriptionConformance(Suite):
-    """Tests of the description: the class that an entry point names."""
+class DescriptionConformance(ConformanceSuite):
+    """Tests of the description: the class that an entry point names.
+
+    Of :class:`~dlbricks_core.testing.BackendConformance`, a backend that runs no ONNX layers
+    (``Traits(blocks_only=True)``) can pass this part.
+    """
+
+    kind: ClassVar[str] = "backend"
 
     def test_importing_the_class_imports_no_framework(self) -> None:
         """Neither importing the class nor asking for its version imports the framework."""

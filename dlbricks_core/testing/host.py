@@ -22,7 +22,7 @@ _PRIVATE_CACHE_BYTES = 2**20
 
 
 @dataclass(frozen=True)
-class Observation:
+class HostResult:
     """Results of a network.
 
     Attributes:
@@ -107,7 +107,7 @@ class ConformanceHost:
         finally:
             self.unload("saved")
 
-    def observe(self, network: Network, other: Network) -> Observation:
+    def observe(self, network: Network, other: Network) -> HostResult:
         """Runs a network after itself and after another one.
 
         Between the runs, the arrays that ``outputs`` returned are overwritten. If they are not
@@ -129,7 +129,7 @@ class ConformanceHost:
         finally:
             self.unload("observed")
             self.unload("other")
-        return Observation(results, _bytes({**network.weights, **network.inputs}) == before)
+        return HostResult(results, _bytes({**network.weights, **network.inputs}) == before)
 
     def _taken(self, key: str) -> dict[str, Array]:
         """Copies of the results of a network's last run; the timer's own arrays are overwritten."""

@@ -16,7 +16,7 @@ from dlbricks_core.importers import NO_OPTIONS, Importer, ImportOptions
 from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
 from dlbricks_core.passes import normalize
-from dlbricks_core.testing.suite import Suite, fresh
+from dlbricks_core.testing.suite import ConformanceSuite, fresh
 from dlbricks_core.values import materialize
 from dlbricks_core.worker import WorkerProcess
 
@@ -72,12 +72,12 @@ class Original(NamedTuple):
         return folder / self.name
 
 
-class ImporterConformance(Suite):
+class ImporterConformance(ConformanceSuite):
     """Tests that every importer must pass; subclass it, name the importer, and write a sample.
 
     Attributes:
         plugin: The :class:`~dlbricks_core.importers.Importer` class. Required.
-        framework_modules: As for :class:`Suite`. Required.
+        framework_modules: As for :class:`ConformanceSuite`. Required.
         options: Sizes of the sample's dynamic dimensions, if it has any.
 
     Example:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dlbricks_core.backends import Array, Backend, BackendSettings, Network
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.testing.host import Observation
+from dlbricks_core.testing.host import HostResult
 from dlbricks_core.worker import WorkerError, WorkerProcess
 
 _TIMEOUT_S = 300.0
@@ -45,9 +45,9 @@ class Laboratory:
         results: dict[str, Array] = self.call("infer", network)
         return results
 
-    def observe(self, network: Network, other: Network) -> Observation:
+    def observe(self, network: Network, other: Network) -> HostResult:
         """Results of a network after itself and after another one."""
-        found: Observation = self.call("observe", network, other)
+        found: HostResult = self.call("observe", network, other)
         return found
 
     def check(self, model: CanonicalModel) -> Mapping[int, str]:

@@ -16,12 +16,17 @@ from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 from onnx.checker import ValidationError
 
 from dlbricks_core.backends import Array, Network
-from dlbricks_core.errors import DLBricksError
+from dlbricks_core.errors import DLBricksError, UnsupportedError
 from dlbricks_core.ir import TensorSpec, dtype_name, read_model
 from dlbricks_core.operators import operator
 from dlbricks_core.passes import normalize
+from dlbricks_core.testing.cases import difference
+from dlbricks_core.testing.laboratory import Laboratory
 
 _OLDEST_OPSET = 7
+
+_TOLERANCE = 1e-3
+"""Maximum relative difference from an expected result."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,33 @@ def operator_cases() -> Iterator[OperatorCase]:
         cases = collect_testcases(None)
     for case in cases:
         yield _operator_case(case)
+
+
+def judged(lab: Laboratory, case: OperatorCase) -> tuple[str, str]:
+    """Outcome of a case on a backend.
+
+    Returns:
+        A word (``pass``, ``unsupported``, ``excluded`` or ``wrong``), and a reason.
+    """
+    if case.network is None:
+        return "excluded", case.excluded
+    try:
+        refused = lab.check(case.network.model)
+    except DLBricksError as error:
+        return "wrong", f"check: {error}"
+    try:
+        found = lab.infer(case.network)
+    except UnsupportedError as error:
+        return ("unsupported" if refused else "wrong"), f"load: {error}"
+    except DLBricksError as error:
+        return "wrong", f"{type(error).__name__}: {error}"
+    if refused:
+        return "wrong", f"runs, yet check says {refused}"
+    for name, expected in case.expected.items():
+        problem = difference(found[name], expected, _TOLERANCE)
+        if problem:
+            return "wrong", f"{name}: {problem}"
+    return "pass", ""
 
 
 def _operator_case(case: Any) -> OperatorCase:

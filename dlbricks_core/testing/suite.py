@@ -14,7 +14,7 @@ import pytest
 from dlbricks_core.plugins import GROUPS, load_object
 
 
-class Suite:
+class ConformanceSuite:
     """Base of the conformance suites.
 
     A subclass answers the suite's questions in class attributes. It may add tests. It can neither
@@ -71,7 +71,7 @@ class Suite:
         assert load_object(targets.pop()) is self.plugin
 
 
-def _changed_tests(cls: type[Suite]) -> list[str]:
+def _changed_tests(cls: type[ConformanceSuite]) -> list[str]:
     """Names of the suites' tests that the class has changed or removed."""
     return [
         f"{base.__name__}.{name}"

@@ -6,6 +6,7 @@ from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
     from dlbricks_core.worker.memory import memory_to_use
+    from dlbricks_core.worker.own import release
     from dlbricks_core.worker.peak import PEAKS
     from dlbricks_core.worker.process import (
         RemoteError,
@@ -14,6 +15,14 @@ if TYPE_CHECKING:
         WorkerTimeout,
     )
 
-__all__ = ["PEAKS", "RemoteError", "WorkerError", "WorkerProcess", "WorkerTimeout", "memory_to_use"]
+__all__ = [
+    "PEAKS",
+    "RemoteError",
+    "WorkerError",
+    "WorkerProcess",
+    "WorkerTimeout",
+    "memory_to_use",
+    "release",
+]
 
 lazy(__name__)

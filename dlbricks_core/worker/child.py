@@ -77,7 +77,7 @@ def _summary(error: Exception, reason: Callable[[Exception], str]) -> str:
 
 
 def main() -> None:
-    """Entry point: ``python -m dlbricks_core.worker.child``, as ``WorkerProcess`` starts it.
+    """Entry point: ``python -P -m dlbricks_core.worker.child``, as ``WorkerProcess`` starts it.
 
     The arguments are the descriptors of the connection and of the log, the temporary folder, two
     limits on memory, the ``MODULE:CLASS`` of the service, and the spelling of arguments in

@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from dlbricks_core.errors import DLBricksError
 
 _SHARE = 0.9
 _ROOT = Path("/")
@@ -158,7 +161,8 @@ def limit_memory(nbytes: int) -> int:
     given = _soft_limits_at_start()
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     more = max(nbytes - held.used, 0)
-    wanted = min(held.by_limit[resource.RLIMIT_DATA] + more, given.get("ulimit -d", _NO_LIMIT))
+    most = _NO_LIMIT if hard == resource.RLIM_INFINITY else hard
+    wanted = min(held.by_limit[resource.RLIMIT_DATA] + more, given.get("ulimit -d", most), most)
     resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
     left = (soft - held.by_limit[_ULIMITS[name]] for name, soft in _soft_limits().items())
     return max(min(more, *left), 0)
@@ -192,11 +196,46 @@ def _held() -> _Held:
 
 
 def _soft_limits() -> dict[str, int]:
-    limits = {name: resource.getrlimit(number)[0] for name, number in _ULIMITS.items()}
+    limits = {
+        name: _given.get(number, resource.getrlimit(number))[0] for name, number in _ULIMITS.items()
+    }
     return {name: soft for name, soft in limits.items() if soft != resource.RLIM_INFINITY}
 
 
 _soft_limits_at_start = cache(_soft_limits)
+
+
+_given: dict[int, tuple[int, int]] = {}
+"""Limits that this process was started with, by their number, where it has limited itself."""
+
+
+@contextmanager
+def itself_limited(nbytes: int) -> Iterator[None]:
+    """Limits the memory of this process, but not of those that it starts, for a while.
+
+    Args:
+        nbytes: Maximum bytes, including those that the process uses already.
+    """
+    given = resource.getrlimit(resource.RLIMIT_DATA)
+    limit_memory(nbytes)
+    _given[resource.RLIMIT_DATA] = given
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, _given.pop(resource.RLIMIT_DATA))
+
+
+@contextmanager
+def as_given() -> Iterator[None]:
+    """Has the limits that this process was started with: a new process inherits them."""
+    own = {number: resource.getrlimit(number) for number in _given}
+    for number, limits in _given.items():
+        resource.setrlimit(number, limits)
+    try:
+        yield
+    finally:
+        for number, limits in own.items():
+            resource.setrlimit(number, limits)
 
 
 def ulimits() -> str:
@@ -208,6 +247,27 @@ def ulimits() -> str:
     return " and ".join(
         f"{name} {soft // 1024} ({soft / 1e9:.1f} GB)" for name, soft in _soft_limits().items()
     )
+
+
+LEAST = {"ulimit -v": 512 << 20, "ulimit -d": 256 << 20}
+"""Bytes under which a command may never end its start. A BLAS that lacks memory for its buffers
+spins without end, and no signal but SIGKILL reaches it."""
+
+
+def check_limits() -> None:
+    """Refuses limits under which no command can do its work.
+
+    Raises:
+        DLBricksError: If a limit is lower than the least.
+    """
+    low = {name: soft for name, soft in _soft_limits().items() if soft < LEAST.get(name, 0)}
+    if low:
+        name = min(low)
+        raise DLBricksError(
+            f"{name} {low[name] // 1024} leaves {low[name] / 1e6:.0f} MB: a command needs "
+            f"{LEAST[name] / 1e6:.0f} MB to start",
+            hint=f"Raise or remove that limit, such as with {name} unlimited.",
+        )
 
 
 def memory_hint() -> str:

@@ -27,7 +27,7 @@ from dlbricks_core.errors import BackendError
 from dlbricks_core.wording import argument, spelling
 from dlbricks_core.worker.channel import Channel, GarbledError
 from dlbricks_core.worker.guard import LOG_BYTES
-from dlbricks_core.worker.memory import memory_hint, memory_to_use, tells_of_memory
+from dlbricks_core.worker.memory import as_given, memory_hint, memory_to_use, tells_of_memory
 from dlbricks_core.worker.peak import PEAKS
 
 T = TypeVar("T")
@@ -251,17 +251,19 @@ def _start(
     arguments: tuple[object, ...], variables: Mapping[str, str], passed: tuple[int, int]
 ) -> subprocess.Popen[bytes]:
     try:
-        return subprocess.Popen(
-            [sys.executable, "-m", "dlbricks_core.worker.child", *map(str, arguments)],
-            env={**os.environ, **variables},
-            pass_fds=passed,
-            # The pipe closes when this process ends; the guard waits for that.
-            stdin=subprocess.PIPE,
-            stdout=passed[1],
-            stderr=passed[1],
-            # Ctrl-C goes to the parent only, which decides what to finish first.
-            start_new_session=True,
-        )
+        with as_given():
+            return subprocess.Popen(
+                # Without -P, a file called numpy.py beside a model from anybody would be imported.
+                [sys.executable, "-P", "-m", "dlbricks_core.worker.child", *map(str, arguments)],
+                env={**os.environ, **variables},
+                pass_fds=passed,
+                # The pipe closes when this process ends; the guard waits for that.
+                stdin=subprocess.PIPE,
+                stdout=passed[1],
+                stderr=passed[1],
+                # Ctrl-C goes to the parent only, which decides what to finish first.
+                start_new_session=True,
+            )
     except OSError as error:
         raise WorkerError(f"a worker process cannot be started: {error.strerror}") from error
 

@@ -5,7 +5,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from dlbricks_core.analysis.rounding import precisions, rounding_layers
+from dlbricks_core.analysis.rounding import (
+    Rounding,
+    precisions,
+    random_outputs,
+    rounding_layers,
+)
 from dlbricks_core.ir import read_model
 from dlbricks_core.passes import normalize
 
@@ -41,7 +46,7 @@ def quantized(**attributes):
 def test_outputs_behind_a_rounding_operator_are_less_precise(level, unit):
     model = quantized(accuracy_level=level)
     assert precisions(model) == {"behind": unit}
-    assert rounding_layers(model) == {"MatMulNBits": 1}
+    assert rounding_layers(model) == {("MatMulNBits", Rounding.ALLOWED): 1}
 
 
 @pytest.mark.parametrize("attributes", [{}, {"accuracy_level": 0}, {"accuracy_level": 1}])
@@ -49,3 +54,25 @@ def test_without_leave_to_round_outputs_are_as_precise_as_their_types(attributes
     model = quantized(**attributes)
     assert precisions(model) == {}
     assert rounding_layers(model) == {}
+
+
+def textual(text):
+    header = '<ir_version: 10, opset_import: ["" : 21]>\n'
+    return normalize(read_model(onnx.parser.parse_model(header + text), name="m"))
+
+
+def test_codes_and_products_of_dequantized_weights_are_less_precise():
+    model = textual("""g (float[2,4] x, int8[4,4] w) => (float[2,4] y, float[2,4] z)
+        <float s = {0.1}> { v = DequantizeLinear(w, s) y = MatMul(x, v)
+        q = QuantizeLinear<output_dtype=5>(x, s) z = DequantizeLinear(q, s) }""")
+    assert precisions(model) == {"y": 2**-7, "z": 2**-15}
+    assert rounding_layers(model) == {
+        ("MatMul", Rounding.FUSED): 1,
+        ("QuantizeLinear", Rounding.CODES): 1,
+    }
+
+
+def test_random_numbers_are_named_where_they_reach_an_output():
+    model = textual("""g (float[2,4] x) => (float[2,4] y, float[2,4] z)
+        { r = RandomNormalLike(x) a = Add(x, r) y = Relu(a) z = Tanh(x) }""")
+    assert random_outputs(model) == {"y": "RandomNormalLike"}

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_decoders.onnx_files import DecoderShape, write_decoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +23,6 @@ from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.host import canonical
 from dlbricks_core.importers.onnx import OnnxImporter
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
-from dlbricks_core.testing.decoders import DecoderShape, write_decoder
 
 SPEC = TensorSpec("float32", (1, 8))
 WEIGHT = TensorSpec("float32", (8, 8))
@@ -164,6 +164,7 @@ def test_what_is_made_of_a_few_blocks_is_expanded_to_what_is_made_of_all(block):
     check_equal(*both_ways(model), model)
 
 
+@pytest.mark.long
 @given(
     block=st.text("RAWBS+-IO12", min_size=2, max_size=7),
     copies=st.integers(KEPT + 3, 10),

@@ -1,11 +1,12 @@
 """Models under load, in Python."""
 
 import pytest
+from dlbricks_serving import serve
+from dlbricks_serving.contention import passes
 
 import dlbricks_core as dlbricks
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.machine.system import physical_cores_available
-from dlbricks_core.measure.contention import passes
 
 ORT = {"backend": "onnxruntime", "instances": 1, "threads": 1}
 
@@ -19,10 +20,16 @@ def model(proto, monkeypatch):
 
 
 def test_a_load_has_a_row_for_each_placement_with_intervals_and_the_best(model, tmp_path):
-    found = dlbricks.serve(
-        model, "server", **ORT, latency_bound_ms=1000, duration_s=0.2, end_to_end=True,
+    found = serve(
+        model,
+        "server",
+        **ORT,
+        measure=True,
+        latency_bound_ms=1000,
+        duration_s=0.2,
+        end_to_end=True,
         store=tmp_path / "s.sqlite",
-    )  # fmt: skip
+    )
     (row,) = found
     assert (row["name"], row["instances"], row["threads"]) == ("small", 1, 1)
     assert row["origin"] == "measured"
@@ -40,15 +47,23 @@ def test_a_load_has_a_row_for_each_placement_with_intervals_and_the_best(model, 
     assert isinstance(found.warnings, list)
     found.to_html(tmp_path / "s.html")
     assert "serves most" in (tmp_path / "s.html").read_text("utf-8")
-    again = dlbricks.serve(
-        model, "server", **ORT, latency_bound_ms=1000, duration_s=0.2, end_to_end=True,
+    again = serve(
+        model,
+        "server",
+        **ORT,
+        measure=True,
+        latency_bound_ms=1000,
+        duration_s=0.2,
+        end_to_end=True,
         store=tmp_path / "s.sqlite",
-    )  # fmt: skip
+    )
     assert (again.rows()[0]["origin"], again.rows()[0]["p99_ms"]) == ("stored", row["p99_ms"])
 
 
 def test_without_numbers_every_placement_is_tried_and_bricks_tell(model):
-    found = dlbricks.serve(model, "single-stream", backend="onnxruntime", latency_bound_ms=1e-4)
+    found = serve(
+        model, "single-stream", backend="onnxruntime", measure=True, latency_bound_ms=1e-4
+    )
     cores = physical_cores_available()
     assert {row["threads"] for row in found} <= set(range(1, cores + 1))
     assert {(row["origin"], row["holds"], row["best"]) for row in found} == {
@@ -78,21 +93,17 @@ def test_wrong_loads_are_told_before_anything_is_read_and_in_words_of_python(wro
     given = {"scenario": "offline", **wrong}
     scenario = given.pop("scenario")
     with pytest.raises(DLBricksError, match=f"(?s){words}") as caught:
-        dlbricks.serve("absent.onnx", scenario, backend="onnxruntime", **given)
+        serve("absent.onnx", scenario, backend="onnxruntime", measure=True, **given)
     assert "--" not in f"{caught.value.message} {caught.value.hint}"
 
 
 def test_loads_are_told_without_running_anything_if_asked_so(model, tmp_path):
-    found = dlbricks.serve(
-        model, "offline", **ORT, stored=True, system="zen5", store=tmp_path / "s.sqlite"
-    )
+    found = serve(model, "offline", **ORT, system="zen5", store=tmp_path / "s.sqlite")
     (row,) = found
     assert row["origin"] == "predicted"
     assert row["low"] < row["throughput"] < row["high"]
     assert any("no disturbance" in each for each in found.notes)
-    none = dlbricks.serve(
-        model, "offline", **ORT, stored=True, predictor="none", store=tmp_path / "s.sqlite"
-    )
+    none = serve(model, "offline", **ORT, predictor="none", store=tmp_path / "s.sqlite")
     assert none.rows()[0]["origin"] is None
     assert len(none.failures) == 1
 
@@ -100,10 +111,10 @@ def test_loads_are_told_without_running_anything_if_asked_so(model, tmp_path):
 @pytest.mark.parametrize("wrong", [{"system": "zen5"}, {"predictor": "atlas"}])
 def test_what_is_for_stored_loads_is_refused_where_something_runs(wrong):
     with pytest.raises(DLBricksError, match="for estimates that run nothing"):
-        dlbricks.serve("absent.onnx", "offline", **ORT, **wrong)
+        serve("absent.onnx", "offline", **ORT, measure=True, **wrong)
 
 
 @pytest.mark.parametrize("wrong", [{"end_to_end": True}, {"force": True}])
 def test_what_runs_something_is_refused_for_stored_loads(wrong):
-    with pytest.raises(DLBricksError, match="runs nothing"):
-        dlbricks.serve("absent.onnx", "offline", **ORT, stored=True, **wrong)
+    with pytest.raises(DLBricksError, match="nothing runs"):
+        serve("absent.onnx", "offline", **ORT, **wrong)

@@ -2,6 +2,7 @@
 
 import onnx
 import pytest
+from dlbricks_serving import advise
 
 import dlbricks_core as dlbricks
 from dlbricks_core.errors import DLBricksError, ModelError
@@ -12,19 +13,21 @@ ORT = {"backend": "onnxruntime", "runs": 2, "threads": 1}
 def test_answers_of_language_models_are_rows_for_each_workload(save_decoder, tmp_path):
     save_decoder(tmp_path / "decoder.onnx")
     found = dlbricks.answer(
-        tmp_path / "decoder.onnx", backend="onnxruntime", prompt=[4, 8], generate=2, stored=True
+        tmp_path / "decoder.onnx", backend="onnxruntime", prompt=[4, 8], generate=2
     )
     assert [(row["prompt"], row["generate"]) for row in found] == [(4, 2), (8, 2)]
     for row in found:
-        assert row["ttft_low_ms"] < row["ttft_ms"] < row["ttft_high_ms"]
-        assert row["total_ms"] == pytest.approx(row["ttft_ms"] + row["tpot_ms"])
+        assert row["ttft_low"] < row["ttft"] < row["ttft_high"]
+        assert row["total"] == pytest.approx(row["ttft"] + row["tpot"])
     assert "decoder at 2 sizes" in repr(found)
     assert len(found.to_dict()["answers"]) == 2
 
 
 def test_a_sweep_gives_a_row_for_each_size(proto, tmp_path):
     onnx.save(proto, tmp_path / "small.onnx")
-    found = dlbricks.sweep(tmp_path / "small.onnx", {"N": [1, 64]}, **ORT, end_to_end=True)
+    found = dlbricks.sweep(
+        tmp_path / "small.onnx", {"N": [1, 64]}, **ORT, measure=True, end_to_end=True
+    )
     assert [row["N"] for row in found] == [1, 64]
     for row in found:
         assert row["normalized"] == pytest.approx(row["estimate"] / row["measured"])
@@ -33,7 +36,7 @@ def test_a_sweep_gives_a_row_for_each_size(proto, tmp_path):
 def test_sizes_of_a_loaded_model_are_chosen_already(proto):
     model = dlbricks.load(proto, batch=2)
     with pytest.raises(ModelError, match="leaves no dimension 'N' open"):
-        dlbricks.sweep(model, {"N": [1, 2]}, backend="onnxruntime", stored=True)
+        dlbricks.sweep(model, {"N": [1, 2]}, backend="onnxruntime")
 
 
 @pytest.mark.parametrize(
@@ -53,7 +56,7 @@ def test_wrong_workloads_are_told_before_anything_is_read(wrong, message):
      ({"runz": 1}, TypeError, "did you mean 'runs'"),
      ({"dims": {"M": -1}}, DLBricksError, "dims cannot be"),
      ({"end_to_end": "yes"}, DLBricksError, "end_to_end cannot be 'yes'"),
-     ({"system": "lab"}, DLBricksError, "the system is for estimates that run nothing")],
+     ({"system": "lab", "measure": True}, DLBricksError, "is for estimates that run nothing")],
 )  # fmt: skip
 def test_wrong_arguments_of_a_sweep_are_told_before_anything_is_read(wrong, error, message):
     with pytest.raises(error, match=message):
@@ -63,17 +66,13 @@ def test_wrong_arguments_of_a_sweep_are_told_before_anything_is_read(wrong, erro
 def test_advice_on_answers(save_decoder, tmp_path):
     path, store = tmp_path / "decoder.onnx", tmp_path / "s.sqlite"
     save_decoder(path)
-    dlbricks.answer(path, **ORT, prompt=4, generate=3, batch=2, store=store)
-    found = dlbricks.advise(
-        path, prompt=4, generate=3, batch=2, by="time-to-first-token", store=store
-    )
+    dlbricks.answer(path, **ORT, measure=True, prompt=4, generate=3, batch=2, store=store)
+    found = advise(path, prompt=4, generate=3, batch=2, by="time-to-first-token", store=store)
     (row,) = found
     total = row["time-to-first-token"] + 2 * row["time-per-output-token"]
-    assert row["latency_ms"] == pytest.approx(total)
+    assert row["latency"] == pytest.approx(total)
     assert found.to_dict()["settings"]["workload"]["batch"] == 2
-    (single,) = dlbricks.advise(
-        dlbricks.load(path, batch=1, dims={"sequence": 1, "past": 4}), store=store
-    )
+    (single,) = advise(dlbricks.load(path, batch=1, dims={"sequence": 1, "past": 4}), store=store)
     assert "time-to-first-token" not in single
 
 
@@ -85,4 +84,4 @@ def test_advice_on_answers(save_decoder, tmp_path):
 )  # fmt: skip
 def test_wrong_answers_are_told_before_advice(wrong, message, tmp_path):
     with pytest.raises(DLBricksError, match=message):
-        dlbricks.advise("absent.onnx", **wrong, store=tmp_path / "s.sqlite")
+        advise("absent.onnx", **wrong, store=tmp_path / "s.sqlite")

@@ -5,10 +5,12 @@ import pytest
 
 from dlbricks_core.api.inputs import models_of
 from dlbricks_core.backends import Backend, BackendSettings, CpuTimer
-from dlbricks_core.backends.elsewhere import Elsewhere
+from dlbricks_core.backends.auxiliary import AuxiliaryProcess
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.plugins import find
 from dlbricks_core.values import materialize
+
+pytestmark = pytest.mark.process
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +30,7 @@ def test_a_network_that_another_process_saved_computes_what_it_does_here(
     settings = BackendSettings(1, options)
     timer = plugin.loaded().timer(settings)
     monkeypatch.setattr(CpuTimer, "present", timer)
-    with Elsewhere(plugin.target, settings) as writer:
+    with AuxiliaryProcess(plugin.target, settings) as writer:
         loaded = writer.save(network.model, 0, tmp_path).open()
     timer.run(loaded)
     timer.synchronize(loaded)

@@ -65,6 +65,7 @@ def test_a_factory_draws_the_same_weights_each_time(networks):
         assert torch.equal(first(*inputs), second(*inputs))
 
 
+@pytest.mark.process
 def test_a_network_is_exported_and_timed(networks, tmp_path):
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
@@ -76,6 +77,7 @@ def test_a_network_is_exported_and_timed(networks, tmp_path):
     assert told["load_s"] > 0
 
 
+@pytest.mark.process
 def test_modules_are_timed_by_name(architectures):
     name = "torch:benchmarks.networks.public:bert_tiny"
     assert json.loads(printed("plain/run_pytorch.py", name, "--runs", "2"))["median_ms"] > 0

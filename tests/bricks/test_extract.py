@@ -1,9 +1,11 @@
+import pickle
+
 import numpy as np
 import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from dlbricks_core.bricks import BrickSet, extract, signature
+from dlbricks_core.bricks import Brick, BrickSet, extract, signature
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, read_model
 from dlbricks_core.passes import normalize
 from dlbricks_core.values import materialize
@@ -44,6 +46,15 @@ def test_the_result_of_a_layer_that_nobody_reads_is_an_output(parts):
 def test_a_whole_model_becomes_a_brick_once_however_often_it_is_cut(parts):
     first, second = (BrickSet.of([parts], granularity=size).models[0] for size in (1, 2))
     assert first.whole is second.whole
+
+
+def test_a_brick_is_extracted_when_it_is_first_needed_and_pickled_without_its_model(parts):
+    brick = Brick.within(parts, (0,), "name")
+    assert brick.operators == (parts.layers[0].qualified_op,)
+    assert "model" not in vars(brick)
+    again = pickle.loads(pickle.dumps(brick))
+    assert again.model.layers == brick.model.layers == extract(parts, (0,), "name").layers
+    assert len(pickle.dumps(brick)) < len(pickle.dumps(Brick("name", parts)))
 
 
 def test_a_whole_model_keeps_its_constant_indices_and_they_are_in_its_signature():

@@ -108,8 +108,9 @@ def test_real_networks_are_covered_and_hand_on_little(name, granularity):
         assert all(len(live_outputs(model, each)) == 1 for each in found)
 
 
+@pytest.mark.long
 @given(st.data(), st.integers(1, 12))
-@settings(max_examples=200)
+@settings(max_examples=60)
 def test_random_graphs_are_covered_exactly_once(data, granularity):
     spec = TensorSpec("float32", (2, 3))
     names, layers = ["in"], []

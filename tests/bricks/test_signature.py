@@ -137,6 +137,7 @@ def test_extracted_bricks_keep_their_signature_and_no_names(residual):
             assert "secret" not in str(brick.model.layers) + str(brick.model.tensors)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["resnet50", "shufflenet", "inception_v2", "densenet121"])
 def test_signatures_survive_a_round_trip_through_onnx(name):
     model = normalize(LightModels().load(name))

@@ -43,8 +43,9 @@ def check_cut(model, sequences, granularity):
         assert set(outer_inputs(model, sequence)) <= first
 
 
+@pytest.mark.long
 @given(random_models(), st.integers(1, 12))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_chain_covers_every_layer_of_random_graphs_exactly_once(model, granularity):
     sequences = split(model, granularity)
     check_cut(model, sequences, granularity)
@@ -52,7 +53,7 @@ def test_chain_covers_every_layer_of_random_graphs_exactly_once(model, granulari
 
 
 @given(random_models())
-@settings(max_examples=100)
+@settings(max_examples=30)
 def test_granularity_one_is_layer_by_layer(model):
     assert split(model, 1) == tuple((i,) for i in range(len(model.layers)))
 

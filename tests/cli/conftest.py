@@ -1,104 +1,14 @@
 from __future__ import annotations
 
-import io
-import json
 import sys
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
-from pathlib import Path
 
-import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
-from dlbricks_core.cli import main
 from dlbricks_core.importers.cache import FileState, ImportCache
 from dlbricks_core.importers.host import canonical
 from dlbricks_core.importers.onnx import OnnxImporter
 from dlbricks_core.importers.options import LoadOptions
-
-
-@dataclass
-class Finished:
-    """Status and output of a command."""
-
-    status: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def dlbricks(capfd, monkeypatch, tmp_path):
-    """Runs a command line in this process; workers are real processes."""
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))  # never the user's own store
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main([str(a) for a in arguments])
-        captured = capfd.readouterr()
-        return Finished(ended.value.code, captured.out, captured.err)
-
-    return run
-
-
-@pytest.fixture(scope="session")
-def in_folder(keep_workers):
-    """Runs a command line in a folder, for what tests share; ``dlbricks`` sees all output."""
-
-    def run(folder, *arguments):
-        out, err = io.StringIO(), io.StringIO()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("COLUMNS", "80")
-            patch.setenv("XDG_DATA_HOME", str(folder / "data"))
-            keep_workers(patch)
-            patch.chdir(folder)
-            with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
-                main([str(each) for each in arguments])
-        return Finished(ended.value.code, out.getvalue(), err.getvalue())
-
-    return run
-
-
-def chain_model(*operators, size=16, name="chain", batch=1, seed=0):
-    """A small perceptron: MatMul before every one of the given operators."""
-    rng = np.random.default_rng(seed)
-    nodes, weights, x = [], [], "input"
-    for i, op in enumerate(operators):
-        weight = rng.normal(size=(size, size)).astype(np.float32)
-        weights.append(numpy_helper.from_array(weight, f"{name}_w{i}"))
-        nodes.append(helper.make_node("MatMul", [x, f"{name}_w{i}"], [f"{name}_m{i}"]))
-        nodes.append(helper.make_node(op, [f"{name}_m{i}"], [f"{name}_x{i}"]))
-        x = f"{name}_x{i}"
-    shape = [batch, size]
-    graph = helper.make_graph(
-        nodes,
-        name,
-        [helper.make_tensor_value_info("input", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info(x, TensorProto.FLOAT, shape)],
-        weights,
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-
-
-@pytest.fixture(scope="session")
-def chain():
-    """The function that builds chain models."""
-    return chain_model
-
-
-@pytest.fixture
-def save(tmp_path):
-    """Saves a chain model and gives its path."""
-
-    def save_model(name, *operators, **more):
-        path = Path(tmp_path) / f"{name}.onnx"
-        onnx.save(chain_model(*operators, name=name, **more), path)
-        return path
-
-    return save_model
 
 
 def remember_import(path):
@@ -110,7 +20,7 @@ def remember_import(path):
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory):
+def shared(chain, tmp_path_factory):
     """Saves a chain model for all tests and gives its path.
 
     It is in the cache of imported models already: commands need no process to read it, unless
@@ -123,7 +33,7 @@ def shared(tmp_path_factory):
         path = folder / told / f"{name}.onnx"
         if not path.exists():
             path.parent.mkdir(exist_ok=True)
-            onnx.save(chain_model(*operators, name=name, **more), path)
+            onnx.save(chain(*operators, name=name, **more), path)
             remember_import(path)
         return path
 
@@ -155,26 +65,6 @@ def convolutions(tmp_path_factory):
     onnx.save(onnx.parser.parse_model(CONVOLUTIONS.replace("{W}", f"{{{weights}}}")), path)
     remember_import(path)
     return path
-
-
-@pytest.fixture
-def strange(tmp_path):
-    """A model whose first operator is unknown."""
-    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 8)) for n in "xay"]
-    nodes = [
-        helper.make_node("Strange", ["x"], ["a"], domain="nowhere"),
-        helper.make_node("Relu", ["a"], ["y"]),
-    ]
-    graph = helper.make_graph(nodes, "strange", values[:1], values[2:], value_info=values[1:2])
-    imports = [helper.make_opsetid("", 17), helper.make_opsetid("nowhere", 1)]
-    path = Path(tmp_path) / "strange.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), path)
-    return path
-
-
-@pytest.fixture
-def read():
-    return lambda path: json.loads(Path(path).read_text())
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def timed(dlbricks, shared, kept):
     models = shared("small", "Relu"), shared("large", "Tanh", "Relu", size=256)
     if not kept.exists():
         for threads in (1, 2):
-            assert dlbricks("evaluate", *models, *TIMED, "-G", 1, "--threads", threads).status == 0
+            assert dlbricks("check", *models, *TIMED, "-G", 1, "--threads", threads).status == 0
         shutil.copy("results.sqlite", kept)
     else:
         shutil.copy(kept, "results.sqlite")
@@ -54,7 +54,7 @@ def test_each_model_has_a_ranking_of_places(dlbricks, timed, read):
     assert [ranking["name"] for ranking in data["rankings"]] == ["small", "large"]
     for ranking in data["rankings"]:
         assert {each["threads"] for each in ranking["alternatives"]} == {1, 2}
-        latencies = [each["latency_ms"] for each in ranking["alternatives"]]
+        latencies = [each["estimate"] for each in ranking["alternatives"]]
         assert latencies == sorted(latencies)
         assert {each["basis"] for each in ranking["alternatives"]} == {"measured"}
         assert {each["system"] for each in ranking["alternatives"]} == {
@@ -66,7 +66,7 @@ def test_each_model_has_a_ranking_of_places(dlbricks, timed, read):
 
 def test_bricks_tell_of_models_that_did_not_run(dlbricks, shared, read):
     model = shared("wide", "Relu", size=1024)
-    assert dlbricks("run", model, *TIMED, "--threads", 1).status == 0
+    assert dlbricks("estimate", "--measure", model, *TIMED, "--threads", 1).status == 0
     assert dlbricks("advise", model, *STORE, "--json", "a.json").status == 0
     (ranking,) = read("a.json")["rankings"]
     (found,) = ranking["alternatives"]
@@ -85,8 +85,9 @@ def test_models_with_accuracies_have_a_front(dlbricks, timed, files, read):
     assert sorted(fronts) == ["large", "small"]
     page = Path("a.html").read_text("utf-8")
     assert "EUR for a million inferences" in page
-    assert page.count("<svg") == 2
-    assert dlbricks("advise", *timed, *STORE, *files, "--max-latency", "1us").status == 0
+    assert page.count("<svg") == 4  # the front, and latencies with the bound; each for two screens
+    assert "bound: 10000 ms" in page or "bound: 10,000 ms" in page
+    assert dlbricks("advise", *timed, *STORE, *files, "--max-latency", "1us").status == 3
 
 
 def test_what_nobody_measured_is_said_to_be_predicted(dlbricks, timed, shared):
@@ -97,11 +98,30 @@ def test_what_nobody_measured_is_said_to_be_predicted(dlbricks, timed, shared):
     assert dlbricks("advise", other, timed[0], *STORE, "--predictor", "none").status == 3
 
 
+def test_a_new_machine_is_advised_on_with_what_is_installed(dlbricks, shared, read):
+    model = shared("small", "Relu")
+    found = dlbricks("advise", model, "--store", "none.sqlite", "--json", "a.json")
+    assert found.status == 0
+    (ranking,) = read("a.json")["rankings"]
+    assert "onnxruntime" in {each["backend"] for each in ranking["alternatives"]}
+    assert {each["basis"] for each in ranking["alternatives"]} == {"predicted"}
+
+
+def test_nothing_that_keeps_a_bound_is_no_success(dlbricks, timed):
+    assert dlbricks("advise", timed[0], *STORE, "--max-latency", "1s").status == 0
+    found = dlbricks("advise", timed[0], *STORE, "--max-latency", "1e-9ms")
+    assert found.status == 3
+    assert "nothing keeps" in found.out
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ([], "Name at least one MODEL"),
-        (["small.onnx", "--store", "none.sqlite"], "the store holds no latencies"),
+        (
+            ["small.onnx", "--store", "none.sqlite", "--predictor", "none"],
+            "the store holds no latencies",
+        ),
         (["small.onnx", "--max-latency", "soon"], "is not a latency"),
         (["small.onnx", "--max-latency", "0"], "'0' is not a latency"),
         (["small.onnx", "--prices", "bad.toml", "--json", "bad.toml"], "names the same file"),

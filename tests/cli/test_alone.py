@@ -11,12 +11,14 @@ import pytest
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
 from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.importers.models import ModelLoader
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.predict import Contribution, Provenance
 from dlbricks_core.predict.atlas import LayerTable, counts_matrix
 from dlbricks_core.predict.features import Features, joined
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import ModelLoader
+
+pytestmark = pytest.mark.process
 
 #: The command line without plugins: none is announced, and none can be imported.
 ALONE = """
@@ -119,9 +121,9 @@ def test_the_atlas_stands_in_for_a_plugin(estimated, atlas, tmp_path):
     }  # fmt: skip
     (model,) = data["models"]
     assert model["origin"] == {"predicted": 1.0}
-    low, high = model["interval_ms"]
-    assert low < model["estimate_ms"] < high
-    assert "onnxruntime is not installed" in data["notes"][-1]
+    low, high = model["interval"]
+    assert low < model["estimate"] < high
+    assert "onnxruntime is not installed" in data["notes"][-1]["text"]
     # Each of them takes longer to import than all that an estimate computes.
     slow = {"alembic", "matplotlib", "networkx", "pandas"}
     assert slow.isdisjoint((tmp_path / "modules").read_text().split())
@@ -143,11 +145,26 @@ def test_the_store_stands_in_for_a_plugin(estimated, tmp_path, bricks):
 
 @pytest.fixture
 def elsewhere(tmp_path, model):
-    """Runs ``dlbricks run`` with all plugins on a system with one CPU, and gives what it wrote."""
+    """JSON of a measured estimate with all plugins on a system with one CPU."""
     pytest.importorskip("onnxruntime")
     cpu = min(os.sched_getaffinity(0))
-    command = [sys.executable, "-m", "dlbricks_core.cli", "run", str(model), "-q", "--runs", "3",
-               "--backend", "onnxruntime", "--store", "s.db", "--json", "there.json"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "dlbricks_core.cli",
+        "estimate",
+        "--measure",
+        str(model),
+        "-q",
+        "--runs",
+        "3",
+        "--backend",
+        "onnxruntime",
+        "--store",
+        "s.db",
+        "--json",
+        "there.json",
+    ]
     subprocess.run(
         command, check=True, cwd=tmp_path, preexec_fn=lambda: os.sched_setaffinity(0, {cpu})
     )
@@ -164,7 +181,7 @@ def test_a_store_that_was_filled_elsewhere_is_enough_and_a_new_model_says_what_i
     )
     assert done.returncode == 0, done.stderr
     (there,), (here,) = elsewhere["models"], data["models"]
-    assert here["estimate_ms"] == pytest.approx(there["estimate_ms"], rel=1e-9)
+    assert here["estimate"] == pytest.approx(there["estimate"], rel=1e-9)
     assert here["origin"] == {"stored": 1.0}
     assert here["bricks"] == there["bricks"]
     assert data["backend"] == {**elsewhere["backend"], "environment": {}}
@@ -177,9 +194,10 @@ def test_a_store_that_was_filled_elsewhere_is_enough_and_a_new_model_says_what_i
     assert data["system"]["fingerprint"] in (tmp_path / "page.html").read_text()
     assert "onnxruntime" not in (tmp_path / "modules").read_text().split()
     assert [model["origin"] for model in more["models"]] == [{"stored": 1.0}, {"predicted": 1.0}]
-    (needs,) = (note for note in more["notes"] if "latency of new was never measured with" in note)
-    assert "'dlbricks run'" in needs
-    assert fingerprint in needs
+    (needs,) = (note for note in more["notes"] if note["code"] == "never-measured")
+    assert needs["values"]["models"] == ["new"]
+    assert "'dlbricks suite time'" in needs["text"]
+    assert fingerprint in needs["text"]
 
 
 def test_a_backend_that_nobody_knows_is_an_error_in_one_line(estimated, tmp_path, atlas):
@@ -194,4 +212,4 @@ def test_a_backend_that_nobody_knows_is_an_error_in_one_line(estimated, tmp_path
     assert "Choose from all" in choice
     done, _ = estimated(tmp_path, ONE[:2])
     assert done.returncode == 2
-    assert "pip install dlbricks-onnxruntime" in done.stderr
+    assert "pip install -c constraints.txt -e plugins/NAME" in done.stderr

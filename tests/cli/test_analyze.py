@@ -1,4 +1,4 @@
-"""``dlbricks analyze``."""
+"""``dlbricks show repeats``."""
 
 import pytest
 
@@ -7,7 +7,7 @@ pytestmark = pytest.mark.usefixtures("kept_workers")
 
 def test_analyze_finds_similarity_repetition_and_operations(dlbricks, shared, read, tmp_path):
     a, b = shared("a", "Relu", "Relu", "Sigmoid"), shared("b", "Relu", "Tanh")
-    done = dlbricks("analyze", a, b, "--json", "out.json", "--html", "out.html")
+    done = dlbricks("show", "repeats", a, b, "--json", "out.json", "--html", "out.html")
     assert done.status == 0
     assert max(map(len, done.out.splitlines())) <= 80
     data = read("out.json")
@@ -25,14 +25,14 @@ def test_analyze_finds_similarity_repetition_and_operations(dlbricks, shared, re
 def test_a_whole_collection_can_be_analyzed_into_json_alone(dlbricks):
     import json
 
-    done = dlbricks("analyze", "onnx:", "--json", "-")
+    done = dlbricks("show", "repeats", "onnx:", "--json", "-")
     data = json.loads(done.out)
     assert len(data["similarity"]["matrix"]) == 9
     assert data["totals"]["layers"] == sum(model["layers"] for model in data["models"])
 
 
 def test_analyze_without_a_model_is_refused(dlbricks):
-    assert dlbricks("analyze").status == 2
-    done = dlbricks("analyze", "absent.onnx")
+    assert dlbricks("show", "repeats").status == 2
+    done = dlbricks("show", "repeats", "absent.onnx")
     assert done.status == 2
     assert "absent.onnx does not exist" in done.err

@@ -8,6 +8,8 @@ import pytest
 pytest.importorskip("onnxruntime")
 jsonschema = pytest.importorskip("jsonschema")
 
+from dlbricks_serving import advise  # noqa: E402
+
 import dlbricks_core as api  # noqa: E402
 from dlbricks_core.store import ResultStore  # noqa: E402
 
@@ -18,11 +20,11 @@ SCHEMA = json.loads(
 )
 SOURCE = """
 from dlbricks_core.facts import Composition, Quantity
-from dlbricks_core.measure import Probe
+from dlbricks_core.measure import Metric
 from dlbricks_onnxruntime.backend import OnnxruntimeBackend
 
 
-class Ballast(Probe):
+class Ballast(Metric):
     '''Size of all weights, and ten for the hull.'''
 
     quantity = Quantity("ballast", "KiB", Composition.SUM, "weights and a hull")
@@ -36,10 +38,10 @@ class Twin(OnnxruntimeBackend):
     name = "twin"
 """
 POINTS = """
-[dlbricks.probes]
-ballast = ballast_probe:Ballast
+[dlbricks.metrics]
+ballast = ballast_metric:Ballast
 [dlbricks.backends]
-twin = ballast_probe:Twin
+twin = ballast_metric:Twin
 """
 HULL = 10
 MORE = ("--threads", "1", "--store", "results.sqlite")
@@ -54,7 +56,7 @@ def kib(*sizes):
 
 @pytest.fixture(autouse=True)
 def installed(install):
-    install("ballast_probe", SOURCE, POINTS)
+    install("ballast_metric", SOURCE, POINTS)
 
 
 @pytest.fixture
@@ -62,12 +64,13 @@ def written(dlbricks, read):
     """What a command writes, valid by the schema; its text and its page."""
 
     def write(command, *arguments, status=0):
+        words = command.split()
         json_path = f"{command}.json"
-        done = dlbricks(command, *arguments, "--json", json_path)
+        done = dlbricks(*words, *arguments, "--json", json_path)
         assert done.status == status, done.out + done.err
         assert max(map(len, done.out.splitlines())) <= 80
-        found = read(json_path)
-        jsonschema.Draft202012Validator({**SCHEMA, "$ref": f"#/$defs/{command}"}).validate(found)
+        found, name = read(json_path), "_".join(words)
+        jsonschema.Draft202012Validator({**SCHEMA, "$ref": f"#/$defs/{name}"}).validate(found)
         return found, done
 
     return write
@@ -84,11 +87,11 @@ def test_backends_are_compared_by_it(written, shared):
     for each in model["backends"].values():
         assert each["measured"] == pytest.approx(HULL + kib(64, 64, 64))
         assert each["composed"] == pytest.approx(each["measured"])
-        assert each["measured_ms"] is None
+        assert each["parallel_estimate"] is None
     assert sum(part["backends"]["twin"]["net"] for part in model["parts"]) == pytest.approx(
         kib(64, 64, 64)
     )
-    again, _ = written("rerun", "compare.json")
+    again, _ = written("results repeat", "compare.json")
     for each in again["models"]:
         assert each["then"]["measured"] == pytest.approx(HULL + kib(64, 64, 64))
     page = Path("c.html").read_text()
@@ -113,9 +116,9 @@ def test_backends_are_compared_by_it(written, shared):
 
 def test_a_suite_carries_it_to_another_machine_and_back(written, dlbricks, shared):
     model = shared("chain", "Relu", "Tanh", size=64)
-    assert dlbricks("generate", model, "-o", "suite").status == 0
+    assert dlbricks("suite", "write", model, "-o", "suite").status == 0
     travels = ("--backend", "onnxruntime", "--threads", "1", *ASKED, "--results", "r.jsonl.zst")
-    _, done = written("bench", "suite", *travels)
+    _, done = written("suite time", "suite", *travels)
     assert "Ballast KiB" in done.out
     assert "Latency" not in done.out
     found, _ = written("estimate", model, *travels)
@@ -135,7 +138,10 @@ def test_what_nobody_observed_is_predicted_from_enough_that_was(written, dlbrick
     )
     sizes = {"ash": 16, "birch": 40, "cedar": 64, "date": 80}
     known = [shared(name, "Relu", "Tanh", "Abs", "Neg", size=size) for name, size in sizes.items()]
-    assert dlbricks("run", *known, *ONE, *ASKED, "-G", "2", "--end-to-end").status == 0
+    assert (
+        dlbricks("estimate", "--measure", *known, *ONE, *ASKED, "-G", "2", "--end-to-end").status
+        == 0
+    )
     found, done = written("estimate", new, *ONE, *ASKED, "-G", "2", "--html", "e.html")
     (told,) = found["models"]
     assert told["origin"] == {"predicted": 1.0}
@@ -143,7 +149,7 @@ def test_what_nobody_observed_is_predicted_from_enough_that_was(written, dlbrick
     assert told["interval"][0] <= HULL + kib(48, 48) <= told["interval"][1]
     assert "predicted by regression" in done.out
     estimated = api.estimate(
-        new, backend="onnxruntime", quantity="ballast", threads=1, granularity=2, stored=True,
+        new, backend="onnxruntime", quantity="ballast", threads=1, granularity=2,
         store="results.sqlite",
     )  # fmt: skip
     assert estimated.rows()[0]["estimate"] == told["estimate"]
@@ -159,20 +165,25 @@ def test_advice_keeps_what_is_required_of_it(written, dlbricks, shared):
         shared("small", "Relu", size=32),
         shared("large", "Relu", size=96),
     )
-    assert dlbricks("run", small, large, *ONE, "-G", "1", "--runs", "3", "--end-to-end").status == 0
+    assert (
+        dlbricks(
+            "estimate", "--measure", small, large, *ONE, "-G", "1", "--runs", "3", "--end-to-end"
+        ).status
+        == 0
+    )
     asked = (small, large, "--store", "results.sqlite", "--require", "ballast<=20KiB")
     found, done = written("advise", *asked, status=3)
     assert found["rankings"] == []
     assert "its ballast is not known there" in " ".join(done.out.split())
     assert "--quantity ballast" in " ".join(done.out.split())
 
-    assert dlbricks("run", small, large, *ONE, *ASKED, "--end-to-end").status == 0
-    found, done = written("advise", *asked, "--html", "a.html")
+    assert dlbricks("estimate", "--measure", small, large, *ONE, *ASKED, "--end-to-end").status == 0
+    found, done = written("advise", *asked, "--html", "a.html", status=3)
     said = " ".join(done.out.split())
     assert "small: the fastest within 20.0 KiB of ballast is onnxruntime" in said
     assert "large: nothing keeps 20.0 KiB of ballast" in said
     assert found["settings"]["required"] == [
-        {"quantity": {"name": "ballast", "unit": "KiB"}, "most": 20.0}
+        {"quantity": {"name": "ballast", "unit": "KiB"}, "maximum": 20.0}
     ]
     for ranking, size in zip(found["rankings"], (32, 96), strict=True):
         (it,) = ranking["alternatives"]
@@ -182,7 +193,7 @@ def test_advice_keeps_what_is_required_of_it(written, dlbricks, shared):
         assert it["allowed"] == required["allowed"] == (size == 32)
         assert it["keeps_probability"] == required["keeps_probability"] == float(size == 32)
     assert "Ballast KiB" in Path("a.html").read_text()
-    told = api.advise([small, large], require=["ballast<=20KiB"], store="results.sqlite")
+    told = advise([small, large], require=["ballast<=20KiB"], store="results.sqlite")
     assert [(row["model"], row["ballast"], row["allowed"]) for row in told.rows()] == [
         ("small", HULL + kib(32), True),
         ("large", HULL + kib(96), False),
@@ -193,7 +204,7 @@ def test_advice_is_ordered_by_it(written, dlbricks, shared):
     models = shared("small", "Relu", size=32), shared("large", "Relu", size=96)
     Path("a.toml").write_text("[accuracy]\nsmall = 60\nlarge = 80\n", "utf-8")
     asked = (*models, "--store", "results.sqlite", "--by", "ballast")
-    assert dlbricks("run", *models, *ONE, *ASKED, "--end-to-end").status == 0
+    assert dlbricks("estimate", "--measure", *models, *ONE, *ASKED, "--end-to-end").status == 0
     # Nobody timed the models: their latencies are predicted, and the place is known nevertheless.
     found, done = written("advise", *asked, "--accuracies", "a.toml", "--html", "a.html")
     said = " ".join(done.out.split())
@@ -201,23 +212,23 @@ def test_advice_is_ordered_by_it(written, dlbricks, shared):
     assert f": {HULL + kib(32):.1f} KiB, " in said
     assert "probability that it is first: >99%." in said
     assert "First: probability of being the first by ballast." in said
-    assert found["settings"]["by_quantity"] == {"name": "ballast", "unit": "KiB"}
+    assert found["settings"]["by"] == {"name": "ballast", "unit": "KiB"}
     assert found["settings"]["required"] == []
     (ranking,) = found["rankings"]
     assert [each["model"] for each in ranking["alternatives"]] == ["small", "large"]
     for each, size in zip(ranking["alternatives"], (32, 96), strict=True):
         assert each["by"]["value"] == pytest.approx(HULL + kib(size))
         assert (each["by"]["basis"], each["basis"]) == ("measured", "predicted")
-        assert each["required"][0]["most"] is None
+        assert each["required"][0]["maximum"] is None
         assert each["allowed"]
         assert each["on_front"]
     assert [each["first_probability"] for each in ranking["alternatives"]] == [1.0, 0.0]
     assert "ballast in KiB" in Path("a.html").read_text("utf-8")
     # A bound of the same quantity is no second column.
-    bounded, _ = written("advise", *asked, "--require", "ballast<=20KiB")
+    bounded, _ = written("advise", *asked, "--require", "ballast<=20KiB", status=3)
     assert [len(each["alternatives"][0]["required"]) for each in bounded["rankings"]] == [1, 1]
     assert [each["alternatives"][0]["allowed"] for each in bounded["rankings"]] == [True, False]
-    told = api.advise(models, by="ballast", accuracies="a.toml", store="results.sqlite")
+    told = advise(models, by="ballast", accuracies="a.toml", store="results.sqlite")
     assert [(row["model"], row["ballast"]) for row in told] == [
         ("small", pytest.approx(HULL + kib(32))), ("large", pytest.approx(HULL + kib(96))),
     ]  # fmt: skip

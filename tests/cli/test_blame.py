@@ -11,13 +11,13 @@ from dlbricks_core.plugins import blamed
 SOURCES = {
     "composer": "import re\n\ndef fail():\n    return [].nothing\n\n"
     "def misuse():\n    re.compile('(')\n",
-    "probe": "def fail():\n    raise ValueError('two\\nlines')\n",
+    "metric": "def fail():\n    raise ValueError('two\\nlines')\n",
 }
 
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """An installed distribution with a composer and a probe, each in a module of its own."""
+    """An installed distribution with a composer and a metric, each in a module of its own."""
     folder, info = tmp_path / "strange", tmp_path / "strange_plugins-1.0.dist-info"
     folder.mkdir()
     info.mkdir()
@@ -39,7 +39,7 @@ def package(tmp_path, monkeypatch):
     [
         ("composer", "fail", "composer 'my-composer': AttributeError: 'list' object"),
         ("composer", "misuse", "composer 'my-composer': error: missing ), unterminated"),
-        ("probe", "fail", "probe 'my-probe': ValueError: two lines"),
+        ("metric", "fail", "metric 'my-metric': ValueError: two lines"),
     ],
 )
 def test_the_plugin_whose_module_ran_is_named(package, kind, function, told):
@@ -59,11 +59,11 @@ def test_without_a_plugin_on_the_stack_nobody_is_blamed():
 
 def test_the_command_line_names_the_plugin_and_not_itself(dlbricks, package, monkeypatch):
     fail = package["composer"].fail
-    monkeypatch.setattr("dlbricks_core.cli.inspect.load_models", lambda *_, **__: fail())
-    done = dlbricks("inspect", "a.onnx")
+    monkeypatch.setattr("dlbricks_core.commands.show.layers.load_models", lambda *_, **__: fail())
+    done = dlbricks("show", "a.onnx")
     assert done.status == 2
     assert done.err.splitlines() == [
         "Error: composer 'my-composer': AttributeError: 'list' object has no attribute 'nothing'",
         "Hint: Report this to the authors of strange-plugins.",
     ]
-    assert "Traceback" in dlbricks("inspect", "a.onnx", "-v").err
+    assert "Traceback" in dlbricks("show", "a.onnx", "-v").err

@@ -1,4 +1,4 @@
-"""``dlbricks calibrate`` on real networks and a real backend."""
+"""``dlbricks machine calibrate`` on real networks and a real backend."""
 
 import shutil
 
@@ -26,7 +26,7 @@ def filled(tmp_path_factory):
 def calibrated(dlbricks, networks, read, filled):
     """The calibration with the networks, and all that the command wrote, beside its store."""
     if not filled.exists():
-        done = dlbricks("calibrate", *networks, *QUICK, "--json", "c.json")
+        done = dlbricks("machine", "calibrate", *networks, *QUICK, "--json", "c.json")
         assert done.status == 0, done.err
         shutil.copy("c.json", filled.with_name("c.json"))
         filled.with_name("c.txt").write_text(done.out)
@@ -51,16 +51,18 @@ def test_fitted_numbers_are_stored_with_their_origin_and_used(
     assert (parameter["name"], parameter["default"]) == ("composing_error", 0.03)
     assert found["values"] == {"composing_error": parameter["value"]}
     other = shared("other", "Relu", "Tanh", size=40)
-    again = dlbricks("run", other, networks[0], *QUICK, "--json", "r.json", "--html", "r.html")
+    again = dlbricks(
+        "estimate", "--measure", other, networks[0], *QUICK, "--json", "r.json", "--html", "r.html"
+    )
     assert "with 2 networks: composing_error" in again.out.replace("\n", " ")
     run = read("r.json")
     assert run["calibration"] == found
     assert run["models"][0]["notes"] == []
-    assert "not calibrated" in run["models"][1]["notes"][0]
+    assert run["models"][1]["notes"][0]["code"] == "calibrated-on-it"
     stored = dlbricks("estimate", other, *QUICK, "--json", "e.json")
     assert stored.status == 0, stored.err
     assert read("e.json")["calibration"] == found
-    assert read("e.json")["models"][0]["interval_ms"] == run["models"][0]["interval_ms"]
+    assert read("e.json")["models"][0]["interval"] == run["models"][0]["interval"]
 
 
 @pytest.fixture
@@ -81,38 +83,38 @@ def test_a_calibration_holds_for_its_composer_backend_and_threads_until_forgotte
     assert used() == calibrated[0]["calibration"]
     for other in (("--composer", "similar"), ("--split", "segments"), ("--threads", "2")):
         assert used(*other) is None
-    assert dlbricks("calibrate", *QUICK, "--forget").out.strip() == "Forgotten."
-    assert "no such calibration" in dlbricks("calibrate", *QUICK, "--forget").out
+    assert dlbricks("machine", "calibrate", *QUICK, "--forget").out.strip() == "Forgotten."
+    assert "no such calibration" in dlbricks("machine", "calibrate", *QUICK, "--forget").out
     assert used() is None
 
 
 def test_the_fastest_composer_is_fitted_with_all_bricks_timed(dlbricks, shared, read):
     quick = (*QUICK, "--composer", "similar", "--json", "c.json")
     alike = [shared(f"alike{size}", "Relu", size=size) for size in (64, 96, 128)]
-    done = dlbricks("calibrate", *alike, *quick)
+    done = dlbricks("machine", "calibrate", *alike, *quick)
     assert done.status == 0, done.err
     data = read("c.json")
     assert data["totals"]["timed_bricks"] == data["totals"]["unique_bricks"]
-    assert not any(each["like"] for each in data["bricks"])
+    assert not any(each["derived_from"] for each in data["bricks"])
     assert set(data["calibration"]["values"]) == {
         "composing_error", "computing_share", "inference_error"
     }  # fmt: skip
     others = [shared(f"other{size}", "Tanh", size=size) for size in (64, 96)]
-    used = dlbricks("run", *others, *quick)
+    used = dlbricks("estimate", "--measure", *others, *quick)
     assert used.status == 0, used.err
     assert read("c.json")["calibration"] == data["calibration"]
-    assert any(each["like"] for each in read("c.json")["bricks"])
+    assert any(each["derived_from"] for each in read("c.json")["bricks"])
 
 
 def test_a_network_that_cannot_be_timed_is_left_out_by_name(
     dlbricks, read, strange, networks, used
 ):
-    done = dlbricks("calibrate", strange, networks[0], *QUICK, "--json", "c.json")
+    done = dlbricks("machine", "calibrate", strange, networks[0], *QUICK, "--json", "c.json")
     assert done.status == 3
     assert "Left out: strange" in done.out
     assert [each["name"] for each in read("c.json")["calibration"]["models"]] == ["a"]
     before = used()
-    alone = dlbricks("calibrate", strange, *QUICK, "--json", "c.json")
+    alone = dlbricks("machine", "calibrate", strange, *QUICK, "--json", "c.json")
     assert alone.status == 3
     assert "Nothing was fitted" in alone.out
     assert read("c.json")["calibration"] is None
@@ -127,7 +129,7 @@ def test_calibrations_that_make_no_sense_are_refused(dlbricks, networks):
         (("--composer", "best"), "unknown composer"),
         (("absent.onnx",), "does not exist"),
     ):
-        refused = dlbricks("calibrate", *arguments, *QUICK)
+        refused = dlbricks("machine", "calibrate", *arguments, *QUICK)
         assert refused.status == 2
         assert reason in refused.err
 
@@ -135,7 +137,7 @@ def test_calibrations_that_make_no_sense_are_refused(dlbricks, networks):
 def test_probes_are_timed_and_kept(dlbricks, shared, read):
     network = shared("a", "Relu", "Tanh", size=64)
     quick = (*QUICK[:-4], "--store", "s.sqlite", "--json", "p.json")
-    done = dlbricks("calibrate", network, "--probes", "2", "--runs", "3", *quick)
+    done = dlbricks("machine", "calibrate", network, "--probes", "2", "--runs", "3", *quick)
     assert done.status == 0, done.err
     assert max(map(len, done.out.splitlines())) <= 80
     data = read("p.json")
@@ -143,10 +145,10 @@ def test_probes_are_timed_and_kept(dlbricks, shared, read):
     count = len(data["probes"])
     assert count in (1, 2)
     assert f"{count} probe" in done.out.replace("\n", " ")
-    assert all(each["measured_ms"] > 0 for each in data["probes"])
+    assert all(each["measured"] > 0 for each in data["probes"])
     assert [each["name"] for each in data["networks"]] == ["a"]
     assert data["half_width"] < data["half_width_before"]
-    again = dlbricks("calibrate", network, "--probes", "1", "--runs", "3", *quick)
+    again = dlbricks("machine", "calibrate", network, "--probes", "1", "--runs", "3", *quick)
     assert again.status == 0, again.err
     more = read("p.json")
     assert more["known"] == data["known"] + count
@@ -156,7 +158,9 @@ def test_probes_are_timed_and_kept(dlbricks, shared, read):
 
 def test_options_that_say_nothing_about_probes_are_refused(dlbricks, networks):
     for arguments in (("--forget",), ("--precision", "1%"), ("--composer", "similar"), ("-G", "1")):
-        refused = dlbricks("calibrate", *arguments, "--probes", "1", "--backend", "onnxruntime")
+        refused = dlbricks(
+            "machine", "calibrate", *arguments, "--probes", "1", "--backend", "onnxruntime"
+        )
         assert refused.status == 2
         assert "is not for --probes" in refused.err
-    assert dlbricks("calibrate", "--probes", "0", "--backend", "onnxruntime").status == 2
+    assert dlbricks("machine", "calibrate", "--probes", "0", "--backend", "onnxruntime").status == 2

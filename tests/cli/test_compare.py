@@ -39,7 +39,7 @@ class Third(OnnxruntimeBackend):
 
 
 def net(brick, backend):
-    return brick["backends"][backend]["net_ms"]
+    return brick["backends"][backend]["net"]
 
 
 def test_json_of_a_comparison_keeps_to_the_contract(dlbricks, shared, read, twin, install):
@@ -54,7 +54,7 @@ def test_json_of_a_comparison_keeps_to_the_contract(dlbricks, shared, read, twin
     assert "Ideal" in done.out
     assert "<svg" in Path("out.html").read_text()
     data = read("out.json")
-    assert data["schema_version"] == 1
+    assert data["schema_version"] == 2
     assert [each["name"] for each in data["backends"]] == ALL
     assert {each["measured_networks"] for each in data["backends"]} == {6}
     assert data["settings"]["composer"] == "sequential"
@@ -65,9 +65,9 @@ def test_json_of_a_comparison_keeps_to_the_contract(dlbricks, shared, read, twin
     for brick in data["bricks"]:
         assert list(brick["backends"]) == ALL
         for entry in brick["backends"].values():
-            assert len(entry["samples_ms"]) == 3
-            low, high = entry["net_interval_ms"]
-            assert 0 <= low <= entry["net_ms"] <= high
+            assert len(entry["samples"]) == 3
+            low, high = entry["net_interval"]
+            assert 0 <= low <= entry["net"] <= high
         assert net(brick, brick["fastest"]) == min(net(brick, name) for name in ALL)
         assert brick["winner"] in (None, brick["fastest"])
         value = brick["margin"]["value"]
@@ -82,7 +82,7 @@ def test_json_of_a_comparison_keeps_to_the_contract(dlbricks, shared, read, twin
         (x["signature"], x["occurrences"]) for x in data["bricks"]
     }
     for model in data["models"]:
-        measured = {n: model["backends"][n]["measured_ms"] for n in ALL}
+        measured = {n: model["backends"][n]["measured"] for n in ALL}
         assert model["fastest"] == min(measured, key=measured.get)
         assert sum(model["ideal_picks"].values()) == model["bricks"]
         for entry in model["backends"].values():
@@ -90,15 +90,15 @@ def test_json_of_a_comparison_keeps_to_the_contract(dlbricks, shared, read, twin
                 model["bricks"], model["unique_bricks"],
             )  # fmt: skip
         assert not model["ideal_partial"]
-        estimates = [model["backends"][n]["estimate_ms"] for n in ALL]
-        assert model["ideal_ms"] <= min(estimates) * (1 + 1e-9)
-        low, high = model["ideal_interval_ms"]
-        assert low <= model["ideal_ms"] <= high
+        estimates = [model["backends"][n]["estimate"] for n in ALL]
+        assert model["ideal"] <= min(estimates) * (1 + 1e-9)
+        low, high = model["ideal_interval"]
+        assert low <= model["ideal"] <= high
     for total in data["operators"]:
         (brick,) = (x for x in data["bricks"] if x["layers"] == total["layers"])
         for name in ALL:
             expected = brick["occurrences"] * net(brick, name)
-            assert total["totals_ms"][name] == pytest.approx(expected)
+            assert total["totals"][name] == pytest.approx(expected)
             assert total["missing"][name] == 0
     assert data["failures"] == []
 
@@ -120,23 +120,23 @@ def test_parts_of_a_network_are_what_all_backends_cut_at_the_same_places(
     assert len(layers) == model["layers"]
     # Layers are those of the model, not of what a backend makes of it.
     assert set(layers) == {"Conv", "Relu", "MaxPool", "Concat", "GlobalAveragePool", "Softmax"}
-    assert not any("reach across" in note for note in data["notes"])
+    assert not any("reach across" in note["text"] for note in data["notes"])
     bricks = {brick["signature"]: brick["backends"] for brick in data["bricks"]}
-    differences = [part["difference_ms"] for part in model["parts"]]
+    differences = [part["difference"] for part in model["parts"]]
     assert differences == sorted(differences, reverse=True)
     for part in model["parts"]:
         for name, entry in part["backends"].items():
             (signature,) = entry["bricks"]
-            assert entry["net_ms"] == pytest.approx(bricks[signature][name]["net_ms"])
+            assert entry["net"] == pytest.approx(bricks[signature][name]["net"])
     for name, entry in model["backends"].items():
-        sums = sum(part["backends"][name]["net_ms"] for part in model["parts"])
-        assert entry["parts_ms"] == pytest.approx(sums)
-        assert sums <= entry["estimate_ms"] <= sums + 0.2
-        low, high = entry["parts_interval_ms"]
+        sums = sum(part["backends"][name]["net"] for part in model["parts"])
+        assert entry["composed"] == pytest.approx(sums)
+        assert sums <= entry["estimate"] <= sums + 0.2
+        low, high = entry["composed_interval"]
         assert low <= sums <= high
-        over = data["models"][0]["backends"][model["fastest"]]["parts_ms"]
+        over = data["models"][0]["backends"][model["fastest"]]["composed"]
         if name != model["fastest"]:
-            assert entry["parts_ratio"]["value"] == pytest.approx(sums / over)
+            assert entry["composed_ratio"]["value"] == pytest.approx(sums / over)
 
 
 def test_whole_models_run_as_their_users_run_them_and_profiles_show_the_parts(
@@ -151,9 +151,9 @@ def test_whole_models_run_as_their_users_run_them_and_profiles_show_the_parts(
     (model,) = data["models"]
     for name in DIFFERENT:
         entry = model["backends"][name]
-        assert len(entry["measured_samples_ms"]) == 3
-        assert entry["parts_ms"] == pytest.approx(entry["measured_ms"], rel=0.01)
-    assert not any("different sessions" in note or "not known" in note for note in data["notes"])
+        assert len(entry["measured_samples"]) == 3
+        assert entry["composed"] == pytest.approx(entry["measured"], rel=0.01)
+    assert {"different-sessions", "load-unknown"}.isdisjoint(note["code"] for note in data["notes"])
 
 
 def test_load_by_others_forbids_a_winner(dlbricks, shared, read, twin, monkeypatch):
@@ -164,8 +164,8 @@ def test_load_by_others_forbids_a_winner(dlbricks, shared, read, twin, monkeypat
     cold = (*TWO[:-2], "--condition", "cold")
     done = dlbricks(*cold, a, *alike)
     (model,) = read("out.json")["models"]
-    assert (model["winner"], model["slowdown"]) == (None, None)
-    assert "no difference shown" in " ".join(done.out.split())
+    assert model["winner"] is None
+    assert "not measured: other programs used 100% of the CPUs" in " ".join(done.out.split())
     monkeypatch.setattr("dlbricks_core.machine.load.MachineLoad.share", 0.5)
     dlbricks(*cold, a, *alike, "--force")
     data = read("out.json")
@@ -182,12 +182,12 @@ def test_an_unknown_load_is_stated_and_not_taken_for_none(dlbricks, shared, read
     assert lines[0].startswith("a on onnxruntime and twin, 1 thread:")
     assert any(word in " ".join(lines[:3]) for word in ("fastest", "no difference"))
     assert any(line.startswith(" a ") for line in lines[:24])
-    assert not [note for note in read("out.json")["notes"] if "not known" in note]
+    assert not [note for note in read("out.json")["notes"] if "not known" in note["text"]]
     with sqlite3.connect("results.sqlite") as store:
         store.execute("UPDATE sessions SET load = NULL")
     assert dlbricks(*off).status == 0
-    (note,) = [note for note in read("out.json")["notes"] if "not known" in note]
-    assert "not known for 1 of 1 sessions" in note
+    (note,) = [note for note in read("out.json")["notes"] if "not known" in note["text"]]
+    assert "not known for 1 of 1 sessions" in note["text"]
     # Options belong to a backend.
     settings = {each["name"]: each["settings"] for each in read("out.json")["backends"]}
     assert settings["onnxruntime"] == {"optimizations": "off"}
@@ -223,8 +223,8 @@ def test_backends_take_turns_model_by_model_in_every_round(dlbricks, shared, twi
 def test_stored_samples_are_reused_and_noted(dlbricks, shared, read, twin):
     a = shared("a", "Relu", "Sigmoid")
     how = "--end-to-end", "--backend", "onnxruntime", "--composer", "sequential"
-    dlbricks("run", *how, *QUICK, a)
-    before = {x["signature"]: x["samples_ms"] for x in read("out.json")["bricks"]}
+    dlbricks("estimate", "--measure", *how, *QUICK, a)
+    before = {x["signature"]: x["samples"] for x in read("out.json")["bricks"]}
     again = *TWO, a
     done = dlbricks(*again)
     assert done.status == 0
@@ -232,16 +232,16 @@ def test_stored_samples_are_reused_and_noted(dlbricks, shared, read, twin):
     assert "different sessions" in " ".join(done.out.split())
     data = read("out.json")
     assert [each["reused_networks"] for each in data["backends"]] == [4, 0]
-    assert sum("different sessions" in note for note in data["notes"]) == 1
-    assert any("models' own layers" in note for note in data["notes"])
+    assert sum("different sessions" in note["text"] for note in data["notes"]) == 1
+    assert any("models' own layers" in note["text"] for note in data["notes"])
     for brick in data["bricks"]:
-        assert brick["backends"]["onnxruntime"]["samples_ms"] == before[brick["signature"]]
+        assert brick["backends"]["onnxruntime"]["samples"] == before[brick["signature"]]
     dlbricks(*again)
     assert [each["measured_networks"] for each in read("out.json")["backends"]] == [0, 0]
     assert read("out.json")["bricks"] == data["bricks"]
     forced = dlbricks(*again, "--force")
     assert "different sessions" not in " ".join(forced.out.split())
-    assert not any("different sessions" in note for note in read("out.json")["notes"])
+    assert not any("different sessions" in note["text"] for note in read("out.json")["notes"])
 
 
 def test_a_brick_that_fails_on_one_backend_is_named_and_the_rest_goes_on(dlbricks, tmp_path, read):
@@ -260,20 +260,20 @@ def test_a_brick_that_fails_on_one_backend_is_named_and_the_rest_goes_on(dlbrick
     assert "m on pytorch" in done.out
     data = read("out.json")
     (model,) = data["models"]
-    assert model["backends"]["onnxruntime"]["measured_ms"] > 0
+    assert model["backends"]["onnxruntime"]["measured"] > 0
     assert not model["backends"]["onnxruntime"]["partial"]
     assert model["backends"]["pytorch"]["partial"]
     assert model["backends"]["pytorch"]["unsupported"][0]["layers"] == ["com.microsoft.Trilu"]
     assert (model["fastest"], model["winner"]) == ("onnxruntime", None)
     assert not model["ideal_partial"]
     relu, gelu, _sigmoid = data["bricks"]
-    assert relu["backends"]["pytorch"]["latency_ms"] > 0
+    assert relu["backends"]["pytorch"]["value"] > 0
     assert gelu["backends"]["pytorch"]["failure"]
-    assert gelu["backends"]["onnxruntime"]["latency_ms"] > 0
+    assert gelu["backends"]["onnxruntime"]["value"] > 0
     assert {f["backend"] for f in data["failures"]} == {"pytorch"}
     (total,) = (t for t in data["operators"] if t["layers"] == ["com.microsoft.Trilu"])
     assert total["missing"] == {"onnxruntime": 0, "pytorch": 1}
-    assert total["totals_ms"]["pytorch"] is None
+    assert total["totals"]["pytorch"] is None
     assert "com.microsoft.Trilu" in (tmp_path / "out.html").read_text()
 
 
@@ -307,4 +307,4 @@ def test_places_that_some_backends_do_not_cut_at_are_named(
     (part,) = data["parts"]
     assert len(part["layers"]) == data["models"][0]["layers"]
     assert "only the whole is compared" in " ".join(done.out.split())
-    assert sum("reach across" in note for note in data["notes"]) == 2
+    assert sum("reach across" in note["text"] for note in data["notes"]) == 2

@@ -14,10 +14,12 @@ def settings(dlbricks, shared, read):
     """What a run of a small model was asked for, and what it says of the dial."""
 
     def run(*options):
-        done = dlbricks("run", shared("a", "Relu", "Sigmoid", size=256), *ONE, *options)
+        done = dlbricks(
+            "estimate", "--measure", shared("a", "Relu", "Sigmoid", size=256), *ONE, *options
+        )
         assert done.status == 0, done.err
         data = read("r.json")
-        return data["settings"], data["dial"]
+        return data["settings"], data["adaptive"]
 
     return run
 
@@ -27,7 +29,7 @@ def test_a_model_is_estimated_by_the_dial(settings, read):
     assert (asked["composer"], asked["predictor"], asked["precision"]) == ("learned", "atlas", 0.1)
     assert dial["half_width"] == max(dial["half_widths"].values())
     (model,) = read("r.json")["models"]
-    assert model["measured_ms"] == model["estimate_ms"]
+    assert model["measured"] == model["estimate"]
     assert model["normalized"] is None
     assert sum(model["origin"].values()) == pytest.approx(1)
 
@@ -46,6 +48,8 @@ def test_what_a_user_asks_for_decides_how_models_are_cut(settings, options, comp
 
 
 def test_the_report_says_what_was_timed(dlbricks, shared):
-    done = dlbricks("run", shared("a", "Relu"), *ONE, "--precision", "10%", "--html", "r.html")
+    done = dlbricks(
+        "estimate", "--measure", shared("a", "Relu"), *ONE, "--precision", "10%", "--html", "r.html"
+    )
     assert "1 of 1 model ran, with 1 of 1 brick: ±" in " ".join(done.out.split())
     assert " now" in done.out

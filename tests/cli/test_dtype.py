@@ -14,8 +14,11 @@ def test_a_run_in_another_type_keeps_the_name_says_the_type_and_shares_no_measur
     dlbricks, shared, read, tmp_path
 ):
     a = shared("a", "Relu", "Sigmoid")
-    as_half = ("run", *QUICK, a, "--dtype", "float16", "--json", "half.json")
-    done = dlbricks("run", *QUICK, a, "--json", "full.json"), dlbricks(*as_half, "--html", "h.html")
+    as_half = ("estimate", "--measure", *QUICK, a, "--dtype", "float16", "--json", "half.json")
+    done = (
+        dlbricks("estimate", "--measure", *QUICK, a, "--json", "full.json"),
+        dlbricks(*as_half, "--html", "h.html"),
+    )
     assert [each.status for each in done] == [0, 0]
     assert not any("from the store" in each.out for each in done)
     half, full = read("half.json"), read("full.json")
@@ -25,8 +28,8 @@ def test_a_run_in_another_type_keeps_the_name_says_the_type_and_shares_no_measur
     assert (half["settings"]["dtype"], full["settings"]["dtype"]) == ("float16", None)
     assert half["models"][0]["name"] == full["models"][0]["name"] == "a"
     assert half["models"][0]["inputs"] == {"input": "float16[1x16]"}
-    assert any(note.startswith("float16: ") for note in half["notes"])
-    assert not any("float" in note for note in full["notes"])
+    assert any(note["subject"] == "float16" for note in half["notes"])
+    assert not any("float" in note["text"] for note in full["notes"])
     assert "converted to float16" in (tmp_path / "h.html").read_text("utf-8")
 
 
@@ -40,7 +43,7 @@ def test_an_estimate_of_a_type_that_nobody_measured_says_so(dlbricks, shared):
 
 
 def test_layers_without_kernels_for_a_type_are_named(dlbricks, shared):
-    done = dlbricks("run", *QUICK, shared("a", "Relu"), "--dtype", "bfloat16")
+    done = dlbricks("estimate", "--measure", *QUICK, shared("a", "Relu"), "--dtype", "bfloat16")
     told = " ".join(done.out.split())
     assert done.status == 3
     assert "no CPU kernel for MatMul of bfloat16" in told
@@ -48,18 +51,18 @@ def test_layers_without_kernels_for_a_type_are_named(dlbricks, shared):
 
 
 def test_what_the_backend_computes_in_float32_is_counted(dlbricks, shared):
-    done = dlbricks("run", *BACKEND, "--composer", "segmented", "--runs", "3",
+    done = dlbricks("estimate", "--measure", *BACKEND, "--composer", "segmented", "--runs", "3",
                     shared("a", "Sigmoid", "Sigmoid", "Sigmoid"), "--dtype", "float16")  # fmt: skip
     told = " ".join(done.out.split())
     assert "onnxruntime computes" in told
     assert "layers in float32, not in float16" in told
 
 
-@pytest.mark.parametrize("command", ["run", "estimate", "inspect", "generate"])
+@pytest.mark.parametrize("command", ["estimate", "show", "suite write"])
 def test_an_unknown_type_is_one_line_with_those_that_there_are(dlbricks, shared, command):
-    backend = BACKEND if command in ("run", "estimate") else ()
-    out = ("--output", "bricks") if command == "generate" else ()
-    done = dlbricks(command, *backend, shared("a", "Relu"), *out, "--dtype", "float12")
+    backend = BACKEND if command == "estimate" else ()
+    out = ("--output", "bricks") if command == "suite write" else ()
+    done = dlbricks(*command.split(), *backend, shared("a", "Relu"), *out, "--dtype", "float12")
     assert (done.status, done.out) == (2, "")
     error, hint = done.err.splitlines()
     assert error.startswith("Error: --dtype float12 is not an element type")
@@ -68,9 +71,9 @@ def test_an_unknown_type_is_one_line_with_those_that_there_are(dlbricks, shared,
 
 def test_bricks_of_a_suite_have_the_type(dlbricks, shared, read):
     a = shared("a", "Relu")
-    made = dlbricks("generate", a, "-G", "1", "--dtype", "float16", "--output", "bricks")
+    made = dlbricks("suite", "write", a, "-G", "1", "--dtype", "float16", "--output", "bricks")
     assert made.status == 0
-    done = dlbricks("bench", "bricks", *BACKEND, "--runs", "3", "--json", "bench.json")
+    done = dlbricks("suite", "time", "bricks", *BACKEND, "--runs", "3", "--json", "bench.json")
     assert done.status == 0
     estimated = dlbricks("estimate", *BACKEND, "--runs", "3", "--composer", "sequential", a,
                          "--dtype", "float16", "--json", "out.json")  # fmt: skip

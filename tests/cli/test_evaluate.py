@@ -1,4 +1,4 @@
-"""``dlbricks evaluate`` on real networks and a real backend."""
+"""``dlbricks check`` on real networks and a real backend."""
 
 from pathlib import Path
 
@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from dlbricks_core.measure import rewrites
 from dlbricks_core.worker import WorkerProcess
-from dlbricks_core.workflows import rewrites
 
 pytest.importorskip("onnxruntime")
 
@@ -20,7 +20,7 @@ QUICK = ("--backend", "onnxruntime", "--threads", "1", "--store", "results.sqlit
 
 def test_two_networks_are_evaluated_in_the_same_rounds(dlbricks, shared, read, tmp_path):
     networks = shared("first", "Relu", "Tanh", size=64), shared("second", "Sigmoid", size=96)
-    done = dlbricks("evaluate", *networks, *QUICK, "-G", "1", "--runs", "4", "--json", "e.json",
+    done = dlbricks("check", *networks, *QUICK, "-G", "1", "--runs", "4", "--json", "e.json",
                     "--html", "e.html")  # fmt: skip
     assert done.status == 0, done.err
     assert max(map(len, done.out.splitlines())) <= 80
@@ -28,20 +28,20 @@ def test_two_networks_are_evaluated_in_the_same_rounds(dlbricks, shared, read, t
                  "Benchmarking speedup"):  # fmt: skip
         assert word in done.out
     data = read("e.json")
-    assert data["schema_version"] == 1
+    assert data["schema_version"] == 2
     found = data["evaluation"]
     normalized = []
     for model, each in zip(data["models"], found["models"], strict=True):
         assert each["name"] == model["name"]
-        assert (each["estimate_ms"], each["measured_ms"]) == (
-            model["estimate_ms"], model["measured_ms"]
+        assert (each["estimate"], each["measured"]) == (
+            model["estimate"], model["measured"]
         )  # fmt: skip
-        assert each["normalized"] == pytest.approx(each["estimate_ms"] / each["measured_ms"])
+        assert each["normalized"] == pytest.approx(each["estimate"] / each["measured"])
         assert each["error"] == pytest.approx(each["normalized"] - 1)
-        low, high = each["interval_ms"]
-        assert each["covered"] is (low <= each["measured_ms"] <= high)
+        low, high = each["interval"]
+        assert each["covered"] is (low <= each["measured"] <= high)
         assert each["same_rounds"] is True
-        assert len(model["measured_samples_ms"]) == 4
+        assert len(model["measured_samples"]) == 4
         normalized.append(each["normalized"])
     errors = np.abs(np.array(normalized) - 1)
     assert found["mape"] == pytest.approx(errors.mean())
@@ -60,7 +60,7 @@ def test_two_networks_are_evaluated_in_the_same_rounds(dlbricks, shared, read, t
 def test_each_model_is_estimated_from_the_runs_of_others(dlbricks, shared, read, strange):
     layers = ["Relu", "Sigmoid"] * 4
     networks = shared("long", *layers, size=256), shared("short", *layers[:4], size=256)
-    done = dlbricks("evaluate", *networks, strange, *QUICK, "--json", "e.json", "--html", "e.html")
+    done = dlbricks("check", *networks, strange, *QUICK, "--json", "e.json", "--html", "e.html")
     assert done.status == 3
     assert "Left out of the figures: strange" in done.out
     assert "as if the model itself had not run" in " ".join(done.out.split())
@@ -68,9 +68,9 @@ def test_each_model_is_estimated_from_the_runs_of_others(dlbricks, shared, read,
     assert data["settings"]["protocol"] == "hot"
     assert [each["name"] for each in data["evaluation"]["models"]] == ["long", "short"]
     for model in data["models"][:2]:
-        assert model["measured_ms"] != model["estimate_ms"]
-        assert model["measured_samples_ms"]
-    again = dlbricks("evaluate", *networks, *QUICK, "--json", "e.json")
+        assert model["measured"] != model["estimate"]
+        assert model["measured_samples"]
+    again = dlbricks("check", *networks, *QUICK, "--json", "e.json")
     assert again.status == 0
     assert read("e.json")["benchmarking"]["measured_networks"] == 0
 
@@ -78,9 +78,9 @@ def test_each_model_is_estimated_from_the_runs_of_others(dlbricks, shared, read,
 def test_a_fixed_number_of_runs_and_the_condition_go_together(dlbricks, shared, read):
     model = shared("one", "Relu", "Sigmoid")
     quick = (*QUICK, "--json", "e.json")
-    assert dlbricks("evaluate", model, *quick, "--runs", "5").status == 0
-    assert len(read("e.json")["models"][0]["measured_samples_ms"]) == 5
-    refused = dlbricks("evaluate", model, *quick, "--condition", "hot", "-G", "2")
+    assert dlbricks("check", model, *quick, "--runs", "5").status == 0
+    assert len(read("e.json")["models"][0]["measured_samples"]) == 5
+    refused = dlbricks("check", model, *quick, "--condition", "hot", "-G", "2")
     assert refused.status == 2
     assert "--condition hot is for whole models" in refused.err
 
@@ -88,28 +88,28 @@ def test_a_fixed_number_of_runs_and_the_condition_go_together(dlbricks, shared, 
 def test_the_store_is_used_only_for_what_was_timed_together(dlbricks, shared, read):
     a, b = shared("a", "Relu", "Sigmoid"), shared("b", "Relu", "Tanh")
     quick = (*QUICK, "-G", "1", "--runs", "3", "--json", "e.json")
-    assert dlbricks("run", a, *quick).status == 0
-    both = dlbricks("evaluate", a, b, *quick)
+    assert dlbricks("estimate", "--measure", a, *quick).status == 0
+    both = dlbricks("check", a, b, *quick)
     assert "timing everything again" in both.err
     data = read("e.json")
     assert data["benchmarking"]["reused_networks"] == 0
     assert all(each["same_rounds"] for each in data["evaluation"]["models"])
     assert data["evaluation"]["speedup"]["wall_clock"] is not None
-    again = dlbricks("evaluate", a, b, *quick)
+    again = dlbricks("check", a, b, *quick)
     assert again.err == REUSED
     second = read("e.json")
     assert second["benchmarking"]["measured_networks"] == 0
     assert second["evaluation"]["models"] == data["evaluation"]["models"]
     assert second["evaluation"]["speedup"]["wall_clock"] is None
     # More runs go on from there: one session took part in all of it.
-    assert dlbricks("evaluate", a, b, *quick, "--runs", "4").err == REUSED
-    assert [len(m["measured_samples_ms"]) for m in read("e.json")["models"]] == [4, 4]
+    assert dlbricks("check", a, b, *quick, "--runs", "4").err == REUSED
+    assert [len(m["measured_samples"]) for m in read("e.json")["models"]] == [4, 4]
 
 
 def test_a_model_with_an_unknown_operator_is_left_out(dlbricks, shared, read, strange):
     good = shared("good", "Relu", "Sigmoid")
     quick = (*QUICK, "-G", "1", "--runs", "3", "--json", "e.json", "--html", "e.html")
-    done = dlbricks("evaluate", strange, good, *quick)
+    done = dlbricks("check", strange, good, *quick)
     assert done.status == 3
     assert "Left out of the figures: strange" in done.out
     found = read("e.json")["evaluation"]
@@ -118,7 +118,7 @@ def test_a_model_with_an_unknown_operator_is_left_out(dlbricks, shared, read, st
     assert left_out["name"] == "strange"
     assert "nowhere" in left_out["reason"]
     assert found["mape"] == pytest.approx(abs(found["models"][0]["error"]))
-    alone = dlbricks("evaluate", strange, *quick)
+    alone = dlbricks("check", strange, *quick)
     assert alone.status == 3
     assert "no model has both" in " ".join(alone.out.split())
     assert read("e.json")["evaluation"]["mape"] is None
@@ -127,12 +127,12 @@ def test_a_model_with_an_unknown_operator_is_left_out(dlbricks, shared, read, st
 def test_the_composer_is_chosen_as_in_a_run(dlbricks, shared, read):
     model = shared("good", "Relu", "Sigmoid")
     quick = (*QUICK, "--runs", "3", "--json", "e.json")
-    assert dlbricks("evaluate", model, *quick, "--composer", "parallel").status == 0
+    assert dlbricks("check", model, *quick, "--composer", "parallel").status == 0
     assert read("e.json")["settings"]["composer"] == "parallel"
-    refused = dlbricks("evaluate", model, *quick, "--composer", "best")
+    refused = dlbricks("check", model, *quick, "--composer", "best")
     assert refused.status == 2
     assert "unknown composer" in refused.err
-    assert dlbricks("evaluate", *quick).status == 2
+    assert dlbricks("check", *quick).status == 2
 
 
 def test_a_note_says_why_a_model_was_cut_as_it_is(dlbricks, shared, read):
@@ -142,13 +142,13 @@ def test_a_note_says_why_a_model_was_cut_as_it_is(dlbricks, shared, read):
     graph = helper.make_graph(nodes, "integers", [x], [y])
     imports = [helper.make_opsetid("", 21)]
     onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=10), "integers.onnx")
-    done = dlbricks("evaluate", "integers.onnx", shared("plain", "Relu"), *QUICK, "--runs", "3",
+    done = dlbricks("check", "integers.onnx", shared("plain", "Relu"), *QUICK, "--runs", "3",
                     "--condition", "cold", "--json", "e.json", "--html", "e.html")  # fmt: skip
     assert done.status == 3
     integers, plain = read("e.json")["models"]
     (note,) = integers["notes"]
-    assert note.startswith("cut as it is")
-    assert "Relu" in note
+    assert note["code"] == "cut-as-it-is"
+    assert "Relu" in note["text"]
     assert plain["notes"] == []
     assert [missing["layers"] for missing in integers["missing"]] == [["Abs", "Relu"]]
     assert "integers: cut as it is" in done.out + done.err
@@ -168,7 +168,7 @@ def test_small_models_are_rewritten_by_one_worker(dlbricks, shared, monkeypatch)
     monkeypatch.setattr(WorkerProcess, "__init__", counted)
     monkeypatch.setattr(rewrites, "physical_cores_available", lambda: 4)
     cold = "--condition", "cold"
-    assert dlbricks("evaluate", *models, *QUICK, *cold, "--runs", "2").status == 0
+    assert dlbricks("check", *models, *QUICK, *cold, "--runs", "2").status == 0
     # Only workers that rewrite have a limit that is checked all the time.
     assert sum(map(bool, limits)) == 1
 
@@ -176,13 +176,13 @@ def test_small_models_are_rewritten_by_one_worker(dlbricks, shared, monkeypatch)
 def test_the_fastest_composer_states_what_it_timed(dlbricks, shared, read):
     networks = [shared(f"alike{size}", "Relu", size=size) for size in (64, 96)]
     fastest = ("--composer", "similar", "--runs", "2")
-    done = dlbricks("evaluate", *networks, *QUICK, *fastest, "--json", "e.json")
+    done = dlbricks("check", *networks, *QUICK, *fastest, "--json", "e.json")
     assert done.status == 0, done.err
     data = read("e.json")
-    told = [each for each in data["bricks"] if each["like"]]
+    told = [each for each in data["bricks"] if each["derived_from"]]
     unique, timed = data["totals"]["unique_bricks"], data["totals"]["timed_bricks"]
     assert 0 < len(told) == unique - timed
     assert f"{timed} of {unique} unique bricks timed" in done.out
-    sampled = {each["signature"] for each in data["bricks"] if each["samples_ms"]}
-    assert {each["like"] for each in told} <= sampled
-    assert all(each["latency_ms"] > 0 and not each["samples_ms"] for each in told)
+    sampled = {each["signature"] for each in data["bricks"] if each["samples"]}
+    assert {each["derived_from"] for each in told} <= sampled
+    assert all(each["value"] > 0 and not each["samples"] for each in told)

@@ -27,9 +27,9 @@ def row_of(lines, name):
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        (("run", *ORT), "m on onnxruntime"),
+        (("estimate", "--measure", *ORT), "m on onnxruntime"),
         (("estimate", *ORT), "m on onnxruntime"),
-        (("evaluate", *ORT), "m on onnxruntime"),
+        (("check", *ORT), "m on onnxruntime"),
         (("analyze",), "m: 8 layers, 4 of them unique"),
     ],
 )
@@ -45,20 +45,38 @@ def test_the_answer_is_the_first_sentence_and_the_models_follow(dlbricks, shared
 
 def test_the_answer_comes_first_with_many_models_too(dlbricks, shared):
     models = [shared(f"m{i}", "Relu", "Sigmoid") for i in range(30)]
-    done = dlbricks("run", "--end-to-end", *models, *ORT)
+    done = dlbricks("estimate", "--measure", "--end-to-end", *models, *ORT)
     assert done.status == 0, done.err
     answer = " ".join(first_screen(done)[:2])
     assert answer.startswith("30 models on onnxruntime")
     assert "off by" in answer
 
 
+@pytest.mark.parametrize("line", [(), ("results",), ("machine", "systems"), ("serve", "load")])
+def test_a_command_line_that_lacks_something_shows_no_escapes(dlbricks, line):
+    done = dlbricks(*line)
+    assert "\\n" not in done.err + done.out
+
+
+def test_the_bare_command_shows_its_help(dlbricks):
+    done = dlbricks()
+    assert done.status == 2
+    lines = done.err.splitlines()
+    assert lines[0].startswith("Usage: dlbricks")
+    assert "Error" not in done.err
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("  estimate ") for line in lines)
+
+
 def test_a_verification_begins_with_how_many_agree(dlbricks, shared):
-    done = dlbricks("verify", shared("m", "Relu", "Sigmoid"), "--backends", "onnxruntime")
+    done = dlbricks(
+        "compare", "outputs", shared("m", "Relu", "Sigmoid"), "--backends", "onnxruntime"
+    )
     assert first_screen(done)[0] == "1 of 1 agree, within the tolerance."
 
 
 def test_the_doctor_begins_with_the_verdict_and_what_is_wrong(dlbricks):
-    lines = first_screen(dlbricks("doctor"))
+    lines = first_screen(dlbricks("machine"))
     assert lines[0].startswith(("Ready to measure", "Not ready to measure"))
     found = [line.split()[0] for line in lines if line.startswith(("warn", "unknown", "ok"))]
     order = ["warn", "unknown", "ok"]

@@ -1,4 +1,4 @@
-"""``dlbricks graph``."""
+"""``dlbricks show graph``."""
 
 import re
 import xml.etree.ElementTree as ElementTree
@@ -24,7 +24,7 @@ def drawn(path):
 
 
 def test_a_real_network_is_drawn_with_its_critical_path(dlbricks, tmp_path, read):
-    done = dlbricks("graph", "onnx:resnet50", "-o", "out.svg", "--json", "out.json")
+    done = dlbricks("show", "graph", "onnx:resnet50", "-o", "out.svg", "--json", "out.json")
     assert done.status == 0
     assert "by floating-point operations" in done.out
     assert max(map(len, done.out.splitlines())) <= 80
@@ -56,26 +56,26 @@ def test_costs_are_latencies_if_the_store_has_them(dlbricks, save, tmp_path, rea
     how = ("--backend", "onnxruntime", "--threads", "1", "--runs", "2", "--store", "s.sqlite")
     save("a", "Relu")
     save("b", "Relu", "Tanh")
-    empty = dlbricks("graph", "a.onnx", "-o", "out.svg", *how)
+    empty = dlbricks("show", "graph", "a.onnx", "-o", "out.svg", *how)
     assert empty.status == 3
     assert "The store has no latencies of single layers" in empty.out
     assert "by floating-point operations" in " ".join(drawn(tmp_path / "out.svg")[0])
 
     run = ("a.onnx", *how, "-G", "1", "--no-end-to-end", "--json", "run.json")
-    assert dlbricks("run", *run).status == 0
-    done = dlbricks("graph", "a.onnx", "-o", "out.svg", "--json", "out.json", *how)
+    assert dlbricks("estimate", "--measure", *run).status == 0
+    done = dlbricks("show", "graph", "a.onnx", "-o", "out.svg", "--json", "out.json", *how)
     assert done.status == 0
     text = " ".join(drawn(tmp_path / "out.svg")[0])
     assert "by measured latencies" in text
     assert re.search(r"onnxruntime \S+, 1 thread, system", text)
     (model,) = read("run.json")["models"]
-    calls = {b["signature"]: b["latency_ms"] for b in read("run.json")["bricks"]}
+    calls = {b["signature"]: b["value"] for b in read("run.json")["bricks"]}
     path = read("out.json")["critical_path"]
     # The parallel estimate is the critical path plus the cost of one call.
-    assert 0 <= model["parallel_estimate_ms"] - path["cost"] < min(calls.values()) + 0.1
+    assert 0 <= model["parallel_estimate"] - path["cost"] < min(calls.values()) + 0.1
     assert path["missing"] == {}
 
-    done = dlbricks("graph", "b.onnx", "-o", "out.svg", *how)
+    done = dlbricks("show", "graph", "b.onnx", "-o", "out.svg", *how)
     assert done.status == 3
     assert "Cost not known, missing in the path's (dashed boxes): Tanh (1)." in done.out
     _, classes = drawn(tmp_path / "out.svg")
@@ -91,7 +91,7 @@ def test_names_are_shown_unchanged(dlbricks, tmp_path):
     )
     imports = [helper.make_opsetid("", 17)]
     save_model(helper.make_model(graph, opset_imports=imports, ir_version=8), tmp_path / "<b>.onnx")
-    assert dlbricks("graph", "<b>.onnx", "-o", "out.svg").status == 0
+    assert dlbricks("show", "graph", "<b>.onnx", "-o", "out.svg").status == 0
     texts, _ = drawn(tmp_path / "out.svg")
     assert "<b>" in texts
     assert "<x&: float32[1x4]" in texts
@@ -117,7 +117,7 @@ def test_odd_models_are_drawn(dlbricks, tmp_path):
     ]
     branch = helper.make_node("If", ["flag"], ["y"], then_branch=arms[0], else_branch=arms[1])
     save("branch", [branch], [flag, value("x")], [value("y")])
-    assert dlbricks("graph", "branch.onnx", "-o", "out.svg").status == 0
+    assert dlbricks("show", "graph", "branch.onnx", "-o", "out.svg").status == 0
     texts, classes = drawn(tmp_path / "out.svg")
     assert "If" in texts
 
@@ -128,7 +128,7 @@ def test_odd_models_are_drawn(dlbricks, tmp_path):
         nodes.append(helper.make_node(op, [x], [y]))
         x = y
     save("nested", nodes, [value("x")], [value(x)])
-    assert dlbricks("graph", "nested.onnx", "-o", "out.svg").status == 0
+    assert dlbricks("show", "graph", "nested.onnx", "-o", "out.svg").status == 0
     texts, classes = drawn(tmp_path / "out.svg")
     assert [each[0] for each in classes].count("module") == 2
     # Operations: three times 2 on 4 elements; twice that and 4 more.
@@ -136,13 +136,25 @@ def test_odd_models_are_drawn(dlbricks, tmp_path):
         assert text in texts
 
     save("nothing", [helper.make_node("Identity", ["x"], ["y"])], [value("x")], [value("y")])
-    assert dlbricks("graph", "nothing.onnx", "-o", "out.svg").status == 0
+    assert dlbricks("show", "graph", "nothing.onnx", "-o", "out.svg").status == 0
 
 
 def test_graphs_that_cannot_be_drawn_are_refused(dlbricks, save):
-    assert "names 9 models" in dlbricks("graph", "onnx:", "-o", "out.svg").err
+    assert "names 9 models" in dlbricks("show", "graph", "onnx:", "-o", "out.svg").err
     save("a", "Relu")
-    done = dlbricks("graph", "a.onnx", "-o", "absent/out.svg")
+    done = dlbricks("show", "graph", "a.onnx", "-o", "absent/out.svg")
     assert done.status == 2
     assert "cannot be written" in done.err
-    assert dlbricks("graph", "a.onnx").status == 2
+    assert dlbricks("show", "graph", "a.onnx").status == 2
+
+
+def test_a_drawing_that_would_be_too_large_is_refused_before_it_is_drawn(
+    dlbricks, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("DLBRICKS_MOST_DRAWN", "20")
+    monkeypatch.setattr("dlbricks_core.commands.show.drawing.layered", None)  # nothing is laid out
+    done = dlbricks("show", "graph", "onnx:resnet50", "-o", "out.svg")
+    assert done.status == 2
+    assert re.search(r"the drawing would have \d+ boxes, lines and bends, more than 20", done.err)
+    assert "DLBRICKS_MOST_DRAWN" in done.err
+    assert not (tmp_path / "out.svg").exists()

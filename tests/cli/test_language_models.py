@@ -23,7 +23,8 @@ def told(dlbricks, decoders, read):
     """A command that works: what it printed, and its JSON."""
 
     def run(*arguments, status=0):
-        done = dlbricks(*arguments, *ONE)
+        command, *rest = arguments
+        done = dlbricks(command, *ONE, *rest)
         assert done.status == status, done.err
         assert max(map(len, done.out.splitlines())) <= 80
         return " ".join(done.out.split()), read("r.json")
@@ -32,22 +33,80 @@ def told(dlbricks, decoders, read):
 
 
 def test_measured_times_stand_beside_estimates(told):
-    out, data = told("run", "a.onnx", "--prompt", "8", "--generate", "5", "--end-to-end",
-                     "--runs", "3")  # fmt: skip
+    out, data = told(
+        "estimate",
+        "--measure",
+        "a.onnx",
+        "--prompt",
+        "8",
+        "--generate",
+        "5",
+        "--end-to-end",
+        "--runs",
+        "3",
+    )
     (answer,) = data["answers"]
     models = {each["name"]: each for each in data["models"]}
-    assert answer["ttft"]["measured_ms"] == models[answer["prefill_model"]]["measured_ms"]
+    assert answer["ttft"]["measured"] == models[answer["prefill_model"]]["measured"]
     for name in ("ttft", "tpot", "total"):
         time = answer[name]
-        ratio = time["estimate_ms"] / time["measured_ms"]
+        ratio = time["estimate"] / time["measured"]
         assert time["normalized"] == pytest.approx(ratio)
-        assert time["measured_interval_ms"][0] <= time["measured_interval_ms"][1]
-    depths = [models[each["model"]]["measured_ms"] for each in answer["curve"]]
-    assert min(depths) <= answer["tpot"]["measured_ms"] <= max(depths)
-    total = answer["ttft"]["measured_ms"] + 4 * answer["tpot"]["measured_ms"]
-    assert answer["total"]["measured_ms"] == pytest.approx(total)
+        assert time["measured_interval"][0] <= time["measured_interval"][1]
+    depths = [models[each["model"]]["measured"] for each in answer["curve"]]
+    assert min(depths) <= answer["tpot"]["measured"] <= max(depths)
+    total = answer["ttft"]["measured"] + 4 * answer["tpot"]["measured"]
+    assert answer["total"]["measured"] == pytest.approx(total)
     assert "1 thread: prompt 8, generate 5; first token after" in out
     assert "measured" in out
+
+
+def test_prompts_and_tokens_have_threads_of_their_own(told):
+    out, data = told(
+        "estimate", "a.onnx", "--task", "chat", "--generate", "6", "--threads", "prompt=2,token=1"
+    )
+    (answer,) = data["answers"]
+    assert (answer["prompt"], answer["generate"]) == (192, 6)
+    assert data["phase_threads"] == {"prompt": 2, "token": 1}
+    assert "threads: prompt 2, token 1" in out
+    _, one = told("estimate", "a.onnx", "--task", "chat", "--generate", "6")
+    (alone,) = one["answers"]
+    assert answer["tpot"]["estimate"] == pytest.approx(alone["tpot"]["estimate"])
+    assert answer["ttft"]["estimate"] < alone["ttft"]["estimate"]
+    assert [each["depth"] for each in answer["tokens"]] == [192, 193, 194, 195, 196]
+    assert answer["memory"]["cache_bytes_per_1000_tokens"] > 0
+    assert "cache per 1,000 tokens" in out
+    assert answer["engine"].startswith("ONNX Runtime on ONNX operators")
+    assert f"Figures are those of {answer['engine']}." in out
+
+
+def test_threads_of_phases_are_measured_apart(told):
+    _, data = told(
+        "estimate", "--measure", "b.onnx", "--prompt", "8", "--generate", "2",
+        "--threads", "prompt=2,token=1", "--runs", "2",
+    )  # fmt: skip
+    (answer,) = data["answers"]
+    assert min(answer[each]["estimate"] for each in ("ttft", "tpot")) > 0
+    assert [each["name"] for each in data["models"]] == ["b [8 after 0]", "b [1 after 8]"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(("--threads", "prompt=2,token=1"), "is for the times of language models' answers"),
+     (("--threads", "prompt=2,text=1", "--prompt", "4"), "does not name prompt and token")],
+)  # fmt: skip
+def test_threads_of_phases_need_an_answer(dlbricks, decoders, arguments, words):
+    done = dlbricks("estimate", "a.onnx", *ONE, *arguments)
+    assert (done.status, words in done.err) == (2, True)
+
+
+def test_memory_to_reserve_is_told_of_peaks(told):
+    out, data = told("estimate", "a.onnx", "--prompt", "8", "--generate", "2",
+                     "--quantity", "peak-memory")  # fmt: skip
+    (curve,) = data["curves"]
+    reserve = curve["memory"]["reserve"]
+    assert reserve == max(each["interval"][1] for each in curve["points"])
+    assert f"Reserve {reserve:,.0f} MiB for a: 95 of 100 processes need less." in out
 
 
 def test_nothing_runs_for_an_estimate(told):
@@ -92,7 +151,7 @@ def test_the_page_shows_the_curve_and_no_record_is_made_of_it(told, dlbricks, tm
     page = (tmp_path / "r.html").read_text("utf-8")
     assert "Time of one output token over the number of tokens in the cache" in page
     assert "Time to first token, ms" in page
-    done = dlbricks("spec", "r.json")
+    done = dlbricks("results", "record", "r.json")
     assert done.status == 2
     assert "no record is made" in done.err
 
@@ -120,8 +179,21 @@ def test_wrong_input_is_told_in_a_line(dlbricks, decoders, options, message):
 
 
 def test_another_quantity_of_prompts_and_of_tokens_at_depths(told):
-    out, data = told("run", "a.onnx", "--prompt", "16", "--generate", "4", "--batch", "2",
-                     "--quantity", "load-time", "--runs", "2")  # fmt: skip
+    out, data = told(
+        "estimate",
+        "--measure",
+        "a.onnx",
+        "--prompt",
+        "16",
+        "--generate",
+        "4",
+        "--batch",
+        "2",
+        "--quantity",
+        "load-time",
+        "--runs",
+        "2",
+    )
     assert data["answers"] == []
     (curve,) = data["curves"]
     assert [each["sizes"] for each in curve["points"]] == [
@@ -133,7 +205,7 @@ def test_another_quantity_of_prompts_and_of_tokens_at_depths(told):
 
 
 def test_sizes_need_a_model(dlbricks):
-    done = dlbricks("run", "--backend", "onnxruntime", "--prompt", "4")
+    done = dlbricks("estimate", "--measure", "--backend", "onnxruntime", "--prompt", "4")
     assert done.status == 2
     assert "Name at least one MODEL" in done.err
 
@@ -141,7 +213,18 @@ def test_sizes_need_a_model(dlbricks):
 @pytest.fixture
 def advised(told, dlbricks, read):
     """Advice from a store in which a decoder was timed: what it printed, and its JSON."""
-    told("run", "a.onnx", "--prompt", "8", "--generate", "5", "--runs", "3", "--end-to-end")
+    told(
+        "estimate",
+        "--measure",
+        "a.onnx",
+        "--prompt",
+        "8",
+        "--generate",
+        "5",
+        "--runs",
+        "3",
+        "--end-to-end",
+    )
     (answer,) = read("r.json")["answers"]
 
     def run(*arguments):
@@ -160,12 +243,12 @@ def test_advice_has_the_times_that_were_measured(advised, read):
     assert data["settings"]["workload"] == {"prompt": 8, "generate": 5, "depth": 0, "batch": 1}
     ((place,),) = (ranking["alternatives"] for ranking in data["rankings"])
     assert (place["model"], place["source"], place["basis"]) == ("a", "a.onnx", "measured")
-    assert place["latency_ms"] == pytest.approx(answer["total"]["measured_ms"])
-    assert place["interval_ms"] == pytest.approx(answer["total"]["measured_interval_ms"])
+    assert place["estimate"] == pytest.approx(answer["total"]["measured"])
+    assert place["interval"] == pytest.approx(answer["total"]["measured_interval"])
     values = [each["value"] for each in place["required"]]
-    expected = [answer[name]["measured_ms"] for name in ("ttft", "tpot")]
+    expected = [answer[name]["measured"] for name in ("ttft", "tpot")]
     assert values == pytest.approx(expected)
-    assert place["per_second"] == pytest.approx(5e3 / place["latency_ms"])
+    assert place["per_second"] == pytest.approx(5e3 / place["estimate"])
     assert "a, prompt 8, generate 5: the fastest is onnxruntime" in out
     assert "TTFT: time to first token" in out
     assert "Total time" in Path("a.html").read_text("utf-8")
@@ -179,15 +262,15 @@ def test_advice_bounds_and_orders_predicted_answers(advised, read):
     assert done.status == 3, done.err
     data = read("a.json")
     assert [each["name"] for each in data["rankings"]] == ["b", "a"]
-    assert data["settings"]["by"] == "time-to-first-token"
+    assert data["settings"]["by"]["name"] == "time-to-first-token"
     assert data["settings"]["workload"] == {"prompt": 8, "generate": 128, "depth": 0, "batch": 2}
-    assert [each["most"] for each in data["settings"]["required"]] == [pytest.approx(1e-6)]
+    assert [each["maximum"] for each in data["settings"]["required"]] == [pytest.approx(1e-6)]
     for ranking in data["rankings"]:
         (place,) = ranking["alternatives"]
         first, token = place["required"]
         assert place["by"]["value"] == first["value"]
         total = first["value"] + 127 * token["value"]
-        assert place["latency_ms"] == pytest.approx(total)
+        assert place["estimate"] == pytest.approx(total)
         assert (place["allowed"], token["allowed"]) == (False, False)
     assert [each["where"] for each in data["failures"]] == ["fixed.onnx"]
     assert "leaves no dimension open for new tokens or the cache" in out

@@ -5,8 +5,22 @@ import pytest
 pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.usefixtures("kept_workers")
 
-QUICK = ("run", "--backend", "onnxruntime", "--threads", "1", "--composer", "segmented",
-         "--runs", "2", "--store", "results.sqlite", "--json", "out.json")  # fmt: skip
+QUICK = (
+    "estimate",
+    "--measure",
+    "--backend",
+    "onnxruntime",
+    "--threads",
+    "1",
+    "--composer",
+    "segmented",
+    "--runs",
+    "2",
+    "--store",
+    "results.sqlite",
+    "--json",
+    "out.json",
+)
 
 
 def test_only_of_a_model_that_does_not_fit_it_is_said_and_it_is_estimated(
@@ -17,7 +31,7 @@ def test_only_of_a_model_that_does_not_fit_it_is_said_and_it_is_estimated(
     assert "fit" not in fitting.out
     assert read("out.json")["models"][0]["memory"]["fits"] is True
 
-    monkeypatch.setattr("dlbricks_core.workflows.footprint.memory_to_use", lambda: 1000)
+    monkeypatch.setattr("dlbricks_core.measure.footprint.memory_to_use", lambda: 1000)
     done = dlbricks(*QUICK, model)
     assert done.status == 0
     first, second, third, *_ = done.out.splitlines()
@@ -34,7 +48,7 @@ def test_only_of_a_model_that_does_not_fit_it_is_said_and_it_is_estimated(
     compared = dlbricks(*QUICK, "--end-to-end", model)
     assert compared.status == 3
     assert "it does not fit" in " ".join(compared.out.split())
-    assert read("out.json")["models"][0]["measured_ms"] is None
+    assert read("out.json")["models"][0]["measured"] is None
 
 
 def test_a_comparison_says_on_which_backends_a_model_does_not_fit(
@@ -50,7 +64,7 @@ def test_a_comparison_says_on_which_backends_a_model_does_not_fit(
         """
     install("frugal", source, "[dlbricks.backends]\nfrugal = frugal:Frugal\n")
     # Two copies of the weights do not fit: ONNX Runtime loads with them, the other one does not.
-    monkeypatch.setattr("dlbricks_core.workflows.footprint.memory_to_use", lambda: 3_000)
+    monkeypatch.setattr("dlbricks_core.measure.footprint.memory_to_use", lambda: 3_000)
     compare = ("compare", save("a", "Relu", "Relu"), "--backends", "frugal,onnxruntime",
                "--threads", "1", "--runs", "2", "--store", "results.sqlite")  # fmt: skip
     hot = dlbricks(*compare)

@@ -33,7 +33,7 @@ def untouched(dlbricks, tmp_path, monkeypatch):
     def run(*arguments):
         before = content(tmp_path)
         with monkeypatch.context() as patched:
-            patched.setattr("dlbricks_core.workflows.loading.ModelLoader.load", nothing)
+            patched.setattr("dlbricks_core.importers.models.ModelLoader.load", nothing)
             done = dlbricks(*arguments)
         assert done.status == 2
         assert done.out == ""
@@ -59,28 +59,40 @@ def test_unwritable_files_are_noticed_before_measuring(
     (tmp_path / "folder").mkdir()
     (tmp_path / "twin").hardlink_to(tmp_path / "a.onnx")
     (tmp_path / "link").symlink_to("a.onnx")
-    assert reason in untouched("run", *QUICK, "a.onnx", option, name)
+    assert reason in untouched("estimate", "--measure", *QUICK, "a.onnx", option, name)
 
 
 def test_one_file_cannot_be_two_outputs(untouched, save, tmp_path, dlbricks):
     save("a", "Relu")
-    assert "--json" in untouched("run", *QUICK, "a.onnx", "--json", "o", "--html", "./o")
-    assert "--json" in untouched("run", *QUICK, "a.onnx", "--json", "-", "--html", "-")
-    assert "--json" in untouched("graph", "a.onnx", "-o", "o", "--json", tmp_path / "o")
-    assert "the model" in untouched("graph", "a.onnx", "-o", "a.onnx")
+    assert "--json" in untouched(
+        "estimate", "--measure", *QUICK, "a.onnx", "--json", "o", "--html", "./o"
+    )
+    assert "--json" in untouched(
+        "estimate", "--measure", *QUICK, "a.onnx", "--json", "-", "--html", "-"
+    )
+    assert "--json" in untouched("show", "graph", "a.onnx", "-o", "o", "--json", tmp_path / "o")
+    assert "the model" in untouched("show", "graph", "a.onnx", "-o", "a.onnx")
     both = ("--json", "/dev/null", "--html", "/dev/null")
-    assert dlbricks("analyze", "a.onnx", *both).status == 0
+    assert dlbricks("show", "repeats", "a.onnx", *both).status == 0
 
 
 def test_folders_are_checked_before_anything_runs(untouched, save, dlbricks):
     save("a", "Relu")
-    for command in (("study", *QUICK[:4], "--store", "s.db"), ("generate",)):
+    for command in (
+        ("study", *QUICK[:4], "--store", "s.db"),
+        (
+            "suite",
+            "write",
+        ),
+    ):
         assert "Not a directory" in untouched(*command, "a.onnx", "-o", "a.onnx/bricks")
-    assert dlbricks("generate", "a.onnx", "-o", "bricks", "--json", "bricks/o.json").status == 0
-    assert "already holds" in untouched("generate", "a.onnx", "-o", "bricks")
+    assert (
+        dlbricks("suite", "write", "a.onnx", "-o", "bricks", "--json", "bricks/o.json").status == 0
+    )
+    assert "already holds" in untouched("suite", "write", "a.onnx", "-o", "bricks")
     manifest = ("bricks", "--json", "bricks/manifest.json")
     assert "one of the files in bricks" in untouched(
-        "bench", *manifest, *QUICK[:4], "--store", "s.db"
+        "suite", "time", *manifest, *QUICK[:4], "--store", "s.db"
     )
 
 
@@ -99,29 +111,29 @@ def test_names_that_are_not_utf8_and_brackets_work_everywhere(dlbricks, tmp_path
     model.write_bytes(proto.SerializeToString())
     quick = (*QUICK[:-1], folder / "s.db")
     for command in (
-        ("inspect", model, "-v", "--json", folder / "o.json"),
-        ("analyze", model, "--html", folder / "o.html"),
-        ("graph", model, "-o", folder / "o.svg", *quick[:6], "--store", folder / "s.db"),
-        ("run", model, *quick, "--json", "o.json", "--html", "o.html"),
+        ("show", model, "-v", "--json", folder / "o.json"),
+        ("show", "repeats", model, "--html", folder / "o.html"),
+        ("show", "graph", model, "-o", folder / "o.svg", *quick[:6], "--store", folder / "s.db"),
+        ("estimate", "--measure", model, *quick, "--json", "o.json", "--html", "o.html"),
         ("estimate", model, *quick, "--html", "o.html"),
     ):
         done = dlbricks(*command)
         assert done.status in {0, 3}, done.err
         assert "unexpected" not in done.err
         assert not any(c for c in done.out + done.err if not c.isprintable() and c != "\n")
-        assert (r"m\xe9" in done.out) == (command[0] != "graph")
+        assert (r"m\xe9" in done.out) == (command[:2] != ("show", "graph"))
         assert max(map(len, done.out.splitlines())) <= 80
-    assert r"Strange[/x]\n" in "".join(dlbricks("inspect", model).out.split())
+    assert r"Strange[/x]\n" in "".join(dlbricks("show", model).out.split())
     for page in (folder / "o.html", folder / "o.svg", tmp_path / "o.html"):
         assert "\x1b" not in page.read_text(encoding="utf-8")
     assert read("o.json")["models"][0]["name"] == "m\udce9"
-    missing = dlbricks("run", *QUICK, "caf\udce9[/x]\x1b.onnx")
+    missing = dlbricks("estimate", "--measure", *QUICK, "caf\udce9[/x]\x1b.onnx")
     assert r"caf\xe9[/x]\x1b.onnx does not exist" in missing.err
 
 
 def test_terminals_that_know_only_ascii_get_escapes(save, tmp_path):
     save("ünï 士", "Relu")
-    command = [sys.executable, "-m", "dlbricks_core.cli", "analyze", "ünï 士.onnx", "-v"]
+    command = [sys.executable, "-m", "dlbricks_core.cli", "show", "repeats", "ünï 士.onnx", "-v"]
     done = subprocess.run(command, capture_output=True, cwd=tmp_path,
                           env={**os.environ, "PYTHONIOENCODING": "ascii"})  # fmt: skip
     assert (done.returncode, done.stderr) == (0, b"Importing models\n")
@@ -131,14 +143,14 @@ def test_terminals_that_know_only_ascii_get_escapes(save, tmp_path):
 def test_estimates_need_no_right_to_write(dlbricks, save, tmp_path):
     model = save("a", "Relu")
     store = tmp_path / "mine" / "s.db"
-    assert dlbricks("run", *QUICK[:-1], store, model).status == 0
+    assert dlbricks("estimate", "--measure", *QUICK[:-1], store, model).status == 0
     store.chmod(0o444)
     store.parent.chmod(0o555)
     estimate = ["estimate", *QUICK[:-1], str(store), str(model)]
     done = forbidden(store.parent, *estimate)
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
-    assert forbidden(store.parent, "inspect", str(model)).returncode == 0
+    assert forbidden(store.parent, "show", str(model)).returncode == 0
     refused = forbidden(store.parent, "run", "--force", *estimate[1:])
     assert refused.returncode == 2
     assert "readonly" in refused.stderr
@@ -151,7 +163,7 @@ def test_a_user_without_a_home_folder_must_name_a_store(dlbricks, save, monkeypa
 
     monkeypatch.setattr("platformdirs.user_cache_path", homeless)
     monkeypatch.setattr("platformdirs.user_data_path", homeless)
-    assert dlbricks("inspect", save("a", "Relu")).status == 0
+    assert dlbricks("show", save("a", "Relu")).status == 0
     done = dlbricks("estimate", *QUICK[:-2], "a.onnx")
     assert done.status == 2
     assert done.err.splitlines()[-2:] == [
@@ -173,8 +185,19 @@ def forbidden(folder, *arguments):
 
 def test_a_run_ends_if_its_store_is_deleted(tmp_path, save):
     save("a", *["Relu"] * 3)
-    command = [sys.executable, "-m", "dlbricks_core.cli", "run", *QUICK, "--runs", "100000",
-               "--json", "o.json", "a.onnx"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "dlbricks_core.cli",
+        "estimate",
+        "--measure",
+        *QUICK,
+        "--runs",
+        "100000",
+        "--json",
+        "o.json",
+        "a.onnx",
+    ]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)  # fmt: skip
     log = tmp_path / "s.db-wal"

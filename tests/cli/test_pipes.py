@@ -4,13 +4,16 @@ import os
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 LINES = [
-    ("inspect", "pipe.onnx"),
-    ("inspect", "llm:pipe.json"),
-    ("spec", "pipe.json"),
-    ("rerun", "pipe.json"),
-    ("store", "import", "pipe.json", "--store", "s.sqlite"),
-    ("store", "merge", "pipe.json", "--store", "s.sqlite"),
+    ("show", "pipe.onnx"),
+    ("show", "llm:pipe.json"),
+    ("results", "record", "pipe.json"),
+    ("results", "repeat", "pipe.json"),
+    ("study", "--from", "pipe.json"),
+    ("results", "import", "pipe.json", "--store", "s.sqlite"),
+    ("results", "merge", "pipe.json", "--store", "s.sqlite"),
     ("advise", "onnx:light_squeezenet", "--prices", "pipe.json", "--store", "s.sqlite"),
     ("estimate", "onnx:light_squeezenet", "--results", "pipe.json", "--backend", "onnxruntime"),
 ]

@@ -3,7 +3,7 @@
 import pytest
 
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, MOST
-from dlbricks_core.workflows import Request
+from dlbricks_core.measure.request import Request
 
 pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.usefixtures("kept_workers")
@@ -15,8 +15,8 @@ HOPELESS = (*BACKEND, "--precision", "0.0001%", "--budget", "1s")
 
 
 def counts(data):
-    models = [len(each["measured_samples_ms"]) for each in data["models"]]
-    return models + [len(each["samples_ms"]) for each in data["bricks"]]
+    models = [len(each["measured_samples"]) for each in data["models"]]
+    return models + [len(each["samples"]) for each in data["bricks"]]
 
 
 def check_refused(done, *words):
@@ -51,47 +51,45 @@ def test_what_is_precise_is_not_measured_on(dlbricks, save, read, known, command
 
 def test_a_second_model_is_measured_where_it_is_new(dlbricks, save, read):
     a, b = (save(name, "Relu", op, size=64) for name, op in (("a", "Sigmoid"), ("b", "Tanh")))
-    dlbricks("run", "--end-to-end", a, *LOOSE)
-    more = dlbricks("run", "--end-to-end", a, b, *LOOSE)
+    dlbricks("estimate", "--measure", "--end-to-end", a, *LOOSE)
+    more = dlbricks("estimate", "--measure", "--end-to-end", a, b, *LOOSE)
     assert "4 networks came from the store, 2 measured now" in more.out
     assert dlbricks("estimate", a, b, *LOOSE).status == 0
     assert read("out.json")["notes"] == []
+    assert read("out.json")["benchmarking"]["measured_networks"] == 0
 
 
 def test_not_all_of_many_figures_that_fall_short_are_named(dlbricks, save, read):
     models = [save(f"m{i}", "Relu", "Sigmoid", size=16 + i) for i in range(4)]
-    dlbricks("run", "--end-to-end", *models, *HOPELESS[:-1], "0.001s")
+    dlbricks("estimate", "--measure", "--end-to-end", *models, *HOPELESS[:-1], "0.001s")
     (note,) = read("out.json")["notes"]
-    assert note.endswith("and 2 more figures")
+    assert note["text"].endswith("and 2 more figures")
 
 
 def test_the_budget_ends_it_and_the_next_run_goes_on(dlbricks, save, read, known):
     a = save("a", "Relu", "Sigmoid", size=64)
     hurried = (*HOPELESS[:-1], "0.001s")
-    done = dlbricks("run", "--end-to-end", a, *hurried)
+    done = dlbricks("estimate", "--measure", "--end-to-end", a, *hurried)
     assert done.status == 0
     first = read("out.json")
     assert set(counts(first)) == {FEWEST}
     assert first["settings"]["budget_s"] == pytest.approx(0.001)
-    (note,) = first["notes"]
+    note = first["notes"][0]["text"]
     assert "the budget of 0.001 s ended first" in note
     for each in ("a", "a end to end"):  # few samples may scatter by more than a factor of two
         assert f"{each} ±" in note or f"{each} within a factor of" in note
     assert "not within ±0.0001%" in " ".join(done.out.split())
-    done = dlbricks("run", "--end-to-end", a, *HOPELESS)
+    done = dlbricks("estimate", "--measure", "--end-to-end", a, *HOPELESS)
     assert "measured now" in done.out or "from the store" not in done.out
     second, models = read("out.json"), known("out.json", "models")
     assert sum(counts(second)) > sum(counts(first))
     for before, after in zip(first["bricks"], second["bricks"], strict=True):
-        assert after["samples_ms"][:FEWEST] == before["samples_ms"]
-    estimate = dlbricks("estimate", a, *HOPELESS)
-    assert estimate.status == 0
-    assert "as far as the store goes" in read("out.json")["notes"][0]
+        assert after["samples"][:FEWEST] == before["samples"]
     assert known("out.json", "models") == models
 
 
 def test_fixed_runs_stay_fixed(dlbricks, save, read):
-    dlbricks("run", "--end-to-end", save("a", "Relu"), *BACKEND, "--runs", "2")
+    dlbricks("estimate", "--measure", "--end-to-end", save("a", "Relu"), *BACKEND, "--runs", "2")
     assert set(counts(read("out.json"))) == {2}
     assert read("out.json")["settings"]["precision"] is None
 
@@ -113,12 +111,16 @@ def test_what_contradicts_itself_is_refused(dlbricks, save, command):
 )  # fmt: skip
 def test_what_is_no_precision_and_no_budget(dlbricks, save, option, value, word):
     check_refused(
-        dlbricks("run", "--end-to-end", save("a", "Relu"), *BACKEND, option, value), option, word
+        dlbricks(
+            "estimate", "--measure", "--end-to-end", save("a", "Relu"), *BACKEND, option, value
+        ),
+        option,
+        word,
     )
 
 
 def test_units():
-    from dlbricks_core.cli import kinds
+    from dlbricks_core.commands.options import kinds
 
     read = kinds.TIME
     assert [read("90"), read("90s"), read("1.5m"), read("1.5min")] == [90.0] * 4

@@ -1,4 +1,4 @@
-"""``dlbricks run --scenario`` on a real backend."""
+"""``dlbricks serve`` on a real backend."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import onnx
 import pytest
+from dlbricks_serving.contention import passes
+from dlbricks_serving.serving import composed
 
 from dlbricks_core.machine.load import MachineLoad
 from dlbricks_core.machine.system import physical_cores_available
-from dlbricks_core.measure.contention import passes
-from dlbricks_core.workflows.scenarios import composed
 
 pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.usefixtures("kept_workers")
@@ -31,8 +31,21 @@ def offline(in_folder, chain, tmp_path_factory):
     onnx.save(chain("Relu", "Sigmoid", size=64, name="a"), folder / "a.onnx")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passes, "_SHORTEST_S", 0.1)
-        done = in_folder(folder, "run", folder / "a.onnx", *BACKEND, "--scenario", "offline",
-                       "--end-to-end", *SHORT, "--json", "o.json", "--html", "o.html")  # fmt: skip
+        done = in_folder(
+            folder,
+            "serve",
+            "--measure",
+            folder / "a.onnx",
+            *BACKEND,
+            "--scenario",
+            "offline",
+            "--end-to-end",
+            *SHORT,
+            "--json",
+            "o.json",
+            "--html",
+            "o.html",
+        )
     assert done.status == 0, done.err
     return folder, done.out
 
@@ -46,7 +59,7 @@ def under_load(dlbricks, offline, tmp_path, monkeypatch):
     def run(scenario, *more):
         short = SHORT if "--end-to-end" in more else ()
         path = offline[0] / "a.onnx"
-        return dlbricks("run", path, *BACKEND, "--scenario", scenario, *more, *short)
+        return dlbricks("serve", "--measure", path, *BACKEND, "--scenario", scenario, *more, *short)
 
     return run
 
@@ -92,7 +105,7 @@ def test_models_are_told_apart_and_one_bad_model_and_disturbances_are_told_once(
     assert {"a", "b"} <= set(done.out.splitlines())
     told = "other processes used 1.4 of 2 CPUs"
     assert (done.out + done.err).count(told) == 1
-    assert f"1 x 1: {told}" in data["warnings"]
+    assert f"1 x 1: {told}" in [each["text"] for each in data["warnings"]]
     assert told in Path("o.html").read_text("utf-8")
 
 
@@ -147,23 +160,21 @@ def test_a_bound_that_nothing_keeps_is_told(under_load, read):
         (("--scenario", "offline", "--latency-bound", "1e999"), "'1e999' is not a latency"),
         (("--scenario", "offline", "--duration", "0s"), "'0s' is not a duration"),
         (("--scenario", "offline", "--duration", "5s"), "--duration needs --end-to-end"),
-        (("--scenario", "offline", "--quantity", "load-time"), "--quantity is not for"),
-        (("--scenario", "offline", "--sweep", "batch=1,2"), "--sweep is not for"),
+        (("--scenario", "offline", "--quantity", "load-time"), "No such option"),
+        (("--scenario", "offline", "--system", "zen5"), "--system is for estimates"),
         (("--scenario", "offline", "--protocol", "paper", "--precision", "1%"), "not for"),
-        (("--instances", "1"), "--instances needs --scenario"),
-        (("--latency-bound", "5ms"), "--latency-bound needs --scenario"),
-        (("--threads", "1,2"), "need --scenario"),
+        (("--instances", "1"), "Missing option '--scenario'"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(dlbricks, save, more, reason):
-    refused = dlbricks("run", save("a", "Relu"), "--backend", "onnxruntime", *more)
+    refused = dlbricks("serve", "--measure", save("a", "Relu"), "--backend", "onnxruntime", *more)
     assert refused.status == 2
     assert reason in refused.err
     assert "Traceback" not in refused.err
 
 
 def test_a_scenario_needs_a_model(dlbricks):
-    refused = dlbricks("run", "--backend", "onnxruntime", "--scenario", "offline")
+    refused = dlbricks("serve", "--measure", "--backend", "onnxruntime", "--scenario", "offline")
     assert refused.status == 2
     assert "Name at least one MODEL" in refused.err
 
@@ -171,9 +182,27 @@ def test_a_scenario_needs_a_model(dlbricks):
 def test_frameworks_are_compared_under_the_same_load(dlbricks, save, read, twin, monkeypatch):
     monkeypatch.setattr(passes, "_SHORTEST_S", 0.1)
     small, large = save("a", "Relu", "Sigmoid", size=64), save("b", "Tanh", "Relu", size=64)
-    done = dlbricks("compare", small, large, "absent.onnx", "--backends", "onnxruntime,twin",
-                    "--scenario", "offline", "--threads", "1", "--instances", "1", "--store",
-                    "s.sqlite", "--json", "o.json", "--html", "o.html")  # fmt: skip
+    done = dlbricks(
+        "serve",
+        "compare",
+        small,
+        large,
+        "absent.onnx",
+        "--backends",
+        "onnxruntime,twin",
+        "--scenario",
+        "offline",
+        "--threads",
+        "1",
+        "--instances",
+        "1",
+        "--store",
+        "s.sqlite",
+        "--json",
+        "o.json",
+        "--html",
+        "o.html",
+    )
     assert done.status == 3, done.err
     assert max(map(len, done.out.splitlines())) <= 80
     data = read("o.json")
@@ -197,15 +226,15 @@ def test_frameworks_are_compared_under_the_same_load(dlbricks, save, read, twin,
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        (("--instances", "1"), "--instances needs --scenario"),
-        (("--end-to-end",), "--end-to-end needs --scenario"),
-        (("--threads", "1,2"), "need --scenario"),
+        (("--instances", "1"), "Missing option '--scenario'"),
         (("--scenario", "server"), "needs a bound"),
-        (("--scenario", "offline", "--quantity", "load-time"), "--quantity is not for"),
+        (("--scenario", "offline", "--quantity", "load-time"), "No such option"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_in_one_line(dlbricks, save, twin, more, reason):
-    refused = dlbricks("compare", save("a", "Relu"), "--backends", "onnxruntime,twin", *more)
+    refused = dlbricks(
+        "serve", "compare", save("a", "Relu"), "--backends", "onnxruntime,twin", *more
+    )
     assert refused.status == 2
     assert reason in refused.err
     assert "Traceback" not in refused.err
@@ -213,7 +242,7 @@ def test_what_cannot_be_compared_is_refused_in_one_line(dlbricks, save, twin, mo
 
 def test_an_estimate_tells_loads_without_running_anything(dlbricks, offline, read, tmp_path):
     shutil.copy(offline[0] / "s.sqlite", tmp_path)
-    asked = ("estimate", offline[0] / "a.onnx", "--backend", "onnxruntime", "--scenario", "offline",
+    asked = ("serve", offline[0] / "a.onnx", "--backend", "onnxruntime", "--scenario", "offline",
              "--store", "s.sqlite", "--json", "e.json")  # fmt: skip
     done = dlbricks(*asked, "--html", "e.html")
     assert done.status == 0, done.err
@@ -232,18 +261,16 @@ def test_an_estimate_tells_loads_without_running_anything(dlbricks, offline, rea
     assert max(map(len, done.out.splitlines())) <= 80
     elsewhere = read("z.json")
     assert all(each["predicted"] for each in elsewhere["scenarios"][0]["placements"])
-    assert any("no disturbance" in each for each in elsewhere["notes"])
+    assert any("no disturbance" in each["text"] for each in elsewhere["notes"])
 
 
 def test_what_an_estimate_of_loads_cannot_do_is_refused_before_models_are_read(dlbricks):
-    asked = ("estimate", "absent.onnx", "--backend", "onnxruntime", "--store", "s.sqlite")
+    asked = ("serve", "absent.onnx", "--backend", "onnxruntime", "--store", "s.sqlite")
     for more, words in (
         (("--scenario", "server"), "needs a bound"),
         (("--scenario", "offline", "--threads", "4096"), "more than the"),
-        (("--scenario", "offline", "--key", "k.json"), "not for --scenario"),
-        (("--threads", "1,2"), "need --scenario"),
-        (("--instances", "2"), "--instances needs --scenario"),
-        (("--scenario", "offline", "--duration", "3s"), "No such option"),
+        (("--scenario", "offline", "--duration", "3s"), "--duration needs --measure"),
+        (("--scenario", "offline", "--force"), "--force needs --measure"),
     ):
         done = dlbricks(*asked, *more)
         assert done.status == 2, done.err

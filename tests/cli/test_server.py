@@ -38,12 +38,12 @@ def test_commands_share_a_database_and_print_no_password(
     model = save("net", *["Relu"] * 3)
     told = ("-v", "--json", tmp_path / "out.json", "--html", tmp_path / "out.html")
     for command, status in (
-        (("run", *quick, *told, model), 0),
+        (("estimate", "--measure", *quick, *told, model), 0),
         (("estimate", *quick, *told, model), 0),
-        (("evaluate", *quick, *told, model), 0),
-        (("explain", *quick, *told, model), 0),
-        (("generate", model, "-o", tmp_path / "bricks"), 0),
-        (("bench", tmp_path / "bricks", *quick, "-v"), 0),
+        (("check", *quick, *told, model), 0),
+        (("check", "layers", *quick, *told, model), 0),
+        (("suite", "write", model, "-o", tmp_path / "bricks"), 0),
+        (("suite", "time", tmp_path / "bricks", *quick, "-v"), 0),
     ):
         done = dlbricks(*command)
         assert done.status == status, done.err
@@ -71,21 +71,21 @@ def test_what_was_measured_travels_to_a_database_and_back(
     other = postgres.create()
     told = ("--json", tmp_path / "out.json")
     for command in (
-        ("run", "net.onnx", *quick, *told),
+        ("estimate", "--measure", "net.onnx", *quick, *told),
         ("estimate", "net.onnx", *quick, *told),
-        ("spec", "out.json", "--json", tmp_path / "spec.json"),
-        ("rerun", "spec.json", "--store", database, *told),
-        ("store", "export", "a.jsonl.zst", "--store", database, *told),
-        ("store", "import", "a.jsonl.zst", "--store", other, *told),
-        ("store", "merge", database, "--store", "file.db", *told),
-        ("store", "export", "b.jsonl.zst", "--store", "file.db"),
-        ("store", "info", "--store", other, *told),
-        ("systems", "list", "--store", other, *told),
-        ("systems", "name", current_system().fingerprint, "lab", "--store", other, *told),
-        ("systems", "show", "lab", "--store", other, *told),
+        ("results", "record", "out.json", "--json", tmp_path / "spec.json"),
+        ("results", "repeat", "spec.json", "--store", database, *told),
+        ("results", "export", "a.jsonl.zst", "--store", database, *told),
+        ("results", "import", "a.jsonl.zst", "--store", other, *told),
+        ("results", "merge", database, "--store", "file.db", *told),
+        ("results", "export", "b.jsonl.zst", "--store", "file.db"),
+        ("results", "info", "--store", other, *told),
+        ("machine", "list", "--store", other, *told),
+        ("machine", "name", current_system().fingerprint, "lab", "--store", other, *told),
+        ("machine", "show", "lab", "--store", other, *told),
         ("advise", "net.onnx", "--store", other, *told),
-        ("atlas", "-o", tmp_path / "site", "--store", other, *told),
-        ("store", "prune", "--system", "lab", "--yes", "--store", other, *told),
+        ("results", "pages", "-o", tmp_path / "site", "--store", other, *told),
+        ("results", "prune", "--system", "lab", "--yes", "--store", other, *told),
     ):
         done = dlbricks(*command)
         assert done.status == 0, done.err
@@ -102,11 +102,11 @@ def test_what_was_measured_travels_to_a_database_and_back(
 @pytest.mark.parametrize(
     "command",
     [
-        ("store", "info"),
-        ("store", "export", "x.zst"),
-        ("store", "prune", "--outdated"),
-        ("systems", "list"),
-        ("systems", "name", "71bf", "lab"),
+        ("results", "info"),
+        ("results", "export", "x.zst"),
+        ("results", "prune", "--outdated"),
+        ("machine", "list"),
+        ("machine", "name", "71bf", "lab"),
     ],
 )
 def test_a_database_without_a_store_is_told_as_a_missing_file_is(dlbricks, postgres, command):
@@ -129,7 +129,7 @@ def test_a_database_that_cannot_be_used_is_refused_in_one_line(
         ("postgresql+psycopg://tester:s3cret@s3cret@127.0.0.1/x", "more than one @"),
         ("postgresql+psycopg://tester:s3cret", "not a database URL"),
     ):
-        done = dlbricks("run", *quick, *given, "--store", url, model)
+        done = dlbricks("estimate", "--measure", *quick, *given, "--store", url, model)
         assert (done.status, done.out) == (2, "")
         assert word in clean(done.err)
         if not given:
@@ -139,8 +139,23 @@ def test_a_database_that_cannot_be_used_is_refused_in_one_line(
 
 def test_a_run_waits_for_a_server_that_is_restarted(dlbricks, save, database, postgres):
     model = save("net", *["Relu", "Tanh", "Sigmoid"] * 3)
-    run = ("run", "--backend", "onnxruntime", "--threads", "1", "--runs", "40", "--composer",
-           "sequential", "--protocol", "interleaved", "--store", database, model)  # fmt: skip
+    run = (
+        "estimate",
+        "--measure",
+        "--backend",
+        "onnxruntime",
+        "--threads",
+        "1",
+        "--runs",
+        "40",
+        "--composer",
+        "sequential",
+        "--protocol",
+        "interleaved",
+        "--store",
+        database,
+        model,
+    )
 
     def restart():
         before = _observations(postgres, database)
@@ -180,8 +195,21 @@ def test_a_run_whose_server_stays_away_ends_and_keeps_what_it_had(
 
     other = threading.Thread(target=stop)
     other.start()
-    done = dlbricks("run", "--backend", "onnxruntime", "--threads", "1", "--runs", "200",
-                    "--composer", "sequential", "--store", database, model)  # fmt: skip
+    done = dlbricks(
+        "estimate",
+        "--measure",
+        "--backend",
+        "onnxruntime",
+        "--threads",
+        "1",
+        "--runs",
+        "200",
+        "--composer",
+        "sequential",
+        "--store",
+        database,
+        model,
+    )
     other.join()
     postgres.start()
     assert done.status == 2
@@ -201,18 +229,18 @@ def _observations(postgres, database):
 @pytest.mark.parametrize(
     "command",
     [
-        ("spec", "URL"),
-        ("rerun", "URL"),
-        ("store", "info", "URL"),
-        ("store", "import", "URL"),
-        ("store", "export", "URL"),
-        ("store", "info", "-v", "--store", "SHORT"),
-        ("bench", "URL", "--backend", "onnxruntime"),
+        ("results", "record", "URL"),
+        ("results", "repeat", "URL"),
+        ("results", "info", "URL"),
+        ("results", "import", "URL"),
+        ("results", "export", "URL"),
+        ("results", "info", "-v", "--store", "SHORT"),
+        ("suite", "time", "URL", "--backend", "onnxruntime"),
         ("estimate", "URL", "--backend", "onnxruntime"),
         ("estimate", "net.onnx", "--backend", "onnxruntime", "--results", "URL"),
         ("estimate", "net.onnx", "URL", "--backend", "onnxruntime", "--store", "absent.db"),
         ("advise", "net.onnx", "--prices", "URL"),
-        ("systems", "list", "--json", "URL"),
+        ("machine", "list", "--json", "URL"),
     ],
     ids=" ".join,
 )

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import resource
 import signal
 import sqlite3
@@ -14,7 +15,11 @@ import onnx
 import psutil
 import pytest
 
+from dlbricks_core.worker.memory import LEAST
+
 pytest.importorskip("onnxruntime")
+
+pytestmark = pytest.mark.process
 
 
 def run(runs, model):
@@ -106,7 +111,7 @@ def long_record(chain, in_folder, tmp_path_factory):
     model, path = folder / "small.onnx", folder / "record.json"
     onnx.save(chain("Relu", "Sigmoid", size=256), model)
     assert in_folder(folder, *run(1, model), "--json", "run.json").status == 0
-    assert in_folder(folder, "spec", "run.json", "--json", path).status == 0
+    assert in_folder(folder, "results", "record", "run.json", "--json", path).status == 0
     record = json.loads(path.read_text())
     record["protocol"]["runs"] = 10**6
     path.write_text(json.dumps(record))
@@ -119,7 +124,9 @@ def long_record(chain, in_folder, tmp_path_factory):
 def test_a_rerun_that_is_ended_tells_whether_a_store_has_what_was_measured(
     start, tmp_path, long_record, kept, number
 ):
-    process = start("rerun", long_record, *(("--store", "again.sqlite") if kept else ()))
+    process = start(
+        "results", "repeat", long_record, *(("--store", "again.sqlite") if kept else ())
+    )
 
     def measured():
         stores = [tmp_path / "again.sqlite", *tmp_path.glob("temporary/*/rerun.sqlite")]
@@ -178,8 +185,11 @@ def test_the_api_installs_no_handlers():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def _limit(size):
-    return lambda: resource.setrlimit(resource.RLIMIT_DATA, (size, size))
+LIMITED = {"ulimit -v": resource.RLIMIT_AS, "ulimit -d": resource.RLIMIT_DATA}
+
+
+def _limit(size, kind=resource.RLIMIT_DATA):
+    return lambda: resource.setrlimit(kind, (size, size))
 
 
 def test_a_run_stays_within_limits_of_the_user(start, tmp_path):
@@ -194,13 +204,34 @@ def test_a_limit_too_low_for_the_framework_is_named_in_one_line(start, tmp_path,
     # If memory ends while CPython 3.11 unwinds an exception, it tries to allocate an integer for
     # ever. The worker then ends at the time limit.
     command = *RUN[2:], "--backend", "pytorch", "--timeout", "5"
-    process = start(*command, before=_limit(150_000 * 1024))
+    process = start(*command, before=_limit(LEAST["ulimit -v"], resource.RLIMIT_AS))
     out, err = process.communicate(timeout=60)
     assert process.returncode == 2
     assert out == ""
     first, hint = err.strip().splitlines()
-    assert first.startswith("Error: pytorch does not start within ulimit -d 150000 (0.2 GB): ")
+    assert first.startswith("Error: pytorch does not start within ulimit -v 524288 (0.5 GB): ")
     assert hint.startswith("Hint: Raise or remove that limit")
+
+
+@pytest.mark.parametrize("megabytes", [60, 100, 180])
+@pytest.mark.parametrize("command", ["show", "estimate"])
+@pytest.mark.parametrize("kind", ["ulimit -v", "ulimit -d"])
+def test_a_limit_too_low_for_any_command_is_named_at_once(start, megabytes, command, kind):
+    limit = _limit(megabytes * 10**6, LIMITED[kind])
+    process = start(command, "small.onnx", before=limit)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (2, "")
+    first, hint = err.splitlines()
+    assert re.match(rf"Error: {kind} \d+ leaves {megabytes} MB: a command needs", first)
+    assert hint.startswith("Hint: Raise or remove that limit")
+
+
+@pytest.mark.parametrize("kind", ["ulimit -v", "ulimit -d"])
+def test_the_least_limit_is_enough_for_a_prediction(start, kind):
+    limit = _limit(LEAST[kind], LIMITED[kind])
+    command = "estimate", "--backend", "onnxruntime", "--store", "none.sqlite", "small.onnx"
+    _, err = (process := start(*command, before=limit)).communicate(timeout=60)
+    assert process.returncode == 0, err
 
 
 def test_a_framework_that_hangs_at_its_start_is_named(dlbricks, tmp_path, monkeypatch, save):
@@ -208,7 +239,7 @@ def test_a_framework_that_hangs_at_its_start_is_named(dlbricks, tmp_path, monkey
     (tmp_path / "onnxruntime" / "__init__.py").write_text("import time; time.sleep(300)")
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     model = save("good", "Relu")
-    assert dlbricks("inspect", model).status == 0  # imported once, which also takes its time
+    assert dlbricks("show", model).status == 0  # imported once, which also takes its time
     monkeypatch.setenv("PYTHONPATH", path)
     monkeypatch.setattr("dlbricks_core.measure.worker._START_S", 0.5)
     done = dlbricks("--backend", "onnxruntime", "--threads", "1", "--timeout", "1", "--composer",
@@ -216,3 +247,37 @@ def test_a_framework_that_hangs_at_its_start_is_named(dlbricks, tmp_path, monkey
     assert done.status == 2
     assert "onnxruntime does not start: no answer within 1.5 s" in done.err
     assert "Traceback" not in done.err
+
+
+#: Says that it starts, as late as the interpreter's own start lasts, and does what a shell runs.
+LOADING = """
+import os
+import dlbricks_core, contextlib, signal
+os.write(1, b"@")
+from dlbricks_core.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_modules_load_prints_one_line(number, save, tmp_path):
+    """Extension modules of numpy and scipy load at most of these times."""
+    model = save("small", "Relu")
+    command = [sys.executable, "-c", LOADING, "estimate", "--backend", "onnxruntime", str(model),
+               "--store", str(tmp_path / "none.sqlite")]  # fmt: skip
+    interrupted = 0
+    for delay_ms in range(15, 600, 45):
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )  # fmt: skip
+        assert process.stdout.read(1) == b"@"
+        time.sleep(delay_ms / 1000)
+        os.killpg(process.pid, number)
+        _, said = process.communicate(timeout=60)
+        # Before the first command is read, a signal other than Ctrl-C ends the process by itself.
+        assert process.returncode in (0, 128 + number, -number), (delay_ms, said.decode())
+        assert b"Traceback" not in said, (delay_ms, said.decode())
+        assert process.returncode <= 0 or said.splitlines()[-1] == b"Interrupted."
+        interrupted += process.returncode == 128 + number
+    assert interrupted >= 3

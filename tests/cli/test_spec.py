@@ -28,12 +28,12 @@ def folder(tmp_path_factory, chain, in_folder):
     proto = chain("Relu", "Tanh", size=64, batch=16, name="net")
     onnx.helper.set_model_props(proto, {"License": "MIT", "model_author": "somebody"})
     onnx.save(proto, folder / "net.onnx")
-    run = ("run", "net.onnx", *ONE, "--end-to-end", "--json")
+    run = ("estimate", "--measure", "net.onnx", *ONE, "--end-to-end", "--json")
     lines = [
         (*run, "two.json", "onnx:squeezenet"),
-        ("spec", "two.json", "--json", "both.json"),
+        ("results", "record", "two.json", "--json", "both.json"),
         (*run, "run.json"),
-        ("spec", "run.json", "--json", "spec.json"),
+        ("results", "record", "run.json", "--json", "spec.json"),
         ("estimate", "net.onnx", *ONE, "--json", "estimate.json"),
         ("estimate", "net.onnx", "onnx:squeezenet", *ONE, "--json", "estimates.json"),
     ]
@@ -50,7 +50,7 @@ def recorded(folder, dlbricks, tmp_path):
 
 
 def test_a_record_tells_what_was_done(dlbricks, recorded, read):
-    assert json.loads(dlbricks("spec", "two.json").out) == read("both.json")
+    assert json.loads(dlbricks("results", "record", "two.json").out) == read("both.json")
     spec, run = read("both.json"), read("two.json")
     net, squeezenet = spec["models"]
     assert (net["licence"], net["author"], net["source"]) == ("MIT", "somebody", "net.onnx")
@@ -61,16 +61,18 @@ def test_a_record_tells_what_was_done(dlbricks, recorded, read):
     assert spec["protocol"]["runs"] == 3
     assert spec["hardware"]["facts"]["fingerprint"] == run["system"]["fingerprint"]
     assert [each["estimate"] for each in spec["results"]] == [
-        model["estimate_ms"] for model in run["models"]
+        model["estimate"] for model in run["models"]
     ]
 
 
 def test_runs_of_whole_models_are_repeated_as_such(dlbricks, recorded, read):
     how = ("--backend", "onnxruntime", "--threads", "1", "--store", "hot.sqlite")
-    for command, more in (("run", ()), ("evaluate", ("--runs", "3"))):
+    for command, more in (("estimate", ("--measure",)), ("check", ("--runs", "3"))):
         assert dlbricks(command, "net.onnx", *how, *more, "--json", "hot.json").status == 0
         assert read("hot.json")["settings"]["protocol"] == "hot"
-        done = dlbricks("rerun", "hot.json", "--store", "again.sqlite", "--json", "again.json")
+        done = dlbricks(
+            "results", "repeat", "hot.json", "--store", "again.sqlite", "--json", "again.json"
+        )
         assert done.status == 0, done.err
         assert not any(each["what"] == "protocol" for each in read("again.json")["differences"])
 
@@ -81,20 +83,20 @@ def test_a_record_runs_no_code_unless_the_user_names_it(dlbricks, recorded, read
     record["models"][0]["source"] = "torch:evil:make"
     Path("evil.json").write_text(json.dumps(record))
     Path("evil.py").write_text("open('ran', 'w')\n")
-    refused = dlbricks("rerun", "evil.json")
+    refused = dlbricks("results", "repeat", "evil.json")
     assert refused.status == 2
     assert not Path("ran").exists()
     assert "--source net=torch:evil:make" in " ".join(refused.err.split())
-    unknown = dlbricks("rerun", "evil.json", "--source", "other=net.onnx")
+    unknown = dlbricks("results", "repeat", "evil.json", "--source", "other=net.onnx")
     assert unknown.status == 2
     assert "no model 'other'" in unknown.err
-    assert dlbricks("rerun", "evil.json", "--source", "net=net.onnx").status == 0
-    dlbricks("rerun", "evil.json", "--source", "net=torch:evil:make")
+    assert dlbricks("results", "repeat", "evil.json", "--source", "net=net.onnx").status == 0
+    dlbricks("results", "repeat", "evil.json", "--source", "net=torch:evil:make")
     assert Path("ran").exists()
 
 
 def test_what_is_done_again_is_measured_anew_and_compared(dlbricks, recorded, read):
-    done = dlbricks("rerun", "both.json", "--json", "again.json")
+    done = dlbricks("results", "repeat", "both.json", "--json", "again.json")
     assert done.status == 0, done.err
     assert "All that is recorded is the same now." in " ".join(done.out.split())
     assert max(map(len, done.out.splitlines())) <= 80
@@ -116,7 +118,7 @@ def test_what_is_not_the_same_is_said_before(dlbricks, recorded, read, save):
     spec["hardware"]["facts"] |= {"cpu": "another", "fingerprint": "0" * 16}
     Path(recorded).write_text(json.dumps(spec))
     save("net", "Relu", "Sigmoid", size=64, batch=16)
-    done = dlbricks("rerun", recorded, "--json", "again.json")
+    done = dlbricks("results", "repeat", recorded, "--json", "again.json")
     assert done.status == 0, done.err
     found = {each["what"]: each["then"] for each in read("again.json")["differences"]}
     assert found["onnxruntime"] == "0.9"
@@ -131,7 +133,7 @@ def composed(dlbricks, recorded):
     """Does the recorded estimate again; the store answers, so that nothing is measured."""
 
     def again(record="estimate.json"):
-        return dlbricks("rerun", record, "--store", "s.sqlite", "--json", "again.json")
+        return dlbricks("results", "repeat", record, "--store", "s.sqlite", "--json", "again.json")
 
     return again
 
@@ -186,23 +188,23 @@ def test_an_estimate_for_one_of_two_equal_machines_is_done_again_for_it(
     for name, factor in ("a.db", 1), ("b.db", 9):
         with ResultStore.open("s.sqlite") as old, ResultStore.open(tmp_path / name) as new:
             new.merge(_slower(old.records(), factor, name))
-    assert dlbricks("store", "merge", "a.db", "b.db", "--store", "all.db").status == 0
+    assert dlbricks("results", "merge", "a.db", "b.db", "--store", "all.db").status == 0
     system = read("run.json")["system"]["fingerprint"]
     named = [f"{system}@host of {name}" for name in ("a.db", "b.db")]
     for host, name in zip(named, ("lab-1", "lab-2"), strict=True):
-        assert dlbricks("systems", "name", host, name, "--store", "all.db").status == 0
+        assert dlbricks("machine", "name", host, name, "--store", "all.db").status == 0
     asked = ("estimate", "net.onnx", *ONE[:-1], "all.db", "--json", "e.json")
     done = dlbricks(*asked, "--system", "lab-2")
     assert done.status == 0, done.err
     assert "lab-2: " in done.out
     assert read("e.json")["system"]["machine"] == "lab-2"
-    assert dlbricks("spec", "e.json", "--json", "spec.json").status == 0
+    assert dlbricks("results", "record", "e.json", "--json", "spec.json").status == 0
     assert read("spec.json")["hardware"]["machine"] == "lab-2"
-    again = ("rerun", "spec.json", "--json", "again.json", "--store")
+    again = ("results", "repeat", "spec.json", "--json", "again.json", "--store")
     assert dlbricks(*again, "all.db").status == 0
     (model,) = read("again.json")["models"]
     assert model["then"] == model["now"]
-    assert dlbricks("systems", "name", "lab-2", "office", "--store", "all.db").status == 0
+    assert dlbricks("machine", "name", "lab-2", "office", "--store", "all.db").status == 0
     assert dlbricks(*again, "all.db").status == 0
     assert {"what": "machine", "then": "lab-2", "now": ""} in read("again.json")["differences"]
     assert dlbricks(*asked).status == 0
@@ -231,7 +233,7 @@ def _slower(records, factor, name):
 def test_a_comparison_is_done_again_on_each_framework(dlbricks, recorded, read, twin):
     quick = ("--threads", "1", "--runs", "2", "--store", "s.sqlite")
     dlbricks("compare", "net.onnx", "--backends", "onnxruntime,twin", *quick, "--json", "c.json")
-    done = dlbricks("rerun", "c.json", "--json", "again.json")
+    done = dlbricks("results", "repeat", "c.json", "--json", "again.json")
     assert done.status == 0, done.err
     again = read("again.json")
     assert [each["backend"] for each in again["models"]] == ["onnxruntime", "twin"]
@@ -239,10 +241,10 @@ def test_a_comparison_is_done_again_on_each_framework(dlbricks, recorded, read, 
 
 
 def test_wrong_input_is_an_error_in_one_line(dlbricks, recorded):
-    dlbricks("inspect", "net.onnx", "--json", "inspect.json")
+    dlbricks("show", "net.onnx", "--json", "inspect.json")
     for wrong in ("absent.json", "net.onnx", "inspect.json"):
-        for command in ("spec", "rerun"):
-            done = dlbricks(command, wrong)
+        for command in ("record", "repeat"):
+            done = dlbricks("results", command, wrong)
             assert done.status == 2
             assert done.err.startswith("Error: ")
             assert len(done.err.splitlines()) == 2
@@ -258,9 +260,9 @@ def test_the_file_that_is_read_is_not_written_over(dlbricks, recorded, command):
 
 
 def test_a_store_keeps_new_samples_in_place_of_its_own(dlbricks, recorded, read):
-    done = dlbricks("rerun", recorded, "--store", "s.sqlite", "--json", "again.json")
+    done = dlbricks("results", "repeat", recorded, "--store", "s.sqlite", "--json", "again.json")
     assert done.status == 0, done.err
     net = read("again.json")["models"][0]
     assert net["now"]["measured"] != net["then"]["measured"]
     dlbricks("estimate", "net.onnx", *ONE, "--json", "estimate.json")
-    assert read("estimate.json")["models"][0]["measured_ms"] == net["now"]["measured"]
+    assert read("estimate.json")["models"][0]["measured"] == net["now"]["measured"]

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -47,8 +48,16 @@ def folder(tmp_path_factory, chain, in_folder):
     folder = tmp_path_factory.mktemp("ran")
     for name, operator in ("a", "Relu"), ("b", "Tanh"):
         onnx.save(chain(operator, name=name), folder / f"{name}.onnx")
-    run = ("run", folder / "a.onnx", folder / "b.onnx", *QUICK[:-1], "5", "--end-to-end")
-    for line in run, ("store", "export", "all.zst"):
+    run = (
+        "estimate",
+        "--measure",
+        folder / "a.onnx",
+        folder / "b.onnx",
+        *QUICK[:-1],
+        "5",
+        "--end-to-end",
+    )
+    for line in run, ("results", "export", "all.zst"):
         assert in_folder(folder, *line, "--store", "here.db").status == 0
     return folder
 
@@ -68,37 +77,37 @@ def answers(monkeypatch, content):
 
 def test_an_estimate_is_the_same_after_the_journey(dlbricks, ran, read):
     a, _ = ran
-    done = dlbricks("store", "export", "all.jsonl.zst", "--store", "here.db")
+    done = dlbricks("results", "export", "all.jsonl.zst", "--store", "here.db")
     assert done.status == 0
     assert "observations" in done.out
-    assert dlbricks("store", "import", "all.jsonl.zst", "--store", "there.db").status == 0
-    system = json.loads(dlbricks("systems", "list", "--store", "there.db", "--json", "-").out)
+    assert dlbricks("results", "import", "all.jsonl.zst", "--store", "there.db").status == 0
+    system = json.loads(dlbricks("machine", "list", "--store", "there.db", "--json", "-").out)
     reference = system["systems"][0]["reference"]
-    assert dlbricks("systems", "name", reference, "lab", "--store", "there.db").status == 0
+    assert dlbricks("machine", "name", reference, "lab", "--store", "there.db").status == 0
     found = []
     for store, more in ("here.db", ()), ("there.db", ()), ("there.db", ("--system", "lab")):
         done = dlbricks("estimate", a, *QUICK, "--store", store, *more, "--json", "e.json")
         assert done.status == 0, done.err
         (model,) = read("e.json")["models"]
         assert model["origin"] == {"stored": 1.0}
-        found.append((model["estimate_ms"], model["interval_ms"]))
+        found.append((model["estimate"], model["interval"]))
     assert len(found) == 3
     assert found[0] == found[1] == found[2]
 
 
 def test_importing_twice_changes_nothing(dlbricks, measured):
     measured("a.db")
-    dlbricks("store", "export", "a.jsonl.zst", "--store", "a.db")
-    arguments = ("store", "import", "a.jsonl.zst", "--store", "b.db")
+    dlbricks("results", "export", "a.jsonl.zst", "--store", "a.db")
+    arguments = ("results", "import", "a.jsonl.zst", "--store", "b.db")
     assert dlbricks(*arguments).out.startswith("New: 1 observation, 2 measurements, 1 system")
     again = dlbricks(*arguments)
     assert (again.status, again.out) == (0, "Nothing is new: the store holds all of it.\n")
-    dlbricks("store", "export", "b.jsonl.zst", "--store", "b.db")
+    dlbricks("results", "export", "b.jsonl.zst", "--store", "b.db")
 
 
 def test_a_store_travels_through_a_pipe(dlbricks, measured, monkeypatch, tmp_path):
     measured("a.db")
-    command = [sys.executable, "-m", "dlbricks_core.cli", "store"]
+    command = [sys.executable, "-m", "dlbricks_core.cli", "results"]
     sent = subprocess.run([*command, "export", "-", "--store", "a.db"], cwd=tmp_path,
                           capture_output=True, check=True)  # fmt: skip
     assert sent.stdout.startswith(b"(\xb5/\xfd")
@@ -113,30 +122,30 @@ def test_a_store_travels_through_a_pipe(dlbricks, measured, monkeypatch, tmp_pat
 
 def test_one_bad_file_of_several_changes_nothing(dlbricks, measured, tmp_path):
     measured("a.db")
-    dlbricks("store", "export", "a.jsonl.zst", "--store", "a.db")
+    dlbricks("results", "export", "a.jsonl.zst", "--store", "a.db")
     (tmp_path / "bad.jsonl.zst").write_bytes((tmp_path / "a.jsonl.zst").read_bytes()[:-9])
     ResultStore.open(tmp_path / "b.db").close()
-    done = dlbricks("store", "import", "a.jsonl.zst", "bad.jsonl.zst", "--store", "b.db")
+    done = dlbricks("results", "import", "a.jsonl.zst", "bad.jsonl.zst", "--store", "b.db")
     assert done.status == 2
     assert done.err.startswith("Error: bad.jsonl.zst: the file is cut off\nHint: ")
-    info = json.loads(dlbricks("store", "info", "--store", "b.db", "--json", "-").out)
-    assert not any(info["held"].values())
+    info = json.loads(dlbricks("results", "info", "--store", "b.db", "--json", "-").out)
+    assert not any(info["content"].values())
 
 
 @pytest.mark.parametrize("piped", [False, True])
 def test_a_failed_import_makes_no_store(dlbricks, measured, monkeypatch, tmp_path, piped):
     measured("a.db")
-    dlbricks("store", "export", "a.jsonl.zst", "--store", "a.db")
+    dlbricks("results", "export", "a.jsonl.zst", "--store", "a.db")
     content = (tmp_path / "a.jsonl.zst").read_bytes()
     (tmp_path / "bad.jsonl.zst").write_bytes(content[:-9])
     answers(monkeypatch, content[:-9])
     bad = "-" if piped else "bad.jsonl.zst"
-    done = dlbricks("store", "import", "a.jsonl.zst", bad, "--store", "new/b.db")
+    done = dlbricks("results", "import", "a.jsonl.zst", bad, "--store", "new/b.db")
     assert (done.status, done.out) == (2, "")
     assert not (tmp_path / "new").exists()
     answers(monkeypatch, content)
     good = "-" if piped else "a.jsonl.zst"
-    assert dlbricks("store", "import", good, "--store", "new/b.db").status == 0
+    assert dlbricks("results", "import", good, "--store", "new/b.db").status == 0
     assert (tmp_path / "new" / "b.db").exists()
 
 
@@ -147,10 +156,10 @@ def test_what_is_in_another_unit_makes_no_store(dlbricks, tmp_path, command):
     for name, key in ("a.db", here), ("b.db", there):
         with ResultStore.open(tmp_path / name) as store:
             store.add_samples(key, Observation("s", 0, (1.0,)))
-        dlbricks("store", "export", f"{name}.zst", "--store", name)
+        dlbricks("results", "export", f"{name}.zst", "--store", name)
     end = "" if command == "merge" else ".zst"
     given = ("a.db" + end, "b.db" + end)
-    done = dlbricks("store", command, *given, "--store", "new.db")
+    done = dlbricks("results", command, *given, "--store", "new.db")
     assert done.status == 2
     assert "memory in MiB, and not in MB" in done.err
     assert not list(tmp_path.glob("new.db*"))
@@ -179,8 +188,8 @@ def test_the_few_samples_that_are_known_are_the_estimate_rather_than_a_guess(dlb
     done = dlbricks("estimate", ran[0], *open_runs)
     assert done.status == 0, done.err
     (brick,) = read("e.json")["bricks"]
-    assert (brick["origin"], len(brick["samples_ms"])) == ("stored", 5)
-    assert len(read("e.json")["models"][0]["measured_samples_ms"]) == 5
+    assert (brick["origin"], len(brick["samples"])) == ("stored", 5)
+    assert len(read("e.json")["models"][0]["measured_samples"]) == 5
 
 
 @pytest.mark.parametrize(
@@ -199,15 +208,15 @@ def test_an_export_with_a_graph_that_is_not_as_it_was_changes_nothing(
 ):
     good = (tmp_path / "all.zst").read_bytes()
     _graphs(tmp_path / "all.zst", change)
-    done = dlbricks("store", "import", "all.zst", "--store", "there.db")
+    done = dlbricks("results", "import", "all.zst", "--store", "there.db")
     assert done.status == 2
     assert done.err.startswith("Error: all.zst: ")
     assert done.err.count("\n") == 2
     assert not (tmp_path / "there.db").exists()
     answers(monkeypatch, (tmp_path / "all.zst").read_bytes())
-    assert dlbricks("store", "import", "-", "--store", "there.db").status == 2
+    assert dlbricks("results", "import", "-", "--store", "there.db").status == 2
     (tmp_path / "all.zst").write_bytes(good)
-    assert dlbricks("store", "import", "all.zst", "--store", "there.db").status == 0
+    assert dlbricks("results", "import", "all.zst", "--store", "there.db").status == 0
 
 
 def test_a_merged_store_with_a_graph_that_is_cut_off_changes_nothing(dlbricks, ran, tmp_path):
@@ -216,17 +225,17 @@ def test_a_merged_store_with_a_graph_that_is_cut_off_changes_nothing(dlbricks, r
         for number, graph in connection.execute("SELECT rowid, graph FROM rewrites").fetchall():
             cut_off = zlib.compress(zlib.decompress(graph)[:200])
             connection.execute("UPDATE rewrites SET graph = ? WHERE rowid = ?", (cut_off, number))
-    done = dlbricks("store", "merge", "here.db", "--store", "there.db")
+    done = dlbricks("results", "merge", "here.db", "--store", "there.db")
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith(f"Error: {tmp_path / 'here.db'}: what was kept of ")
     assert done.err.splitlines()[1].startswith("Hint: run that model again with that store")
     assert not (tmp_path / "there.db").exists()
-    dlbricks("run", a, b, *QUICK, "--store", "here.db")
-    assert dlbricks("store", "merge", "here.db", "--store", "there.db").status == 0
+    dlbricks("estimate", "--measure", a, b, *QUICK, "--store", "here.db")
+    assert dlbricks("results", "merge", "here.db", "--store", "there.db").status == 0
 
 
 def test_a_missing_store_that_is_to_be_merged_is_told_and_makes_none(dlbricks, tmp_path):
-    done = dlbricks("store", "merge", "missing.sqlite", "--store", "all.db")
+    done = dlbricks("results", "merge", "missing.sqlite", "--store", "all.db")
     assert (done.status, done.out) == (2, "")
     missing = tmp_path / "missing.sqlite"
     assert done.err == (
@@ -238,21 +247,21 @@ def test_a_missing_store_that_is_to_be_merged_is_told_and_makes_none(dlbricks, t
 def test_merged_stores_keep_equal_machines_apart(dlbricks, measured):
     for name, host in ("a.db", "h1"), ("b.db", "h2"):
         measured(name, host)
-    assert dlbricks("systems", "name", "71bf", "alice", "--store", "a.db").status == 0
-    assert dlbricks("store", "merge", "a.db", "b.db", "--store", "all.db").status == 0
-    shown = dlbricks("systems", "list", "--store", "all.db")
+    assert dlbricks("machine", "name", "71bf", "alice", "--store", "a.db").status == 0
+    assert dlbricks("results", "merge", "a.db", "b.db", "--store", "all.db").status == 0
+    shown = dlbricks("machine", "list", "--store", "all.db")
     assert "alice" in shown.out
     assert "71bff16a@h2" in shown.out
     assert max(map(len, shown.out.splitlines())) <= 80
-    assert dlbricks("systems", "name", "71bff16a@h2", "bob", "--store", "all.db").status == 0
-    data = json.loads(dlbricks("systems", "show", "bob", "--store", "all.db", "--json", "-").out)
+    assert dlbricks("machine", "name", "71bff16a@h2", "bob", "--store", "all.db").status == 0
+    data = json.loads(dlbricks("machine", "show", "bob", "--store", "all.db", "--json", "-").out)
     assert (data["name"], data["hosts"], data["samples"]) == ("bob", ["h2"], 2)
     assert [each["host"] for each in data["sessions"]] == ["h2"]
 
 
 def test_information_fits_the_terminal(dlbricks, measured, tmp_path):
     measured("a.db")
-    for command in ("store", "info"), ("systems", "list"), ("systems", "show", "71bf"):
+    for command in ("results", "info"), ("machine", "list"), ("machine", "show", "71bf"):
         done = dlbricks(*command, "--store", "a.db")
         assert done.status == 0, done.err
         # A path is as long as it is.
@@ -262,7 +271,7 @@ def test_information_fits_the_terminal(dlbricks, measured, tmp_path):
 
 def test_nothing_is_deleted_unless_the_user_agrees(dlbricks, measured, monkeypatch, tmp_path):
     measured("a.db")
-    prune = ("store", "prune", "--backend", "torch", "--store", "a.db")
+    prune = ("results", "prune", "--backend", "torch", "--store", "a.db")
     for answer, status, words in (
         (b"n\n", 0, "Nothing is deleted."),
         (b"\n", 0, "Nothing is deleted."),
@@ -284,7 +293,7 @@ def test_a_quantity_is_named_and_counted_before_it_is_deleted(
     dlbricks, measured, read, monkeypatch
 ):
     measured("a.db")
-    prune = ("store", "prune", "--quantity", "latency", "--store", "a.db")
+    prune = ("results", "prune", "--quantity", "latency", "--store", "a.db")
     answers(monkeypatch, b"")
     done = dlbricks(*prune)
     assert (done.status, "Nobody answered" in done.err) == (2, True)
@@ -300,29 +309,28 @@ def test_a_quantity_is_named_and_counted_before_it_is_deleted(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("store", "export", "x.zst", "--store", "none.db"), "there is no result store"),
-        (("store", "info", "--store", "none.db"), "there is no result store"),
-        (("store", "merge", "none.db", "--store", "a.db"), "there is no result store"),
-        (("store", "merge", "a.zst", "--store", "a.db"), "is an exported file"),
-        (("store", "import", "a.db", "--store", "b.db"), "is a result store"),
-        (("store", "import", "none.zst", "--store", "b.db"), "No such file"),
-        (("store", "import", ".", "--store", "b.db"), "is not a regular file"),
-        (("store", "export", "a.db", "--store", "a.db"), "same file as --store"),
-        (("store", "export", "no/x.zst", "--store", "a.db"), "there is no folder"),
-        (("store", "export", "x.zst", "--store", "a.db", "--backend", "tf"), "nothing of the"),
-        (("store", "export", "x.zst", "--store", "a.db", "--system", "lab"), "no system 'lab'"),
-        (("store", "prune", "--store", "a.db"), "not specified"),
-        (("store", "prune", "--store", "a.db", "--before", "May"), "May"),
-        (("store", "prune", "--store", "a.db", "--quantity", "lode"), "of the quantity 'lode'"),
-        (("systems", "show", "lab", "--store", "a.db"), "no system 'lab'"),
-        (("systems", "name", "71bf", "a b", "--store", "a.db"), "not a valid name for a machine"),
-        (("store",), "Missing command"),
-        (("systems", "unknown"), "No such command"),
+        (("results", "export", "x.zst", "--store", "none.db"), "there is no result store"),
+        (("results", "info", "--store", "none.db"), "there is no result store"),
+        (("results", "merge", "none.db", "--store", "a.db"), "there is no result store"),
+        (("results", "merge", "a.zst", "--store", "a.db"), "is an exported file"),
+        (("results", "import", "a.db", "--store", "b.db"), "is a result store"),
+        (("results", "import", "none.zst", "--store", "b.db"), "No such file"),
+        (("results", "import", ".", "--store", "b.db"), "is not a regular file"),
+        (("results", "export", "a.db", "--store", "a.db"), "same file as --store"),
+        (("results", "export", "no/x.zst", "--store", "a.db"), "there is no folder"),
+        (("results", "export", "x.zst", "--store", "a.db", "--backend", "tf"), "nothing of the"),
+        (("results", "export", "x.zst", "--store", "a.db", "--system", "lab"), "no system 'lab'"),
+        (("results", "prune", "--store", "a.db"), "not specified"),
+        (("results", "prune", "--store", "a.db", "--before", "May"), "May"),
+        (("results", "prune", "--store", "a.db", "--quantity", "lode"), "of the quantity 'lode'"),
+        (("machine", "show", "lab", "--store", "a.db"), "no system 'lab'"),
+        (("machine", "name", "71bf", "a b", "--store", "a.db"), "not a valid name for a machine"),
+        (("machine", "unknown"), "unexpected extra argument"),
     ],
 )
 def test_wrong_input_is_told_in_one_line(dlbricks, measured, arguments, words, tmp_path):
     measured("a.db")
-    dlbricks("store", "export", "a.zst", "--store", "a.db")
+    dlbricks("results", "export", "a.zst", "--store", "a.db")
     done = dlbricks(*arguments)
     assert done.status == 2
     (line,) = (line for line in done.err.splitlines() if line.startswith("Error: "))
@@ -335,3 +343,39 @@ def test_flags_may_stand_anywhere(dlbricks, measured):
     for line in ("-q store info", "store -q info", "store info -q"):
         done = dlbricks(*line.split(), "--store", "a.db")
         assert (done.status, done.out) == (0, "")
+
+
+def test_a_check_names_what_is_damaged_and_ends_with_3(dlbricks, tmp_path, measured, read):
+    measured("a.db")
+    check = ("store", "check", "--store", "a.db", "--json", "a.json")
+    done = dlbricks(*check)
+    assert done.status == 0
+    assert "Nothing is damaged." in done.out
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        connection.execute("""UPDATE observations SET "values" = '[NaN]'""")
+    connection.close()
+    before = (tmp_path / "a.db").read_bytes()
+    done = dlbricks(*check)
+    assert done.status == 3
+    assert "row 1 of observations: value is nan" in done.out
+    found = json.loads((tmp_path / "a.json").read_text())
+    tables = {each["table"]: each for each in found["tables"]}
+    assert tables["observations"]["damaged"] == 1
+    assert tables["measurements"] == {
+        "table": "measurements", "intact": 2, "damaged": 0, "named": []
+    }  # fmt: skip
+    assert [each["where"] for each in found["failures"]] == ["observations"]
+    assert (tmp_path / "a.db").read_bytes() == before
+
+
+def test_a_bomb_on_standard_input_ends_with_2_and_leaves_no_store(tmp_path):
+    script = "import sys; from dlbricks_core.cli import main; sys.exit(main())"
+    bomb = zstandard.ZstdCompressor().compress(b"[" * 2**24)
+    done = subprocess.run(
+        [sys.executable, "-c", script, "store", "import", "-", "--store", "new.db"],
+        input=bomb, capture_output=True, cwd=tmp_path, check=False,
+        env={**os.environ, "DLBRICKS_MOST_JSON_MIB": "1"},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert b"DLBRICKS_MOST_JSON_MIB" in done.stderr
+    assert not (tmp_path / "new.db").exists()

@@ -14,6 +14,8 @@ import pytest
 
 from dlbricks_core.report.files import to_standard_output
 
+pytestmark = pytest.mark.process
+
 DLBRICKS = f"{sys.executable} -m dlbricks_core.cli"
 
 
@@ -46,15 +48,15 @@ def shell(folder):
     ("line", "status", "reason"),
     [
         ("dlbricks --help >&-", 2, "standard output cannot be written: Bad file"),
-        ("dlbricks inspect a.onnx > /dev/full", 2, "standard output cannot be written: No space"),
+        ("dlbricks show a.onnx > /dev/full", 2, "standard output cannot be written: No space"),
         ("dlbricks --help > /dev/full", 2, "standard output cannot be written: No space"),
-        ("dlbricks inspect a.onnx -q >&-", 0, ""),
-        ("dlbricks inspect a.onnx --json - >&-", 2, "not open for writing"),
-        ("dlbricks inspect a.onnx -q --json - > /dev/full", 2, "No space"),
-        ("dlbricks inspect a.onnx -q --json /dev/full", 2, "/dev/full cannot be written: No space"),
-        ("dlbricks inspect a.onnx 2>&-", 0, ""),
-        ("dlbricks inspect a.onnx <&- >&- 2>&-", 2, ""),
-        ("dlbricks inspect b.onnx 2> /dev/full", 2, ""),
+        ("dlbricks show a.onnx -q >&-", 0, ""),
+        ("dlbricks show a.onnx --json - >&-", 2, "not open for writing"),
+        ("dlbricks show a.onnx -q --json - > /dev/full", 2, "No space"),
+        ("dlbricks show a.onnx -q --json /dev/full", 2, "/dev/full cannot be written: No space"),
+        ("dlbricks show a.onnx 2>&-", 0, ""),
+        ("dlbricks show a.onnx <&- >&- 2>&-", 2, ""),
+        ("dlbricks show b.onnx 2> /dev/full", 2, ""),
     ],
 )
 def test_unusable_streams_cause_at_most_one_line(shell, line, status, reason):
@@ -65,7 +67,7 @@ def test_unusable_streams_cause_at_most_one_line(shell, line, status, reason):
     assert [text.split(":")[0] for text in lines] == (["Error", "Hint"] if reason else [])
 
 
-@pytest.mark.parametrize("arguments", ["inspect a.onnx -q --json -", "--help"])
+@pytest.mark.parametrize("arguments", ["show a.onnx -q --json -", "--help"])
 def test_a_pipe_that_ends_early_is_silent(shell, arguments):
     done = shell(f"dlbricks {arguments} | true; echo ${{PIPESTATUS[0]}}")
     assert done.stdout == "141\n"
@@ -77,7 +79,7 @@ def test_json_is_appended_to_standard_output(shell, folder, name):
     (folder / "link").unlink(missing_ok=True)
     (folder / "link").symlink_to("/dev/stdout")
     (folder / "log").write_text("old\n")
-    done = shell(f"(echo before; dlbricks inspect a.onnx -q --json {name}; echo after) >> log")
+    done = shell(f"(echo before; dlbricks show a.onnx -q --json {name}; echo after) >> log")
     assert (done.returncode, done.stderr) == (0, "")
     text = (folder / "log").read_text()
     assert text.startswith("old\nbefore\n{")
@@ -97,7 +99,7 @@ def test_standard_output_is_known_by_all_its_names(tmp_path, name, known):
 
 
 def test_json_can_be_written_to_a_pipe_and_to_another_descriptor(shell):
-    done = shell("dlbricks inspect a.onnx --json - | cat; dlbricks inspect a.onnx --json /dev/fd/3 "
+    done = shell("dlbricks show a.onnx --json - | cat; dlbricks show a.onnx --json /dev/fd/3 "
                  "3>&1 >/dev/null")  # fmt: skip
     first, second = done.stdout.split("}\n{")
     assert json.loads(f"{first}}}") == json.loads(f"{{{second}")
@@ -105,7 +107,7 @@ def test_json_can_be_written_to_a_pipe_and_to_another_descriptor(shell):
 
 def test_standard_output_may_be_a_socket_or_a_pipe_that_does_not_wait(tmp_path, save):
     many = [save(f"model{i}", *["Relu"] * 8) for i in range(15)]
-    command = [*DLBRICKS.split(), "inspect", "-v", "--json", "/dev/stdout", *many]
+    command = [*DLBRICKS.split(), "show", "-v", "--json", "/dev/stdout", *many]
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
@@ -119,7 +121,7 @@ def test_standard_output_may_be_a_socket_or_a_pipe_that_does_not_wait(tmp_path, 
     assert process.returncode == 0
     read, write = os.pipe()
     os.set_blocking(write, False)
-    process = subprocess.Popen(["bash", "-c", f"{DLBRICKS} run --help; {DLBRICKS} --help"],
+    process = subprocess.Popen(["bash", "-c", f"{DLBRICKS} estimate --help; {DLBRICKS} --help"],
                                stdout=write, stderr=subprocess.PIPE)  # fmt: skip
     os.close(write)
     with os.fdopen(read) as reader:

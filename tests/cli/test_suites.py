@@ -16,9 +16,9 @@ from typing import Any
 import onnx
 import pytest
 
+from dlbricks_core.estimation.results_files import written_results
 from dlbricks_core.store import ResultStore
 from dlbricks_core.store.portable import export_measurements
-from dlbricks_core.workflows.carried import written_results
 
 pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.usefixtures("kept_workers")
@@ -80,11 +80,11 @@ def begun(tmp_path_factory, in_folder):
     here.folder.mkdir()
     there.folder.mkdir()
     onnx.save(onnx.parser.parse_model(NET), here.folder / "net.onnx")
-    done = in_folder(here.folder, "generate", "net.onnx", "-o", "suite")
+    done = in_folder(here.folder, "suite", "write", "net.onnx", "-o", "suite")
     assert done.out.splitlines()[0] == "1 model of 1 brick in suite"
     carry("suite", here, there)
     store = ("--store", "s1.sqlite", "--json", "bench1.json")
-    assert in_folder(there.folder, "bench", "suite", *TIMES, "1", *store).status == 0
+    assert in_folder(there.folder, "suite", "time", "suite", *TIMES, "1", *store).status == 0
     shutil.copy(there.folder / "s1.sqlite", there.folder / "s2.sqlite")
     change(there.folder / "s2.sqlite", "threads = 2")
     return folder
@@ -128,7 +128,7 @@ def test_an_estimate_after_the_journey_is_the_one_from_the_samples_there(machine
         del each["memory"]["available_bytes"]
     assert other == one
     assert (other["composer"], other["origin"]) == ("segmented", {"stored": 1.0})
-    assert other["estimate_ms"] > 0
+    assert other["estimate"] > 0
     assert not (here.folder / "data").exists()
 
 
@@ -139,13 +139,13 @@ def test_bench_times_bricks_of_what_the_backend_makes_of_a_model_and_no_whole_mo
     timed = {each["signature"] for each in bench["bricks"]}
     assert timed.isdisjoint(each["signature"] for each in listed)
     (model,) = bench["models"]
-    assert (model["name"], model["measured_ms"]) == ("net", None)
+    assert (model["name"], model["measured"]) == ("net", None)
 
 
 def test_an_interrupted_bench_goes_on_where_it_ended(machines):
     _, there = machines
     endless = ("--backend", "onnxruntime", "--threads", "1", "--runs", "100000")
-    process = there.start("bench", "suite", *endless, "--results", "results")
+    process = there.start("suite", "time", "suite", *endless, "--results", "results")
     partial = there.folder / "results.partial"
     end = time.monotonic() + 60
     while taken(partial) < 20 and time.monotonic() < end:
@@ -156,12 +156,12 @@ def test_an_interrupted_bench_goes_on_where_it_ended(machines):
     assert "run it again to go on" in err
     assert not (there.folder / "results").exists()
     assert taken(partial) >= 20
-    again = there.run("bench", "suite", *TIMES, "1", "--results", "results", "-v")
+    again = there.run("suite", "time", "suite", *TIMES, "1", "--results", "results", "-v")
     assert (again.status, "Timing" in again.err) == (0, False)
     assert "Stored in results" in again.out
     assert [path.name for path in there.folder.glob("results*")] == ["results"]
     # And once more: the file itself tells what was measured.
-    more = there.run("bench", "suite", *TIMES, "1", "--results", "results", "-v")
+    more = there.run("suite", "time", "suite", *TIMES, "1", "--results", "results", "-v")
     assert (more.status, "Timing" in more.err) == (0, False)
 
 
@@ -206,7 +206,7 @@ def test_estimates_rest_on_the_place_that_is_meant(machines):
 
 def test_results_and_a_store_exclude_each_other(dlbricks, save):
     save("net", "Relu")
-    for command in (("bench", "suite"), ("estimate", "net.onnx")):
+    for command in (("suite", "time", "suite"), ("estimate", "net.onnx")):
         refused = dlbricks(*command, *KNOWS, "r", "--store", "s.sqlite")
         assert (refused.status, "exclude each other" in refused.err) == (2, True)
 
@@ -242,7 +242,7 @@ def test_a_backend_that_runs_models_as_they_are_is_believed_here(machines, insta
     install("faithful", source, "[dlbricks.backends]\nfaithful = faithful:AsTheyAre\n")
     here, there = machines
     how = ("--backend", "faithful", "--runs", "3", "--threads", "1", "--results", "results")
-    assert there.run("bench", "suite", *how).status == 0
+    assert there.run("suite", "time", "suite", *how).status == 0
     carry("results", there, here)
     estimate = ("estimate", "net.onnx", "--backend", "faithful", "--results", "results")
     assert here.run(*estimate, "--json", "out.json").status == 0
@@ -273,9 +273,9 @@ def test_results_are_never_overwritten_by_other_output(machines):
 def test_what_cannot_run_there_is_named_here_and_not_predicted(machines, strange):
     here, there = machines
     strange.rename(here.folder / "strange.onnx")
-    assert here.run("generate", "strange.onnx", "net.onnx", "-o", "strange").status == 0
+    assert here.run("suite", "write", "strange.onnx", "net.onnx", "-o", "strange").status == 0
     carry("strange", here, there)
-    bench = there.run("bench", "strange", *TIMES, "1", "--results", "results")
+    bench = there.run("suite", "time", "strange", *TIMES, "1", "--results", "results")
     assert (bench.status, "nowhere.Strange" in bench.out) == (3, True)
     carry("results", there, here)
     models = ("strange.onnx", "net.onnx")
@@ -283,14 +283,14 @@ def test_what_cannot_run_there_is_named_here_and_not_predicted(machines, strange
     assert estimate.status == 3
     assert "not a registered function" in estimate.out
     broken, whole = here.read("out.json")["models"]
-    assert (broken["estimate_ms"], broken["partial"], whole["partial"]) == (None, True, False)
+    assert (broken["estimate"], broken["partial"], whole["partial"]) == (None, True, False)
 
 
 def test_a_damaged_suite_is_named(machines):
     _, there = machines
     (path,) = there.folder.glob("suite/models/*.onnx")
     path.write_bytes(path.read_bytes()[:-1])
-    refused = there.run("bench", "suite", *TIMES, "1", "--results", "results")
+    refused = there.run("suite", "time", "suite", *TIMES, "1", "--results", "results")
     assert refused.status == 2
     said = "suite/models/001-net.onnx was changed after it was written"
     assert said in refused.err
@@ -299,8 +299,8 @@ def test_a_damaged_suite_is_named(machines):
 def test_a_suite_tells_people_what_it_holds(machines):
     _, there = machines
     text = (there.folder / "suite" / "README.txt").read_text()
-    assert len(text.splitlines()) == 5
-    assert "dlbricks bench" in text
+    assert len(text.splitlines()) == 7
+    assert "dlbricks suite time" in text
     manifest = there.read("suite/manifest.json")
     (model,), (brick,) = manifest["models"], manifest["bricks"]
     assert (model["name"], model["layers"], model["inputs"]) == ("net", 5, ["float32[1x32x64x64]"])

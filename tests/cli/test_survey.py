@@ -1,13 +1,13 @@
-"""``dlbricks survey`` on a real backend."""
+"""``dlbricks machine survey`` on a real backend."""
 
 from pathlib import Path
 
 import pytest
 
+from dlbricks_core.commands.machine import surveying as module
 from dlbricks_core.predict import Contribution
+from dlbricks_core.predict.training_data import contributions
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import survey as module
-from dlbricks_core.workflows.knowledge import contributions
 
 pytest.importorskip("onnxruntime")
 
@@ -24,7 +24,7 @@ def surveyed(dlbricks, save, monkeypatch):
     path = save("a", "Relu", "Sigmoid")
 
     def again(*more):
-        return dlbricks("survey", path, *QUICK, *more)
+        return dlbricks("machine", "survey", path, *QUICK, *more)
 
     return again
 
@@ -53,7 +53,7 @@ def test_networks_are_timed_the_next_survey_goes_on_and_all_are_packed(surveyed,
     assert {len(each.values) for each in measured} == {8}
     assert second["predictions"]["networks"] >= 5
     assert 0 < second["predictions"]["half_width"] < 1
-    packed = dlbricks("survey", "--pack", "atlas", *STORE, "--json", "p.json")
+    packed = dlbricks("machine", "survey", "--pack", "atlas", *STORE, "--json", "p.json")
     assert packed.status == 0, packed.err
     (file,) = read("p.json")["files"]
     assert file["path"] in packed.out
@@ -81,7 +81,7 @@ def test_what_cannot_be_is_refused_in_one_line(dlbricks, save):
         (("--backend", "nothing", *STORE), "nothing"),
         (("--backend", "onnxruntime", "--budget", "long"), "is not a time"),
     ):
-        refused = dlbricks("survey", *arguments)
+        refused = dlbricks("machine", "survey", *arguments)
         assert refused.status == 2, arguments
         assert reason in refused.err
         assert "Traceback" not in refused.err

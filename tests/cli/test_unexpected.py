@@ -17,7 +17,7 @@ def broken(monkeypatch):
         def fail(*_arguments, **_more):
             raise error
 
-        monkeypatch.setattr("dlbricks_core.cli.inspect.load_models", fail)
+        monkeypatch.setattr("dlbricks_core.commands.show.layers.load_models", fail)
 
     return break_with
 
@@ -32,7 +32,7 @@ def broken(monkeypatch):
 )  # fmt: skip
 def test_an_unexpected_error_is_one_line_that_says_how_to_report_it(dlbricks, broken, error):
     broken(error)
-    done = dlbricks("inspect", "a.onnx")
+    done = dlbricks("show", "a.onnx")
     assert (done.status, done.out) == (70, "")
     first, hint = done.err.splitlines()
     assert first.startswith(f"Error: unexpected {type(error).__name__}")
@@ -44,7 +44,7 @@ def test_an_unexpected_error_is_one_line_that_says_how_to_report_it(dlbricks, br
 @pytest.mark.parametrize("flag", ["-v", "--verbose", "-qv"])
 @pytest.mark.parametrize("place", [1, 2, 4])
 def test_the_flag_for_tracebacks_may_stand_anywhere(dlbricks, broken, flag, place):
-    arguments = ["inspect", "--dim", "a=1", "a.onnx"]
+    arguments = ["show", "--dim", "a=1", "a.onnx"]
     arguments.insert(place if place != 2 else 3, flag)
     for error, status in ((KeyError("x"), 70), (DLBricksError("told", "hint"), 2)):
         broken(error)
@@ -54,6 +54,7 @@ def test_the_flag_for_tracebacks_may_stand_anywhere(dlbricks, broken, flag, plac
         assert done.err.splitlines()[-2].startswith("Error: ")
 
 
+@pytest.mark.process
 def test_failures_in_workers_leave_their_traceback(dlbricks, monkeypatch):
     def survive(*_arguments, **_more):
         with (
@@ -63,11 +64,11 @@ def test_failures_in_workers_leave_their_traceback(dlbricks, monkeypatch):
             worker.call("limit_denominator", "many")
         raise DLBricksError("went on", "hint")
 
-    monkeypatch.setattr("dlbricks_core.cli.inspect.load_models", survive)
+    monkeypatch.setattr("dlbricks_core.commands.show.layers.load_models", survive)
     told = "limit_denominator failed in its worker:"
-    assert told not in dlbricks("inspect", "a.onnx").err
-    assert told not in dlbricks("inspect", "a.onnx", "--json=-v").err
-    lines = dlbricks("inspect", "a.onnx", "-v").err.splitlines()
+    assert told not in dlbricks("show", "a.onnx").err
+    assert told not in dlbricks("show", "a.onnx", "--json=-v").err
+    lines = dlbricks("show", "a.onnx", "-v").err.splitlines()
     assert lines[:2] == [told, "Traceback (most recent call last):"]
     assert any(line.startswith("TypeError: ") for line in lines)
 
@@ -75,7 +76,7 @@ def test_failures_in_workers_leave_their_traceback(dlbricks, monkeypatch):
 def test_a_value_that_looks_like_the_flag_is_not_one(dlbricks, broken):
     broken(KeyError("x"))
     for arguments in (("--json", "-v"), ("--json=-v",), ("--", "-v")):
-        done = dlbricks("inspect", "a.onnx", *arguments)
+        done = dlbricks("show", "a.onnx", *arguments)
         assert done.status == 70
         assert "Traceback" not in done.err
 

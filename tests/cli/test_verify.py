@@ -1,4 +1,4 @@
-"""``dlbricks verify``: agreement, and everything that can prevent it."""
+"""``dlbricks compare outputs``: agreement, and everything that can prevent it."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ import pytest
 from rich.console import Console
 
 from dlbricks_core.backends.host import TimerHost
+from dlbricks_core.commands.compare.agreement import relative_error
+from dlbricks_core.commands.compare.verification import REFERENCE, Verdict, VerifyOptions, verify
+from dlbricks_core.commands.compare.verification_report import print_verification
 from dlbricks_core.facts import Failure
+from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.worker import Checked
 from dlbricks_core.plugins import Plugin, load_object
-from dlbricks_core.report import print_verification
 from dlbricks_core.testing import cases
 from dlbricks_core.worker import WorkerProcess
-from dlbricks_core.workflows import Request
-from dlbricks_core.workflows.agreement import relative_error
-from dlbricks_core.workflows.verify import REFERENCE, Verdict, VerifyOptions, verify
 
 pytestmark = pytest.mark.usefixtures("kept_workers")
 
 
 def test_verify_shows_that_a_backend_agrees(dlbricks, save, read, tmp_path):
     pytest.importorskip("onnxruntime")
-    ended = dlbricks("verify", save("a", "Relu", "Softmax"), save("b", "Tanh"),
+    ended = dlbricks("compare", "outputs", save("a", "Relu", "Softmax"), save("b", "Tanh"),
                      "--backends", "onnxruntime", "--json", tmp_path / "v.json")  # fmt: skip
     assert ended.status == 0, ended.err
     assert "2 of 2 agree" in ended.out
@@ -49,28 +49,28 @@ def test_verify_allows_for_activations_that_operators_round(dlbricks, save, read
     }), encoding="utf-8")  # fmt: skip
     sizes = ("--batch", 1, "--dim", "sequence=4", "--dim", "past=8")
     wanted = (f"llm:{config}", "--backends", "onnxruntime", *sizes, "--json", tmp_path / "v.json")
-    ended = dlbricks("verify", *wanted, "--dtype", "int4")
+    ended = dlbricks("compare", "outputs", *wanted, "--dtype", "int4")
     assert ended.status == 0, ended.out
     assert "may round what it reads to few bits (accuracy_level)" in " ".join(ended.out.split())
     (verdict,) = read(tmp_path / "v.json")["verdicts"]
     assert verdict["agrees"]
     assert verdict["allowance"] == pytest.approx(12 / 128)
     assert "differ by 9.4% more" in verdict["remarks"][0]
-    assert dlbricks("verify", *wanted).status == 0
+    assert dlbricks("compare", "outputs", *wanted).status == 0
     (verdict,) = read(tmp_path / "v.json")["verdicts"]
     assert (verdict["allowance"], verdict["remarks"]) == (0, [])
 
 
 def test_verify_needs_something_to_compare_with(dlbricks, save, read, tmp_path):
     pytest.importorskip("onnxruntime")
-    ended = dlbricks("verify", save("a", "Relu"), "--backends", "onnxruntime",
+    ended = dlbricks("compare", "outputs", save("a", "Relu"), "--backends", "onnxruntime",
                      "--reference-timeout", 0, "--json", tmp_path / "v.json")  # fmt: skip
     assert ended.status == 3
     assert "nothing to compare" in read(tmp_path / "v.json")["verdicts"][0]["failure"]
 
 
 def test_verify_without_a_model_is_wrong_usage(dlbricks):
-    assert dlbricks("verify", "--backends", "onnxruntime").status == 2
+    assert dlbricks("compare", "outputs", "--backends", "onnxruntime").status == 2
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def wrong(faulty, monkeypatch):
                           ("slow", "SlowBackend"))
     }  # fmt: skip
     monkeypatch.setattr(
-        "dlbricks_core.workflows.request.find", lambda kind, name, base: plugins[name]
+        "dlbricks_core.measure.request.find", lambda kind, name, base: plugins[name]
     )
 
 
@@ -97,7 +97,7 @@ CLIPPED = """(float[5, 2, 4] x, float[1, 12, 4] w1, float[1, 12, 3] w2) => (y)
 
 
 #: The package has a function of the module's name.
-MODULE = sys.modules["dlbricks_core.workflows.verify"]
+MODULE = sys.modules["dlbricks_core.commands.compare.verification"]
 
 
 class Here:
@@ -335,8 +335,16 @@ def test_a_model_of_text_does_not_affect_other_models(dlbricks, save, tmp_path, 
         label, p = ai.onnx.ml.LinearClassifier <coefficients = [0.1, -0.2, 0.3, 0.4, 0.5, -0.6],
             intercepts = [0.1, 0.2], classlabels_strings = ["ham", "spam"]> (x) }"""
     onnx.save(onnx.parser.parse_model(text), tmp_path / "labels.onnx")
-    done = dlbricks("verify", "labels.onnx", save("good", "Relu"), "--backends", "onnxruntime",
-                    "--json", "v.json")  # fmt: skip
+    done = dlbricks(
+        "compare",
+        "outputs",
+        "labels.onnx",
+        save("good", "Relu"),
+        "--backends",
+        "onnxruntime",
+        "--json",
+        "v.json",
+    )
     labels, good = read("v.json")["verdicts"]
     assert (done.status, labels["agrees"], good["agrees"]) == (3, False, True)
     assert labels["failure"] or labels["unsupported"]

@@ -39,6 +39,7 @@ def cut(builder):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("timed", [0, 3, 6])
 def test_nine_of_ten_intervals_hold_models_whose_bricks_err_together(cut, timed):
     """Each truth is a model of a family of its own; draws alone hold far fewer of them."""

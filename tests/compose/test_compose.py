@@ -147,6 +147,7 @@ def weighted_dags(draw):
     return dag(edges, count), edges, costs
 
 
+@pytest.mark.long
 @given(weighted_dags())
 @settings(max_examples=200)
 def test_the_critical_path_is_the_most_expensive_of_all_paths(case):

@@ -11,8 +11,8 @@ from dlbricks_core.compose import Segmented, Sequential
 from dlbricks_core.compose.fitting import (
     PRIOR_COUNT,
     Deviation,
+    FittingData,
     LogRatio,
-    Observed,
     fitted_deviation,
     fitted_share,
 )
@@ -76,7 +76,7 @@ def test_a_share_lies_between_zero_and_one(found):
 
 
 def test_composers_say_what_can_be_fitted(place):
-    nothing = Observed([], {}, {}, *place)
+    nothing = FittingData([], {}, {}, *place)
     assert Sequential().fit(nothing) == {}
     for composer in (Segmented(), Similar()):
         own = {name: getattr(composer, name) for name in composer.fitted}

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlbricks_core.bricks import Brick
-from dlbricks_core.compose import Own, Plan, Scaled
+from dlbricks_core.compose import OwnFigure, Plan, Scaled
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.ir import CanonicalModel
@@ -23,7 +23,7 @@ def bricks(names):
 
 
 def test_recipes_give_no_figure_if_a_source_has_none():
-    for recipe in (Own("a"), Scaled("a", "b", 2.0, 0.1)):
+    for recipe in (OwnFigure("a"), Scaled("a", "b", 2.0, 0.1)):
         assert recipe.figure({"d": figure(1.0)}) is None
 
 
@@ -33,8 +33,8 @@ def test_overhead_is_not_scaled():
 
 
 def test_the_first_recipe_that_gives_a_figure_counts():
-    several = (Own("a"), Scaled("a", "b", 2.0, 0.1), Scaled("a", "c", 3.0, 0.1))
-    plan = Plan(bricks("bc"), {"a": several, "b": [Own("b")], "c": [Own("c")]})
+    several = (OwnFigure("a"), Scaled("a", "b", 2.0, 0.1), Scaled("a", "c", 3.0, 0.1))
+    plan = Plan(bricks("bc"), {"a": several, "b": [OwnFigure("b")], "c": [OwnFigure("c")]})
     known = {name: figure(1.0) for name in "abc"}
     assert plan.figures(known) == known
     del known["a"]
@@ -48,12 +48,12 @@ def test_the_first_recipe_that_gives_a_figure_counts():
 
 def test_a_plan_that_times_something_else_than_bricks_is_refused():
     with pytest.raises(ValueError, match="1 networks to be timed are no bricks of the set"):
-        Plan(bricks("ab"), {"a": [Own("a")]})
+        Plan(bricks("ab"), {"a": [OwnFigure("a")]})
 
 
 def test_a_plan_without_a_timed_source_for_a_brick_is_refused():
     with pytest.raises(ValueError, match="nothing that is timed tells about brick a"):
-        Plan(bricks("b"), {"a": [Own("a")], "b": [Own("b")]})
+        Plan(bricks("b"), {"a": [OwnFigure("a")], "b": [OwnFigure("b")]})
 
 
 scaled = st.tuples(st.sampled_from(NAMES), st.floats(0.1, 10))
@@ -64,7 +64,7 @@ scaled = st.tuples(st.sampled_from(NAMES), st.floats(0.1, 10))
 def test_a_sum_over_bricks_is_a_weighted_sum_over_timed_networks(others, counts):
     plan = Plan(
         bricks(NAMES),
-        {name: [Scaled(name, *each, 0.0) for each in others.get(name, [])] or [Own(name)]
+        {name: [Scaled(name, *each, 0.0) for each in others.get(name, [])] or [OwnFigure(name)]
          for name in NAMES},
     )  # fmt: skip
     known = {name: figure(2.0**i) for i, name in enumerate(NAMES)}

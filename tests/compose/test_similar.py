@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dlbricks_core.analysis import Volume, form
 from dlbricks_core.bricks import Brick, BrickSet
 from dlbricks_core.compose import Segmented
-from dlbricks_core.compose.fitting import Observed, Whole
+from dlbricks_core.compose.fitting import FittingData, Whole
 from dlbricks_core.compose.similar import Similar
 from dlbricks_core.figures.figure import Measured, interval
 from dlbricks_core.figures.protocols import PROTOCOLS
@@ -136,10 +136,10 @@ def convolutions():
 @pytest.mark.parametrize("share", [0.4, 1.0])
 def test_the_rule_between_similar_bricks_can_be_fitted(place, share):
     found = convolutions()
-    fitted = Similar().fit(Observed([], found, timed_by(share, found), *place))
+    fitted = Similar().fit(FittingData([], found, timed_by(share, found), *place))
     assert abs(fitted["computing_share"] - share) < 0.5 * abs(0.7 - share)
     assert fitted["inference_error"] < 0.12
-    wild = Similar().fit(Observed([], found, timed_by(share, found, noise=0.5), *place))
+    wild = Similar().fit(FittingData([], found, timed_by(share, found, noise=0.5), *place))
     assert wild["inference_error"] > 0.3
     assert wild["composing_error"] == pytest.approx(Similar.composing_error)
 
@@ -161,7 +161,9 @@ def test_a_calibration_changes_ratios_and_not_which_bricks_are_timed(planned):
 
 def test_bricks_below_the_cost_of_a_call_are_not_fitted_to(place):
     found = bricks(small=conv(32, 32), large=conv(32, 64))
-    lost = Observed([], found, {"small": latency(1.0, overhead=1.0), "large": latency(3.0)}, *place)
+    lost = FittingData(
+        [], found, {"small": latency(1.0, overhead=1.0), "large": latency(3.0)}, *place
+    )
     assert Similar().fit(lost)["computing_share"] == pytest.approx(0.7)
 
 
@@ -179,7 +181,7 @@ def test_the_error_of_a_network_is_that_of_the_bricks_that_would_be_timed(place)
     ).expected(0.7)
     latencies = {first: latency(*[1.0] * 9), second: latency(*[2.0 * ratio] * 9)}
     whole = Whole(brickset.models[0], latency(*[1.0 + 2.0 * ratio] * 9))
-    observed = Observed([whole], brickset.bricks, latencies, *place)
+    observed = FittingData([whole], brickset.bricks, latencies, *place)
     (exact,) = Segmented().deviations(observed)
     assert (exact.error, exact.scatter) == pytest.approx((0, 0))
     (told,) = Similar().deviations(observed)
@@ -197,6 +199,6 @@ def test_a_brick_whose_source_failed_counts_with_its_own_time(planned, place):
     everything = {**found, **brickset.bricks}
     assert set(planned(Similar(), everything).timed) == {"small"}
     whole = Whole(brickset.models[0], latency(*[2.0] * 9))
-    observed = Observed([whole], everything, {large: latency(*[2.0] * 9)}, *place)
+    observed = FittingData([whole], everything, {large: latency(*[2.0] * 9)}, *place)
     (deviation,) = Similar().deviations(observed)
     assert deviation.error == pytest.approx(0)

@@ -63,3 +63,23 @@ def test_measured_figures_of_the_same_rounds_vary_together():
     assert mean.value == pytest.approx((fast.value + slow.value) / 2)
     relative = width(interval(mean.replicates)) / mean.value
     assert relative == pytest.approx(width(interval(fast.replicates)) / fast.value, rel=1e-6)
+
+
+def test_an_estimate_for_any_hour_is_wider_and_keeps_the_interval_of_this_one():
+    now = estimate(10.0, 10 + 0.1 * NORMAL[0], 0.01)
+    then = now.in_any_hour(0.06, measured=True)
+    assert then.this_hour == then.interval_now == now.interval == now.interval_now
+    assert width(then.interval) == pytest.approx(2 * 1.645 * 10 * 0.0617, rel=0.1)
+    assert then.composing_error == pytest.approx(0.0608, rel=0.01)
+    assert now.in_any_hour(0.0, measured=True) is now
+    nothing = now.in_any_hour(0.06, measured=False)
+    assert nothing.interval == nothing.interval_now == then.interval
+    assert Estimate(None, None).in_any_hour(0.06, measured=True) == Estimate(None, None)
+
+
+def test_another_hour_is_another_one_for_all_parts():
+    parts = [
+        (0.5, estimate(10.0, np.full(RESAMPLES, 10.0)).in_any_hour(0.06, measured=True))
+        for _ in range(2)
+    ]
+    assert width(Estimate.weighted(parts).interval) == pytest.approx(width(parts[0][1].interval))

@@ -1,6 +1,6 @@
 """Further architectures of timm, torchvision and transformers, small where that is possible.
 
-They are there to be verified, not timed: ``dlbricks verify torch:torch_architectures:NAME``.
+They are verified, not timed: ``dlbricks compare outputs torch:torch_architectures:NAME``.
 Names are ``timm__NAME`` and ``tv__NAME`` for any network of timm and torchvision (``ALL``
 lists those that were tried), and ``hf__KIND`` for those of ``_TRANSFORMERS``. The packages are
 needed for nothing else. Weights are random.

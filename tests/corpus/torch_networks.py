@@ -1,7 +1,7 @@
 """Well-known PyTorch architectures, small, with random weights.
 
 Every factory returns ``(module, example_inputs)``. From this folder,
-``dlbricks inspect torch:torch_networks:bert`` shows one of them.
+``dlbricks show torch:torch_networks:bert`` shows one of them.
 """
 
 from __future__ import annotations

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from dlbricks_core.commands.suite.writing import generate
+from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.importers.models import ModelLoader
+from dlbricks_core.progress import Observer
 from dlbricks_core.suites.manifest import checksum, read_manifest
-from dlbricks_core.workflows import CutOptions, ModelLoader, Observer, generate
-from dlbricks_core.workflows.private import generate_private, private_options
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -32,20 +34,17 @@ def closed(part):
 
 
 @pytest.fixture(scope="module")
-def folder(perceptron, tmp_path_factory):
+def folder(processes, perceptron, tmp_path_factory):
     """A folder with a suite of each kind."""
     folder = tmp_path_factory.mktemp("suites")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         perceptron("a.onnx", 1, 4)
-        perceptron("b.onnx", 2, 4)
         with ModelLoader() as loader:
-            models, donors = ([loader.load_one(f"{name}.onnx")] for name in "ab")
+            models = [loader.load_one("a.onnx")]
     observer = Observer()
     generate(models, None, folder / "structures", 0, observer)
     generate(models, CutOptions.chosen(1, None, None), folder / "bricks", 0, observer)
-    generate_private(models, private_options(), None, donors, 2, folder / "private",
-                     folder / "key.json", observer)  # fmt: skip
     return folder
 
 
@@ -59,7 +58,8 @@ def test_the_schema_is_one():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
-@pytest.mark.parametrize("kind", ["structures", "bricks", "private"])
+@pytest.mark.process
+@pytest.mark.parametrize("kind", ["structures", "bricks"])
 def test_manifests_are_what_their_schema_says(folder, kind):
     fields = json.loads((folder / kind / "manifest.json").read_text("utf-8"))
     assert fields["bricks"]

@@ -7,10 +7,10 @@ import shlex
 from pathlib import Path
 
 import pytest
+from dlbricks_serving.contention import passes
 
 from dlbricks_core.cli import main
 from dlbricks_core.cli.main import cli
-from dlbricks_core.measure.contention import passes
 
 for framework in ("onnxruntime", "torch"):
     pytest.importorskip(framework)
@@ -28,7 +28,13 @@ PYTHON = re.compile(r"^<!-- run -->\n```python\n(.*?)^```", re.DOTALL | re.MULTI
 CONFIGURATION = re.compile(r"`config\.json`:\n\n```json\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 #: Commands that time something take two runs here: what they print is not looked at.
-TIMING = {"run", "estimate", "evaluate", "calibrate", "explain", "compare", "bench"}
+TIMING = {
+    *(("estimate",), ("check",), ("compare",), ("serve",), ("suite", "time")),
+    ("machine", "calibrate"),
+}
+
+#: Commands among them that take no number of runs.
+NOT_TIMING = {("compare", "outputs")}
 
 #: Files in the place of whole networks, on all pages but the first that a reader comes to.
 SMALL = {"onnx:squeezenet": "c.onnx", "onnx:shufflenet": "b.onnx"}
@@ -44,13 +50,14 @@ def arguments(line, small=SMALL):
     program, *words = shlex.split(line)
     assert program == "dlbricks", line
     words = [small.get(word, word) for word in words]
-    command = words[0] if words[0] in cli.list_commands(None) else "run"
-    if command in TIMING:
+    command = words if words[0] in cli.list_commands(None) else ["estimate"]
+    names = {tuple(command[:1]), tuple(command[:2])}
+    if names & TIMING and not names & NOT_TIMING:
         runs = () if "--precision" in words else ("--runs", "2")
         words = [*words, *runs, "--threads", "1"]
-    if "--scenario" in words and command in TIMING:
+    if "--scenario" in words and names & TIMING:
         words = [*words, "--instances", "1"]
-    if command == "study" and "--from" not in words:
+    if "study" in command and "--from" not in words:
         words = [*words, "--threads", "1"]
     return words
 

@@ -20,12 +20,12 @@ from dlbricks_core.facts import (
     System,
     canonical_json,
 )
-from dlbricks_core.facts.checks import LARGEST, SMALLEST
+from dlbricks_core.facts.checks import LARGEST, SMALLEST, TINIEST
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
 KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "sys")
 SESSION = Session("id", "host", "sys", "0.1.0")
-latencies = st.floats(min_value=SMALLEST, max_value=LARGEST)
+latencies = st.just(SMALLEST) | st.floats(min_value=TINIEST, max_value=LARGEST)
 
 
 @given(
@@ -38,7 +38,9 @@ def test_sample_set_survives_json_exactly(samples, overhead, taken_at):
     assert Observation.from_dict(json.loads(json.dumps(taken.to_dict()))) == taken
 
 
-@pytest.mark.parametrize("samples", [(), (1.0, float("nan")), (float("inf"),), (-0.5,), (1e16,)])
+@pytest.mark.parametrize(
+    "samples", [(), (1.0, float("nan")), (float("inf"),), (-0.5,), (1e16,), (5e-324,)]
+)
 def test_sample_set_refuses_what_is_no_latency(samples):
     with pytest.raises(ValueError, match="finite"):
         Observation("s", 0, samples)
@@ -125,3 +127,17 @@ def test_quantity_refuses_damage(name, value):
 def test_equal_options_have_one_canonical_text():
     assert canonical_json({"b": "2", "a": "1"}) == canonical_json({"a": "1", "b": "2"})
     assert canonical_json({"a": "1"}) != canonical_json({"a": "2"})
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"isa": ["avx", -1]}, {"isa": "avx"}, {"cpu": 3}, {"memory": "8 GB"}, {"memory": 10**400},
+        {"boost": 1}, {"cpu_quota": float("nan")}, {"physical_cores": True}, {"max_mhz": [None]},
+        {"caches": [{"level": "1", "kind": "data", "size": 1, "shared_by": 1}]}, {"caches": 1}, [],
+    ],
+    ids=str,
+)  # fmt: skip
+def test_facts_of_another_structure_describe_no_system(facts):
+    with pytest.raises(TypeError):
+        System.from_dict("told", facts)

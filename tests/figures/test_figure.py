@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from dlbricks_core.facts import LATENCY, Measurement, Observation, Question, Setup, Subject
-from dlbricks_core.figures.figure import RESAMPLES, Measured, _weights, interval
+from dlbricks_core.figures.figure import RESAMPLES, Measured, interval
 from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.figures.rounds import _weights
 from dlbricks_core.figures.statistics import faster_half
 
 PROTOCOL = PROTOCOLS["interleaved"]
@@ -63,6 +64,7 @@ def test_a_round_has_the_same_weight_in_every_process_and_order():
     assert np.array_equal(latency(DRIFT[shuffled], shuffled).replicates, first)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [7, 8, 40])
 def test_replicates_scatter_as_the_figure_does(count):
     samples = RANDOM.normal(100, 5, (200, count))

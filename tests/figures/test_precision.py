@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlbricks_core.facts import LATENCY, Measurement, Observation, Question, Setup, Subject
+from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.precision import FEWEST, MOST, PrecisionTarget, Spread, deviation
+from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.figures.statistics import FASTER_HALF_VARIANCE
 
 Z = 1.6448536
@@ -30,6 +32,10 @@ def spread(ms, deviation_ms, run_ms=1.0, taken=FEWEST, overhead=0.0):
 def measured(each, samples, overhead=0.0):
     taken = [Observation("s", i, (float(ms),), overhead=overhead) for i, ms in enumerate(samples)]
     return Measurement(each, observations=tuple(taken))
+
+
+def spread_of(measurement):
+    return Spread.of(Measured.of(measurement, PROTOCOLS["interleaved"]))
 
 
 def test_allocation_for_two_bricks_is_the_known_optimum():
@@ -65,8 +71,8 @@ def test_terms_that_are_subtracted_scatter_like_terms_that_are_added():
 def test_a_sum_holds_the_cost_of_a_call_once():
     spreads = {A: spread(2.0, 0.1, overhead=0.5), B: spread(3.0, 0.1, overhead=0.4)}
     assert PrecisionTarget("m", {A: 10, B: 1}).total_ms(spreads) == pytest.approx(23.5)
-    assert Spread.of(measured(A, [2.5, 2.5, 2.6], 0.5)).ms == pytest.approx(2.0)
-    assert Spread.of(measured(A, [0.2, 0.2], 0.5)).ms == 0
+    assert spread_of(measured(A, [2.5, 2.5, 2.6], 0.5)).ms == pytest.approx(2.0)
+    assert spread_of(measured(A, [0.2, 0.2], 0.5)).ms == 0
 
 
 def test_quiet_networks_need_no_more_runs_and_hopeless_ones_the_most():
@@ -89,8 +95,8 @@ def test_noise_that_all_share_in_a_round_needs_more_rounds():
     keys = [key(str(i)) for i in range(30)]
     demand = PrecisionTarget("m", dict.fromkeys(keys, 1))
     noise = np.random.default_rng(0).normal(10, 0.5, (30, 20))
-    apart = {k: Spread.of(measured(k, each)) for k, each in zip(keys, noise, strict=True)}
-    together = {k: Spread.of(measured(k, noise[0])) for k in keys}
+    apart = {k: spread_of(measured(k, each)) for k, each in zip(keys, noise, strict=True)}
+    together = {k: spread_of(measured(k, noise[0])) for k in keys}
     assert demand.half_width(apart) < 0.01
     assert demand.needs(apart, 0.01) == {}
     assert demand.half_width(together) == pytest.approx(

@@ -10,6 +10,7 @@ from dlbricks_core.figures.statistics import (
     trimmed_mean,
     warnings_for,
 )
+from dlbricks_core.report.notes import text
 
 latencies = st.lists(st.floats(1e-3, 1e5), min_size=1, max_size=120)
 
@@ -97,22 +98,24 @@ def test_steady_samples_give_no_warning():
 def test_unstable_samples_give_the_warnings_of_pyperf(samples, words):
     found = warnings_for(samples)
     assert len(found) == len(words)
-    assert all(word in text for word, text in zip(words, found, strict=True))
+    assert all(word in text(each) for word, each in zip(words, found, strict=True))
 
 
 def test_warnings_state_the_numbers_that_they_rest_on():
-    assert warnings_for([1.0, 1.0, 4.0]) == [
+    assert list(map(text, warnings_for([1.0, 1.0, 4.0]))) == [
         "the standard deviation (1.73 ms) is 87% of the mean (2 ms)",
         "the minimum (1 ms) is 50% smaller than the mean (2 ms)",
         "the maximum (4 ms) is 100% greater than the mean (2 ms)",
     ]
-    assert warnings_for([0.0123]) == ["the shortest sample took only 12.3 µs"]
+    (short,) = warnings_for([0.0123])
+    assert text(short) == "the shortest sample took only 12.3 µs"
 
 
 @given(latencies, st.floats(1.5, 100))
 def test_only_the_warning_about_short_samples_depends_on_the_unit(samples, factor):
     def kinds(values):
-        return [text.split("(")[0] for text in warnings_for(values) if "shortest" not in text]
+        found = [(each.code, each.values.get("which")) for each in warnings_for(values)]
+        return [each for each in found if each[0] != "short-sample"]
 
     mean, deviation = np.mean(samples), np.std(samples, ddof=1) if len(samples) > 1 else 0
     close = [abs(deviation / mean - 0.1), *(abs(abs(np.array(samples) / mean - 1) - 0.5))]

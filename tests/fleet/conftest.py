@@ -22,6 +22,9 @@ pytest.importorskip("distributed")
 pytest.importorskip("onnxruntime")
 
 COMMAND = (sys.executable, "-m", "dlbricks_core.cli")
+#: What commands of a fleet begin with. None of it looks at folders or at the system.
+IMPORTED = ("dlbricks_fleet.settings:override", "distributed", "dlbricks_core.store.store",
+            "dlbricks_core.suites.read", "dlbricks_core.measure.session")  # fmt: skip
 #: What Dask would set must not come from the tests' own environment.
 OPEN = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MALLOC_TRIM_THRESHOLD_")
 
@@ -45,14 +48,23 @@ def perceptron(name, widths):
 
 
 class Process:
-    """A command of a fleet in a process of its own, and what it says."""
+    """A command of a fleet in a process of its own, and what it says.
 
-    def __init__(self, folder, *arguments):
+    It may be inside a network namespace.
+    """
+
+    def __init__(self, nurseries, folder, *arguments, inside=""):
         environment = {name: value for name, value in os.environ.items() if name not in OPEN}
         environment |= {"COLUMNS": "80", "XDG_DATA_HOME": str(folder / "data")}
+        environment["TMPDIR"] = str(folder / "tmp")
+        if not inside:
+            words = ("fleet", *arguments)
+            self._process = nurseries.command(words, environment, folder, IMPORTED)
+            return
         self._process = subprocess.Popen(
-            [*COMMAND, "fleet", *map(str, arguments)], cwd=folder, env=environment,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            ["ip", "netns", "exec", inside, *COMMAND, "fleet", *map(str, arguments)],
+            cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
     def says(self, word):
@@ -75,13 +87,14 @@ class Process:
 
 
 @pytest.fixture(scope="session")
-def start(tmp_path_factory):
+def start(processes, nurseries, tmp_path_factory):
     """Starts commands of ``dlbricks fleet``; those that are left are ended."""
     folder = tmp_path_factory.mktemp("fleet")
+    (folder / "tmp").mkdir()
     with ExitStack() as stack:
 
-        def begin(*arguments):
-            process = Process(folder, *arguments)
+        def begin(*arguments, inside=""):
+            process = Process(nurseries, folder, *arguments, inside=inside)
             stack.callback(process.end, signal.SIGKILL)
             return process
 
@@ -93,22 +106,18 @@ def start(tmp_path_factory):
 def wait_for():
     """Waits until the state of a fleet is as it should be, and returns it.
 
-    It asks in this process, since each command would import for seconds, and has the hosts tell
-    what they do at once, not after their usual seconds.
+    It asks in this process, since each command would import for seconds.
     """
     from dlbricks_fleet import extra
-
-    async def tell(dask_worker):
-        await dask_worker.heartbeat()
+    from dlbricks_fleet.access import Access
 
     def wait(address, holds, seconds=60):
-        client = extra.load("client").FleetClient(address)
+        client = extra.load("client").FleetClient(address, Access())
         try:
             deadline = time.monotonic() + seconds
             while not holds(found := client.state()):
                 assert time.monotonic() < deadline, found
                 time.sleep(0.1)
-                client._client.run(tell)
         finally:
             client.close()
         return found

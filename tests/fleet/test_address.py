@@ -44,7 +44,7 @@ def test_a_port_that_is_taken_is_one_line_of_a_second_scheduler(start, scheduler
 @pytest.mark.parametrize("command", [("scheduler", "--port", "0"), ("worker",)], ids=" ".join)
 def test_an_address_that_a_machine_does_not_have_is_one_line(start, scheduler, command):
     joins = ("--scheduler", scheduler) if command == ("worker",) else ()
-    status, _, err = start(*command, *joins, "--host", "192.0.2.1").done()
+    status, _, err = start(*command, *joins, "--insecure", "--host", "192.0.2.1").done()
     assert status == 2
     assert "Error: 192.0.2.1" in err
     assert "Cannot assign requested address" in err

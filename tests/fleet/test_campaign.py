@@ -8,11 +8,11 @@ from itertools import cycle
 import pytest
 from dlbricks_fleet.campaign import SHARE_S, Campaign, shares_of
 from dlbricks_fleet.records import Asked, Done, Host
+from dlbricks_fleet.shares import Priced
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dlbricks_core.facts import System
-from dlbricks_core.workflows.shares import Priced
 
 SYSTEMS = [System(cpu="one"), System(cpu="other")]
 HOSTS = [Host(f"tcp://h{i}:1", f"h{i}", SYSTEMS[i % 2], "1", {}) for i in range(4)]

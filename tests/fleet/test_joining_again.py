@@ -11,15 +11,16 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from dlbricks_fleet.access import Access
 from dlbricks_fleet.campaign import Campaign
 from dlbricks_fleet.client import FleetClient
 from dlbricks_fleet.identity import identity
 from dlbricks_fleet.records import Asked, Done, Fleet, Gone, Host
 from dlbricks_fleet.scheduler import FleetState
+from dlbricks_fleet.shares import Priced
 from dlbricks_fleet.worker import FACTS
 
 from dlbricks_core.facts import System
-from dlbricks_core.workflows.shares import Priced
 
 SYSTEM = System(cpu="one")
 HERE, AGAIN, OTHER = (
@@ -36,6 +37,7 @@ def test_an_identity_lasts_and_nobody_else_has_it_meanwhile(tmp_path):
         assert again == first
 
 
+@pytest.mark.process
 def test_an_identity_is_free_again_when_its_process_was_killed(tmp_path):
     program = (
         "import sys, time; from pathlib import Path; from dlbricks_fleet.identity import "
@@ -88,7 +90,7 @@ def test_a_host_that_joined_again_before_dask_missed_it_is_shown_once():
         )
         for each in (HERE, OTHER, AGAIN)
     }
-    scheduler = SimpleNamespace(workers=workers, handlers={}, clients={})
+    scheduler = SimpleNamespace(workers=workers, clients={})
     asyncio.run(state.start(scheduler))
     for address in workers:
         state.add_worker(scheduler, address)
@@ -122,7 +124,7 @@ def test_a_killed_worker_that_joins_again_is_one_host_of_run_and_status(start, l
         "run", "suite", "--scheduler", lonely, "--backend", "onnxruntime", "--threads", "1",
         "--runs", "3", "--store", "again.db", "--json", "run.json",
     )  # fmt: skip
-    watching = FleetClient(lonely)
+    watching = FleetClient(lonely, Access())
     end = time.monotonic() + DEADLINE_S
     while not watching.state().runs:  # it has met the host, which has done nothing yet
         assert time.monotonic() < end
@@ -142,3 +144,14 @@ def test_a_killed_worker_that_joins_again_is_one_host_of_run_and_status(start, l
     assert [kind["hosts"] for kind in data["kinds"]] == [1]
     assert "joined 2 times" in out
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_a_host_that_leaves_takes_no_other_along(start, lonely, wait_for):
+    workers = [start("worker", "--scheduler", lonely, "--spool", f"stays{i}") for i in range(2)]
+    addresses = [each.says("Joined").split(" as ")[1].split(";")[0] for each in workers]
+    workers[0].end(signal.SIGKILL)
+    fleet = wait_for(lonely, lambda fleet: len(fleet.hosts) == 1)
+    time.sleep(2)  # the other one has heard of it
+    fleet = wait_for(lonely, lambda fleet: len(fleet.hosts) == 1)
+    assert [host.address for host in fleet.hosts] == addresses[1:]
+    assert [each.address for each in fleet.gone] == addresses[:1]

@@ -5,7 +5,7 @@ from dlbricks_fleet.records import FleetResult
 from dlbricks_fleet.report import print_fleet_run, run_data
 
 from dlbricks_core.facts import Failure
-from dlbricks_core.report.console import Console
+from dlbricks_core.report.tables import Console
 
 LACKS = "MXNet has no counterpart of the operator"
 EARLIER = " (earlier; --retry-failed tries again)"

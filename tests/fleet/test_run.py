@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from distributed import LocalCluster
 
 from dlbricks_core.store import ResultStore
+
+pytestmark = pytest.mark.process
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -122,12 +123,15 @@ def test_a_scheduler_that_is_not_there_is_one_line(start, suite):
 
 
 def test_a_scheduler_that_is_none_of_a_fleet_is_one_line(start):
-    plain = LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address=None)
-    with plain:
-        address = plain.scheduler_address
+    words = ("-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0")
+    with subprocess.Popen(
+        [sys.executable, *words, "--no-dashboard"], stderr=subprocess.PIPE, text=True
+    ) as plain:
+        address = next(line for line in plain.stderr if "Scheduler at" in line).split()[-1]
         status, _, err = start("status", "--scheduler", address).done()
+        plain.kill()
     assert status == 2
-    assert f"the scheduler at {address} does not belong to a fleet" in err
+    assert f"the scheduler of this fleet is not at {address}" in err
 
 
 def test_status_shows_hosts_with_what_they_do_and_how_far_a_run_is(
@@ -156,6 +160,19 @@ def test_a_worker_ends_at_ctrl_c(start, scheduler):
     status, said = worker.end()
     assert status == 130
     assert "What was measured is kept here; the same command joins again." in said
+
+
+def test_a_scheduler_and_a_worker_leave_no_files_of_dask(start, tmp_path):
+    before = set((start.folder / "tmp").iterdir())
+    scheduler = start("scheduler", "--host", "127.0.0.1", "--port", "0")
+    address = scheduler.says("Scheduler at").split()[-1]
+    worker = start("worker", "--scheduler", address, "--spool", tmp_path)
+    worker.says("Joined")
+    assert set((start.folder / "tmp").iterdir()) > before  # there are some meanwhile
+    worker.end()
+    scheduler.end()
+    assert set((start.folder / "tmp").iterdir()) == before
+    assert not [*(start.folder / "tmp").glob("dask*"), *tmp_path.glob("dask*")]
 
 
 def test_without_the_extra_a_fleet_is_one_line_and_the_rest_runs(tmp_path):

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from dlbricks_core.machine.turns import FOLDER, WAITING, turn
+from dlbricks_core.machine.lock import FOLDER, WAITING, measurement_lock
 
 HOW = ("--backend", "onnxruntime", "--threads", "1", "--runs", "2")
 
@@ -18,8 +18,8 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_local_command_waits_while_another_measures_and_says_so(folder, suite):
-    with turn():
-        bench = ("bench", "suite", *HOW, "--store", "local.db")
+    with measurement_lock():
+        bench = ("bench", "suite", *HOW, "--busy", "accept", "--store", "local.db")
         waiting = subprocess.Popen(
             [sys.executable, "-m", "dlbricks_core.cli", *bench],
             cwd=suite.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -34,7 +34,7 @@ def test_a_job_of_a_fleet_waits_while_a_local_command_measures(folder, start, su
     scheduler = start("scheduler", "--host", "127.0.0.1", "--port", "0")
     address = ("--scheduler", scheduler.says("Scheduler at").split()[-1])
     start("worker", *address, "--spool", "waits").says("Joined")
-    with turn():
+    with measurement_lock():
         going = start("run", "suite", *address, *HOW, "--store", "waits.db", "--deadline", "60s")
         waits = "waits for another measurement"
         wait_for(address[1], lambda fleet: waits in fleet.hosts[0].doing)

@@ -1,4 +1,4 @@
-"""Mutates small models and reads each as ``dlbricks inspect``, ``analyze`` and ``graph`` do.
+"""Mutates small models and reads each as ``dlbricks show``, ``analyze`` and ``graph`` do.
 
     python tests/fuzz/mutate.py 10000 --seed 1 --keep findings/
 
@@ -29,23 +29,24 @@ from typing import Any
 
 import onnx
 from google.protobuf.descriptor import FieldDescriptor as Field
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from onnx import ModelProto
 
-from dlbricks_core.report.console import Console
+from dlbricks_core.report.tables import Console
 
 sys.path.insert(0, str(Path(__file__).parent))
 from seeds import EXTERNAL_DATA, operator_seeds, seeds
 
 from dlbricks_core.analysis import LayerCosts, analyze
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.commands.show.drawing import Picture
+from dlbricks_core.commands.show.graph import graph_data, graph_svg
+from dlbricks_core.commands.show.inspection import inspect_data, print_inspection
 from dlbricks_core.errors import DLBricksError, UnboundDimensionsError
 from dlbricks_core.importers.onnx import OnnxImporter
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.passes import normalize
-from dlbricks_core.report import analysis_data, inspect_data, print_analysis, print_inspection
-from dlbricks_core.report.graph.picture import Picture
-from dlbricks_core.report.graph.svg import graph_data, graph_svg
+from dlbricks_core.report import analysis_data, print_analysis
 
 _LIMIT_S = 10
 _LIMIT_BYTES = 2 << 30
@@ -95,6 +96,22 @@ class Mutator:
             self._mutate(proto)
         raw = proto.SerializeToString()
         return self._mutated_bytes(raw) if self.rng.random() < 0.25 else raw
+
+    def mutated(self, raw: bytes, rng: random.Random) -> bytes:
+        """A copy of a file with one more mutation, drawn from ``rng``."""
+        self.rng = rng
+        proto = ModelProto()
+        try:
+            proto.ParseFromString(raw)
+        except DecodeError:
+            return self._mutated_bytes(raw)
+        if rng.random() < 0.1 or not places(proto):
+            return self._mutated_bytes(raw)
+        try:
+            self._mutate(proto)
+        except KeyError:  # a field that no model has had before
+            return self._mutated_bytes(raw)
+        return proto.SerializeToString()
 
     def _mutate(self, proto: ModelProto) -> None:
         found = places(proto)

@@ -25,7 +25,7 @@ class Importer(ImportHost):
 READERS = {
     "dlbricks_core.importers.onnx:OnnxImporter",
     "dlbricks_core.importers.light:LightModels",
-    "dlbricks_core.importers.decoders.collection:LanguageModels",
+    "dlbricks_decoders.collection:LanguageModels",
 }
 
 

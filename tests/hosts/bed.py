@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import onnx
+from dlbricks_fleet.certificates import make
 from hosts import wait_until
 from onnx import TensorProto, helper, numpy_helper
 
@@ -24,27 +25,21 @@ _MEASURED = ("--backend", "onnxruntime", "--threads", "1")
 
 _ASKED = """
 import json, sys
+from pathlib import Path
 from dlbricks_fleet import extra
+from dlbricks_fleet.access import Access
 from dlbricks_fleet.report import fleet_data
 
-def activity(dask_worker):
-    return dask_worker.activity()["doing"]
-
 client, fleet = extra.load("client"), None
-questions = {
-    "status": lambda: fleet_data(fleet.state()),
-    "doing": lambda: list(fleet._client.run(activity).values()),
-}
 for line in sys.stdin:
     try:
-        fleet = fleet or client.FleetClient(sys.argv[1])
-        told = questions[line.strip()]()
+        fleet = fleet or client.FleetClient(sys.argv[1], Access(Path(sys.argv[2])))
+        told = fleet_data(fleet.state())
     except (client.LostError, OSError):
         fleet = told = None
     print(json.dumps(told), flush=True)
 """
-"""Answers what ``fleet status --json`` writes, and what each host does at this moment, of which the
-scheduler hears seconds later. The answer is null if somebody is lost meanwhile. One process that
+"""Answers what ``fleet status --json`` writes; null if somebody is lost meanwhile. One process that
 stays takes a hundredth of the time of a command for each question."""
 
 _ROUNDS = """
@@ -83,8 +78,10 @@ class Bed:
         self.server = server
         self.hub, self.desk = network.host("hub"), network.host("desk")
         self.workers = [network.host(name) for name in ("one", "two", "three")]
-        self.address = f"tcp://{self.hub.address}:8786"
-        self._ask = self.desk.answering(_ASKED, self.address)
+        self.address = f"tls://{self.hub.address}:8786"
+        self.keys = network.folder / "keys"
+        make(self.keys, ["one", "two", "three", "small"])
+        self._ask = self.desk.answering(_ASKED, self.address, str(self.keys / "client"))
         self.scheduler, self.joined = None, {}
         self._numbers = itertools.count()
         self._template = server.create()
@@ -103,14 +100,16 @@ class Bed:
     def start_scheduler(self):
         """Starts the scheduler, for which a host is gone after a short silence."""
         self.scheduler = self._dlbricks(
-            self.hub, "fleet", "scheduler", "--host", self.hub.address, "--silence", SILENCE_S
-        )
+            self.hub, "fleet", "scheduler", "--host", self.hub.address, "--silence", SILENCE_S,
+            "--certificates", self.keys / "scheduler",
+        )  # fmt: skip
 
     def join(self, host):
         """Starts the worker of a host."""
         self.joined[host.name] = self._dlbricks(
-            host, "fleet", "worker", "--scheduler", self.address
-        )
+            host, "fleet", "worker", "--scheduler", self.address,
+            "--certificates", self.keys / "hosts" / host.name,
+        )  # fmt: skip
 
     def wait_for_hosts(self, number, timeout_s=180):
         """Waits until so many hosts do nothing, and no run goes on."""
@@ -119,11 +118,11 @@ class Bed:
     def _rests(self, number):
         told = self.status()
         return (told is not None and len(told["hosts"]) == number and not told["runs"]
-                and self._ask("doing") == [""] * number)  # fmt: skip
+                and not any(each["doing"] for each in told["hosts"]))  # fmt: skip
 
     def status(self):
         """What ``fleet status`` tells; ``None`` if no scheduler answers."""
-        return self._ask("status")
+        return self._ask("")
 
     def suite(self):
         """A new suite, whose bricks no host has ever seen."""
@@ -138,6 +137,7 @@ class Bed:
     def run(self, suite, url, *more):
         """Starts a run of a suite whose results go to a database."""
         return self._dlbricks(self.desk, "fleet", "run", suite, "--scheduler", self.address,
+                              "--certificates", self.keys / "client",
                               "--store", url, *_MEASURED, "--runs", RUNS, *more)  # fmt: skip
 
     def bench(self, host, suite, path):

@@ -6,7 +6,7 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def helpers():
+def helpers(processes):
     """Finds the modules beside the tests, and those that all tests share."""
     with pytest.MonkeyPatch.context() as patch:
         for folder in (Path(__file__).parents[1] / "helpers", Path(__file__).parent):

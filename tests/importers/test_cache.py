@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from dlbricks_core.importers import LoadOptions
-from dlbricks_core.importers.cache import FileState, ImportCache
+from dlbricks_core.importers.cache import FileState, ImportCache, keep_names, kept_names
 from dlbricks_core.importers.host import Imported, canonical
+from dlbricks_core.importers.models import ImportSettings, ModelLoader
 from dlbricks_core.importers.onnx import OnnxImporter
-from dlbricks_core.workflows import ImportSettings, ModelLoader
 
 TARGET = "dlbricks_core.importers.onnx:OnnxImporter"
 
@@ -72,6 +72,7 @@ def load(tmp_path, monkeypatch):
     return load_one
 
 
+@pytest.mark.process
 def test_a_model_is_imported_once(load, tmp_path):
     path = relu(tmp_path / "a.onnx")
     first, reused = load(path)
@@ -82,11 +83,47 @@ def test_a_model_is_imported_once(load, tmp_path):
     assert not load(path, fresh=True)[1]
 
 
+@pytest.mark.process
+def test_a_model_with_layers_folded_into_weights_is_imported_once(load, tmp_path):
+    text = (
+        '<ir_version: 8, opset_import: ["" : 17]> '
+        "g (float[2,100] x) => (float[2,100] y) <int8[100,100] w, float[100] s> "
+        "{ a = Cast<to=1>(w) b = Mul(a, s) y = MatMul(x, b) }"
+    )
+    proto = onnx.parser.parse_model(text)
+    rng = np.random.default_rng(0)
+    values = {"w": rng.integers(-9, 9, (100, 100), np.int8), "s": np.ones(100, np.float32)}
+    del proto.graph.initializer[:]
+    proto.graph.initializer.extend(numpy_helper.from_array(v, k) for k, v in values.items())
+    onnx.save(proto, tmp_path / "a.onnx")
+    first, reused = load(tmp_path / "a.onnx")
+    assert first.folded is not None
+    assert not reused
+    again, reused = load(tmp_path / "a.onnx")
+    assert reused
+    assert [layer.op for layer in again.folded.layers] == ["Cast", "Mul"]
+
+
+@pytest.mark.process
+def test_denormal_weights_are_looked_for_at_import(load, tmp_path):
+    weight = numpy_helper.from_array(np.full((64, 64), 1e-39, np.float32), "w")
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (2, 64)) for n in "xy"]
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    graph = helper.make_graph([node], "g", values[:1], values[1:], [weight])
+    path = tmp_path / "a.onnx"
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
+    assert load(path)[0].denormal_share == load(path)[0].denormal_share == 1
+
+
+@pytest.mark.process
 def test_a_file_is_read_once_for_several_sizes(tmp_path):
     # In a process of its own: the record of files that are read cannot be ended.
     subprocess.run([sys.executable, "-c", ONE_READ], cwd=tmp_path, check=True)
 
 
+@pytest.mark.process
 def test_other_contents_are_imported_anew(load, tmp_path):
     path = relu(tmp_path / "a.onnx")
     load(path)
@@ -98,6 +135,7 @@ def test_other_contents_are_imported_anew(load, tmp_path):
     assert model.tensors["x"].shape == (1, 8)
 
 
+@pytest.mark.process
 def test_other_options_are_imported_anew(load, tmp_path):
     path = relu(tmp_path / "a.onnx", size="n")
     assert load(path, LoadOptions(dims={"n": 3}))[0].tensors["x"].shape == (1, 3)
@@ -105,6 +143,7 @@ def test_other_options_are_imported_anew(load, tmp_path):
     assert load(path, LoadOptions(dims={"n": 3}))[1]
 
 
+@pytest.mark.process
 def test_external_data_are_part_of_the_model(load, tmp_path):
     def save(rows):
         shape = numpy_helper.from_array(np.array([rows, -1]), "shape")
@@ -152,6 +191,7 @@ FACTORIES = """
 """
 
 
+@pytest.mark.process
 def test_factories_are_imported_anew_when_their_sources_change(
     load, tmp_path, monkeypatch, distribution
 ):
@@ -184,6 +224,7 @@ def test_factories_are_imported_anew_when_their_sources_change(
     assert found.tensors[found.inputs[0]].shape == (1, 8)
 
 
+@pytest.mark.process
 def test_models_that_cannot_be_kept_are_imported_again(load, tmp_path, monkeypatch):
     path = relu(tmp_path / "a.onnx")
     (tmp_path / "file").write_text("in the way")
@@ -236,3 +277,19 @@ def test_keys_differ_with_options(name, size):
         )
     }
     assert len(keys) == 12
+
+
+def test_names_of_models_are_kept_by_any_signature(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    names = {"a" * 24: "net", "../../outside": "größer", "\ud800": "old"}
+    keep_names(names)
+    keep_names({"\ud800": "new"})
+    assert kept_names([*names, "unknown"]) == {**names, "\ud800": "new"}
+    assert {each.name for each in tmp_path.iterdir()} == {"dlbricks"}
+
+
+def test_names_that_cannot_be_kept_are_unknown(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    keep_names({"a": "net"})
+    assert kept_names(["a"]) == {}

@@ -38,6 +38,7 @@ def model(*weights):
 LARGE = np.arange(4_000_000, dtype=np.float32).reshape(2000, 2000)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("typed", [False, True])
 def test_large_weights_are_not_read(typed):
     weight = (

@@ -22,6 +22,7 @@ def message(field, inside):
     return head + bytes([length]) + inside
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", EMPTY)
 def test_files_of_nothing_but_empty_messages_are_refused(name):
     many = message(EMPTY[name], b"") * 2_100_000
@@ -29,6 +30,7 @@ def test_files_of_nothing_but_empty_messages_are_refused(name):
         wire.check_messages(b"\x08\x08" + message(7, many))
 
 
+@pytest.mark.long
 def test_nested_messages_are_counted():
     node = message(1, message(5, b"") * 2_100_000)
     with pytest.raises(ModelError, match="holds more than"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dlbricks_core.machine.sysfs import Machine
+from dlbricks_core.machine.sysfs import MachineState
 
 XEON = """processor\t: 0
 vendor_id\t: GenuineIntel
@@ -62,7 +62,7 @@ class Files:
         return self.write("proc/cpuinfo", text.replace("fpu", "fpu hypervisor"))
 
     def machine(self, *cpus):
-        return Machine(self.root, frozenset(cpus or {0}))
+        return MachineState(self.root, frozenset(cpus or {0}))
 
 
 @pytest.fixture

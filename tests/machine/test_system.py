@@ -10,7 +10,7 @@ import pytest
 
 from dlbricks_core.facts import System
 from dlbricks_core.machine.arithmetic import multiplying
-from dlbricks_core.machine.sysfs import Machine, parse_cpus
+from dlbricks_core.machine.sysfs import MachineState, parse_cpus
 from dlbricks_core.machine.system import (
     Cache,
     current_host,
@@ -121,6 +121,7 @@ def test_without_proc_the_host_is_unknown(bare):
     assert current_host(bare.machine()) == ""
 
 
+@pytest.mark.process
 def test_the_host_is_the_same_in_every_process():
     script = "from dlbricks_core.machine.system import current_host; print(current_host())"
     done = subprocess.run(
@@ -175,6 +176,7 @@ def test_the_name_of_the_machine_is_not_among_the_facts(monkeypatch):
     assert "secret-name" not in json.dumps(current_system().to_dict())
 
 
+@pytest.mark.process
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU only")
 def test_the_affinity_of_the_process_limits_usable_cpus():
     script = (
@@ -303,7 +305,7 @@ def test_what_does_not_change_latency_does_not_change_the_fingerprint(server):
 
 
 def test_usable_cpus_are_those_of_the_process():
-    assert Machine().cpus == os.sched_getaffinity(0)
+    assert MachineState().cpus == os.sched_getaffinity(0)
 
 
 def test_instruction_sets_that_decide_in_short_types_are_facts(bare):

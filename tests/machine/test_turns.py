@@ -11,13 +11,15 @@ import time
 import pytest
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.machine.turns import FOLDER, WAITING, give_turn, take_turn, turn
+from dlbricks_core.machine.lock import FOLDER, WAITING, give_turn, measurement_lock, take_turn
+
+pytestmark = pytest.mark.process
 
 #: Takes a turn, says so, and keeps it until its input ends.
 OTHER = (
     "import sys\n"
-    "from dlbricks_core.machine.turns import turn\n"
-    "with turn(lambda text: print('waiting', flush=True)):\n"
+    "from dlbricks_core.machine.lock import measurement_lock\n"
+    "with measurement_lock(lambda text: print('waiting', flush=True)):\n"
     "    print('has it', flush=True)\n"
     "    sys.stdin.read()\n"
 )
@@ -63,7 +65,7 @@ def test_a_second_process_waits_until_the_first_ends_however_that_ends(folder, o
 
 
 def test_a_process_takes_its_turn_once_however_many_of_its_parts_measure(folder, other):
-    with turn():
+    with measurement_lock():
         take_turn(pytest.fail)
         give_turn()
         waiting = other()
@@ -96,16 +98,16 @@ def test_processes_on_different_cores_do_not_wait_for_each_other(folder, other):
         pytest.skip("one CPU only")
     one, another = other({cpus[0]}), other({cpus[-1]})
     said = {line(one), line(another)}
-    from dlbricks_core.machine.sysfs import Machine
+    from dlbricks_core.machine.sysfs import MachineState
 
-    alike = cpus[-1] in Machine().siblings(cpus[0])
+    alike = cpus[-1] in MachineState().siblings(cpus[0])
     assert said == ({"has it", "waiting"} if alike else {"has it"})
 
 
 def test_an_empty_folder_means_that_nobody_waits(monkeypatch, other):
     monkeypatch.setenv(FOLDER, "")
     assert line(other()) == "has it"
-    with turn(pytest.fail):
+    with measurement_lock(pytest.fail):
         assert line(other()) == "has it"
 
 
@@ -118,7 +120,7 @@ def test_a_folder_that_cannot_be_made_is_a_warning_and_no_end(monkeypatch, tmp_p
 
 
 def test_files_of_turns_may_be_locked_by_any_user(folder):
-    with turn():
+    with measurement_lock():
         found = list(folder.iterdir())
         assert found
         assert folder.stat().st_mode & 0o1777 == 0o1777

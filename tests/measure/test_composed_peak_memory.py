@@ -14,8 +14,8 @@ from dlbricks_core.backends import Traits
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.bricks.brickset import Occurrence
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
-from dlbricks_core.measure.probes import peak_memory
-from dlbricks_core.measure.probes.peak_memory import PeakMemory
+from dlbricks_core.measure.metrics import peak_memory
+from dlbricks_core.measure.metrics.peak_memory import PeakMemory
 
 MEBIBYTE = TensorSpec("float32", (2**18,))
 SMALL = st.floats(0, 1e3)

@@ -4,6 +4,8 @@ import numpy as np
 
 from dlbricks_core.facts import LATENCY, Measurement, Observation, Question, Setup, Subject
 from dlbricks_core.figures.precision import FEWEST, MOST, PrecisionTarget
+from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.schedule import FEWEST_LONG, FixedRuns, UntilPrecise, long_enough
 
 
@@ -169,9 +171,12 @@ def test_earlier_measurements_count():
         taken = [Observation("s", i, (float(ms),), overhead=0.01) for i, ms in enumerate(samples)]
         return Measurement(each, observations=tuple(taken))
 
+    def ledger(*measurements):
+        return Ledger.of({each.question: each for each in measurements}, PROTOCOLS["interleaved"])
+
     known = [stored(A, FEWEST, 1e-4), stored(B, FEWEST - 1, 1e-4), stored(WHOLE, 10, 0.05)]
-    assert UntilPrecise([[SUM, ONE]], 0.01, known).lacking([A, B, WHOLE]) == {B, WHOLE}
-    assert UntilPrecise([[SUM]], 0.01, known[:1]).lacking([A]) == set()
+    assert UntilPrecise([[SUM, ONE]], 0.01, ledger(*known)).lacking([A, B, WHOLE]) == {B, WHOLE}
+    assert UntilPrecise([[SUM]], 0.01, ledger(known[0])).lacking([A]) == set()
 
 
 def test_a_failed_network_does_not_hold_up_the_others():

@@ -15,10 +15,13 @@ from dlbricks_core.figures.precision import FEWEST, MOST, PrecisionTarget
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.machine.cores import FAR
+from dlbricks_core.measure.ledger import Effort
 from dlbricks_core.measure.schedule import PASSES, UntilPrecise
-from dlbricks_core.measure.session import Effort, Job, Session
+from dlbricks_core.measure.session import TimingJob, TimingSession
 from dlbricks_core.measure.worker import KEEPS_MEMORY, BackendWorker, WorkerSettings
 from dlbricks_core.store import ResultStore
+
+pytestmark = pytest.mark.process
 
 SPEC = TensorSpec("float32", (3,))
 
@@ -35,7 +38,7 @@ def job(op, domain="", missing=3):
         Setup("faulty", "1.0", "{}", 1, "p", "0.1.0"),
         "here",
     )
-    return Job(key, one(op, domain), missing)
+    return TimingJob(key, one(op, domain), missing)
 
 
 @pytest.fixture
@@ -76,7 +79,7 @@ def test_networks_that_fail_are_named_and_all_others_are_measured(
     good = [job("Relu"), job("Sigmoid"), job("Tanh")]
     bad = [job(op, "faulty") for op in ("Crash", "Leave", "Exhaust", "Raise", "NaN", "CrashLater")]
     mixed = [good[0], *bad[:2], good[1], *bad[2:], good[2]]
-    failures = Session(bench, store, protocol).run(mixed)
+    failures = TimingSession(bench, store, protocol).run(mixed)
 
     reasons = {key.subject.signature.split(".")[1]: reason for key, reason in failures.items()}
     assert set(reasons) == {j.key.subject.signature.split(".")[1] for j in bad}
@@ -99,7 +102,7 @@ def test_a_network_that_hangs_is_given_up_and_the_others_are_measured(store, fau
     settings = WorkerSettings(BackendSettings(), timeout_s=3, memory_bytes=2**30)
     jobs = [job("Relu"), job("Hang", "faulty"), job("Tanh")]
     with BackendWorker(faulty.TARGET, faulty.FaultyBackend(), settings) as bench:
-        failures = Session(bench, store, PROTOCOLS["interleaved"]).run(jobs)
+        failures = TimingSession(bench, store, PROTOCOLS["interleaved"]).run(jobs)
     assert list(failures) == [jobs[1].key]
     assert "no answer within" in failures[jobs[1].key]
     assert counts(store, [jobs[0], jobs[2]]) == [3, 3]
@@ -125,7 +128,7 @@ def test_samples_are_committed_as_soon_as_the_worker_hands_them_over(bench, stor
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Session(bench, store, PROTOCOLS["interleaved"], stop_in_the_middle).run(jobs)
+        TimingSession(bench, store, PROTOCOLS["interleaved"], stop_in_the_middle).run(jobs)
     assert sum(len(m.values) for m in store.get(j.key for j in jobs).values()) == 5
 
 
@@ -142,7 +145,7 @@ def test_old_samples_stay_until_new_ones_replace_them(bench, store, monkeypatch)
         assert earlier == (len(held) <= 3)  # two loads and the first network's sample
 
     protocol = PROTOCOLS["interleaved"]
-    Session(bench, store, protocol, look, anew={each.key for each in jobs}).run(jobs)
+    TimingSession(bench, store, protocol, look, anew={each.key for each in jobs}).run(jobs)
     assert held == [[1, 1], [1, 1], [1, 1], [1, 1], [1, 2], [2, 2]]
     assert 1e6 not in store.get([relu.key])[relu.key].values
 
@@ -157,12 +160,12 @@ def test_networks_take_turns_when_interleaved_and_not_as_in_the_paper(bench, sto
     bench.sample = lambda key, runs, warm_io: (
         order.append(key) or in_loop(key, runs, warm_io=warm_io)
     )
-    Session(bench, store, PROTOCOLS["interleaved"]).run(jobs)
+    TimingSession(bench, store, PROTOCOLS["interleaved"]).run(jobs)
     relu, tanh = (each.handle for each in jobs)
     assert order == [[relu, tanh], [tanh, relu], [relu, tanh]]  # every other round is backwards
     order.clear()
     loops = [job("Abs"), job("Neg")]
-    Session(bench, store, PROTOCOLS["paper"]).run(loops)
+    TimingSession(bench, store, PROTOCOLS["paper"]).run(loops)
     assert order == [each.handle for each in loops]
 
 
@@ -173,7 +176,7 @@ def test_a_backend_may_want_a_pause_after_each_network(bench, store, faulty, mon
     bench.sample = lambda key, runs, warm_io: order.append(key) or alone(key, runs, warm_io=warm_io)
     bench.measure_call = lambda runs, warm_io: order.append(runs) or call(runs, warm_io=warm_io)
     relu, tanh = jobs = [job("Relu", missing=2), job("Tanh", missing=2)]
-    Session(bench, store, PROTOCOLS["interleaved"]).run(jobs)
+    TimingSession(bench, store, PROTOCOLS["interleaved"]).run(jobs)
     assert order == [1, relu.handle, tanh.handle, 1, tanh.handle, relu.handle]
 
 
@@ -188,7 +191,7 @@ def test_turns_are_short_and_of_one_backend(faulty, store):
     for each, latency_ms in zip([*jobs[:3], moved], (30, 180, 30, 5), strict=True):
         bench = other if each is moved else made
         bench._latency_ms[each.handle] = latency_ms
-    session = Session({"faulty": made, "other": other}, store, PROTOCOLS["interleaved"])
+    session = TimingSession({"faulty": made, "other": other}, store, PROTOCOLS["interleaved"])
     turns = [[j.key.subject.signature for j in turn] for turn in session._turns([*jobs[:3], moved])]
     assert turns == [[".Relu", ".Tanh"], [".Abs"], [".Neg"]]
 
@@ -204,7 +207,7 @@ def test_samples_say_if_cores_were_apart_in_their_turn(bench, store):
 
     heard, jobs = [], [job("Relu", missing=2), job("Tanh", missing=2)]
     keys = [each.key for each in jobs]
-    Session(bench, store, PROTOCOLS["interleaved"], cores=Recorder()).run(jobs)
+    TimingSession(bench, store, PROTOCOLS["interleaved"], cores=Recorder()).run(jobs)
     assert heard == [0, 2]
     for found in store.get(keys).values():
         assert [taken.flags for taken in found.observations] == [(), (FAR,)]
@@ -215,7 +218,7 @@ def test_networks_that_do_not_fit_into_memory_together_are_timed_in_groups(fault
     with BackendWorker(faulty.TARGET, faulty.FaultyBackend(), settings) as bench:
         spec = TensorSpec("float32", (2**24,))  # an eighth of what there is, in and out
         jobs = [
-            Job(
+            TimingJob(
                 Question(Subject(op, "brick"), LATENCY,
                       Setup("faulty", "1.0", "{}", 1, "p", "0.1.0"), "here"),
                 CanonicalModel("big", (Layer(op, ("x0",), ("t0",)),), ("x0",), ("t0",),
@@ -224,13 +227,13 @@ def test_networks_that_do_not_fit_into_memory_together_are_timed_in_groups(fault
             )
             for op in ("Relu", "Abs", "Neg")
         ]  # fmt: skip
-        session = Session(bench, store, PROTOCOLS["interleaved"])
+        session = TimingSession(bench, store, PROTOCOLS["interleaved"])
         assert session.run(jobs) == {}
         assert session.effort.groups == 2
 
 
 def test_the_cost_of_a_call_is_measured_and_kept(bench, store):
-    Session(bench, store, PROTOCOLS["paper"]).run([job("Relu")])
+    TimingSession(bench, store, PROTOCOLS["paper"]).run([job("Relu")])
     kept = store.get([job("Relu").key])[job("Relu").key]
     assert 0 <= kept.overheads[0] < 50
     assert kept.overheads == (bench.call_ms,)
@@ -241,20 +244,20 @@ def test_the_cost_of_a_call_is_measured_and_kept(bench, store):
 def test_progress_is_reported_step_by_step(bench, store):
     for protocol in PROTOCOLS.values():
         heard = []
-        session = Session(bench, store, protocol, heard.append)
+        session = TimingSession(bench, store, protocol, heard.append)
         jobs = [job("Relu"), job("Sign")]
         session.run(jobs)
         assert len(heard) == session.steps(jobs)
 
 
-def test_workers_keep_freed_memory(bench):
+def test_workers_keep_freed_memory(from_nothing, bench):
     bench.load("one", one("Relu"))
     guard = max(psutil.Process().children(), key=psutil.Process.create_time)
     (worker,) = guard.children()
     assert worker.environ().items() >= KEEPS_MEMORY.items()
 
 
-def test_workers_are_limited_when_they_rewrite_and_when_they_time(bench):
+def test_workers_are_limited_when_they_rewrite_and_when_they_time(from_nothing, bench):
     def guard_and_limit():
         guard = max(psutil.Process().children(), key=psutil.Process.create_time)
         (worker,) = guard.children()
@@ -333,6 +336,18 @@ def test_a_worker_has_the_settings_of_users_where_it_is_told_so(
     assert given == environments == [threads]
 
 
+@pytest.mark.parametrize("rewrites", [True, False])
+def test_the_limits_of_a_command_end_where_it_begins_to_measure(faulty, monkeypatch, rewrites):
+    room = "dlbricks_core.measure.worker"
+    done = []
+    monkeypatch.setattr(f"{room}.WorkerProcess", lambda *_, **__: SimpleNamespace())
+    monkeypatch.setattr(f"{room}.take_turn", lambda: None)
+    monkeypatch.setattr(f"{room}.release", lambda: done.append(1))
+    made = BackendWorker(faulty.TARGET, faulty.FaultyBackend(), WorkerSettings(BackendSettings()))
+    made._launched(asked=rewrites)
+    assert bool(done) is not rewrites
+
+
 def test_a_backend_that_cannot_start_is_an_error_of_its_own(store, faulty):
     with (
         BackendWorker(
@@ -371,7 +386,7 @@ def test_noisy_networks_get_more_rounds(bench, store):
     bench.sample_in_turn = lambda keys, warm_io: [
         (random.normal(10, 10 * scatter[key]), 0.01) for key in keys
     ]
-    session = Session(
+    session = TimingSession(
         bench, store, PROTOCOLS["interleaved"], schedule=until_precise(jobs), budget_s=60
     )
     assert session.run(jobs) == {}
@@ -385,7 +400,7 @@ def test_noisy_networks_get_more_rounds(bench, store):
 def test_after_the_budget_only_the_fewest_rounds_are_run(bench, store):
     jobs = [job("Relu", missing=FEWEST), job("Crash", "faulty"), job("Tanh", missing=FEWEST)]
     schedule = until_precise(jobs, precision=1e-9)
-    session = Session(
+    session = TimingSession(
         bench, store, PROTOCOLS["interleaved"], schedule=schedule, budget_s=1e-3
     )  # fmt: skip
     assert list(session.run(jobs)) == [jobs[1].key]
@@ -407,7 +422,7 @@ def test_cheap_networks_run_several_times_in_a_round_and_apart(bench, store):
     bench.sample_in_turn = sample_in_turn
     bench.latency_ms = latencies.__getitem__
     schedule = until_precise([*dear, cheap])
-    Session(bench, store, PROTOCOLS["interleaved"], schedule=schedule, budget_s=0.3).run(
+    TimingSession(bench, store, PROTOCOLS["interleaved"], schedule=schedule, budget_s=0.3).run(
         [dear[0], cheap, dear[1]]
     )
     first, second = ran[:3], ran[3 : 3 + 2 + PASSES]
@@ -427,7 +442,7 @@ def test_cheap_networks_run_several_times_in_a_round_and_apart(bench, store):
 
 
 def test_groups_share_the_budget(bench, store, monkeypatch, clock):
-    monkeypatch.setattr(Session, "_room", lambda self, jobs: 1.0)  # each network alone
+    monkeypatch.setattr(TimingSession, "_room", lambda self, jobs: 1.0)  # each network alone
     jobs = [job("Relu", missing=FEWEST), job("Tanh", missing=FEWEST)]
     random = np.random.default_rng(0)
 
@@ -436,7 +451,7 @@ def test_groups_share_the_budget(bench, store, monkeypatch, clock):
         return [(random.normal(10, 1), 0.01) for _ in keys]
 
     bench.sample_in_turn = sample_in_turn
-    session = Session(
+    session = TimingSession(
         bench, store, PROTOCOLS["interleaved"], schedule=until_precise(jobs, 1e-9), budget_s=2
     )
     session.run(jobs)
@@ -448,7 +463,7 @@ def test_groups_share_the_budget(bench, store, monkeypatch, clock):
 
 
 def test_loading_is_counted_in_the_seconds(bench, store):
-    session = Session(bench, store, PROTOCOLS["interleaved"])
+    session = TimingSession(bench, store, PROTOCOLS["interleaved"])
     session.run([job("Relu"), job("Tanh")])
     effort = session.effort
     assert 0 < effort.loading["brick"] < effort.seconds["brick"]
@@ -456,7 +471,7 @@ def test_loading_is_counted_in_the_seconds(bench, store):
 
 
 def test_the_cost_of_a_session_follows_from_its_samples(bench, store):
-    session = Session(bench, store, PROTOCOLS["interleaved"])
+    session = TimingSession(bench, store, PROTOCOLS["interleaved"])
     session.run([job("Relu"), job("Tanh")])
     told = Effort.of(store.measurements())
     assert told.runs == session.effort.runs

@@ -7,13 +7,19 @@ import numpy as np
 import pytest
 
 from dlbricks_core.backends import BackendSettings
+from dlbricks_core.commands.machine.calibration import calibrate
+from dlbricks_core.compose.options import CutOptions
+from dlbricks_core.estimation.evaluation import Evaluation
+from dlbricks_core.estimation.run import run
 from dlbricks_core.figures.figure import relative_half_width
 from dlbricks_core.figures.precision import FEWEST
+from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.plugins import Plugin
+from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-from dlbricks_core.workflows import CutOptions, Observer, Request, calibrate, run
-from dlbricks_core.workflows.evaluate import Evaluation
+
+pytestmark = pytest.mark.process
 
 CHAINS = (
     ("Relu", "Tanh", "Relu", "Abs", "Relu", "Neg"),
@@ -30,7 +36,7 @@ def synthetic(monkeypatch):
 
     plugin = Plugin("backend", "synthetic", synthetic_backend.TARGET, "tests", "1",
                     synthetic_backend.SyntheticBackend)  # fmt: skip
-    monkeypatch.setattr("dlbricks_core.workflows.request.find", lambda kind, name, base: plugin)
+    monkeypatch.setattr("dlbricks_core.measure.request.find", lambda kind, name, base: plugin)
     return synthetic_backend
 
 
@@ -111,7 +117,7 @@ def test_networks_run_until_estimates_are_as_precise_as_asked(
     synthetic, networks, evaluated, drift, precision
 ):
     found = evaluated(networks(4), None, precision=precision, noise="yes", drift=drift)
-    assert found.result.outcome.notes == ()
+    assert found.result.ledger.notes == ()
     runs = {len(brick.latency.samples) for brick in found.result.bricks}
     assert min(runs) >= FEWEST
     for each in found.models:
@@ -120,7 +126,7 @@ def test_networks_run_until_estimates_are_as_precise_as_asked(
         assert each.same_rounds
     assert len(runs) > 1  # not all need the same number
     again = evaluated(networks(4), None, precision=precision, noise="yes", drift=drift)
-    assert again.result.outcome.measured == 0
+    assert again.result.ledger.measured == 0
 
 
 def test_drift_is_common_to_all_in_interleaved_rounds_only(synthetic, networks, evaluated):
@@ -173,7 +179,7 @@ def test_a_calibration_on_exact_networks_narrows_the_intervals_of_others(
     )  # operations and bytes give the same ratio here
     assert (before.calibration, after.calibration) == (None, fitting.calibration)
     widths = [
-        [relative_half_width(model.estimate.interval) for model in result.models]
+        [relative_half_width(model.estimate.interval_now) for model in result.models]
         for result in (before, after)
     ]
     assert widths[1][-1] < 0.85 * widths[0][-1]

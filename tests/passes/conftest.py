@@ -101,7 +101,8 @@ def outcome() -> Callable[..., str]:
         atol: float,
         dims: Mapping[str, int],
     ) -> str:
-        normal = normalize(read_model(proto, name="model"), dims=dims)
+        absent = {name: None for name, value in inputs.items() if value is None}
+        normal = normalize(read_model(proto, name="model"), dims=dims, values=absent)
         opaque = [layer.opaque for layer in normal.layers if layer.opaque]
         if opaque:
             return opaque[0]

@@ -234,6 +234,7 @@ def test_different_layers_have_different_forms(different: CanonicalModel) -> Non
 sizes = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
 
 
+@pytest.mark.long
 @settings(max_examples=150)
 @given(shape=sizes, data=st.data())
 def test_any_slice_computes_the_same(shape: tuple[int, ...], data: st.DataObject) -> None:
@@ -258,6 +259,7 @@ def test_any_slice_computes_the_same(shape: tuple[int, ...], data: st.DataObject
     assert normalize(model.as_raw()).layers == model.layers
 
 
+@pytest.mark.long
 @settings(max_examples=150)
 @given(shape=sizes, data=st.data())
 def test_any_axes_compute_the_same(shape: tuple[int, ...], data: st.DataObject) -> None:
@@ -271,6 +273,7 @@ def test_any_axes_compute_the_same(shape: tuple[int, ...], data: st.DataObject) 
     assert old.tensors["y0"].sizes == np.ones(shape).max(tuple(axes), keepdims=keepdims).shape
 
 
+@pytest.mark.long
 @settings(max_examples=150)
 @given(
     size=st.integers(1, 12), kernel=st.integers(1, 5), stride=st.integers(1, 4),

@@ -157,3 +157,32 @@ def test_a_known_number_keeps_its_sign_and_stays_finite_and_normal(
         assert found == 0 or abs(found) >= float(limits.smallest_normal)
         if float(limits.smallest_normal) <= abs(value) <= float(limits.max):
             assert abs(found - value) <= float(limits.eps) * abs(value)
+
+
+CODES = """g (float16[2,32] x, int8[32,48] w) => (y) <float s = {{0.5}}> {{
+    d = DequantizeLinear<output_dtype=10>(w, s) m = MatMul(x, d)
+    q = QuantizeLinear<output_dtype=3, precision=1>({read}, s)
+    y = DequantizeLinear<output_dtype={out}>(q, s) }}"""
+
+
+@pytest.mark.parametrize("dtype", sorted(FLOATS))
+@pytest.mark.parametrize("out", [1, 10])
+def test_types_that_quantization_names_are_converted(dtype: str, out: int) -> None:
+    header = '<ir_version: 11, opset_import: ["" : 23]>\n'
+    text = CODES.format(read="m", out=out)
+    own = normalize(read_model(onnx.parser.parse_model(header + text), name="net"))
+    found = convert(own, dtype)
+    for layer in found.layers:
+        assert not {"precision", "output_dtype"} & layer.attributes.keys() or (
+            layer.op == "QuantizeLinear" and layer.attributes["output_dtype"] == 3
+        )
+    assert types(found)["y"] == types(found)["d"] == dtype
+    again = normalize(found.as_raw())
+    assert (again.layers, again.tensors) == (found.layers, found.tensors)
+
+
+def test_a_type_that_quantization_names_is_gone_where_the_scale_has_it() -> None:
+    header = '<ir_version: 11, opset_import: ["" : 23]>\n'
+    text = "g (int8[2,3] x) => (y) <float s = {0.5}> { y = DequantizeLinear<output_dtype=1>(x, s) }"
+    own = normalize(read_model(onnx.parser.parse_model(header + text), name="net"))
+    assert "output_dtype" not in own.layers[0].attributes

@@ -30,6 +30,9 @@ LAYERS = {
     "light_zfnet512": 22,
 }
 
+#: Models that the reference evaluator computes for seconds.
+LONG = {"test_MaxPool1d_stride_padding_dilation", "test_MaxPool2d_stride_padding_dilation"}
+
 
 def light(name: str) -> CanonicalModel:
     return read_model(onnx.load(DATA / "light" / f"{name}.onnx"), name=name)
@@ -92,9 +95,11 @@ def test_fold_batchnorm_leaves_results_that_other_layers_read() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    sorted((DATA / "simple").glob("*/model.onnx"))
-    + sorted((DATA / "pytorch-converted").glob("*/model.onnx"))
-    + sorted((DATA / "pytorch-operator").glob("*/model.onnx")),
+    [
+        pytest.param(path, marks=pytest.mark.long) if path.parent.name in LONG else path
+        for folder in ("simple", "pytorch-converted", "pytorch-operator")
+        for path in sorted((DATA / folder).glob("*/model.onnx"))
+    ],
     ids=lambda path: path.parent.name,
 )
 def test_shipped_models_compute_the_same(

@@ -168,10 +168,53 @@ def test_tensors_that_an_opaque_layer_in_a_branch_captures_are_kept() -> None:
     assert model.layers[2].captures == model.layers[1].outputs
 
 
+LOOPS = {
+    "counted": ("""(float[4] x) => (float[4] z, float[3,4] r) <int64 m = {3}> {
+        y, r = Loop(m, , x) <body = b (int64 i, bool c, float[4] s)
+            => (bool c, float[4] t, float[4] u) { t = Tanh(s) u = Identity(t) }> z = Relu(y) }""",
+        "Tanh Tanh Tanh Unsqueeze Unsqueeze Unsqueeze Concat Relu"),
+    "until": ("""(float[4] x) => (float[4] z) <int64 zero = {0}, bool yes = {1}> {
+        n, y = Loop(, yes, zero, x) <body = b (int64 i, bool c, int64 k, float[4] s)
+            => (bool on, int64 l, float[4] t) { one = Constant<value_int=1>()
+            five = Constant<value_int=5>() l = Add(k, one) t = Tanh(s) on = Less(l, five) }>
+        z = Relu(y) }""", "Tanh " * 5 + "Relu"),
+    "nested": ("""(float[4] x) => (float[4] z) <bool yes = {1}, int64 m = {2}> {
+        y = Loop(m, yes, x) <body = b (int64 i, bool c, float[4] s) => (bool c, float[4] t) {
+            t = Loop(m, c, s) <body = d (int64 j, bool e, float[4] a) => (bool e, float[4] q)
+                { q = Tanh(a) }> }> z = Relu(y) }""", "Tanh " * 4 + "Relu"),
+    "no step": ("""(float[4] x) => (float[4] z) <int64 m = {0}> {
+        y = Loop(m, , x) <body = b (int64 i, bool c, float[4] s) => (bool c, float[4] t)
+            { t = Tanh(s) }> z = Relu(y) }""", "Relu"),
+    "scan": ("""(float[4] h, float[2,4] x) => (float[4] z, float[4,2] r) {
+        z, r = Scan<num_scan_inputs=1, scan_output_axes=[1], body = b (float[4] s, float[4] a)
+            => (float[4] t, float[4] u) { t = Add(s, a) u = Relu(t) }>(h, x) }""",
+        "Gather Add Relu Gather Add Relu Unsqueeze Unsqueeze Concat"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_whose_steps_are_known_is_written_out(name: str) -> None:
+    text, operators = LOOPS[name]
+    model = normal("g " + text)
+    assert not reasons(model)
+    assert [layer.op for layer in model.layers] == operators.split()
+
+
+@pytest.mark.parametrize("steps", ["9", "30000"])
+def test_a_loop_of_too_many_or_unknown_steps_stays_whole(steps: str) -> None:
+    text = f"""g (float[4] x) => (z) <bool yes = {{1}}, int64 m = {{{steps}}}> {{
+        y = Loop(m, yes, x) <body = b (int64 i, bool c, float[4] s) => (bool on, float[4] t) {{
+            t = Tanh(s) v = ReduceSum<keepdims=0>(t) one = Constant<value_float=1.0>()
+            on = Less(v, one) }}> z = Relu(y) }}"""
+    model = normal(text)
+    assert [layer.op for layer in model.layers] == ["Loop", "Relu"]
+    assert reasons(model) == {"Loop": "subgraph (Loop)"}  # the body states the shape of y
+
+
 def test_if_with_an_open_condition_is_opaque() -> None:
     text = BRANCHES.format(more=", bool condition", weights="", condition="condition")
     model = normal(text)
-    reason = "subgraph (If), decided by the input condition, which is given no value"
+    reason = "subgraph (If), decided by the input condition: give values={'condition': N}"
     assert reasons(model)["If"] == reason
     assert model.layers[0].captures == ("x",)
 
@@ -183,10 +226,64 @@ def test_if_is_not_decided_by_a_computed_condition() -> None:
     assert reasons(normal(text))["If"] == "subgraph (If)"
 
 
-def test_if_on_an_optional_is_opaque() -> None:
+@pytest.mark.parametrize(("values", "op"), [({}, "Squeeze"), ({"maybe": None}, "Relu")])
+def test_an_optional_input_is_there_unless_it_is_left_out(values: dict[str, None], op: str) -> None:
     text = BRANCHES.format(more=", optional(float[2]) maybe", weights="", condition="there")
     text = text.replace("    y = If", "    there = OptionalHasElement(maybe)\n    y = If")
-    assert reasons(normal(text))["If"] == "subgraph (If)"
+    model = normalize(read_model(onnx.parser.parse_model(HEAD + text), name="m"), values=values)
+    assert model.layers[0].op == op
+    assert not reasons(model)
+    assert ("maybe" in model.inputs) is not bool(values)
+
+
+def test_only_optional_inputs_are_left_out() -> None:
+    raw = read_model(
+        onnx.parser.parse_model(HEAD + "g (float[2] x) => (float[2] y) { y = Relu(x) }"), name="m"
+    )
+    with pytest.raises(ModelError, match="'x' is not an optional input"):
+        normalize(raw, values={"x": None})
+
+
+@pytest.mark.parametrize(
+    ("body", "hint"),
+    [
+        ("(float[9] x, int64[1] n) => (float[k] y) { y = Slice(x, zero, n) }", "N"),
+        ("(float[9] x, int64 n) => (int64[k] y) { y = Range(a, n, b) }", "N"),
+        ("(float[9] x, int64[1] n) => (float[k] y, int64[k] i) { y, i = TopK(x, n) }", "N"),
+        ("(float[9] x, int64[2] n) => (float[k,l] y) { y = Reshape(x, n) }", "[N, N]"),
+        ("(float[1,9] x, float[2] n) => (float[k,l] y) { y = Resize(x, , n) }", "[N, N]"),
+        ("(float[1,9] x, int64[2] n) => (float[k,l] y) { m = Add(n, n) y = Tile(x, m) }",
+         "[N, N]"),
+        ("(float[9] x, float[9] n) => (int64[k,l] y) { y = NonZero(n) }", ""),
+    ],
+)  # fmt: skip
+def test_a_shape_that_an_input_decides_names_it(body: str, hint: str) -> None:
+    weights = "<int64[1] zero = {0}, int64 a = {0}, int64 b = {1}>"
+    text = body.replace(" {", f" {weights} {{", 1)
+    (reason,) = reasons(normal("g " + text)).values()
+    assert ("decided by the input n" in reason) is bool(hint)
+    assert reason.endswith(f": give values={{'n': {hint}}}") is bool(hint)
+
+
+def test_layers_behind_one_unknown_shape_share_its_reason() -> None:
+    text = (
+        "g (float[9] x, int64[1] n) => (float[k] y) <int64[1] zero = {0}>"
+        "{ s = Slice(x, zero, n) r = Relu(s) y = Tanh(r) }"
+    )
+    found = reasons(normal(text))
+    assert found["Relu"] == found["Tanh"] == "input without a known shape (s)"
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [((1.0, 2.0, 3.0), "holds 2 numbers, not 3"), ((1.0, 2.5), "cannot hold 2.5")],
+)
+def test_several_numbers_have_to_fit(number: tuple[float, ...], message: str) -> None:
+    text = "g (float[9] x, int64[2] n) => (float[k,l] y) { y = Reshape(x, n) }"
+    raw = read_model(onnx.parser.parse_model(HEAD + text), name="m")
+    assert normalize(raw, values={"n": (3, 3)}).tensors["y"].sizes == (3, 3)
+    with pytest.raises(ModelError, match=message):
+        normalize(raw, values={"n": number})
 
 
 @pytest.mark.parametrize(("value", "ops"), [(3, ["Squeeze", "Relu"]), (0, ["Relu"])])
@@ -225,7 +322,8 @@ def test_loop_is_opaque_and_its_captures_are_kept() -> None:
                 { d = Identity(c)  t = Add(s, kept) }>
         }""")
     assert [layer.op for layer in model.layers] == ["Relu", "Identity", "Loop"]
-    assert reasons(model) == {"Loop": "subgraph (Loop)"}
+    (reason,) = reasons(model).values()
+    assert reason.startswith("subgraph (Loop), decided by the input trips and go")
     assert model.tensors["y"].sizes == (4,)
 
 

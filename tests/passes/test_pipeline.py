@@ -134,7 +134,14 @@ HOLDS: Mapping[Property, Callable[[CanonicalModel], bool]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("model", raw_models(), ids=lambda model: model.name)
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(each, marks=pytest.mark.long) if each.name == "light_densenet121" else each
+        for each in raw_models()
+    ],
+    ids=lambda model: model.name,
+)
 def test_properties_that_a_pass_ensures_hold_from_then_on(model: RawModel) -> None:
     values = {"c": 1.0} if "c" in model.inputs else {}
     options = NormalizeOptions(batch=2, values=values, fold_batchnorm=True)

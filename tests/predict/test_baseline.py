@@ -76,7 +76,7 @@ def test_operators_of_no_class_are_expected_to_be_hardly_vectorized(processor):
     rare, usual = (
         takes(layer(kind, flops=1e9), processor) for kind in ("other:det", "elementwise")
     )
-    assert rare == pytest.approx(5 * usual, rel=0.01)
+    assert rare == pytest.approx(50 * usual, rel=0.01)
 
 
 @pytest.mark.parametrize("kind", ["other:topk", "other:scatterelements"])
@@ -232,3 +232,21 @@ def test_doubts_are_common_to_a_class_and_a_type():
     empty = np.zeros((1, 1))
     assert doubted(empty.copy(), one, same, processor) > 1
     assert not doubted(empty.copy(), one, other, processor).any()
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "float64"])
+def test_products_of_wide_types_are_expected_to_be_slower_and_doubted(processor, dtype):
+    wide, usual = (layer(f"product:weights{mark}", flops=1e8) for mark in (f"~{dtype}", ""))
+    assert 2 * takes(usual, processor) < takes(wide, processor) < 40 * takes(usual, processor)
+    nothing = np.zeros((1, 1))
+    assert doubted(nothing.copy(), wide, wide, processor)[0, 0] > 0.1
+    assert doubted(nothing.copy(), wide, usual, processor)[0, 0] == 0
+    moved = [layer(f"elementwise:add{mark}", read_bytes=1e8) for mark in (f"~{dtype}", "")]
+    assert takes(moved[0], processor) == takes(moved[1], processor)
+
+
+def test_of_an_operator_that_nobody_knows_the_interval_says_so(processor):
+    unknown, known = layer("other:stranger", flops=1e6), layer("other:topk", flops=1e6)
+    doubts = [doubted(np.zeros((1, 1)), each, each, processor)[0, 0] for each in (unknown, known)]
+    assert doubts[0] > 2 * doubts[1] > 0
+    assert doubted(np.zeros((1, 1)), unknown, known, processor)[0, 0] == 0

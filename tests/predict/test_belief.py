@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dlbricks_core.predict.belief import Belief, Sessions, misfit_of, shares_of
 from dlbricks_core.predict.grouped import Grouped
+from dlbricks_core.predict.layer_posterior import LayerPosterior, Sessions, misfit_of, shares_of
 
-PRIOR = Belief.dense(
+PRIOR = LayerPosterior.dense(
     np.log([1.0, 2.0, 4.0]), np.array([[0.3, 0.2, 0.1], [0.2, 0.4, 0.1], [0.1, 0.1, 0.2]])
 )
 
@@ -30,7 +30,7 @@ def conditioned(belief, design, values, noise):
     errors = np.diag(noise) if np.ndim(noise) == 1 else noise
     gain = belief.covariance @ design.T
     gain = gain @ np.linalg.inv(design @ belief.covariance @ design.T + errors)
-    return Belief.dense(
+    return LayerPosterior.dense(
         belief.mean + gain @ (values - design @ belief.mean),
         belief.covariance - gain @ design @ belief.covariance,
     )
@@ -82,7 +82,7 @@ def test_what_is_believed_of_a_network_is_the_most_probable():
 @pytest.mark.parametrize("log_ms", [-6.5, 0.0, 9.0])
 def test_measurements_that_nobody_expected_are_explained(kernel, layers, log_ms):
     """At -6.5, layers take half as long as a call: full steps of Newton's method go astray."""
-    prior = Belief.dense(np.zeros(30), 3 * kernel.covariance(layers(30), layers(30)))
+    prior = LayerPosterior.dense(np.zeros(30), 3 * kernel.covariance(layers(30), layers(30)))
     networks = sparse.csr_array(np.eye(10, 30) + np.ones((10, 30)))
     found = prior.observed(networks, np.full(10, log_ms), np.full(10, 1e-3), np.full(10, 1e-3))
     assert np.log(shares_of(networks, found.mean, 1e-3)[1]) == pytest.approx(log_ms, abs=0.05)
@@ -133,7 +133,7 @@ def test_nothing_observed_changes_nothing():
 
 def test_observations_make_nothing_less_certain(kernel, layers):
     covariance = kernel.covariance(layers(12), layers(12))
-    belief = Belief.dense(np.zeros(12), covariance)
+    belief = LayerPosterior.dense(np.zeros(12), covariance)
     random = np.random.default_rng(3)
     for number in range(1, 9):
         networks = sparse.csr_array(random.poisson(0.4, (number, 12)) + np.eye(number, 12))
@@ -188,5 +188,5 @@ def test_draws_have_the_moments_of_what_observations_leave():
 
 
 def test_what_is_certain_can_be_drawn():
-    certain = Belief.dense(np.zeros(2), np.zeros((2, 2)))
+    certain = LayerPosterior.dense(np.zeros(2), np.zeros((2, 2)))
     assert certain.draws(9) == pytest.approx(np.zeros((9, 2)), abs=1e-3)

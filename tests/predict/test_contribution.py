@@ -21,9 +21,9 @@ from dlbricks_core.predict.atlas import (
     shipped,
 )
 from dlbricks_core.predict.baseline import expected_ms
-from dlbricks_core.predict.belief import shares_of
 from dlbricks_core.predict.features import NAMES, Features, joined
 from dlbricks_core.predict.from_atlas import kernel_of, processor_of
+from dlbricks_core.predict.layer_posterior import shares_of
 
 WHEN = Provenance("0.1.0", "2026-11-25T10:00:00+00:00", "2026-11-25T11:00:00+00:00", ("s1", "s2"),
                   "survey 0, and bricks of the collections")  # fmt: skip
@@ -221,6 +221,7 @@ def test_arrays_that_do_not_belong_together_are_refused(file, arrays):
     refused(rewritten(file, **arrays), "not a contribution")
 
 
+@pytest.mark.long
 @given(data=st.data())
 def test_a_table_holds_each_layer_once(any_features, data):
     networks = [data.draw(any_features()) for _ in range(3)]
@@ -263,6 +264,7 @@ def test_contributions_of_the_package_can_be_read():
         assert each.kernel == kernel_of(each.setup.backend).identity
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", ["mxnet", "onnxruntime", "pytorch"])
 def test_pulls_of_the_package_belong_to_today_s_baseline(backend):
     """Whoever changes features, the baseline or what is published of processors packs anew."""

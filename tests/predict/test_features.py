@@ -346,6 +346,7 @@ def test_every_case_of_the_suite_has_features(name):
     sound(cases.network(name).model)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_every_operator_has_features_whatever_is_unknown():
     """Parameters are inputs here: many layers are opaque, and sizes are left open."""
@@ -391,11 +392,13 @@ def test_attention_of_another_domain_has_features():
 def test_rare_operators_tell_nothing_about_each_other():
     """Only what all layers have in common, and what all rare ones have, do they share."""
     spec = TensorSpec("float32", (4, 8, 8))
-    layers = tuple(Layer(op, ("x",), (op,)) for op in ("Det", "DFT", "LpPool", "AveragePool"))
+    layers = tuple(
+        Layer(op, ("x",), (op,)) for op in ("Det", "AffineGrid", "LpPool", "AveragePool")
+    )
     names = tuple(layer.op for layer in layers)
     model = CanonicalModel("rare", layers, ("x",), names, dict.fromkeys(("x", *names), spec))
     found = Features.of(model)
-    assert found.kinds == ("other:det", "other:dft", "pool:powers", "pool:mean")
+    assert found.kinds == ("other:det", "other:affinegrid", "pool:powers", "pool:mean")
     sound(model)
 
 

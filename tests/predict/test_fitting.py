@@ -7,9 +7,9 @@ import pytest
 from scipy import sparse
 
 from dlbricks_core.predict import fitting
-from dlbricks_core.predict.belief import Belief, Sessions
-from dlbricks_core.predict.fitting import Observed, fitted_pulls
-from dlbricks_core.predict.grouped import Group, Grouped
+from dlbricks_core.predict.fitting import ObservedNetworks, fitted_pulls
+from dlbricks_core.predict.grouped import ErrorGroup, Grouped
+from dlbricks_core.predict.layer_posterior import LayerPosterior, Sessions
 
 LAYERS, NETWORKS = 60, 300
 RANDOM = np.random.default_rng(3)
@@ -20,8 +20,10 @@ def prior():
     groups = []
     for layers in np.split(RANDOM.permutation(LAYERS), [25]):
         root = RANDOM.standard_normal((len(layers), LAYERS)) / 8
-        groups.append(Group(layers, 0.05 * np.eye(len(layers)) + root @ root.T))
-    return Belief.untold(np.zeros(LAYERS), Grouped(tuple(groups), np.full((LAYERS, 1), 0.4)))
+        groups.append(ErrorGroup(layers, 0.05 * np.eye(len(layers)) + root @ root.T))
+    return LayerPosterior.untold(
+        np.zeros(LAYERS), Grouped(tuple(groups), np.full((LAYERS, 1), 0.4))
+    )
 
 
 def observed(noise, sessions=None):
@@ -31,7 +33,7 @@ def observed(noise, sessions=None):
     log_ms = np.log(counts @ np.exp(layers) + 0.1)
     log_ms += np.sqrt(noise) * RANDOM.standard_normal(NETWORKS)
     variances, call_ms = np.full(NETWORKS, noise), np.full(NETWORKS, 0.1)
-    return Observed(sparse.csr_array(counts), log_ms, variances, call_ms, sessions)
+    return ObservedNetworks(sparse.csr_array(counts), log_ms, variances, call_ms, sessions)
 
 
 def mean_of(prior, it):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dlbricks_core.predict.grouped import Group, Grouped, padded, weighted
+from dlbricks_core.predict.grouped import ErrorGroup, Grouped, padded, weighted
 
 RANDOM = np.random.default_rng(0)
 
@@ -15,7 +15,7 @@ def grouped(*sizes, shared=2):
     order = RANDOM.permutation(sum(sizes))
     places = np.split(order, np.cumsum(sizes)[:-1])
     roots = [RANDOM.standard_normal((len(each), len(each))) for each in places]
-    groups = [Group(each, root @ root.T) for each, root in zip(places, roots, strict=True)]
+    groups = [ErrorGroup(each, root @ root.T) for each, root in zip(places, roots, strict=True)]
     return Grouped(tuple(groups), RANDOM.standard_normal((len(order), shared)))
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlbricks_core import fitted
 from dlbricks_core.predict import kernel as module
 from dlbricks_core.predict.features import NAMES, Features, joined
 from dlbricks_core.predict.from_atlas import kernel_of
@@ -128,9 +128,9 @@ def test_a_kernel_has_a_scale_for_each_feature(kernel, name):
 
 
 def test_kernels_that_come_with_the_package_are_sound():
-    fitted = json.loads((Path(module.__file__).with_name("kernels.json")).read_text())
-    assert "*" in fitted  # for backends that none was fitted to
-    for backend in (*fitted, "of someone else"):
+    kernels = fitted.values(module.__file__, "kernel")
+    assert "*" in kernels  # for backends that none was fitted to
+    for backend in (*kernels, "of someone else"):
         found = kernel_of(backend)
         variances = [v for n, v in asdict(found).items() if not n.endswith("scales")]
         assert min(variances) >= 0, backend

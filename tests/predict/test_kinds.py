@@ -1,8 +1,9 @@
 """Kinds of layers that share an operator, but not a kernel."""
 
+import numpy as np
 import pytest
 
-from dlbricks_core.predict.baseline import Processor, expected_ms
+from dlbricks_core.predict.baseline import Processor, doubted, expected_ms
 from dlbricks_core.predict.features import Features
 from dlbricks_core.testing import cases
 
@@ -91,3 +92,44 @@ def test_depthwise_and_dense_convolutions_write_no_blocks_of_four():
     for groups, read in ((20, 1), (1, 20)):
         found = after_groups_of(read, 20 // groups, NORMALIZED, groups)
         assert found[1] == "scale@convolution"
+
+
+TYPED = {
+    "(int64[2,3,8] x, int64[8,4] w1) => (y) { y = MatMul(x, w1) }": "product:weights~int64",
+    "(int32[2,3,8] x, int32[8,4] w1) => (y) { y = MatMul(x, w1) }": "product:weights~int32",
+    "(double[2,3,8] x, double[8,4] w1) => (y) { y = MatMul(x, w1) }": "product:weights~float64",
+    "(int64[2,8] x, int64[8] w1) => (y) { y = Einsum<equation=\"ab,b->ab\">(x, w1) }":
+        "product:einsum-apart~int64",
+    "(double[2,8] x) => (y) { y = Exp(x) }": "function:exp~float64",
+    "(float[2,3,8] x, float[8,4] w1) => (y) { y = MatMul(x, w1) }": "product:weights",
+    # Indices decide where floats come from, and copies take what their bytes take.
+    "(float[2,8] x) => (y) { y = ArgMax(x) }": "reduce:places-inner",
+    "(int64[2,8] x, int64[2,8] a) => (y) { y = Concat<axis=0>(x, a) }": "copy:joined-outer",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "kind"), TYPED.items(), ids=list(TYPED.values()))
+def test_layers_of_unusual_types_are_of_kinds_of_their_own(text, kind):
+    assert Features.of(cases.build(text).model).kinds == (kind,)
+
+
+UNLIKE_IN_VALUES = {
+    "function:pow": "(float[2,8] x) => (y) { e = Constant<value=float {2.0}>() y = Pow(x, e) }",
+    "function:power": "(float[2,8] x) => (y) { e = Constant<value=float {0.7}>() y = Pow(x, e) }",
+    "function:power-maps": "(float[2,8] x, float[2,8] e) => (y) { y = Pow(x, e) }",
+    "function:mod": "(int64[2,8] x, int64[2,8] e) => (y) { y = Mod(x, e) }",
+    "spectrum": "(float[2,512,1] x) => (y) { a = Constant<value=int64 {1}>() y = DFT(x, , a) }",
+    "spectrum:odd": "(float[2,500,1] x) => (y) { a = Constant<value=int64 {1}>() y = DFT(x, , a) }",
+    "pool:powers": "(float[1,2,8,8] x) => (y) { y = LpPool<kernel_shape=[2,2]>(x) }",
+}
+
+
+@pytest.mark.parametrize(("kind", "text"), UNLIKE_IN_VALUES.items(), ids=list(UNLIKE_IN_VALUES))
+def test_what_sizes_do_not_decide_is_of_a_kind_of_its_own_and_doubted(kind, text, system):
+    found = Features.of(cases.build(text).model)
+    own = kind.removesuffix("-maps")
+    assert found.kinds[-1].partition("~")[0] == own
+    (*_, doubt) = np.diag(
+        doubted(np.zeros((len(found.kinds),) * 2), found, found, Processor.of(system(), 1))
+    )
+    assert (doubt > 0.5) == (own != "function:pow")

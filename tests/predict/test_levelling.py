@@ -11,7 +11,7 @@ from scipy import sparse
 from dlbricks_core.predict.atlas import Contribution, Provenance
 from dlbricks_core.predict.baseline import expected_ms
 from dlbricks_core.predict.from_atlas import processor_of
-from dlbricks_core.predict.levelling import levelled
+from dlbricks_core.predict.session_effects import session_corrected
 
 CALL_MS = 0.01
 EACH = 60
@@ -54,39 +54,41 @@ def ratios(found, truth):
 
 
 def test_sessions_that_are_slower_are_levelled_and_most_stays(three, kernel):
-    found = levelled(slower(three, [1.0, 1.0, 1.25]), kernel)
+    found = session_corrected(slower(three, [1.0, 1.0, 1.25]), kernel)
     assert ratios(found, three) == pytest.approx(1.0, abs=0.04)
     assert not found.sessions.size
-    assert levelled(found, kernel) is found  # nothing is left to take off
+    assert session_corrected(found, kernel) is found  # nothing is left to take off
 
 
 def test_sessions_of_models_stay_where_drawn_networks_took_longer(three, kernel):
     groups = ("resnet",) * EACH + ("survey:grouped",) * 2 * EACH
-    found = levelled(replace(slower(three, [1.0, 1.25, 1.25]), groups=groups), kernel)
+    found = session_corrected(replace(slower(three, [1.0, 1.25, 1.25]), groups=groups), kernel)
     assert ratios(found, three) == pytest.approx(1.0, abs=0.04)
 
 
 def test_what_sessions_measured_alike_stays_as_it_is(three, kernel):
-    assert levelled(three, kernel).log_ms == pytest.approx(three.log_ms, abs=0.02)
+    assert session_corrected(three, kernel).log_ms == pytest.approx(three.log_ms, abs=0.02)
     together = replace(slower(three, [1.3, 1.3, 1.3]), sessions=np.zeros(3 * EACH, dtype=int))
-    assert levelled(together, kernel).log_ms == pytest.approx(together.log_ms, abs=1e-12)
+    assert session_corrected(together, kernel).log_ms == pytest.approx(together.log_ms, abs=1e-12)
 
 
 def test_a_network_that_takes_no_longer_than_a_call_is_left_alone(three, kernel):
     log_ms = three.log_ms.copy()
     log_ms[-1] = np.log(CALL_MS)
-    found = levelled(slower(replace(three, log_ms=log_ms), [1.0, 1.0, 1.25]), kernel)
+    found = session_corrected(slower(replace(three, log_ms=log_ms), [1.0, 1.0, 1.25]), kernel)
     assert found.log_ms[-1] == log_ms[-1]
 
 
 def test_whole_models_stay_as_they_were_measured(three, kernel):
     measured = slower(three, [1.0, 1.0, 1.25])
     of_last = measured.signatures[-1]
-    found = levelled(measured, kernel, {of_last})
+    found = session_corrected(measured, kernel, {of_last})
     assert found.log_ms[-1] == pytest.approx(measured.log_ms[-1], abs=1e-12)
     assert ratios(found, three) == pytest.approx(1.0, abs=0.04)
 
 
 def test_a_session_that_is_too_far_off_is_taken_for_another_kind_of_network(three, kernel):
     measured = slower(three, [1.0, 1.0, 1.6])
-    assert ratios(levelled(measured, kernel), three) == pytest.approx([1.0, 1.0, 1.6], abs=0.04)
+    assert ratios(session_corrected(measured, kernel), three) == pytest.approx(
+        [1.0, 1.0, 1.6], abs=0.04
+    )

@@ -7,7 +7,7 @@ from itertools import permutations, product
 import pytest
 
 from dlbricks_core.facts.system import Cache
-from dlbricks_core.predict.nearness import distance
+from dlbricks_core.predict.nearness import distance, distances
 
 
 def caches(second, third):
@@ -58,6 +58,13 @@ def test_machines_that_are_only_set_up_otherwise_are_nearest(system):
     assert len(set(found)) == 4
 
 
+def test_another_architecture_is_farther_than_another_maker(system):
+    here, maker = system(), system(vendor="B", family="6")
+    assert distance(here, system(vendor="B", family="6", architecture="aarch64")) == pytest.approx(
+        distance(here, maker) + distances().architectures
+    )
+
+
 def test_larger_caches_and_longer_vectors_are_farther(system):
     here = system(caches=caches(2**20, 2**24))
     assert distance(here, system(caches=caches(2**21, 2**24))) < distance(
@@ -80,3 +87,8 @@ def test_systems_of_which_nothing_is_known_are_compared(system):
     assert distance(nothing, system()) > 0.5
     unknown_sizes = system(caches=(Cache(2, "unified", 0, 1), Cache(3, "unified", 0, 1)))
     assert distance(unknown_sizes, system()) >= 0
+
+
+def test_the_cache_that_a_machine_shares_with_unseen_neighbours_does_not_count(system):
+    here, more = (system(caches=caches(2**20, third)) for third in (2**24, 2**29))
+    assert distance(here, more) == distance(here, system(caches=here.caches, boost=False))

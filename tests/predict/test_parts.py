@@ -9,7 +9,7 @@ import scipy
 from dlbricks_core.predict import Contribution, Provenance
 from dlbricks_core.predict.baseline import Processor
 from dlbricks_core.predict.features import NAMES, Features
-from dlbricks_core.predict.parts import Part, parts_of
+from dlbricks_core.predict.parts import SharedLayers, parts_of
 
 CONVERTS, NATIVE = ("avx2",), ("avx2", "avx512_bf16", "avx512_vnni")
 FLOATS = "convolution:dense", "elementwise:relu"
@@ -45,31 +45,48 @@ def asked(system):
 
 def test_all_tell_about_usual_types(base, asked):
     bases = [base(CONVERTS, FLOATS), base(NATIVE, FLOATS)]
-    assert asked(CONVERTS, bases, "convolution:dense") == [Part([0, 1], (0, 1), False)]
-    assert asked(CONVERTS, bases, "convolution:dense", here=True) == [Part([0, 1], (0,), False)]
+    assert asked(CONVERTS, bases, "convolution:dense") == [SharedLayers([0, 1], (0, 1), False)]
+    assert asked(CONVERTS, bases, "convolution:dense", here=True) == [
+        SharedLayers([0, 1], (0,), False)
+    ]
 
 
 def test_samples_of_a_type_count_where_it_is_handled_in_the_same_way(base, asked):
     bases = [base(NATIVE, SHORT), base(CONVERTS, SHORT), base(CONVERTS, FLOATS)]
-    assert asked(CONVERTS, bases) == [Part([0], (0, 1, 2), False), Part([1], (1,), False)]
-    assert asked(NATIVE, bases) == [Part([0], (0, 1, 2), False), Part([1], (0,), False)]
+    assert asked(CONVERTS, bases) == [
+        SharedLayers([0], (0, 1, 2), False),
+        SharedLayers([1], (1,), False),
+    ]
+    assert asked(NATIVE, bases) == [
+        SharedLayers([0], (0, 1, 2), False),
+        SharedLayers([1], (0,), False),
+    ]
 
 
 def test_samples_from_elsewhere_count_where_the_own_contribution_has_none(base, asked):
     bases = [base(CONVERTS, FLOATS), base(CONVERTS, SHORT)]
-    assert asked(CONVERTS, bases, here=True) == [Part([0], (0,), False), Part([1], (1,), False)]
+    assert asked(CONVERTS, bases, here=True) == [
+        SharedLayers([0], (0,), False),
+        SharedLayers([1], (1,), False),
+    ]
     own = [base(CONVERTS, SHORT), base(CONVERTS, SHORT)]
-    assert asked(CONVERTS, own, here=True) == [Part([0, 1], (0,), False)]
+    assert asked(CONVERTS, own, here=True) == [SharedLayers([0, 1], (0,), False)]
 
 
 def test_a_type_without_samples_is_doubted_where_no_other_converts_it(base, asked):
     bases = [base(NATIVE, FLOATS), base(NATIVE, SHORT)]
-    assert asked(CONVERTS, bases) == [Part([0], (0, 1), False), Part([1], (0,), True)]
-    assert asked(CONVERTS, bases[1:]) == [Part([0], (0,), False), Part([1], (), True)]
+    assert asked(CONVERTS, bases) == [
+        SharedLayers([0], (0, 1), False),
+        SharedLayers([1], (0,), True),
+    ]
+    assert asked(CONVERTS, bases[1:]) == [
+        SharedLayers([0], (0,), False),
+        SharedLayers([1], (), True),
+    ]
 
 
 def test_codes_have_samples_of_their_own_where_a_processor_multiplies_them(base, asked):
     kind = "product:weights~uint8"
     bases = [base(CONVERTS, (*FLOATS, kind)), base(NATIVE, FLOATS)]
-    assert asked(NATIVE, bases, kind)[1] == Part([1], (1,), False)
-    assert asked(CONVERTS, bases, kind)[1] == Part([1], (0,), False)
+    assert asked(NATIVE, bases, kind)[1] == SharedLayers([1], (1,), False)
+    assert asked(CONVERTS, bases, kind)[1] == SharedLayers([1], (0,), False)

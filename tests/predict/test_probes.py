@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dlbricks_core.predict.belief import Belief
-from dlbricks_core.predict.probes import OVERHEAD_S, choose_probes, half_widths
+from dlbricks_core.predict.layer_posterior import LayerPosterior
+from dlbricks_core.predict.probes import OVERHEAD_S, choose_probes, gain, half_widths
 
 ONE = sparse.csr_array(np.ones((1, 4)))
 EACH = sparse.csr_array(np.eye(4))
@@ -13,7 +13,9 @@ EACH = sparse.csr_array(np.eye(4))
 
 def chosen(covariance, most=1, ms=(1, 1, 1, 1), candidates=EACH, asked=ONE, noise=1e-6):
     covariance = np.array(covariance, dtype=float)
-    belief = Belief.dense(np.log(np.array(ms, dtype=float)) - np.diag(covariance) / 2, covariance)
+    belief = LayerPosterior.dense(
+        np.log(np.array(ms, dtype=float)) - np.diag(covariance) / 2, covariance
+    )
     return choose_probes(belief, candidates, asked, noise, 8, most)
 
 
@@ -64,6 +66,16 @@ def test_none_is_chosen_twice_and_there_are_no_more_than_candidates():
 
 
 def test_half_widths_are_those_of_the_sums():
-    belief = Belief.dense(np.zeros(4), 0.01 * np.eye(4))
+    belief = LayerPosterior.dense(np.zeros(4), 0.01 * np.eye(4))
     found = half_widths(belief, sparse.csr_array([[4.0, 0, 0, 0], [1, 1, 1, 1]]))
     assert found == pytest.approx([0.165, 0.0823], rel=0.01)
+
+
+def test_the_gain_of_probes_is_what_they_narrow_by():
+    covariance = np.diag([0.1, 0.1, 0.1, 0.1])
+    belief = LayerPosterior.dense(np.zeros(4), covariance)
+    half = sparse.csr_array(np.eye(4)[:2])
+    left = np.sinh(1.645 * np.sqrt(0.1 / 4 / 2)) / np.sinh(1.645 * np.sqrt(0.1 / 4))
+    assert gain(belief, half, ONE, 1e-9) == pytest.approx((1 - left) / 2, rel=0.01)
+    assert gain(belief, EACH, ONE, 1e-9) == pytest.approx(1 / 4, rel=0.01)
+    assert gain(belief, half, ONE, 1e6) == pytest.approx(0.0, abs=1e-6)

@@ -33,6 +33,7 @@ def test_what_is_linear_is_found_again(coefficients):
     assert fitted.spread < 0.05
 
 
+@pytest.mark.long
 @settings(max_examples=30)
 @given(st.floats(1.5, 5), st.floats(0.5, 2))
 def test_the_larger_of_a_sum_and_a_least_value_is_found_again(weights, maps):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dlbricks_core.predict.belief import Belief
+from dlbricks_core.predict.layer_posterior import LayerPosterior
 from dlbricks_core.predict.robust import doubt
 
 SIZE = 8
@@ -13,7 +13,7 @@ SIZE = 8
 @pytest.fixture
 def belief():
     """Layers with most of their variance in common."""
-    return Belief.dense(np.zeros(SIZE), 0.25 + 0.01 * np.eye(SIZE))
+    return LayerPosterior.dense(np.zeros(SIZE), 0.25 + 0.01 * np.eye(SIZE))
 
 
 def observe(belief, log_ms):

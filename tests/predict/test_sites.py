@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dlbricks_core.predict.belief import Belief
-from dlbricks_core.predict.grouped import Group, Grouped
+from dlbricks_core.predict.grouped import ErrorGroup, Grouped
+from dlbricks_core.predict.layer_posterior import LayerPosterior
 from dlbricks_core.predict.sites import sites_of
 
 
 def prior(layers):
-    groups = [Group(each, np.eye(len(each)) + 0.2) for each in np.split(np.arange(layers), 2)]
-    return Belief.untold(np.zeros(layers), Grouped(tuple(groups), np.full((layers, 1), 0.3)))
+    groups = [ErrorGroup(each, np.eye(len(each)) + 0.2) for each in np.split(np.arange(layers), 2)]
+    return LayerPosterior.untold(
+        np.zeros(layers), Grouped(tuple(groups), np.full((layers, 1), 0.3))
+    )
 
 
 def test_the_site_of_a_layer_that_was_timed_alone_is_its_noise():

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dlbricks_core.facts import Setup, System
-from dlbricks_core.predict.belief import Belief
 from dlbricks_core.predict.features import NAMES, Features
+from dlbricks_core.predict.layer_posterior import LayerPosterior
 from dlbricks_core.predict.transfer import (
-    DIFFERENCE,
     contrasts,
+    difference,
     kriging_weights,
     transferred,
     unlikeness,
@@ -33,7 +33,7 @@ def threads(number):
 
 
 def carried(layers, means, places, place, sure=0.0):
-    beliefs = [Belief.dense(np.array(mean), sure * np.eye(len(KINDS))) for mean in means]
+    beliefs = [LayerPosterior.dense(np.array(mean), sure * np.eye(len(KINDS))) for mean in means]
     return transferred(beliefs, places, layers, lambda system, threads: np.zeros(5), place)
 
 
@@ -96,7 +96,7 @@ def test_doubt_about_known_places_stays(layers):
 )
 def test_what_the_baseline_expects_of_a_difference_is_believed_and_doubted(layers, place, share):
     """A difference of one, in the logarithm, whether by processor or by twice the threads."""
-    belief = Belief.dense(np.zeros(5), np.zeros((5, 5)))
+    belief = LayerPosterior.dense(np.zeros(5), np.zeros((5, 5)))
     slower = {SYSTEM: 0.0, OTHER: 1.0}
     found = transferred(
         [belief],
@@ -107,7 +107,7 @@ def test_what_the_baseline_expects_of_a_difference_is_believed_and_doubted(layer
     )
     assert found.mean == pytest.approx(share * np.ones(5))
     unlike = unlikeness((SYSTEM, SETUP), place)
-    own = unlike * (DIFFERENCE.covariance(layers, layers) + DIFFERENCE.noise * np.eye(5))
+    own = unlike * (difference().covariance(layers, layers) + difference().noise * np.eye(5))
     assert found.covariance == pytest.approx(own + 0.1)
 
 
@@ -118,6 +118,7 @@ def test_contrasts_are_independent_of_what_places_have_in_common():
     assert contrasts(means[:1], among[:1, :1]).shape == (0, 7)
 
 
+@pytest.mark.long
 def test_intervals_of_sums_hold_on_places_drawn_from_the_field(layers):
     """Places whose latencies have the covariance that is assumed."""
     random = np.random.default_rng(0)
@@ -125,7 +126,7 @@ def test_intervals_of_sums_hold_on_places_drawn_from_the_field(layers):
     apart = np.array([[unlikeness(one, other) for other in places] for one in places])
     # The field, less its value in the first place.
     over = (apart[1:, :1] + apart[:1, 1:] - apart[1:, 1:]) / 2
-    inside = DIFFERENCE.covariance(layers, layers) + DIFFERENCE.noise * np.eye(5)
+    inside = difference().covariance(layers, layers) + difference().noise * np.eye(5)
     factors = np.linalg.cholesky(over), np.linalg.cholesky(inside)
     held = []
     for _ in range(400):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dlbricks_core.figures.figure import interval
-from dlbricks_core.measure.probe import find_probe
-from dlbricks_core.predict.whole_models import FOLDER, Seen, WholeModels, whole_models
+from dlbricks_core.measure.metric import find_metric
+from dlbricks_core.predict.whole_models import FOLDER, ObservedModel, WholeModels, whole_models
 
 SHIPPED = sorted(FOLDER.glob("*.json"))
 
@@ -16,7 +16,7 @@ SHIPPED = sorted(FOLDER.glob("*.json"))
 def held():
     """Twelve models of three families, each of ten units beside four for each of its size."""
     models = [
-        Seen(f"{family}{i}", family, (float(i), 1.0), 10 + 4.0 * i)
+        ObservedModel(f"{family}{i}", family, (float(i), 1.0), 10 + 4.0 * i)
         for i, family in enumerate(("vgg", "resnet", "densenet") * 4, start=1)
     ]
     return WholeModels(
@@ -36,7 +36,9 @@ def test_a_value_follows_from_the_sizes(held):
 
 
 def test_a_value_is_at_least_a_multiple_of_the_sizes_that_bound_it(held):
-    heavy = tuple(Seen(f"heavy{i}", "gpt", (50.0 * i, 0.0), 500.0 * i) for i in range(1, 4))
+    heavy = tuple(
+        ObservedModel(f"heavy{i}", "gpt", (50.0 * i, 0.0), 500.0 * i) for i in range(1, 4)
+    )
     light = tuple(replace(each, sizes=(each.sizes[0], 20.0), value=200.0) for each in held.models)
     bounded = replace(held, models=light + heavy)
     both = np.array([80.0, 20.0])
@@ -52,7 +54,7 @@ def test_a_family_is_left_out(held):
 
 
 @pytest.mark.parametrize(
-    ("changes", "probe", "expected"),
+    ("changes", "metric", "expected"),
     [
         ({}, 3, True),
         ({"threads": 2, "version": "2.0"}, 3, True),
@@ -61,22 +63,23 @@ def test_a_family_is_left_out(held):
         ({"backend": "other"}, 3, False),
     ],
 )
-def test_they_tell_of_setups_with_the_same_options(held, setup, changes, probe, expected):
+def test_they_tell_of_setups_with_the_same_options(held, setup, changes, metric, expected):
     asked = replace(setup(), **{"backend": "b", "options": '{"a":"x"}', **changes})
-    assert held.tell_of(asked, probe) == expected
+    assert held.tell_of(asked, metric) == expected
 
 
 def test_nothing_ships_for_other_backends():
     assert whole_models("peak-memory", "no-such-backend") == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_what_ships_fits_the_probe_and_tells_other_families(path, residual):
+def test_what_ships_fits_the_metric_and_tells_other_families(path, residual):
     held = WholeModels.read(path)
-    probe = find_probe(held.quantity)
+    metric = find_metric(held.quantity)
     assert path.stem == f"{held.quantity}-{held.backend}"
-    assert (held.probe, held.least) == (probe.version, tuple(probe.least))
-    assert {len(each.sizes) for each in held.models} == {len(probe.sizes(residual()))}
+    assert (held.metric_version, held.least) == (metric.version, tuple(metric.least))
+    assert {len(each.sizes) for each in held.models} == {len(metric.sizes(residual()))}
     errors, inside = [], []
     for family in {each.family for each in held.models}:
         regression = held.without(family).regression

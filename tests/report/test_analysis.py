@@ -64,6 +64,7 @@ def test_json_holds_signatures_similarity_and_shares(analysis):
     assert sum(shares) == pytest.approx(1)
 
 
+@pytest.mark.long
 def test_a_page_has_the_matrix_and_every_plot(analysis):
     page = analysis_page(analysis)
     assert len(plots(page)) == 5
@@ -78,6 +79,7 @@ def test_a_page_has_the_matrix_and_every_plot(analysis):
         assert all(f">{value:.3f}</td>" in page for value in row)
 
 
+@pytest.mark.long
 def test_many_models_are_listed_as_pairs(residual):
     many = analyze(residual(kernel=2 * i + 1, name=f"net{i}") for i in range(12))
     text = printed(many)
@@ -86,6 +88,7 @@ def test_many_models_are_listed_as_pairs(residual):
     assert len(plots(analysis_page(many))) == 5
 
 
+@pytest.mark.long
 def test_one_model_has_no_similarity(residual):
     one = analyze([residual()])
     assert "Similarity" not in printed(one)

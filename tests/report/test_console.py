@@ -1,15 +1,16 @@
 """What reaches a terminal: names as they are, and nothing that drives it."""
 
 import io
+import re
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlbricks_core.harmless import harmless
 from dlbricks_core.report import ProgressBar, table
-from dlbricks_core.report.console import Console, lines, styled
+from dlbricks_core.report.tables import Console, lines, styled
+from dlbricks_core.sanitize import cell, sanitized, without_secrets
 
 NAMES = [
     "Strange[/x]",
@@ -57,18 +58,67 @@ def test_nothing_that_is_printed_controls_a_terminal(text):
 
 @given(st.text(st.characters()))
 def test_harmless_text_is_printable_and_unchanged(text):
-    once = harmless(text)
+    once = sanitized(text)
     assert safe(once)
-    assert harmless(once) == once
+    assert sanitized(once) == once
     if safe(text):
         assert once == text
 
 
 def test_escapes_are_those_of_python():
-    assert harmless("\x1b\x7f\x85\u202e\ud800\U000e0001\n") == (
+    assert sanitized("\x1b\x7f\x85\u202e\ud800\U000e0001\n") == (
         r"\x1b\x7f\x85\u202e\ud800\U000e0001\n"
     )
-    assert harmless(b"caf\xe9".decode("utf-8", "surrogateescape")) == r"caf\xe9"
+    assert sanitized(b"caf\xe9".decode("utf-8", "surrogateescape")) == r"caf\xe9"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgrsql://me:s3cret@host/db",
+        "postgresql:me:s3/cret@host/db",
+        "PG://me:s3@cret@host",
+        "postgresql://me@host/db?password=s3cret",
+        "https://host/file?token=s3cret&x=1",
+    ],
+)
+def test_no_password_is_left_of_any_url(text):
+    assert "cret" not in without_secrets(f"{text} does not exist")
+    assert "host" in without_secrets(text)
+
+
+@pytest.mark.parametrize("text", ["torch:models:make@2", "/tmp/a:b@c.onnx", "1:2 @ 3", "x::y@z"])
+def test_other_texts_stay_as_they_are(text):
+    assert without_secrets(text) == text
+
+
+@given(st.text(st.characters(codec="ascii"), max_size=6))
+def test_no_cell_is_a_formula(text):
+    shown = cell(text)
+    assert shown in (text, f"'{text}")
+    number = re.fullmatch(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", text)
+    assert number or not shown.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
+
+
+def test_long_names_are_shortened_in_the_middle():
+    name = "a" * 5000 + "b" * 5000
+    console = Console(file=io.StringIO(), width=1000)
+    console.print(f"layer {name} is long", styled((name, "bold")))
+    shown = console.file.getvalue()
+    assert len(shown) < 1000
+    assert shown.count("aaa...bbb") == 2
+    assert "is long" in shown
+
+
+def test_a_progress_bar_that_goes_on_beyond_its_steps_promises_no_end():
+    console = Console(file=io.StringIO(), width=100, force_terminal=True)
+    with ProgressBar(console) as progress:
+        progress.stage("Timing", 2)
+        for _ in range(5):
+            progress.advance()
+    last = next(line for line in reversed(console.file.getvalue().splitlines()) if "left" in line)
+    assert "5/?" in last
+    assert "00:00" not in last.rpartition("left")[2]
 
 
 def test_a_progress_bar_shows_names_unchanged():

@@ -8,10 +8,12 @@ from onnx import TensorProto, helper
 
 import dlbricks_core as dlbricks
 from dlbricks_core.backends import Profile, ProfiledLayer
+from dlbricks_core.commands.check.explanation import Explanation, Profiling
+from dlbricks_core.commands.check.explanation_report import explanation_page
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.report import evaluation_page, explanation_page, run_page
-from dlbricks_core.workflows import Evaluation, LoadOptions
-from dlbricks_core.workflows.explain import Explanation, Profiling
+from dlbricks_core.estimation.evaluation import Evaluation
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.report import evaluation_page, run_page
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("torch")
@@ -35,6 +37,7 @@ def models():
     ]
 
 
+@pytest.mark.process
 def test_the_page_of_a_comparison_holds_backends_system_and_plots(models, tmp_path, read_page):
     result = dlbricks.compare(
         models, backends=["onnxruntime", "pytorch"], runs=3, threads=1, store=tmp_path / "s.db"
@@ -49,9 +52,16 @@ def test_the_page_of_a_comparison_holds_backends_system_and_plots(models, tmp_pa
     assert len(page.plots) >= 2
 
 
+@pytest.mark.process
 def test_the_page_of_a_run_holds_its_bricks_and_a_plot(models, tmp_path, read_page):
     result = dlbricks.estimate(
-        models, backend="onnxruntime", end_to_end=True, runs=3, threads=1, store=tmp_path / "s.db"
+        models,
+        backend="onnxruntime",
+        measure=True,
+        end_to_end=True,
+        runs=3,
+        threads=1,
+        store=tmp_path / "s.db",
     )
     result.to_html(tmp_path / "page.html")
     page = read_page((tmp_path / "page.html").read_text(encoding="utf-8"))
@@ -61,10 +71,11 @@ def test_the_page_of_a_run_holds_its_bricks_and_a_plot(models, tmp_path, read_pa
     assert "estimate / measured" in text
     assert len(page.plots) >= 1
     assert "batch" not in text
-    load = LoadOptions(batch=2, shapes={"x": (2, 4)}, values={"x": 5})
-    assert "batch 2, x=2x4, x=5;" in read_page(run_page(result.result, load)).text
+    load = LoadOptions(batch=2, shapes={"x": (2, 4)}, values={"x": 5}, outputs=("y",))
+    assert "batch 2, x=2x4, x=5, output y;" in read_page(run_page(result.result, load)).text
 
 
+@pytest.mark.process
 def test_the_page_of_an_evaluation_holds_errors_costs_and_what_was_left_out(
     models, tmp_path, read_page
 ):
@@ -75,9 +86,14 @@ def test_the_page_of_an_evaluation_holds_errors_costs_and_what_was_left_out(
     strange.graph.node[1].domain = "nowhere"
     strange.opset_import.append(helper.make_opsetid("nowhere", 1))
     run = dlbricks.estimate(
-        [*models, strange], backend="onnxruntime", end_to_end=True, runs=3, threads=1,
+        [*models, strange],
+        backend="onnxruntime",
+        measure=True,
+        end_to_end=True,
+        runs=3,
+        threads=1,
         store=tmp_path / "s.db",
-    ).result  # fmt: skip
+    ).result
     page = read_page(evaluation_page(Evaluation.of(run)))
     text = page.text
     for word in (NAME, "plain", "<strange>", "Mean absolute error", "Left out", "Cost"):
@@ -89,11 +105,17 @@ def test_the_page_of_an_evaluation_holds_errors_costs_and_what_was_left_out(
     assert page.drawings == []
 
 
+@pytest.mark.process
 def test_the_page_of_an_explanation_holds_profile_and_difference(models, tmp_path, read_page):
     run = dlbricks.estimate(
-        models[0], backend="onnxruntime", end_to_end=True, runs=3, threads=1,
+        models[0],
+        backend="onnxruntime",
+        measure=True,
+        end_to_end=True,
+        runs=3,
+        threads=1,
         store=tmp_path / "s.db",
-    ).result  # fmt: skip
+    ).result
     (cut,) = run.brickset.models
     layers = [ProfiledLayer("<a>", "Some", each.outputs, 1.0) for each in cut.graph.layers]
     stranger = ProfiledLayer("<stranger>", "Reorder", ("<elsewhere>",), 0.5)
@@ -108,6 +130,7 @@ def test_the_page_of_an_explanation_holds_profile_and_difference(models, tmp_pat
     assert len(page.plots) == 1
 
 
+@pytest.mark.process
 def test_a_page_names_what_is_missing_and_failed(models, tmp_path, read_page):
     strange = onnx.ModelProto()
     strange.CopyFrom(models[0])
@@ -115,7 +138,7 @@ def test_a_page_names_what_is_missing_and_failed(models, tmp_path, read_page):
     strange.graph.node[1].domain = "nowhere"
     strange.opset_import.append(helper.make_opsetid("nowhere", 1))
     result = dlbricks.estimate(
-        strange, backend="onnxruntime", runs=3, threads=1, store=tmp_path / "s.db"
+        strange, backend="onnxruntime", measure=True, runs=3, threads=1, store=tmp_path / "s.db"
     )
     assert result.failures
     result.to_html(tmp_path / "page.html")
@@ -131,7 +154,6 @@ def test_an_estimate_from_an_empty_store_has_a_page_without_plots(models, tmp_pa
     result = dlbricks.estimate(
         models[1],
         backend="onnxruntime",
-        stored=True,
         predictor="none",
         threads=1,
         store=tmp_path / "s.db",
@@ -141,9 +163,8 @@ def test_an_estimate_from_an_empty_store_has_a_page_without_plots(models, tmp_pa
     assert page.drawings == []
 
 
+@pytest.mark.process
 def test_a_page_that_cannot_be_written_is_an_error_with_a_hint(models, tmp_path):
-    result = dlbricks.estimate(
-        models[1], backend="onnxruntime", stored=True, threads=1, store=tmp_path / "s.db"
-    )
+    result = dlbricks.estimate(models[1], backend="onnxruntime", threads=1, store=tmp_path / "s.db")
     with pytest.raises(DLBricksError, match="cannot be written"):
         result.to_html(tmp_path / "absent" / "page.html")

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from dlbricks_core.report.graph.layout import Box, layered
+from dlbricks_core.commands.show.layout import Box, extent, layered
 
 
 def overlap(a, at, b, bt):
@@ -71,3 +71,19 @@ def test_edges_enter_and_leave_where_the_box_says():
 
 def test_an_empty_graph_has_an_empty_layout():
     assert layered([], []).places == []
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_extent_is_that_of_the_layout(seed):
+    chance = random.Random(seed)
+    count = chance.randrange(1, 30)
+    edges = {(a, b) for a in range(count) for b in range(a + 1, count) if chance.random() < 0.1}
+    routes = layered([Box(20, 10)] * count, edges).routes
+    # Two points at each end, and two in each row that the edge passes.
+    bends = sum((len(points) - 4) // 2 for points in routes.values())
+    assert extent(count, edges) == count + len(edges) + bends
+
+
+def test_the_extent_of_a_chain_with_short_cuts_grows_with_the_square():
+    edges = [(i, i + 1) for i in range(3000)] + [(i, 3000) for i in range(2999)]
+    assert extent(3001, edges) > 4_000_000

@@ -9,23 +9,25 @@ from onnx import TensorProto, helper
 
 import dlbricks_core as dlbricks
 from dlbricks_core.facts import Failure
+from dlbricks_core.facts.note import warning
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.report import print_run, run_page
-from dlbricks_core.report.console import Console
 from dlbricks_core.report.remarks import (
     Effect,
     Remark,
     alike,
-    doubts,
+    blamed_operators,
     ranked,
     run_remarks,
+    sample_warnings,
 )
+from dlbricks_core.report.tables import Console
 
 pytest.importorskip("onnxruntime")
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(processes, tmp_path_factory):
     """A run of a network of five bricks, whose samples tests replace."""
     values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 2**18)) for n in "xy"]
     kinds = ("Relu", "Tanh", "Sigmoid", "Abs", "Neg")
@@ -52,7 +54,7 @@ def with_samples(run, *samples, warnings=()):
         replace(each, latency=Measured(taken, protocol), warnings=(), origin="measured")
         for each, taken in zip(run.bricks, samples, strict=True)
     ]
-    return replace(run, bricks=bricks, outcome=replace(run.outcome, warnings=warnings, notes=()))
+    return replace(run, bricks=bricks, ledger=replace(run.ledger, warnings=warnings, notes=()))
 
 
 QUIET = (10.0, 10.1, 10.2, 10.1)
@@ -65,6 +67,7 @@ def texts(run):
     return [(remark.effect.label, remark.text) for remark in run_remarks(run)]
 
 
+@pytest.mark.process
 def test_a_quiet_run_needs_no_remark(run):
     assert texts(run) == []
 
@@ -80,7 +83,7 @@ def test_scatter_that_intervals_cover_is_a_note(run):
 
 
 def test_scatter_on_a_disturbed_machine_makes_the_figures_doubtful(run):
-    others = ("other processes used 1.5 of 2 CPUs",)
+    others = (warning("others-used-cpus", used=1.5, cpus=2),)
     found = with_samples(run, *[SCATTERED] * 5, warnings=others)
     assert texts(found) == [
         ("Doubtful", "samples of 5 of 5 bricks (100% of the sum) scatter widely"),
@@ -104,11 +107,22 @@ def test_uncertain_bricks_are_ranked_by_their_share_of_the_sum(run):
 def test_short_runs_and_predictions_are_remarked_on(run):
     short = with_samples(run, (0.5, 0.5, 0.5, 0.5), *[QUIET] * 4)
     assert texts(short) == [("Note", "1 of 5 bricks (1% of the sum) take less than 1 ms a run")]
-    assert doubts(short.bricks[0]) == ["below 1 ms"]
+    assert sample_warnings(short.bricks[0]) == ["below 1 ms"]
     bricks = [replace(run.bricks[0], origin="predicted"), *run.bricks[1:]]
     found = replace(run, bricks=bricks)
     expected = "1 of 5 bricks (20% of the sum) is predicted: nobody measured it here"
     assert ("Note", expected) in texts(found)
+
+
+def test_bricks_that_were_timed_while_disturbed_are_counted(run):
+    flagged = warning("timed-while-disturbed", disturbance="cpus-far-apart")
+    bricks = [replace(each, warnings=(flagged,)) for each in run.bricks[:2]]
+    told = "timed while virtual CPUs were far from each other"
+    found = replace(run, bricks=[*bricks, *run.bricks[2:]])
+    assert texts(found) == [("Warning", f"2 of 5 bricks: {told}")]
+    assert sample_warnings(bricks[0]) == [told]
+    plain = replace(run.bricks[0], warnings=(warning("short-sample", sample_ms=0.5),))
+    assert sample_warnings(plain) == []
 
 
 def test_models_without_any_estimate_are_not_counted_as_estimates(run):
@@ -120,6 +134,23 @@ def test_models_without_any_estimate_are_not_counted_as_estimates(run):
     assert text.startswith("1 estimate too low and 1 model without an estimate, for want of bricks")
     ((_, text),) = texts(replace(run, models=[lacking(None), lacking(None)]))
     assert text.startswith("2 models without an estimate, for want of bricks: ")
+
+
+@pytest.mark.parametrize(
+    ("operators", "reason", "named"),
+    [
+        (("Conv", "Relu", "Gelu"), "no kernel for Gelu", ["Gelu"]),
+        (
+            ("ai.onnx.ml.SVMRegressor", "Add"),
+            "SVMRegressor: no counterpart",
+            ["ai.onnx.ml.SVMRegressor"],
+        ),
+        (("Conv", "Relu", "Gelu"), "the types differ", []),
+        (("Gelu",), "the types differ", ["Gelu"]),
+    ],
+)
+def test_only_operators_that_a_reason_names_are_blamed(operators, reason, named):
+    assert blamed_operators(operators, reason) == named
 
 
 def test_the_worst_remarks_come_first_and_each_once():
@@ -143,12 +174,12 @@ def printed(found):
 
 
 def test_remarks_that_make_figures_doubtful_stand_before_them(run, read_page):
-    found = with_samples(run, *[UNCERTAIN] * 5, warnings=("somebody else was busy",))
+    found = with_samples(run, *[UNCERTAIN] * 5, warnings=(warning("cpu-use-unknown"),))
     lines = printed(found).splitlines()
     assert max(map(len, lines)) <= 80
     (table,) = [i for i, line in enumerate(lines) if line.strip().startswith("Model ")]
     (doubt,) = [i for i, line in enumerate(lines) if line.startswith("Doubtful:")]
-    (busy,) = [i for i, line in enumerate(lines) if "somebody else was busy" in line]
+    (busy,) = [i for i, line in enumerate(lines) if "nothing tells what else" in line]
     assert lines[0].startswith("five on onnxruntime")
     assert 0 < doubt < busy < table < 24
     page = read_page(run_page(found)).text

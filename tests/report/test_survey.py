@@ -1,9 +1,9 @@
 """Reports of surveys."""
 
+from dlbricks_core.commands.machine.survey_report import print_survey, survey_data
+from dlbricks_core.commands.machine.surveying import Survey
 from dlbricks_core.facts import Failure
-from dlbricks_core.report.console import Console
-from dlbricks_core.report.survey import print_survey, survey_data
-from dlbricks_core.workflows.survey import Survey
+from dlbricks_core.report.tables import Console
 
 
 def lacking(*operators):

@@ -66,6 +66,7 @@ def test_a_new_store_equals_one_that_migrations_made(places, migrated):
     assert len(made["measurements"]) > 1000
 
 
+@pytest.mark.process
 def test_a_creation_that_is_killed_leaves_nothing_of_a_store(places, ask, open_killed):
     place, whole = places
     system = "pg_tables WHERE schemaname = 'public'" if isinstance(place, str) else "sqlite_schema"
@@ -124,6 +125,7 @@ def test_a_database_that_another_program_made_meanwhile_is_refused(made_meanwhil
     assert ask(path, "SELECT name FROM sqlite_schema") == [("systems",)]
 
 
+@pytest.mark.process
 def test_opening_a_new_or_current_store_needs_no_alembic(tmp_path):
     script = (
         "import sys; from dlbricks_core.store import ResultStore;"

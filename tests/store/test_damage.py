@@ -5,16 +5,22 @@ import os
 import resource
 import sqlite3
 import warnings
+import zlib
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from dlbricks_core.errors import StoreError
+from dlbricks_core.errors import DLBricksError, StoreError
 from dlbricks_core.facts import (
     LATENCY,
     Calibration,
     CalibrationKey,
     CalibrationModel,
+    Composition,
+    NetworkFeatures,
     Observation,
+    Quantity,
     Question,
     Session,
     Setup,
@@ -87,7 +93,7 @@ def test_a_damaged_row_is_named_and_left_out(path, column, value):
 @pytest.mark.parametrize(
     ("column", "value"),
     [("layers", "nonsense"), ("layers", "{}"), ("layers", "[1]"), ("layers", DEEP), ("layers", 3),
-     ("failure", b"crashed")],
+     ("failure", b"crashed"), ("unsupported", "yes"), ("unsupported", 2)],
 )  # fmt: skip
 def test_a_damaged_measurement_is_named_and_left_out(path, column, value):
     change(path, (f'UPDATE measurements SET "{column}" = ? WHERE id = 1', value))
@@ -96,6 +102,30 @@ def test_a_damaged_measurement_is_named_and_left_out(path, column, value):
             assert list(store.get([KEY, GOOD])) == [GOOD]
         with pytest.warns(UserWarning, match="row 1 of measurements"):
             assert [found.question for found in store.measurements()] == [GOOD]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("threads", "x"), ("threads", 1.5), ("backend", b"\xff"), ("version", b"x"),
+     ("signature", b"x"), ("system", b"x"), ("kind", "0"), ("kind", b"brick")],
+)  # fmt: skip
+def test_a_question_of_another_type_is_left_out_of_all_that_a_store_tells(path, column, value):
+    change(path, (f'UPDATE measurements SET "{column}" = ? WHERE id = 1', value))
+    for store in both_ways(path):
+        with pytest.warns(UserWarning, match=f"row 1 of measurements .{column} is"):
+            (holding,) = store.inventory().holdings
+        assert holding.networks == {"good"}
+        with pytest.warns(UserWarning, match="row 1 of measurements"):
+            assert [found.question for found in store.measurements()] == [GOOD]
+
+
+@pytest.mark.parametrize("value", ["yesterday", 5, ""])
+def test_an_inventory_passes_over_a_damaged_time(path, value):
+    change(path, ("UPDATE observations SET taken_at = ? WHERE id = 1", value))
+    with ResultStore.open(path) as store:
+        with pytest.warns(UserWarning, match="row 1 of observations"):
+            (holding,) = store.inventory().holdings
+        assert (holding.networks, holding.samples) == ({"good"}, 1)
 
 
 def test_of_many_damaged_rows_the_first_are_named(path):
@@ -120,7 +150,10 @@ def test_a_damaged_calibration_is_ignored(path, name, value):
         found = store.calibration(FITTED).to_dict()
     for text in (json.dumps({**found, name: value}), "nonsense", json.dumps([1]), "7"):
         change(path, ("UPDATE calibrations SET found = ?", text))
-        with ResultStore.open(path) as store, pytest.warns(UserWarning, match="row of similar"):
+        with (
+            ResultStore.open(path) as store,
+            pytest.warns(UserWarning, match="row similar of calibrations"),
+        ):
             assert store.calibration(FITTED) is None
 
 
@@ -151,10 +184,15 @@ def test_a_damaged_session_is_named_and_left_out(path, column, value):
     ["UPDATE quantities SET composition = 'mean'", "UPDATE quantities SET meaning = x'ff'"],
 )
 def test_measurements_of_a_damaged_quantity_are_left_out(path, statement):
+    other = replace(KEY, quantity=Quantity("load-time", "ms", Composition.SUM, "time"))
+    with ResultStore.open(path) as store:
+        store.add_samples(other, Observation("s", 0, (3.5,)))
     change(path, (statement,))
     for store in both_ways(path):
-        with pytest.warns(UserWarning, match="row latency of quantities"):
-            assert store.get([KEY]) == {}
+        with pytest.warns(UserWarning, match="row latency of quantities.*row load-time of"):
+            found = store.get([KEY, other])
+        # Latency is the same quantity in every store.
+        assert {question: each.values for question, each in found.items()} == {KEY: (1.5,)}
 
 
 @pytest.mark.parametrize("graph", [b"", b"nonsense", "text", 3])
@@ -163,7 +201,7 @@ def test_a_damaged_rewrite_is_ignored(path, graph):
         store.keep_rewrite("abc", KEY.setup, "sys", b"graph")
     change(path, ("UPDATE rewrites SET graph = ?", graph))
     for store in both_ways(path):
-        with pytest.warns(UserWarning, match="row of abc in rewrites"):
+        with pytest.warns(UserWarning, match="row abc of rewrites"):
             assert store.rewrite("abc", KEY.setup, "sys") is None
 
 
@@ -226,11 +264,12 @@ def refusal(path, writes):
     return ""
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_every_truncated_or_overwritten_store_is_an_error_or_a_store(path):
     whole = path.read_bytes()
     damaged = [whole[:size] for size in (1, 50, 100, 511, 4096, 5000, len(whole) // 2)]
-    damaged += [whole[:at] + b"\xff" * 64 + whole[at + 64 :] for at in range(0, len(whole), 997)]
+    damaged += [whole[:at] + b"\xff" * 64 + whole[at + 64 :] for at in range(0, len(whole), 4999)]
     for content in damaged:
         for writes in (True, False):
             path.write_bytes(content)
@@ -328,3 +367,122 @@ def test_damaged_exports_are_refused_whole(path, tmp_path, change, lines_of, wri
         with pytest.raises(StoreError):
             import_measurements(other, exported)
         assert other.info().measurements == 0
+
+
+KEY_COLUMNS = ("signature", "kind", "backend", "version", "options", "protocol", "plugin", "system")
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        *((column, value) for column in KEY_COLUMNS for value in (b"[]", b"\xff", 3)
+          if not isinstance(value, int) or column == "options"),
+        ("options", "[]"), ("options", "nonsense"), ("options", '{"a": []}'), ("options", DEEP),
+        ("threads", 0), ("threads", -1), ("threads", "[]"), ("threads", b"2"), ("threads", 0.5),
+        ("threads", 2**40),
+    ],
+)  # fmt: skip
+def test_a_damaged_key_stops_nothing(path, column, value):
+    with ResultStore.open(path) as store:
+        store.keep_rewrite("abc", KEY.setup, "sys", b"graph")
+    change(path, (f"UPDATE measurements SET {column} = ? WHERE id = 1", value))
+    if column in ("options", "threads", "version"):
+        change(path, (f"UPDATE rewrites SET {column} = ?", value))
+    for store in both_ways(path):
+        with pytest.warns(UserWarning, match="row 1 of measurements"):
+            assert [found.question for found in store.measurements()] == [GOOD]
+        with pytest.warns(UserWarning, match="row 1 of measurements"):
+            assert [each.question for each in store.sampled(LATENCY)] == [GOOD]
+        with pytest.warns(UserWarning, match="row 1 of measurements"):
+            (held,) = store.inventory().holdings
+        assert held.networks == {"good"}
+        assert store.backends() == ["mxnet"]
+        assert store.quantities() == ["latency"]
+        assert all(setup == SETUP for setup, _ in store.setups("mxnet"))
+        store.refused(SETUP, "sys"), store.rewritten(), store.machines()
+    found = ResultStore.check(path)
+    assert found.damage.counts["measurements"] == 1
+    assert found.rows["measurements"] == 1
+
+
+def test_the_intact_observations_of_a_question_count(path):
+    with ResultStore.open(path) as store:
+        store.add_samples(KEY, Observation("s", 1, (3.5, 4.5), overhead=0.5, flags=("busy",)))
+    for value in ("[NaN]", "[5e-324]", "[1e-13]", "nonsense"):
+        change(path, ('UPDATE observations SET "values" = ? WHERE id = 1', value))
+        for store in both_ways(path):
+            with pytest.warns(UserWarning, match=r"row 1 of observations \(") as told:
+                found = {each.question: each for each in store.sampled(LATENCY)}
+            assert len(told) == 1
+            assert found[KEY].values == ((3.5, 4.5),)
+            assert (found[KEY].overheads, found[KEY].disturbed) == ((0.5,), (True,))
+            assert found[GOOD].values == ((2.5,),)
+            with pytest.warns(UserWarning, match="row 1 of observations"):
+                assert found.keys() == store.get([KEY, GOOD]).keys()
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), 1e30])
+def test_features_with_which_nobody_can_compute_are_left_out(path, number):
+    with pytest.raises(ValueError, match="feature"):
+        NetworkFeatures("abc", "1", ("relu",), np.array([1.0, number], "<f4").tobytes())
+    with ResultStore.open(path) as store:
+        store.keep_networks(NetworkFeatures(name, "1", ("relu",), bytes(8)) for name in "ab")
+    numbers = zlib.compress(np.array([1.0, number], "<f4").tobytes())
+    change(path, ("UPDATE networks SET numbers = ? WHERE signature = 'a'", numbers))
+    for store in both_ways(path):
+        with pytest.warns(UserWarning, match="row a of networks"):
+            assert set(store.networks("1")) == {"b"}
+
+
+def test_a_field_that_expands_is_left_out_by_its_limit(path, monkeypatch):
+    monkeypatch.setenv("DLBRICKS_MOST_UNPACKED_MIB", "1")
+    with ResultStore.open(path) as store:
+        store.keep_networks(NetworkFeatures(name, "1", ("relu",), bytes(8)) for name in "ab")
+        store.keep_rewrite("abc", KEY.setup, "sys", b"graph")
+    bomb = zlib.compress(bytes(2**24))
+    change(path, ("UPDATE networks SET numbers = ? WHERE signature = 'a'", bomb),
+           ("UPDATE rewrites SET graph = ?", bomb))  # fmt: skip
+    for store in both_ways(path):
+        with pytest.warns(UserWarning, match="row a of networks.*DLBRICKS_MOST_UNPACKED_MIB"):
+            assert set(store.networks("1")) == {"b"}
+        with pytest.warns(UserWarning, match="row abc of rewrites.*DLBRICKS_MOST_UNPACKED_MIB"):
+            assert store.rewrite("abc", KEY.setup, "sys") is None
+    change(path, ("UPDATE networks SET numbers = ?", 10**10))  # not a number of bytes to make
+    with ResultStore.open(path) as store:
+        with pytest.warns(UserWarning, match="row a of networks"):
+            assert store.networks("1") == {}
+        with pytest.raises(DLBricksError, match="DLBRICKS_MOST_UNPACKED_MIB"):
+            store.keep_rewrite("abc", KEY.setup, "sys", bytes(2**21))
+
+
+def test_a_file_that_is_mostly_nothing_is_not_copied_to_memory(path, monkeypatch):
+    monkeypatch.setenv("DLBRICKS_MOST_STORE_MIB", "1")
+    with path.open("r+b") as file:
+        file.truncate(2**40)  # takes no room on the disk
+    with pytest.raises(StoreError, match="DLBRICKS_MOST_STORE_MIB"):
+        ResultStore.open(path, writes=False)
+
+
+@pytest.mark.parametrize(
+    ("statement", "what"),
+    [
+        (f"ALTER TABLE networks ADD COLUMN x TEXT DEFAULT '{'x' * 100_000}'", "long default"),
+        ("CREATE VIRTUAL TABLE x USING fts5(y)", "holds a virtual table"),
+        ("CREATE VIEW x AS SELECT 1", "holds a view"),
+        ("CREATE TRIGGER x AFTER INSERT ON sessions BEGIN DELETE FROM systems; END",
+         "holds a trigger"),
+    ],
+)  # fmt: skip
+def test_tables_that_make_rows_of_nothing_are_refused(path, statement, what):
+    change(path, (statement,))
+    for writes in (True, False):
+        with pytest.raises(StoreError, match=what):
+            ResultStore.open(path, writes=writes)
+
+
+def test_bytes_that_are_not_utf_8_damage_one_row(path):
+    change(path, ("UPDATE measurements SET version = CAST(x'ff31' AS TEXT) WHERE id = 1",))
+    for store in both_ways(path):
+        assert list(store.get([KEY, GOOD])) == [GOOD]
+        with pytest.warns(UserWarning, match=r"row 1 of measurements \(version is not UTF-8\)"):
+            assert [each.question for each in store.measurements()] == [GOOD]

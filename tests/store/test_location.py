@@ -46,6 +46,20 @@ def test_a_wrong_url_is_refused_and_not_repeated(url):
     refused(url)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql:user:secret@host/results",
+        "postgresql:/user:secret@host/results",
+        "postgresql//user:sec/secret@host/results",
+        "posgresql+psycopg:user:secret@host",
+        "mysql:/user:secret@host/results",
+    ],
+)
+def test_a_mistyped_url_is_no_file_and_not_repeated(url):
+    assert ":***@host" in refused(url)
+
+
 @pytest.mark.parametrize("url", ["mysql://u:secret@h/db", "postgresql+asyncpg://u:secret@h/db"])
 def test_another_database_or_driver_is_refused(url):
     assert "SQLite file or a PostgreSQL database" in refused(url)
@@ -73,7 +87,7 @@ def test_options_that_libpq_does_not_know_are_named():
 
 def test_without_a_driver_the_hint_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    assert "pip install 'dlbricks[postgres]'" in refused(URL)
+    assert "pip install 'psycopg[binary]'" in refused(URL)
 
 
 def test_a_server_that_refuses_says_why(postgres):

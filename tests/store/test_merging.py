@@ -125,9 +125,10 @@ def held(store):
     return sorted(found)
 
 
-fast = settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fast = settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.long
 @fast
 @given(first=contents, second=contents, third=contents)
 def test_merging_is_commutative_associative_and_idempotent(stores, first, second, third):
@@ -154,7 +155,7 @@ def test_a_merged_store_holds_every_observation_of_both(stores, first, second):
                 assert taken[record.question, each.session, each.round] == each
 
 
-@settings(fast, max_examples=10)
+@settings(fast, max_examples=4)
 @given(first=contents, second=contents)
 def test_a_store_on_a_server_holds_what_a_file_would(stores, emptied, first, second):
     file = stores(first, second)
@@ -167,6 +168,7 @@ def test_a_store_on_a_server_holds_what_a_file_would(stores, emptied, first, sec
         assert held(stores(server.records())) == held(file)
 
 
+@pytest.mark.long
 @fast
 @given(content=contents)
 def test_what_travels_arrives_as_it_was_and_leaves_as_the_same_bytes(stores, content):

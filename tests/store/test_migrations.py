@@ -187,10 +187,15 @@ def test_a_database_of_another_program_is_refused_untouched(tmp_path):
     assert "another program" in refused(path)
 
 
-def test_a_truncated_store_is_refused_untouched(filled):
+def test_nothing_is_written_to_a_truncated_store_and_its_losses_are_named(filled):
     content = filled.read_bytes()
-    filled.write_bytes(content[: len(content) // 2])
-    refused(filled)
+    half = content[: len(content) // 2]
+    filled.write_bytes(half)
+    with pytest.raises(StoreError, match="malformed"):
+        ResultStore.open(filled)
+    with pytest.warns(UserWarning, match="the file is damaged: .* of "):
+        ResultStore.open(filled, writes=False).close()
+    assert filled.read_bytes() == half
 
 
 def test_a_store_damaged_inside_gives_an_error_and_is_left_alone(filled):

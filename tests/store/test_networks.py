@@ -13,6 +13,7 @@ from dlbricks_core.facts import (
     Observation,
     Quantity,
     Question,
+    Session,
     Setup,
     Subject,
 )
@@ -69,7 +70,7 @@ def test_a_damaged_row_is_named_and_left_out(path, column, value):
         connection.execute(f"UPDATE networks SET {column} = ? WHERE signature = 'abc'", [value])
     with (
         ResultStore.open(path) as store,
-        pytest.warns(UserWarning, match="row of abc in networks"),
+        pytest.warns(UserWarning, match="row abc of networks"),
     ):
         assert set(store.networks("1")) == {"good"}
 
@@ -90,6 +91,33 @@ def test_values_of_many_questions_are_those_of_the_measurements(store):
     assert first.begin == measured[0].taken_at.isoformat()
     assert first.end == measured[1].taken_at.isoformat()
     assert (second.question, second.values) == (other, ((9.0,),))
+
+
+def test_samples_of_a_busy_session_are_disturbed_unless_they_have_a_load_of_their_own(store):
+    store.keep_session(Session("busy", "h", "sys", "1", load=0.3))
+    store.keep_session(Session("quiet", "h", "sys", "1", load=0.05))
+    for number, taken in enumerate(
+        [("busy", None, ()), ("busy", 0.02, ()), ("quiet", None, ()), ("quiet", 0.4, ("far",))]
+    ):
+        session, load, flags = taken
+        store.add_samples(KEY, Observation(session, number, (1.0,), flags=flags, load=load))
+    [found] = store.sampled(LATENCY)
+    assert found.disturbed == (True, False, False, True)
+
+
+def test_a_mark_is_on_all_observations_of_a_question_and_on_no_others(store):
+    other = replace(KEY, subject=Subject("xyz", "brick"))
+    for key in (KEY, other):
+        store.add_samples(key, Observation("s", 0, (1.0,), flags=("far",), load=0.25))
+        store.add_samples(key, Observation("s", 1, (2.0,)))
+    for _ in range(2):
+        store.mark([KEY], "widens-others")
+    assert [each.flags for each in store.get([KEY])[KEY].observations] == [
+        ("far", "widens-others"),
+        ("widens-others",),
+    ]
+    assert store.get([other])[other].observations[1].flags == ()
+    assert store.get([KEY])[KEY].observations[0].load == 0.25
 
 
 def test_values_of_one_quantity_and_one_backend(store):
@@ -117,6 +145,6 @@ def test_damaged_values_are_named_and_left_out(path, column, value):
         connection.execute(f'UPDATE observations SET "{column}" = ? WHERE id = 1', [value])
     with (
         ResultStore.open(path) as store,
-        pytest.warns(UserWarning, match="row 1 of measurements"),
+        pytest.warns(UserWarning, match="row 1 of observations"),
     ):
         assert [each.question for each in store.sampled(LATENCY)] == [other]

@@ -79,7 +79,7 @@ def here(place):
         store.add_samples(LOADING, Observation("s", 0, (0.5,)), ["Conv"])
         store.record_failure(FAILED, "timeout")
         store.keep_session(SESSION)
-        store.keep_networks([NetworkFeatures("abc", "1", ("conv",), b"abcd", frozenset({"vgg"}))])
+        store.keep_networks([NetworkFeatures("abc", "1", ("conv",), bytes(4), frozenset({"vgg"}))])
         store.keep_calibration(FITTED)
         store.keep_rewrite("abc", SETUP, "here", b"graph")
         store.name_machine(Machine("here", "", frozenset({"host"})), "lab")
@@ -87,7 +87,7 @@ def here(place):
 
 
 @pytest.fixture
-def there(kind, tmp_path, request):
+def there(processes, kind, tmp_path, request):
     """A store of the other kind."""
     elsewhere = request.getfixturevalue("emptied")() if kind == "sqlite" else tmp_path / "there.db"
     with ResultStore.open(elsewhere) as store:
@@ -246,10 +246,10 @@ def test_a_file_that_is_cut_off_or_changed_anywhere_changes_nothing(here, there,
     path = tmp_path / "a.jsonl.zst"
     export_measurements(here, path)
     whole = path.read_bytes()
-    for size in (*range(0, len(whole), 7), *range(len(whole) - 20, len(whole))):
+    for size in (*range(0, len(whole), 41), *range(len(whole) - 8, len(whole))):
         path.write_bytes(whole[:size])
         refused(there, path)
-    for at in range(4, len(whole), 5):
+    for at in range(4, len(whole), 31):
         changed = whole[:at] + bytes([whole[at] ^ 0x01]) + whole[at + 1 :]
         path.write_bytes(changed)
         if not mean_the_same(changed, whole):

@@ -1,6 +1,7 @@
 """Several real processes on one store, and a process that is killed."""
 
 import dataclasses
+import random
 import signal
 import sqlite3
 import subprocess
@@ -8,8 +9,13 @@ import sys
 import threading
 import time
 
+import pytest
+
 from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
 from dlbricks_core.store import ResultStore
+from dlbricks_core.store.schema import metadata
+
+pytestmark = pytest.mark.process
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
 KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "sys")
@@ -113,3 +119,48 @@ def test_a_killed_process_loses_nothing_that_it_has_added(place, tmp_path):
         # One more may have been committed than was reported.
         assert len(reported) <= len(kept) <= len(reported) + 1
         store.add_samples(KEY, Observation("resumed", 0, (1.0,)))
+
+
+#: Opens a store in four forks at once, and kills as many of them as it reads, one after another.
+ROUND = """
+import os, signal, sys, time
+from dlbricks_core.store import ResultStore
+
+for line in sys.stdin:
+    place, *pauses = line.split()
+    reading, writing = os.pipe()
+    children = []
+    for _ in range(4):
+        child = os.fork()
+        if not child:
+            os.close(writing)
+            os.read(reading, 1)  # until all are there
+            ResultStore.open(place).close()
+            os._exit(0)
+        children.append(child)
+    os.close(reading)
+    os.close(writing)
+    for child, pause in zip(children, pauses):
+        time.sleep(float(pause))
+        os.kill(child, signal.SIGKILL)
+    ends = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    print(*ends[len(pauses):], flush=True)
+"""
+
+
+def test_a_new_database_has_its_tables_whoever_made_them_and_was_killed_meanwhile(postgres):
+    url = postgres.create()
+    rng = random.Random(5)
+    with subprocess.Popen([sys.executable, "-c", ROUND], text=True, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as process:  # fmt: skip
+        for number in range(9):
+            killed = (0, 1, 3)[number % 3]
+            pauses = " ".join(str(rng.uniform(0, 0.03)) for _ in range(killed))
+            process.stdin.write(f"{url} {pauses}\n")
+            process.stdin.flush()
+            assert process.stdout.readline().split() == ["0"] * (4 - killed), number
+            tables = postgres.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'",
+                                      of=url)  # fmt: skip
+            assert {name for (name,) in tables} == {"alembic_version", *metadata.tables}, number
+            postgres.execute("DROP SCHEMA public CASCADE", of=url)
+            postgres.execute("CREATE SCHEMA public", of=url)

@@ -112,6 +112,24 @@ def test_failures_are_forgotten_and_samples_stay(store):
     assert all(failure is None for *_, failure in left(store))
 
 
+def test_disturbed_samples_are_deleted_and_quiet_ones_stay(store):
+    store.keep_session(Session("busy", "h1", "here", "0.1.0", OLD, load=0.6))
+    kept = Observation("old", 1, (1.0,), load=0.05)
+    for each in (
+        Observation("old", 2, (5.0, 6.0), flags=("others-used-cpus",), load=0.4),
+        Observation("busy", 0, (7.0,)),  # an earlier version kept the load of its session alone
+        replace(kept, session="busy", round=1),
+        kept,
+    ):
+        store.add_samples(KEY, each)
+    before = left(store)
+    pruned = store.prune(Selection(disturbed=True))
+    assert (pruned.observations, pruned.measurements, pruned.calibrations) == (2, 0, 0)
+    assert len(store.get([KEY])[KEY].values) == 4
+    assert len(left(store) & before) == len(before) - 1
+    assert store.prune(Selection(disturbed=True)).nothing
+
+
 def test_one_of_two_equal_machines_is_deleted_alone(store):
     first = Machine("here", "", frozenset({"h1"}), alone=False)
     pruned = store.prune(Selection((first,)))
@@ -127,16 +145,16 @@ PEAK, KEPT, LOADING = (
 
 @pytest.fixture
 def observed(store):
-    """A probe's quantity with a part, and another quantity that has the part's name."""
-    probed = replace(SETUP, protocol="peak/1")
+    """The quantity of a metric, with a part, and another quantity that has the part's name."""
+    observed = replace(SETUP, protocol="peak/1")
     for quantity, setup in (
-        (PEAK, probed),
-        (KEPT, probed),
+        (PEAK, observed),
+        (KEPT, observed),
         (KEPT, replace(SETUP, protocol="kept/2")),
     ):
         asked = replace(KEY, quantity=quantity, setup=setup)
         store.add_samples(asked, Observation("new", 0, (3.0,), taken_at=NEW))
-    store.record_failure(replace(BAD, quantity=PEAK, setup=probed), "no memory")
+    store.record_failure(replace(BAD, quantity=PEAK, setup=observed), "no memory")
     return store
 
 

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import psycopg
@@ -32,6 +33,8 @@ from dlbricks_core.store.schema import APPLICATION_ID
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
 KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "sys")
+
+ROUNDS = 3
 
 WRITER = """
 import pathlib, sys
@@ -63,7 +66,7 @@ class Writer:
 
     def wait_for(self, rounds):
         """Reads until the process has reported so many more rounds."""
-        for _ in range(rounds):
+        for _ in range(ROUNDS):
             line = self.process.stdout.readline()
             assert line == f"{self.reported}\n", self.process.stderr.read()
             self.reported += 1
@@ -109,6 +112,24 @@ def test_eight_writers_lose_and_double_nothing(postgres, emptied, tmp_path):
         assert kept[each.name] == list(range(len(kept[each.name])))
         # One more may have been committed than was reported.
         assert each.reported <= len(kept[each.name]) <= each.reported + 1
+
+
+def test_writers_that_begin_at_once_make_the_tables_once(postgres):
+    # More by hand: what two writers do to each other is seldom.
+    for _ in range(ROUNDS):
+        url, begin = postgres.create(), threading.Barrier(8)
+
+        def write(number, url=url, begin=begin):
+            begin.wait()
+            with ResultStore.open(url) as store:
+                own = replace(KEY, subject=Subject(f"writer{number}", "brick"))
+                store.add_all([(own, Observation(f"s{number}", 0, (1.0,)), ())])
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(write, range(8)))
+        with ResultStore.open(url) as store:
+            found = {each.question.subject.signature for each in store.measurements()}
+        assert found == {f"writer{number}" for number in range(8)}
 
 
 @pytest.fixture
@@ -364,7 +385,7 @@ def test_a_damaged_row_on_a_server_is_named_and_left_out(postgres, emptied):
         postgres.execute("""UPDATE observations SET "values" = '["1"]' WHERE id = 1""", of=url)
         with pytest.warns(UserWarning, match="row 1 of observations"):
             assert list(store.get([KEY, other])) == [other]
-        with pytest.warns(UserWarning, match="row 1 of measurements"):
+        with pytest.warns(UserWarning, match="row 1 of observations"):
             assert [each.question for each in store.sampled(LATENCY)] == [other]
 
 

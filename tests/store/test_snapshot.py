@@ -71,6 +71,7 @@ def open_folder():
         yield Path(name)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("logs", [("-wal", "-shm"), ("-wal",), ()])
 def test_a_store_in_a_read_only_folder_can_be_read(path, open_folder, logs):
     left = killed(path, open_folder / "left", *logs)

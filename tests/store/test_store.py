@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dlbricks_core.cli.spelling import option_of
+from dlbricks_core.commands.options.spelling import option_of
 from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import (
     LATENCY,
@@ -130,11 +130,14 @@ def test_every_field_of_the_key_is_part_of_the_identity():
     assert set(OTHERS) == fields | {"quantity", "system"}
 
 
+@pytest.mark.long
 def test_many_keys_are_found_in_few_queries(store):
     count = 1200
     store.merge([])
-    for number in range(0, count, 2):
-        store.add_samples(numbered(number), Observation("s", 0, (number + 1.0,)))
+    store.add_all(
+        (numbered(number), Observation("s", 0, (number + 1.0,)), ())
+        for number in range(0, count, 2)
+    )
     statements = []
     from sqlalchemy import event
 

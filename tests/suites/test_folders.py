@@ -16,13 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlbricks_core.bricks import STRATEGIES, BrickSet
+from dlbricks_core.bricks import STRATEGIES
+from dlbricks_core.commands.suite.writing import generate
+from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import read_model
 from dlbricks_core.passes import normalize
+from dlbricks_core.progress import Observer
 from dlbricks_core.suites import Cut, read_suite
 from dlbricks_core.suites.manifest import MOST_BYTES, checksum, read_manifest
-from dlbricks_core.workflows import CutOptions, Observer, generate
 
 VERSION_1 = Path(__file__).parent / "data" / "version-1"
 
@@ -86,6 +88,7 @@ def refused(folder, *words):
 # -- writing
 
 
+@pytest.mark.process
 def test_a_brick_without_values_is_omitted_and_named(tmp_path):
     written = write(tmp_path / "bricks", TEXT)
     assert [each.brick.operators for each in written.bricks] == [("Tanh",)]
@@ -348,6 +351,7 @@ def with_new_hashes(folder):
 MANY = ["Relu", "Tanh", "Sigmoid", "Abs", "Neg", "Exp", "Erf", "Cos", "Sin"]
 
 
+@pytest.mark.process
 def test_bad_bricks_are_named_and_the_others_are_read(tmp_path):
     folder = tmp_path / "bricks"
     layers = " ".join(f"t{i + 1} = {op}(t{i})" for i, op in enumerate(MANY))
@@ -365,6 +369,7 @@ def test_bad_bricks_are_named_and_the_others_are_read(tmp_path):
         assert str(path) in brick.opaque
 
 
+@pytest.mark.process
 def test_a_brick_that_crashes_its_reader_does_not_affect_the_others(folder):
     first, *_ = sorted(folder.glob("bricks/*.onnx"))
     proto = onnx.load(first)
@@ -380,6 +385,7 @@ def test_a_brick_that_crashes_its_reader_does_not_affect_the_others(folder):
     assert str(first) in bricks[0].opaque
 
 
+@pytest.mark.process
 def test_bench_times_the_bricks_that_can_be_read(folder, tmp_path):
     pytest.importorskip("onnxruntime")
     files = sorted(folder.glob("bricks/*.onnx"))
@@ -396,8 +402,9 @@ def test_bench_times_the_bricks_that_can_be_read(folder, tmp_path):
 
 
 def bench_of(folder, tmp_path):
+    from dlbricks_core.estimation.suite import bench
+    from dlbricks_core.measure.request import Request
     from dlbricks_core.store import ResultStore
-    from dlbricks_core.workflows import Request, bench
 
     with ResultStore.open(str(tmp_path / "s.sqlite")) as store:
         return bench(folder, Request.of("onnxruntime", threads=1, runs=3), store, Observer())
@@ -406,6 +413,7 @@ def bench_of(folder, tmp_path):
 # -- edited and earlier suites
 
 
+@pytest.mark.process
 def test_a_file_that_was_changed_is_named(folder):
     first, *_ = sorted(folder.glob("bricks/*.onnx"))
     first.write_bytes(first.read_bytes() + b"\0")
@@ -427,6 +435,7 @@ def test_a_folder_of_files_that_is_a_link_is_refused(folder, tmp_path):
     refused(folder, str(folder / "bricks"), "is a link")
 
 
+@pytest.mark.process
 def test_a_suite_of_version_1_is_read():
     suite = read_suite(VERSION_1)
     assert (suite.cut, suite.models) == (Cut("sequential", "chain", 2), [])
@@ -434,6 +443,7 @@ def test_a_suite_of_version_1_is_read():
     assert sorted(operators) == [("Relu", "Tanh"), ("Sigmoid",)]
 
 
+@pytest.mark.process
 def test_damaged_structures_are_named_and_the_others_are_read(tmp_path):
     models = [model(CHAIN), replace(model(CHAIN), name="other")]
     generate(models, None, tmp_path / "suite", 0, Observer())
@@ -446,49 +456,3 @@ def test_damaged_structures_are_named_and_the_others_are_read(tmp_path):
     second.unlink()
     with pytest.raises(DLBricksError, match="was changed"):
         read_suite(tmp_path / "suite")
-
-
-# -- structures
-
-
-def test_a_structure_is_cut_as_its_model_is(structures):
-    (read,) = read_suite(structures).models
-    original = model(CHAIN)
-    options = CutOptions.chosen(None, None, None)
-    here, there = (
-        BrickSet.of([each], options.granularity, options.strategy, rereading=True)
-        for each in (original, read.model)
-    )
-    assert list(here.bricks) == list(there.bricks)
-    assert here.models[0].counts == there.models[0].counts
-    assert read.signature == here.models[0].whole.signature
-
-
-def test_structures_hold_no_values_of_weights(tmp_path):
-    text = """<ir_version: 8, opset_import: ["" : 17]>
-    net (float[2, 4] x) => (float[2, 4] y)
-    <float[4, 4] secret = {0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0,
-                           1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875, 2.0},
-     int8[4] hidden = {11, 22, 33, 44}, float[4] scale = {1.5, 2.5, 3.5, 4.5}>
-    { a = MatMul(x, secret)  b = DequantizeLinear <axis = 0> (hidden, scale)  y = Add(a, b) }"""
-    generate([model(text)], None, tmp_path / "suite", 0, Observer())
-    (path,) = tmp_path.glob("suite/models/*.onnx")
-    content = path.read_bytes()
-    assert b"secret" not in content
-    assert bytes([11, 22, 33, 44]) not in content
-    for value in (0.625, 3.5):
-        assert np.float32(value).tobytes() not in content
-    (read,) = read_suite(tmp_path / "suite").models
-    assert not read.model.constants
-
-
-def test_structures_say_which_layers_nobody_knows(tmp_path):
-    text = """<ir_version: 8, opset_import: ["" : 17, "nowhere" : 1]>
-    net (float[1, 8] x) => (float[1, 8] y, float[a] z) { y = Relu(x)  z = nowhere.Strange(x) }"""
-    original = model(text)
-    generate([original], None, tmp_path / "suite", 0, Observer())
-    (read,) = read_suite(tmp_path / "suite").models
-    assert [layer.opaque for layer in read.model.layers] == [
-        layer.opaque for layer in original.layers
-    ]
-    assert any(layer.opaque for layer in read.model.layers)

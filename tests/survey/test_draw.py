@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dlbricks_core.bricks import signature
+from dlbricks_core.commands.machine.survey_networks import BASE
 from dlbricks_core.predict import shipped
 from dlbricks_core.predict.features import Features
 from dlbricks_core.survey import draw, is_quick, weights
@@ -19,7 +20,9 @@ from dlbricks_core.survey.families import FAMILIES
 from dlbricks_core.survey.further import FURTHER
 from dlbricks_core.survey.odd import BLOCKS, ODD
 from dlbricks_core.survey.short import SHORT
-from dlbricks_core.workflows.candidates import BASE
+
+#: Drawing takes seconds, once for all.
+pytestmark = pytest.mark.long
 
 EVERY = [*FAMILIES, *FURTHER, *ACTIVATED, *DOMAINS, *SHORT, *ODD, *BLOCKS]
 

@@ -1,22 +1,29 @@
-"""The core's own importer and collection pass the suites."""
+"""The core's own plugins pass the suites."""
 
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import onnx
+import pytest
 from onnx import numpy_helper
 
 from dlbricks_core.commands import own
+from dlbricks_core.compose import Parallel, Segmented, Sequential
+from dlbricks_core.compose.learned import Learned
+from dlbricks_core.compose.similar import Similar
 from dlbricks_core.importers import ImportOptions
-from dlbricks_core.importers.decoders.collection import LanguageModels
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.importers.onnx import OnnxImporter
+from dlbricks_core.predict.from_atlas import FromAtlas
 from dlbricks_core.testing import (
     CollectionConformance,
     CommandConformance,
+    ComposerConformance,
     ImporterConformance,
+    PredictorConformance,
 )
+
+pytestmark = pytest.mark.process
 
 GRAPH = """<ir_version: 10, opset_import: ["" : 17]>
 net (float[batch,16] x) => (float[batch,512] y) {
@@ -41,12 +48,12 @@ class TestOnnxImporter(ImporterConformance):
         return folder / "sample.onnx"
 
 
-class TestInspect(CommandConformance):
-    plugin = own.Inspect
+class TestShow(CommandConformance):
+    plugin = own.ShowCommand
 
     @classmethod
     def target(cls) -> str:
-        return "dlbricks_core.commands.own:Inspect"
+        return "dlbricks_core.commands.own:ShowCommand"
 
 
 class TestLightModels(CollectionConformance):
@@ -55,9 +62,25 @@ class TestLightModels(CollectionConformance):
     sample = "light_squeezenet"
 
 
-class TestLanguageModels(CollectionConformance):
-    plugin = LanguageModels
-    framework_modules = ("onnx.reference",)
-    sample = "smollm2-135m"
-    options = ImportOptions(batch=1)
-    dims: ClassVar = {"sequence": 1, "past": 16}
+class TestSequential(ComposerConformance):
+    plugin = Sequential
+
+
+class TestParallel(ComposerConformance):
+    plugin = Parallel
+
+
+class TestLearned(ComposerConformance):
+    plugin = Learned
+
+
+class TestSegmented(ComposerConformance):
+    plugin = Segmented
+
+
+class TestSimilar(ComposerConformance):
+    plugin = Similar
+
+
+class TestFromAtlas(PredictorConformance):
+    plugin = FromAtlas

@@ -166,7 +166,22 @@ class ProfilesOthers(Sound):
     def profile(self, network, runs):
         return Profile([ProfiledLayer("a", "Relu", ("elsewhere",), 0.1)], 1.0)
     Timer = with_timer(profile=profile)
+
+class AcceptsValues(Sound):
+    pass
+
+class RefusesValues(Sound):
+    def load(self, network):
+        if any(np.abs(v.astype(float)).max() > 2**31 for v in network.inputs.values()):
+            raise UnsupportedError("integers have 32 bits")
+        return ReferenceTimer.load(self, network)
+    Timer = with_timer(load=load)
 """
+
+#: What backends declare, as source text.
+DECLARED = dict.fromkeys(
+    ("AcceptsValues", "RefusesValues"), "    unsupported_values = {'large_integers': 'narrow'}\n"
+)
 
 #: Backend, and the test that has to fail because of it.
 FAULTS = {
@@ -188,6 +203,7 @@ FAULTS = {
     "BricksDiffer": "test_bricks_of_a_rewritten_graph_compute_what_it_computes[convolutions-1]",
     "DiesAtLast": "test_close_ends_the_timer",
     "ProfilesOthers": "test_a_profile_has_every_layer_that_is_executed",
+    "AcceptsValues": "test_uncommon_network[large_integers]",
 }
 
 
@@ -197,6 +213,7 @@ def run_suite(folder: Path, names: list[str], tests: list[str]) -> tuple[str, st
     classes = "".join(
         f"class Test{name}(BackendConformance):\n"
         f"    plugin = bad_backends.{name}\n    framework_modules = ()\n"
+        f"{DECLARED.get(name, '')}"
         for name in names
     )
     (folder / "test_bad.py").write_text(
@@ -217,12 +234,13 @@ def run_suite(folder: Path, names: list[str], tests: list[str]) -> tuple[str, st
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+def results(processes: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     wanted = [f"Test{name}::{test}" for name, test in FAULTS.items()]
     wanted += [f"TestSound::{test}" for test in dict.fromkeys(FAULTS.values())]
     return run_suite(tmp_path_factory.mktemp("bad"), ["Sound", *FAULTS], wanted)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_backend_that_breaks_a_rule_fails(results: tuple[str, str], name: str) -> None:
     assert f"Test{name}::{FAULTS[name]}" in results[1].splitlines()
@@ -233,6 +251,13 @@ def test_a_sound_backend_passes_the_same_tests(results: tuple[str, str]) -> None
     assert passed == {f"TestSound::{test}" for test in FAULTS.values()}
 
 
+@pytest.mark.process
+def test_values_that_are_declared_and_refused_pass(tmp_path: Path) -> None:
+    test = "TestRefusesValues::test_uncommon_network[large_integers]"
+    assert run_suite(tmp_path, ["RefusesValues"], [test]) == (test, "")
+
+
+@pytest.mark.process
 def test_a_suite_that_is_skipped_in_part_fails(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(
         "import pytest\n"
@@ -246,6 +271,7 @@ def test_a_suite_that_is_skipped_in_part_fails(tmp_path: Path) -> None:
     assert not passed
 
 
+@pytest.mark.process
 def test_workers_of_the_suite_need_no_pytest() -> None:
     code = "import sys, dlbricks_core.testing.host; sys.exit('pytest' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -259,7 +285,7 @@ def test_tests_of_the_suite_cannot_be_replaced() -> None:
             framework_modules = ()
             test_unload_frees_memory = None
 
-    with pytest.raises(TypeError, match=r"replaces Suite\.test_no_test"):
+    with pytest.raises(TypeError, match=r"replaces ConformanceSuite\.test_no_test"):
 
         class Bold(CollectionConformance):
             plugin = LightModels

@@ -88,6 +88,7 @@ def textual(text, *fed):
     return normalize(replace(raw, inputs=fed, weights=frozenset(weights)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("model", "checksums"),
     [
@@ -143,6 +144,7 @@ def test_large_weights_repeat_values_but_no_row():
     assert len(np.unique(weight, axis=0)) == 1100
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["resnet50", "inception_v2", "shufflenet"])
 def test_activations_of_real_networks_stay_in_a_normal_range(name):
     ort = pytest.importorskip("onnxruntime")
@@ -314,6 +316,7 @@ def test_float32_values_do_not_depend_on_what_float16_needs():
     assert np.abs(full - half.astype(np.float32)).max() < 1e-3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_large_weights_of_short_floats_take_their_own_size(dtype):
     weight = TensorSpec(dtype, (8192, 8192))

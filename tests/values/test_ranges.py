@@ -1,6 +1,7 @@
 """Ranges of values: sound forwards, and sufficient backwards."""
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
@@ -198,7 +199,44 @@ def limited(draw, g, floats, wholes):
     return g.add("Where", condition, x, other, dtype="float32")
 
 
-STEPS = (unary, unary, binary, binary, of_wholes, of_wholes, moved, moved, reduced, limited)
+def product(draw, g, floats, wholes):
+    x = full(g, draw(st.sampled_from(floats)))
+    kind = draw(st.sampled_from(("MatMul", "Gemm", "Conv", "ConvTranspose", "Einsum", "both")))
+    if kind == "Gemm":
+        scales = {"alpha": draw(st.sampled_from((1.0, -0.5))), "beta": 2.0}
+        added = g.weight(shape=(1, 4))
+        return g.add("Gemm", x, g.weight(shape=(4, 4)), added, transA=0, transB=0, **scales)
+    if kind == "Einsum":
+        return g.add("Einsum", x, g.weight(shape=(4, 4)), equation="ij,jk->ik")
+    if kind == "both":
+        turned = g.add(
+            "Transpose", full(g, draw(st.sampled_from(floats))), perm=(1, 0), shape=(4, 3)
+        )
+        square = g.add("MatMul", x, turned, shape=(3, 3))
+        return g.add("MatMul", square, x)
+    if kind == "MatMul":
+        return g.add("MatMul", g.weight(shape=(3, 3)), x)
+    image = g.add("Reshape", x, g.weight("int64", value=(1, 3, 4)), shape=(1, 3, 4), allowzero=0)
+    sizes = {"strides": (1,), "dilations": (1,), "group": 1, "pads": (1, 1)}
+    bias = g.weight(shape=(3,))
+    made = g.add(kind, image, g.weight(shape=(3, 3, 3)), bias, shape=(1, 3, 4), **sizes)
+    return g.add("Reshape", made, g.weight("int64", value=SHAPE), allowzero=0)
+
+
+STEPS = (
+    product,
+    product,
+    unary,
+    unary,
+    binary,
+    binary,
+    of_wholes,
+    of_wholes,
+    moved,
+    moved,
+    reduced,
+    limited,
+)
 
 
 def default(model):
@@ -210,7 +248,8 @@ def default(model):
     return of
 
 
-@settings(max_examples=300, suppress_health_check=list(HealthCheck))
+@pytest.mark.long
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(model=graphs(), seed=st.integers(0, 9))
 def test_values_lie_in_their_computed_ranges(model, seed):
     wanted = tuple(demands(model, model.constants))

@@ -53,6 +53,27 @@ def segments(model):
 
 
 FUNCTIONS = {
+    "log_mel": """(float[1,20,33] x, float[33,8] w) => (y) {
+        p = Mul(x, x) m = MatMul(p, w) y = Log(m) }""",
+    "log_mel_with_a_floor": """(float[33,20] x, float[8,33] w) => (y) {
+        e = Constant<value_float=0.000001>() p = Mul(x, x) m = MatMul(w, p) a = Add(m, e)
+        y = Log(a) }""",
+    "spectrum": """(float[1,1,256] x, float[9,1,16] wr, float[9,1,16] wi, float[6,9] wm) => (y) {
+        r = Conv<strides=[8]>(x, wr) i = Conv<strides=[8]>(x, wi) r2 = Mul(r, r) i2 = Mul(i, i)
+        p = Add(r2, i2) m = MatMul(wm, p) y = Log(m) }""",
+    "root_of_padded_convolution": """(float[1,3,9,9] x, float[4,3,3,3] w, float[4] wb) => (y) {
+        p = Abs(x) c = Conv<pads=[1,1,1,1]>(p, w, wb) y = Sqrt(c) }""",
+    "power_behind_products": """(float[5,16] x, float[16,8] w, float[8] wb, float[8,4] wv) => (y) {
+        e = Constant<value_float=0.3>() g = Gemm<alpha=-1.0>(x, w, wb) m = MatMul(g, wv)
+        y = Pow(m, e) }""",
+    "negated_products": """(float[5,16] x, float[16,8] w) => (y) {
+        p = Exp(x) m = MatMul(p, w) n = Neg(m) y = Sqrt(n) }""",
+    "two_inputs": """(float[5,16] x, float[16,8] z) => (y) {
+        p = Einsum<equation="ij,jk->ki">(x, z) y = Log(p) }""",
+    "arc_of_products": """(float[5,16] x, float[16,8] w) => (y) {
+        p = Softmax<axis=1>(x) m = MatMul(p, w) y = Acos(m) }""",
+    "transposed_convolution": """(float[1,4,6,6] x, float[4,2,3,3] w) => (y) {
+        p = Relu(x) c = ConvTranspose<strides=[2,2]>(p, w) y = Sqrt(c) }""",
     "variance": """(float[4,16] x) => (y) { one = Constant<value_ints=[1]>()
         q = Mul(x, x) m2 = ReduceMean(q, one) m = ReduceMean(x, one) mm = Mul(m, m)
         v = Sub(m2, mm) s = Sqrt(v) y = Div(x, s) }""",
@@ -169,6 +190,7 @@ def test_columns_of_one_input_point_into_tables_of_their_own():
     assert (x[:, len(rows) :] < 0).any()
 
 
+@pytest.mark.long
 def test_values_of_large_tensors_are_valid_everywhere():
     network = materialize(recommender((3, 1000), batch=2**23))
     x = network.inputs["x"]
@@ -176,6 +198,7 @@ def test_values_of_large_tensors_are_valid_everywhere():
     assert x.max() < 3
 
 
+@pytest.mark.long
 def test_boxes_have_their_ends_in_order():
     """As in LayoutLM: four coordinates, and indices of width and height."""
     picks = " ".join(
@@ -245,6 +268,7 @@ def chain(*operators):
     return CanonicalModel("chain", tuple(layers), names[:1], names[-1:], dict.fromkeys(names, spec))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("operators", [("Tanh", "Neg"), ("Sqrt", "Exp")])
 def test_ten_thousand_layers_take_seconds(operators):
     model = chain(*(5000 * operators), "Log")

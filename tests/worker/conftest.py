@@ -64,8 +64,13 @@ class Service:
 '''
 
 
+@pytest.fixture(autouse=True)
+def _all_from_nothing(from_nothing):
+    """Workers start here as they start for users."""
+
+
 @pytest.fixture
-def service(tmp_path, monkeypatch):
+def service(processes, tmp_path, monkeypatch):
     """Environment of a worker that finds the service ``service_for_test:Service``."""
     folder = tmp_path / "services"
     folder.mkdir()

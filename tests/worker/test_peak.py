@@ -7,6 +7,8 @@ import pytest
 from dlbricks_core.worker import PEAKS, WorkerProcess
 from dlbricks_core.worker.peak import Peaks
 
+pytestmark = pytest.mark.process
+
 MIB = 2**20
 SERVICE = """
 import os, signal

@@ -9,6 +9,8 @@ from dlbricks_core.errors import BackendError, ModelError
 from dlbricks_core.measure.worker import KEEPS_MEMORY
 from dlbricks_core.worker import RemoteError, WorkerError, WorkerProcess
 
+pytestmark = pytest.mark.process
+
 SERVICE = """
 import atexit, errno, gc, os, resource, signal, sys, threading, time
 import numpy as np
@@ -85,6 +87,18 @@ def test_calls_run_in_an_environment_of_their_own(worker):
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator than glibc's")
+def test_a_worker_imports_no_code_from_the_current_folder(tmp_path, monkeypatch):
+    (tmp_path / "service_for_test.py").write_text(SERVICE)
+    here = tmp_path / "here"
+    here.mkdir()
+    for name in ("service_for_test", "numpy", "onnx", "json"):
+        (here / f"{name}.py").write_text("open('ran', 'a').close()\n")
+    monkeypatch.chdir(here)
+    with WorkerProcess("service_for_test:Service", {"PYTHONPATH": str(tmp_path)}) as process:
+        assert process.call("add", 1, 2) == 3
+    assert not (here / "ran").exists()
+
+
 def test_an_environment_may_keep_freed_memory(tmp_path):
     (tmp_path / "service_for_test.py").write_text(SERVICE)
     environment = {"PYTHONPATH": str(tmp_path), **KEEPS_MEMORY}

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 PROGRAM = """
 from dlbricks_core.worker.resident import forget_peak, give_back, peak_mib, resident_mib
 

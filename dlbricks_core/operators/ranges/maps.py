@@ -9,7 +9,7 @@ import numpy as np
 
 from dlbricks_core.ir import Array
 from dlbricks_core.operators.ranges.interval import EVERYTHING, TINY, Range, loosened, tightened
-from dlbricks_core.operators.ranges.step import Rule, Step
+from dlbricks_core.operators.ranges.step import RangeStep, Rule
 
 Function = Callable[[Array], Array]
 
@@ -42,17 +42,18 @@ class Map:
 
 
 def through(
-    maps: Callable[[Step], Sequence[Map]], carries: Callable[[Step], bool] = lambda step: False
+    maps: Callable[[RangeStep], Sequence[Map]],
+    carries: Callable[[RangeStep], bool] = lambda step: False,
 ) -> Rule:
     """Rule of an operator that applies maps to its first input, one after the other."""
 
-    def image(step: Step) -> Sequence[Range]:
+    def image(step: RangeStep) -> Sequence[Range]:
         result = step.ranges[0]
         for each in maps(step):
             result = each.computed(result, step.dtype)
         return [result] * len(step.outputs)
 
-    def asked(step: Step, wanted: Sequence[Range]) -> dict[int, Range]:
+    def asked(step: RangeStep, wanted: Sequence[Range]) -> dict[int, Range]:
         passed = [step.ranges[0]]
         every = maps(step)
         for each in every[:-1]:

@@ -10,7 +10,7 @@ from dlbricks_core.operators.ranges.interval import Range
 
 
 @dataclass(frozen=True)
-class Step:
+class RangeStep:
     """A layer, with the knowledge about its inputs by position.
 
     Attributes:
@@ -69,7 +69,7 @@ class Step:
         return value
 
 
-def _nothing(step: Step, wanted: Sequence[Range]) -> Mapping[int, Range]:
+def _nothing(step: RangeStep, wanted: Sequence[Range]) -> Mapping[int, Range]:
     return {}
 
 
@@ -85,9 +85,9 @@ class Rule:
             spread over the whole valid range.
     """
 
-    image: Callable[[Step], Sequence[Range]]
-    asked: Callable[[Step, Sequence[Range]], Mapping[int, Range]] = _nothing
-    carries: Callable[[Step], bool] = lambda step: False
+    image: Callable[[RangeStep], Sequence[Range]]
+    asked: Callable[[RangeStep, Sequence[Range]], Mapping[int, Range]] = _nothing
+    carries: Callable[[RangeStep], bool] = lambda step: False
 
     @property
     def passes(self) -> bool:

@@ -10,11 +10,11 @@ import numpy as np
 
 from dlbricks_core.ir import Array, Attribute, Layer, TensorSpec, dtype_name, numpy_dtype
 from dlbricks_core.ir.tensors import DTYPE_NUMBERS
-from dlbricks_core.passes.contrib.shapes import Asked, Shape
+from dlbricks_core.passes.contrib.shapes import LayerInputs, Shape
 
 
 @dataclass
-class Body(Asked):
+class Body(LayerInputs):
     """The layers that compute the results of one layer.
 
     Attributes:

@@ -18,7 +18,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass
-class Asked:
+class LayerInputs:
     """A layer with what is known of its inputs.
 
     Attributes:
@@ -65,16 +65,16 @@ class Asked:
         return int(self.attribute("num_heads"))
 
 
-Rule = Callable[[Asked], Sequence[TensorSpec]]
+Rule = Callable[[LayerInputs], Sequence[TensorSpec]]
 """Specification of each result, those that nobody wants included."""
 
 
-def same(asked: Asked) -> Sequence[TensorSpec]:
+def same(asked: LayerInputs) -> Sequence[TensorSpec]:
     """Results like the first input."""
     return [asked.spec(0)]
 
 
-def rotated(asked: Asked) -> Sequence[TensorSpec]:
+def rotated(asked: LayerInputs) -> Sequence[TensorSpec]:
     """Queries or keys of three or four axes, turned."""
     spec = asked.spec(0)
     if spec.rank not in (3, 4):
@@ -90,7 +90,7 @@ def typed_as(position: int) -> Rule:
 def broadcast_of(*positions: int) -> Rule:
     """Rule for results in the shape that some inputs broadcast to, typed as the first of these."""
 
-    def rule(asked: Asked) -> Sequence[TensorSpec]:
+    def rule(asked: LayerInputs) -> Sequence[TensorSpec]:
         shape = broadcast([asked.sizes(position) for position in positions])
         if shape is None:
             raise ValueError("inputs do not broadcast")
@@ -123,7 +123,7 @@ def _turned(sizes: Shape, matrix: bool, batch: bool) -> Shape:
     return (*sizes[:-2], sizes[-1], sizes[-2]) if matrix else sizes
 
 
-def fused_matmul(asked: Asked) -> Sequence[TensorSpec]:
+def fused_matmul(asked: LayerInputs) -> Sequence[TensorSpec]:
     """Matrix product of factors that are transposed first."""
     left, right = (
         _turned(
@@ -136,10 +136,10 @@ def fused_matmul(asked: Asked) -> Sequence[TensorSpec]:
     return [TensorSpec(asked.spec(0).dtype, product(left, right))]
 
 
-def gemm(second: int, typed: Callable[[Asked], str]) -> Rule:
+def gemm(second: int, typed: Callable[[LayerInputs], str]) -> Rule:
     """Rule for products of two matrices, each of which may be transposed."""
 
-    def rule(asked: Asked) -> Sequence[TensorSpec]:
+    def rule(asked: LayerInputs) -> Sequence[TensorSpec]:
         left = _turned(asked.sizes(), bool(asked.attribute("transA", 0)), batch=False)
         right = _turned(asked.sizes(second), bool(asked.attribute("transB", 0)), batch=False)
         return [TensorSpec(typed(asked), product(left, right))]
@@ -147,12 +147,12 @@ def gemm(second: int, typed: Callable[[Asked], str]) -> Rule:
     return rule
 
 
-def qgemm_type(asked: Asked) -> str:
+def qgemm_type(asked: LayerInputs) -> str:
     """Element type of QGemm: quantized if a scale of the result is given."""
     return asked.spec(8 if asked.has(8) else 0 if asked.has(7) else 1).dtype
 
 
-def matmul_nbits(asked: Asked) -> Sequence[TensorSpec]:
+def matmul_nbits(asked: LayerInputs) -> Sequence[TensorSpec]:
     """Product with a matrix whose size is in attributes."""
     sizes = asked.sizes()
     if sizes[-1] != asked.attribute("K"):
@@ -160,7 +160,7 @@ def matmul_nbits(asked: Asked) -> Sequence[TensorSpec]:
     return [TensorSpec(asked.spec(0).dtype, (*sizes[:-1], int(asked.attribute("N"))))]
 
 
-def gather_block_quantized(asked: Asked) -> Sequence[TensorSpec]:
+def gather_block_quantized(asked: LayerInputs) -> Sequence[TensorSpec]:
     """Rows of a table whose elements may be packed two in a byte."""
     data = list(asked.sizes())
     axis = asked.attribute("gather_axis", 0) % len(data)
@@ -170,14 +170,14 @@ def gather_block_quantized(asked: Asked) -> Sequence[TensorSpec]:
     return [TensorSpec(asked.spec(2).dtype, shape)]
 
 
-def normalized(asked: Asked) -> Sequence[TensorSpec]:
+def normalized(asked: LayerInputs) -> Sequence[TensorSpec]:
     """A normalized sum, mean and deviation of each row, and the sum."""
     spec = asked.spec(0)
     row = TensorSpec("float32", (*spec.sizes[:-1], 1))
     return [spec, row, row, spec]
 
 
-def simplified_normalization(asked: Asked) -> Sequence[TensorSpec]:
+def simplified_normalization(asked: LayerInputs) -> Sequence[TensorSpec]:
     """A result like the input, and a deviation of each row."""
     spec = asked.spec(0)
     axis = asked.attribute("axis", -1) % max(spec.rank, 1)
@@ -188,7 +188,7 @@ def simplified_normalization(asked: Asked) -> Sequence[TensorSpec]:
 def embedding(table: int, typed: int) -> Rule:
     """Rule for sums of embeddings of words, positions and segments."""
 
-    def rule(asked: Asked) -> Sequence[TensorSpec]:
+    def rule(asked: LayerInputs) -> Sequence[TensorSpec]:
         batch, length = asked.sizes()
         found = TensorSpec(asked.spec(typed).dtype, (batch, length, asked.sizes(table)[1]))
         return [found, TensorSpec(asked.spec(0).dtype, (batch,)), found]
@@ -204,7 +204,7 @@ def attention(past: int, typed: int = 0) -> Rule:
         typed: Position of an input that has the results' type.
     """
 
-    def rule(asked: Asked) -> Sequence[TensorSpec]:
+    def rule(asked: LayerInputs) -> Sequence[TensorSpec]:
         batch, length, _ = asked.sizes()
         parts = asked.attribute("qkv_hidden_sizes") or (asked.sizes(1)[1] // 3,) * 3
         dtype = asked.spec(typed).dtype
@@ -218,7 +218,7 @@ def attention(past: int, typed: int = 0) -> Rule:
     return rule
 
 
-def multi_head_attention(asked: Asked) -> Sequence[TensorSpec]:
+def multi_head_attention(asked: LayerInputs) -> Sequence[TensorSpec]:
     """Attention over queries, keys and values that may be packed together."""
     query, spec = asked.sizes(), asked.spec(0)
     batch, length, heads = query[0], query[1], asked.heads
@@ -239,7 +239,7 @@ def multi_head_attention(asked: Asked) -> Sequence[TensorSpec]:
     ]
 
 
-def grouped_query_attention(asked: Asked) -> Sequence[TensorSpec]:
+def grouped_query_attention(asked: LayerInputs) -> Sequence[TensorSpec]:
     """Attention whose cache has room for all steps; unknown if nobody says how many these are."""
     batch, length, width = asked.sizes()
     spec, shared = asked.spec(0), int(asked.attribute("kv_num_heads"))
@@ -258,7 +258,7 @@ def grouped_query_attention(asked: Asked) -> Sequence[TensorSpec]:
     return [TensorSpec(spec.dtype, (batch, length, asked.heads * head)), cache, cache, scores]
 
 
-def pooled(asked: Asked) -> Sequence[TensorSpec]:
+def pooled(asked: LayerInputs) -> Sequence[TensorSpec]:
     """One element of each map."""
     spec = asked.spec(0)
     inner = (1,) * (spec.rank - 2)
@@ -267,7 +267,7 @@ def pooled(asked: Asked) -> Sequence[TensorSpec]:
     return [TensorSpec(spec.dtype, shape)]
 
 
-def _windows(asked: Asked, sizes: Shape, window: Shape = ()) -> Shape:
+def _windows(asked: LayerInputs, sizes: Shape, window: Shape = ()) -> Shape:
     """Places of a window on each spatial axis."""
     window = tuple(asked.attribute("kernel_shape", window))
     ones = (1,) * len(window)
@@ -291,7 +291,7 @@ def _windows(asked: Asked, sizes: Shape, window: Shape = ()) -> Shape:
     return tuple(found)
 
 
-def windowed(asked: Asked) -> Sequence[TensorSpec]:
+def windowed(asked: LayerInputs) -> Sequence[TensorSpec]:
     """Pooling over windows, of maps that may have their channels last."""
     spec = asked.spec(0)
     batch, *rest = spec.sizes
@@ -300,7 +300,7 @@ def windowed(asked: Asked) -> Sequence[TensorSpec]:
     return [TensorSpec(spec.dtype, (batch, rest[0], *_windows(asked, tuple(rest[1:]))))]
 
 
-def convolved(asked: Asked) -> Sequence[TensorSpec]:
+def convolved(asked: LayerInputs) -> Sequence[TensorSpec]:
     """Convolution of maps that have their channels first."""
     spec, (channels, _, *window) = asked.spec(0), asked.sizes(1)
     if spec.rank != len(window) + 2:
@@ -309,7 +309,7 @@ def convolved(asked: Asked) -> Sequence[TensorSpec]:
     return [TensorSpec(spec.dtype, (spec.sizes[0], channels, *places))]
 
 
-def joined(asked: Asked) -> Sequence[TensorSpec]:
+def joined(asked: LayerInputs) -> Sequence[TensorSpec]:
     """Quantized tensors, each with its scale and zero point, one after another."""
     parts = [asked.sizes(position) for position in range(2, len(asked.inputs), 3)]
     axis = int(asked.attribute("axis")) % len(parts[0])
@@ -317,7 +317,7 @@ def joined(asked: Asked) -> Sequence[TensorSpec]:
     return [TensorSpec(asked.spec(1).dtype, (*parts[0][:axis], total, *parts[0][axis + 1 :]))]
 
 
-def reduced(asked: Asked) -> Sequence[TensorSpec]:
+def reduced(asked: LayerInputs) -> Sequence[TensorSpec]:
     """Means over the axes of an attribute."""
     spec = asked.spec(0)
     gone = {axis % spec.rank for axis in asked.attribute("axes")}
@@ -328,7 +328,7 @@ def reduced(asked: Asked) -> Sequence[TensorSpec]:
     return [TensorSpec(spec.dtype, tuple(shape))]
 
 
-def chosen(asked: Asked) -> Sequence[TensorSpec]:
+def chosen(asked: LayerInputs) -> Sequence[TensorSpec]:
     """Elements of two quantized tensors, picked by a condition."""
     shape = broadcast([asked.sizes(position) for position in (0, 1, 4)])
     if shape is None:
@@ -336,7 +336,7 @@ def chosen(asked: Asked) -> Sequence[TensorSpec]:
     return [TensorSpec(asked.spec(1).dtype, shape)]
 
 
-def recurrent(asked: Asked) -> Sequence[TensorSpec]:
+def recurrent(asked: LayerInputs) -> Sequence[TensorSpec]:
     """All states, the last state and the last cell of an LSTM."""
     steps, batch, _ = asked.sizes()
     directions, hidden, _ = asked.sizes(2)

@@ -7,6 +7,7 @@ shapes, and the order of its layers stay.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,7 +22,7 @@ Conversion: TypeAlias = "Callable[[CanonicalModel], CanonicalModel]"
 """From a model in canonical form to the same model in other element types."""
 
 
-def _found(target: str, model: CanonicalModel, **settings: str) -> CanonicalModel:
+def _converted(target: str, model: CanonicalModel, **settings: str) -> CanonicalModel:
     """The model converted by a function that is imported now: few models are converted."""
     converted: CanonicalModel = load_object(f"{__name__}.{target}")(model, **settings)
     return converted
@@ -29,11 +30,11 @@ def _found(target: str, model: CanonicalModel, **settings: str) -> CanonicalMode
 
 CONVERSIONS: Mapping[str, Conversion] = {
     **{
-        name: partial(_found, "floats:to_float", dtype=name)
+        name: partial(_converted, "floats:to_float", dtype=name)
         for name in ("bfloat16", "float16", "float32")
     },
-    "int4": partial(_found, "quantized:to_int4"),
-    "int8": partial(_found, "quantized:to_int8"),
+    "int4": partial(_converted, "quantized:to_int4"),
+    "int8": partial(_converted, "quantized:to_int8"),
 }
 """Conversion by the name that users give."""
 
@@ -62,4 +63,9 @@ def convert(model: CanonicalModel, dtype: str | None) -> CanonicalModel:
     Raises:
         ModelError: If there is no such conversion, or the model cannot be converted.
     """
-    return model if dtype is None else conversion(dtype)(model)
+    if dtype is None:
+        return model
+    # What weights were made of has the types of the model as it was.
+    converted = conversion(dtype)(replace(model, folded=None))
+    share = converted.weight_bytes / model.weight_bytes if model.weight_bytes else 1.0
+    return replace(converted, idle_bytes=round(share * model.idle_bytes))

@@ -100,7 +100,7 @@ class _Draft:
         if layer.op == "Cast" and reads == writes:
             self._rename(layer.inputs[0], layer.outputs[0], reads[0])
         else:
-            self._write(_choosing(layer, writes), reads, writes)
+            self._write(_quantized(_choosing(layer, writes), reads, writes), reads, writes)
 
     def _own(self, name: str) -> str:
         return self._model.tensors[name].dtype if name else ""
@@ -188,6 +188,21 @@ def _choosing(layer: Layer, writes: Sequence[str]) -> Layer:
     if layer.op == "ConstantOfShape":
         value = _converted(layer.attributes[attribute], writes[0])
     return replace(layer, attributes={**layer.attributes, attribute: value})
+
+
+def _quantized(layer: Layer, reads: Sequence[str], writes: Sequence[str]) -> Layer:
+    """The layer with the types that attributes name beside that of its scale, where they differ."""
+    if layer.op not in ("DequantizeLinear", "QuantizeLinear"):
+        return layer
+    types = {"output_dtype": writes[0], "precision": reads[1]}
+    given = {
+        name: DTYPE_NUMBERS[types[name]] if name in types else value
+        for name, value in layer.attributes.items()
+        if types.get(name) != reads[1]
+    }
+    if layer.op == "DequantizeLinear" and writes[0] != reads[1]:
+        given["output_dtype"] = DTYPE_NUMBERS[writes[0]]
+    return replace(layer, attributes=given)
 
 
 def _converted(value: Any, dtype: str) -> TensorValue:

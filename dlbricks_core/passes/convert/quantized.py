@@ -45,12 +45,13 @@ def to_int4(model: CanonicalModel) -> CanonicalModel:
     """The model with weights of four bits, as ONNX Runtime GenAI's recipe for CPUs has them.
 
     Every MatMul of a floating-point activation and a matrix of weights, the last one included,
-    becomes a MatMulNBits with symmetric blocks of 32 and accuracy level 4. Everything else stays.
+    becomes a MatMulNBits with symmetric blocks of 32 and accuracy level 4. So does a last product
+    with the table of embeddings, which is a Gemm. Everything else stays.
 
     Args:
         model: In canonical form.
     """
-    return _converted(model, {"MatMul": _matmul_int4})
+    return _converted(model, {"MatMul": _matmul_int4, "Gemm": _tied_int4})
 
 
 @dataclass
@@ -227,10 +228,32 @@ def _matmul_int4(draft: _Draft, layer: Layer) -> bool:
         return False
     if spec.dtype not in ("float32", "float16"):
         return False
-    depth, columns = spec.sizes
+    _product_int4(draft, left, right, spec.sizes, layer.outputs)
+    return True
+
+
+def _tied_int4(draft: _Draft, layer: Layer) -> bool:
+    left, right, *bias = layer.inputs
+    tables = {each.inputs[0] for each in draft.model.layers if each.op == "Gather"}
+    attributes = layer.attributes
+    plain = attributes["alpha"] == attributes["beta"] == 1 and not attributes["transA"]
+    if bias or not (plain and attributes["transB"] and right in tables):
+        return False
+    if not draft.is_weight(right, rank=2):
+        return False
+    columns, depth = draft.spec(right).sizes
+    _product_int4(draft, left, right, (depth, columns), layer.outputs)
+    return True
+
+
+def _product_int4(
+    draft: _Draft, left: str, right: str, shape: Sequence[int], outputs: Sequence[str]
+) -> None:
+    """A product with a weight of four bits, whose shape is given without transposition."""
+    depth, columns = shape
     blocks = -(-depth // BLOCK)
     codes = draft.weight(f"{right}_Q4", "uint8", (columns, blocks, BLOCK // 2))
-    scales = draft.weight(f"{right}_scales", spec.dtype, (columns, blocks))
+    scales = draft.weight(f"{right}_scales", draft.spec(right).dtype, (columns, blocks))
     attributes = {
         "K": depth,
         "N": columns,
@@ -238,5 +261,4 @@ def _matmul_int4(draft: _Draft, layer: Layer) -> bool:
         "bits": 4,
         "block_size": BLOCK,
     }
-    draft.add("MatMulNBits", [left, codes, scales], layer.outputs, attributes, DOMAIN)
-    return True
+    draft.add("MatMulNBits", [left, codes, scales], outputs, attributes, DOMAIN)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dlbricks_core.passes.forms.draft import Draft
+from dlbricks_core.passes.forms.draft import LayerDraft
 
 _QUERY, _KEY, _PAST_KEY, _PAST_VALUE, _LENGTHS = 0, 1, 4, 5, 6
 
 
-def attention(draft: Draft) -> None:
+def attention(draft: LayerDraft) -> None:
     """Attention: without an empty cache, and causal only where that hides a key."""
     if draft.has(_PAST_KEY) and draft.has(_PAST_VALUE) and not draft.sizes(_PAST_KEY)[2]:
         draft.leave_out(_PAST_KEY)

@@ -6,18 +6,18 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from dlbricks_core.passes.forms.draft import Draft
+from dlbricks_core.passes.forms.draft import LayerDraft
 from dlbricks_core.passes.forms.numbers import scalar
 
 
-def axis_scalar(draft: Draft, position: int) -> None:
+def axis_scalar(draft: LayerDraft, position: int) -> None:
     """Makes a known axis that is an input a non-negative 64-bit number of rank 0."""
     axis = draft.integers(position)
     if axis is not None:
         draft.put(position, np.array(axis[0] % max(draft.rank(), 1), dtype=np.int64))
 
 
-def _axes(draft: Draft, position: int, rank: int, default: Iterable[int]) -> list[int] | None:
+def _axes(draft: LayerDraft, position: int, rank: int, default: Iterable[int]) -> list[int] | None:
     """Axes that are an input, sorted and non-negative; ``None`` if they are unknown."""
     if draft.is_open(position):
         return None
@@ -25,7 +25,7 @@ def _axes(draft: Draft, position: int, rank: int, default: Iterable[int]) -> lis
     return sorted(axis % rank for axis in given) if given else list(default)
 
 
-def reduction(draft: Draft) -> None:
+def reduction(draft: LayerDraft) -> None:
     """ReduceX: always with axes, sorted and non-negative."""
     keeps_all = draft.take("noop_with_empty_axes") == 1
     if keeps_all and (draft.is_open(1) or not draft.integers(1)):
@@ -36,7 +36,7 @@ def reduction(draft: Draft) -> None:
         draft.put_integers(1, axes)
 
 
-def squeeze(draft: Draft) -> None:
+def squeeze(draft: LayerDraft) -> None:
     """Squeeze: always with axes; by default all axes of size 1."""
     sizes = draft.sizes()
     ones = [axis for axis, size in enumerate(sizes) if size == 1]
@@ -45,7 +45,7 @@ def squeeze(draft: Draft) -> None:
         draft.put_integers(1, axes)
 
 
-def unsqueeze(draft: Draft) -> None:
+def unsqueeze(draft: LayerDraft) -> None:
     """Unsqueeze: axes are sorted and non-negative, counted in the result."""
     given = draft.integers(1)
     if given is not None:
@@ -53,7 +53,7 @@ def unsqueeze(draft: Draft) -> None:
         draft.put_integers(1, sorted(axis % rank for axis in given))
 
 
-def one_hot(draft: Draft) -> None:
+def one_hot(draft: LayerDraft) -> None:
     """OneHot: the axis is non-negative, counted in the result; the depth has rank 0."""
     scalar(draft, 1)
     axis = draft.attributes["axis"]
@@ -61,7 +61,7 @@ def one_hot(draft: Draft) -> None:
     draft.attributes["axis"] = axis % (draft.rank() + 1)
 
 
-def dft(draft: Draft) -> None:
+def dft(draft: LayerDraft) -> None:
     """DFT: always with the axis; the length is left out if it is the signal's."""
     if not draft.has(2):
         draft.put(2, np.array(draft.rank() - 2, dtype=np.int64))

@@ -20,7 +20,7 @@ from dlbricks_core.passes.forms import (
     sizes,
     windows,
 )
-from dlbricks_core.passes.forms.draft import Draft
+from dlbricks_core.passes.forms.draft import LayerDraft
 from dlbricks_core.passes.pipeline import Pass, Property
 from dlbricks_core.passes.schemas import defaults, late_defaults
 
@@ -28,7 +28,7 @@ from dlbricks_core.passes.schemas import defaults, late_defaults
 _IRRELEVANT = ("momentum", "seed")
 
 
-def canonicalize(draft: Draft) -> None:
+def canonicalize(draft: LayerDraft) -> None:
     """Brings a layer that follows the canonical definition into canonical form.
 
     Raises:
@@ -56,7 +56,7 @@ def canonicalize(draft: Draft) -> None:
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 
 #: Operator -> function for the particulars of its canonical form.
-CANONICAL: Mapping[str, Callable[[Draft], None]] = {
+CANONICAL: Mapping[str, Callable[[LayerDraft], None]] = {
     "Attention": attention.attention,
     "AveragePool": windows.pooling,
     "BatchNormalization": idle.batch_normalization,

@@ -14,7 +14,7 @@ from dlbricks_core.passes.schemas import input_name
 
 
 @dataclass
-class Draft:
+class LayerDraft:
     """A layer without the names of its model, which the passes of a form change in place.
 
     Tensor names are local to the draft: ``<0`` is the first input, ``>0`` the first

@@ -14,7 +14,7 @@ from dlbricks_core.errors import DLBricksError, ModelError, UnsupportedError, re
 from dlbricks_core.ir import Array, Attribute, Layer, TensorSpec, TensorValue
 from dlbricks_core.ir.attributes import tensor_array
 from dlbricks_core.passes.forms.canonicalize import CANONICALIZE
-from dlbricks_core.passes.forms.draft import Draft
+from dlbricks_core.passes.forms.draft import LayerDraft
 from dlbricks_core.passes.forms.upgrade import UPGRADE
 from dlbricks_core.passes.forms.validity import check_definition
 from dlbricks_core.passes.pipeline import Property, check_order
@@ -92,7 +92,7 @@ def form_of(raw: RawLayer) -> Form:
     )
     if raw.domain:
         return Form((layer,), infer(layer, specs, values, raw.opset))
-    draft = Draft(layer.op, schema.since_version, dict(layer.attributes), list(layer.inputs),
+    draft = LayerDraft(layer.op, schema.since_version, dict(layer.attributes), list(layer.inputs),
                   list(layer.outputs), dict(specs), dict(values))  # fmt: skip
     try:
         for each in _PASSES:
@@ -111,7 +111,7 @@ def form_of(raw: RawLayer) -> Form:
         ) from error
 
 
-def _finished(draft: Draft) -> Form:
+def _finished(draft: LayerDraft) -> Form:
     layers = list(draft.before)
     if any(name not in draft.results for name in draft.outputs):
         layers.append(Layer(draft.op, tuple(draft.inputs), tuple(draft.outputs), draft.attributes))

@@ -7,11 +7,11 @@ import numpy as np
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import TensorSpec
 from dlbricks_core.ir.tensors import DTYPE_NUMBERS
-from dlbricks_core.passes.forms.draft import Draft
+from dlbricks_core.passes.forms.draft import LayerDraft
 from dlbricks_core.passes.forms.results import filled
 
 
-def batch_normalization(draft: Draft) -> None:
+def batch_normalization(draft: LayerDraft) -> None:
     """BatchNormalization: with the statistics that it is given."""
     if not draft.attributes.pop("training_mode"):
         draft.outputs[1:] = []
@@ -19,7 +19,7 @@ def batch_normalization(draft: Draft) -> None:
     raise UnsupportedError("BatchNormalization in training mode")
 
 
-def dropout(draft: Draft) -> None:
+def dropout(draft: LayerDraft) -> None:
     """Dropout: an Identity; its mask is true everywhere."""
     if draft.is_open(2) or draft.value(2):
         raise UnsupportedError("Dropout in training mode")
@@ -29,13 +29,13 @@ def dropout(draft: Draft) -> None:
     draft.become("Identity", draft.inputs[0])
 
 
-def cast(draft: Draft) -> None:
+def cast(draft: LayerDraft) -> None:
     """Cast: an Identity where the type is the same."""
     if draft.attributes["to"] == DTYPE_NUMBERS[draft.spec(0).dtype]:
         draft.become("Identity", draft.inputs[0])
 
 
-def cast_like(draft: Draft) -> None:
+def cast_like(draft: LayerDraft) -> None:
     """CastLike: a Cast to the type of its second input."""
     draft.become(
         "Cast",

@@ -10,23 +10,23 @@ import numpy as np
 from dlbricks_core.errors import ModelError
 from dlbricks_core.ir import numpy_dtype
 from dlbricks_core.ir.limits import MAX_ELEMENTS
-from dlbricks_core.passes.forms.draft import Draft
+from dlbricks_core.passes.forms.draft import LayerDraft
 
 
-def scalar(draft: Draft, position: int) -> None:
+def scalar(draft: LayerDraft, position: int) -> None:
     """Gives a known input of one element rank 0."""
     value = draft.value(position)
     if value is not None and value.size == 1 and value.ndim:
         draft.put(position, value.reshape(()))
 
 
-def scalars(draft: Draft) -> None:
+def scalars(draft: LayerDraft) -> None:
     """Gives every known input of one element rank 0."""
     for position in range(len(draft.inputs)):
         scalar(draft, position)
 
 
-def range_(draft: Draft) -> None:
+def range_(draft: LayerDraft) -> None:
     """Range: known inputs have rank 0, and the result is not too long."""
     scalars(draft)
     start, limit, delta = (draft.value(position) for position in range(3))
@@ -40,7 +40,7 @@ def range_(draft: Draft) -> None:
         )
 
 
-def clip(draft: Draft) -> None:
+def clip(draft: LayerDraft) -> None:
     """Clip: bounds have rank 0; a bound that is the limit of the type is left out."""
     dtype: Any = numpy_dtype(draft.spec(0).dtype)
     for position, sign in ((1, -1), (2, 1)):
@@ -50,21 +50,21 @@ def clip(draft: Draft) -> None:
             draft.leave_out(position)
 
 
-def top_k(draft: Draft) -> None:
+def top_k(draft: LayerDraft) -> None:
     """TopK: the count is a list of one element."""
     count = draft.integers(1)
     if count is not None:
         draft.put_integers(1, count)
 
 
-def trilu(draft: Draft) -> None:
+def trilu(draft: LayerDraft) -> None:
     """Trilu: always with the number of the diagonal."""
     if not draft.has(1):
         draft.put(1, np.array(0, dtype=np.int64))
     scalar(draft, 1)
 
 
-def non_max_suppression(draft: Draft) -> None:
+def non_max_suppression(draft: LayerDraft) -> None:
     """NonMaxSuppression: always with its limits, each a list of one element."""
     for position, default in ((2, np.int64(0)), (3, np.float32(0))):
         if not draft.has(position):

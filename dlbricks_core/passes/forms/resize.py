@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from dlbricks_core.ir import Array
-from dlbricks_core.passes.forms.draft import Draft
+from dlbricks_core.passes.forms.draft import LayerDraft
 
 
-def resize(draft: Draft) -> None:
+def resize(draft: LayerDraft) -> None:
     """Resize: all axes, sizes instead of equal scales, and only the inputs that the mode uses."""
     attributes = draft.attributes
     crops = attributes["coordinate_transformation_mode"] == "tf_crop_and_resize"

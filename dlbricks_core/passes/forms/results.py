@@ -10,16 +10,16 @@ import numpy as np
 from dlbricks_core.ir import Array, TensorSpec, numpy_dtype
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
 from dlbricks_core.ir.tensors import DTYPE_NAMES
-from dlbricks_core.passes.forms.draft import Draft
+from dlbricks_core.passes.forms.draft import LayerDraft
 
 
-def _result(draft: Draft, output: str, value: Array) -> None:
+def _result(draft: LayerDraft, output: str, value: Array) -> None:
     draft.constant(output, value)
     draft.results[output] = value
 
 
 def filled(
-    draft: Draft, output: str, spec: TensorSpec, fill: Callable[[tuple[int, ...]], Array]
+    draft: LayerDraft, output: str, spec: TensorSpec, fill: Callable[[tuple[int, ...]], Array]
 ) -> None:
     """A result that is known by its shape; its value is made only where it is small."""
     if spec.elements <= MAX_CONSTANT_ELEMENTS:
@@ -29,7 +29,7 @@ def filled(
     draft.results[output] = None
 
 
-def shape(draft: Draft) -> None:
+def shape(draft: LayerDraft) -> None:
     """Shape: a constant."""
     start, end = draft.attributes["start"], draft.attributes.get("end")
     assert isinstance(start, int)
@@ -38,12 +38,12 @@ def shape(draft: Draft) -> None:
     _result(draft, draft.outputs[0], np.array(sizes, dtype=np.int64))
 
 
-def size(draft: Draft) -> None:
+def size(draft: LayerDraft) -> None:
     """Size: a constant."""
     _result(draft, draft.outputs[0], np.array(math.prod(draft.sizes()), dtype=np.int64))
 
 
-def eye_like(draft: Draft) -> None:
+def eye_like(draft: LayerDraft) -> None:
     """EyeLike: a constant, where it is small."""
     number = draft.attributes.get("dtype")
     dtype = DTYPE_NAMES[number] if isinstance(number, int) else draft.spec(0).dtype

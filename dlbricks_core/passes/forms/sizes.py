@@ -8,11 +8,11 @@ import numpy as np
 
 from dlbricks_core.errors import INVALID_MODEL, WRONG_SIZES, ModelError
 from dlbricks_core.ir import numpy_dtype
-from dlbricks_core.passes.forms.draft import Draft
+from dlbricks_core.passes.forms.draft import LayerDraft
 from dlbricks_core.passes.forms.numbers import scalar
 
 
-def reshape(draft: Draft) -> None:
+def reshape(draft: LayerDraft) -> None:
     """Reshape: names the full resulting shape."""
     target = draft.integers(1)
     zero_is_zero = draft.take("allowzero")
@@ -35,14 +35,14 @@ def reshape(draft: Draft) -> None:
     draft.put_integers(1, target)
 
 
-def expand(draft: Draft) -> None:
+def expand(draft: LayerDraft) -> None:
     """Expand: names the full resulting shape."""
     target = draft.integers(1)
     if target is not None:
         draft.put_integers(1, np.broadcast_shapes(draft.sizes(), tuple(target)))
 
 
-def slice_(draft: Draft) -> None:
+def slice_(draft: LayerDraft) -> None:
     """Slice: always with starts, ends, axes and steps, clamped, of the axes that are cut."""
     if any(draft.is_open(position) for position in (1, 2, 3, 4)):
         return
@@ -69,7 +69,7 @@ def _clamped(start: int, end: int, step: int, size: int) -> tuple[int, int]:
     return start, end if end >= 0 else -size - 1  # an end of -1 would mean the last element
 
 
-def split(draft: Draft) -> None:
+def split(draft: LayerDraft) -> None:
     """Split: always with sizes, never with a number of outputs."""
     parts = draft.take("num_outputs")
     if parts not in (None, len(draft.outputs)):
@@ -89,7 +89,7 @@ def split(draft: Draft) -> None:
     draft.put_integers(1, [part] * (parts - 1) + [size - part * (parts - 1)])
 
 
-def pad(draft: Draft) -> None:
+def pad(draft: LayerDraft) -> None:
     """Pad: always with pads of all axes; with the constant only if the mode uses it."""
     if draft.attributes["mode"] != "constant":
         draft.leave_out(2)
@@ -108,7 +108,7 @@ def pad(draft: Draft) -> None:
     draft.leave_out(3)
 
 
-def center_crop_pad(draft: Draft) -> None:
+def center_crop_pad(draft: LayerDraft) -> None:
     """CenterCropPad: always with axes, in the order of the sizes."""
     rank = draft.rank()
     axes = draft.attributes.get("axes") or range(rank)

@@ -15,16 +15,16 @@ import numpy as np
 
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import Layer, numpy_dtype
-from dlbricks_core.passes.forms.draft import Draft
+from dlbricks_core.passes.forms.draft import LayerDraft
 from dlbricks_core.passes.pipeline import Pass, Property
 
-Upgrade = Callable[[Draft], None]
+Upgrade = Callable[[LayerDraft], None]
 
 #: Version later than any opset, for operators that the canonical opset does not have by this name.
 _ALWAYS = 1 << 30
 
 
-def upgrade(draft: Draft) -> None:
+def upgrade(draft: LayerDraft) -> None:
     """Brings a draft that follows an older definition up to the canonical one.
 
     Raises:
@@ -35,13 +35,13 @@ def upgrade(draft: Draft) -> None:
             step(draft)
 
 
-def _integers_to_input(draft: Draft, attribute: str, position: int) -> None:
+def _integers_to_input(draft: LayerDraft, attribute: str, position: int) -> None:
     values = draft.take(attribute)
     if values is not None:
         draft.put_integers(position, [values] if isinstance(values, int) else values)
 
 
-def _clip(draft: Draft) -> None:
+def _clip(draft: LayerDraft) -> None:
     dtype = numpy_dtype(draft.spec(0).dtype)
     for position, bound in enumerate(("min", "max"), start=1):
         value = draft.take(bound)
@@ -50,23 +50,23 @@ def _clip(draft: Draft) -> None:
             draft.put(position, np.array(value, dtype=dtype))
 
 
-def _pad(draft: Draft) -> None:
+def _pad(draft: LayerDraft) -> None:
     _integers_to_input(draft, "pads", 1)
     value = draft.take("value")
     if value is not None:
         draft.put(2, np.array(value, dtype=numpy_dtype(draft.spec(0).dtype)))
 
 
-def _slice(draft: Draft) -> None:
+def _slice(draft: LayerDraft) -> None:
     for position, name in enumerate(("starts", "ends", "axes"), start=1):
         _integers_to_input(draft, name, position)
 
 
-def _dropout(draft: Draft) -> None:
+def _dropout(draft: LayerDraft) -> None:
     draft.take("ratio")
 
 
-def _two_axes(draft: Draft) -> None:
+def _two_axes(draft: LayerDraft) -> None:
     """Softmax and its kin over all axes from ``axis`` on, as if they were one."""
     axis = draft.attributes.get("axis", 1)
     assert isinstance(axis, int)
@@ -84,19 +84,19 @@ def _two_axes(draft: Draft) -> None:
     draft.after.append(Layer("Reshape", ("flat_result", full), (result,)))
 
 
-def _batch_normalization(draft: Draft) -> None:
+def _batch_normalization(draft: LayerDraft) -> None:
     if draft.take("spatial") == 0 and math.prod(draft.sizes()[2:]) != 1:
         raise UnsupportedError("BatchNormalization with statistics for each position (spatial=0)")
     if any(draft.outputs[1:]):
         raise UnsupportedError("BatchNormalization in training mode")
 
 
-def _upsample_scales(draft: Draft) -> None:
+def _upsample_scales(draft: LayerDraft) -> None:
     scales = draft.take("scales")
     draft.put(1, np.array(scales, dtype=np.float32))
 
 
-def _upsample(draft: Draft) -> None:
+def _upsample(draft: LayerDraft) -> None:
     """Upsample: a Resize of the first definition, except for the position of its sample points."""
     data, scales = draft.inputs
     mode = draft.attributes.get("mode", "nearest")
@@ -104,29 +104,29 @@ def _upsample(draft: Draft) -> None:
     _resize_10(draft)
 
 
-def _resize_10(draft: Draft) -> None:
+def _resize_10(draft: LayerDraft) -> None:
     draft.inputs.insert(1, "")
     draft.attributes["coordinate_transformation_mode"] = "asymmetric"
     draft.attributes["nearest_mode"] = "floor"
 
 
-def _resize_11(draft: Draft) -> None:
+def _resize_11(draft: LayerDraft) -> None:
     mode = draft.attributes.get("coordinate_transformation_mode")
     if mode == "tf_half_pixel_for_nn":
         raise UnsupportedError(f"Resize with coordinate_transformation_mode {mode!r}")
 
 
-def _roi_align(draft: Draft) -> None:
+def _roi_align(draft: LayerDraft) -> None:
     draft.attributes["coordinate_transformation_mode"] = "output_half_pixel"
 
 
-def _grid_sample(draft: Draft) -> None:
+def _grid_sample(draft: LayerDraft) -> None:
     mode = draft.attributes.get("mode", "bilinear")
     names = {"bilinear": "linear", "bicubic": "cubic"}
     draft.attributes["mode"] = names.get(str(mode), mode)
 
 
-def _group_normalization(draft: Draft) -> None:
+def _group_normalization(draft: LayerDraft) -> None:
     """One scale and bias for each group become one for each channel."""
     groups, channels = draft.sizes(1)[0], draft.sizes()[1]
     if groups == channels:
@@ -144,12 +144,12 @@ def _group_normalization(draft: Draft) -> None:
         draft.inputs[position] = name
 
 
-def _dft(draft: Draft) -> None:
+def _dft(draft: LayerDraft) -> None:
     axis = draft.take("axis")
     draft.put(2, np.array(1 if axis is None else axis, dtype=np.int64))
 
 
-def _scatter(draft: Draft) -> None:
+def _scatter(draft: LayerDraft) -> None:
     draft.op = "ScatterElements"
 
 

@@ -22,17 +22,17 @@ def _all(*kinds: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, tuple) and all(isinstance(v, kinds) for v in value)
 
 
-def _one(*kinds: type) -> Callable[[Any], bool]:
+def _instance_of(*kinds: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, kinds)
 
 
 #: Type of an attribute -> whether a value has it.
 _FITS: Mapping[Any, Callable[[Any], bool]] = {
-    _Kind.INT: _one(int),
-    _Kind.FLOAT: _one(float),
-    _Kind.STRING: _one(str, bytes),
-    _Kind.TENSOR: _one(TensorValue),
-    _Kind.GRAPH: _one(Subgraph),
+    _Kind.INT: _instance_of(int),
+    _Kind.FLOAT: _instance_of(float),
+    _Kind.STRING: _instance_of(str, bytes),
+    _Kind.TENSOR: _instance_of(TensorValue),
+    _Kind.GRAPH: _instance_of(Subgraph),
     _Kind.INTS: _all(int),
     _Kind.FLOATS: _all(float),
     _Kind.STRINGS: _all(str, bytes),

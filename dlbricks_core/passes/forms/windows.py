@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from dlbricks_core.errors import INVALID_MODEL, ModelError
 from dlbricks_core.ir.limits import MAX_AXES
-from dlbricks_core.passes.forms.draft import Draft
+from dlbricks_core.passes.forms.draft import LayerDraft
 
 
-def _written(draft: Draft, name: str, default: Sequence[int]) -> list[int]:
+def _written(draft: LayerDraft, name: str, default: Sequence[int]) -> list[int]:
     """Writes an attribute that has one value for each axis, and returns it."""
     given = draft.attributes.get(name)
     values = list(given) if isinstance(given, tuple) and given else list(default)
@@ -22,7 +22,7 @@ def _padding(total: int, *, more_at_end: bool) -> tuple[int, int]:
     return (small, large) if more_at_end else (large, small)
 
 
-def _set_pads(draft: Draft, pads: Sequence[tuple[int, int]]) -> None:
+def _set_pads(draft: LayerDraft, pads: Sequence[tuple[int, int]]) -> None:
     draft.attributes["pads"] = (*(begin for begin, _ in pads), *(end for _, end in pads))
 
 
@@ -31,7 +31,7 @@ def _extents(kernel: Sequence[int], dilations: Sequence[int]) -> list[int]:
     return [(size - 1) * dilation + 1 for size, dilation in zip(kernel, dilations, strict=True)]
 
 
-def _window(draft: Draft, kernel: Sequence[int]) -> None:
+def _window(draft: LayerDraft, kernel: Sequence[int]) -> None:
     """Writes kernel, strides, dilations and pads; ``auto_pad`` becomes pads."""
     kernel = _written(draft, "kernel_shape", kernel)
     strides = _written(draft, "strides", [1] * len(kernel))
@@ -52,12 +52,12 @@ def _window(draft: Draft, kernel: Sequence[int]) -> None:
     _set_pads(draft, [_padding(total, more_at_end=auto != "SAME_LOWER") for total in totals])
 
 
-def convolution(draft: Draft, weight: int = 1) -> None:
+def convolution(draft: LayerDraft, weight: int = 1) -> None:
     """Conv, ConvInteger, QLinearConv, DeformConv: the kernel has the size of the weight."""
     _window(draft, draft.sizes(weight)[2:])
 
 
-def pooling(draft: Draft) -> None:
+def pooling(draft: LayerDraft) -> None:
     """MaxPool, AveragePool, LpPool: ``ceil_mode`` is 1 only if it makes a difference."""
     _window(draft, ())
     kernel, strides, dilations, pads = (
@@ -87,7 +87,7 @@ def _rounds_up(size: int, extent: int, stride: int, begin: int, end: int) -> boo
     return rest != 0 and (whole + 1) * stride < size + begin
 
 
-def unpooling(draft: Draft) -> None:
+def unpooling(draft: LayerDraft) -> None:
     """MaxUnpool: always with strides and pads."""
     kernel = draft.attributes["kernel_shape"]
     assert isinstance(kernel, tuple)
@@ -95,7 +95,7 @@ def unpooling(draft: Draft) -> None:
     _written(draft, "pads", [0] * (2 * len(kernel)))
 
 
-def block_columns(draft: Draft) -> None:
+def block_columns(draft: LayerDraft) -> None:
     """Col2Im: always with strides, dilations and pads."""
     axes = draft.sizes(1)[0]
     if axes > MAX_AXES:
@@ -108,7 +108,7 @@ def block_columns(draft: Draft) -> None:
     _written(draft, "pads", [0] * (2 * axes))
 
 
-def transposed_convolution(draft: Draft) -> None:
+def transposed_convolution(draft: LayerDraft) -> None:
     """ConvTranspose: ``output_shape`` and ``auto_pad`` become pads."""
     kernel = _written(draft, "kernel_shape", draft.sizes(1)[2:])
     axes = len(kernel)

@@ -34,7 +34,27 @@ def _is_folded(layer: Layer, lowering: Lowering) -> bool:
             return True
     if static:
         lowering.weights.update(outputs)
+        if not known:
+            _keep(layer, lowering)
     return static
+
+
+_ARRANGING = frozenset({"copy", "gather", "transpose", "view"})
+"""Classes of layers that arrange elements anew."""
+
+
+def _keep(layer: Layer, lowering: Lowering) -> None:
+    """Keeps a folded layer for frameworks that compute it in each run.
+
+    A weight in another arrangement is no work in each run: frameworks read it through strides, and
+    exporters write such layers where the program has none. A layer that reads known values alone
+    stands for a weight that a file does not hold.
+    """
+    kind = operator(layer.op).kind
+    arranges = isinstance(kind, str) and kind.partition(":")[0] in _ARRANGING and layer.op != "Cast"
+    if not arranges or not lowering.computed.isdisjoint(layer.reads):
+        lowering.folded.append(layer)
+        lowering.computed.update(filter(None, layer.outputs))
 
 
 def _results(

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
+from typing import Any
 
 from dlbricks_core.errors import Border, ModelError, shown
 from dlbricks_core.ir import CANONICAL_OPSET, Array, CanonicalModel, Layer, RawModel, TensorSpec
+from dlbricks_core.ir.model import Folded
 from dlbricks_core.passes.pipeline import Pass
 from dlbricks_core.passes.shapes import UNKNOWN
 from dlbricks_core.passes.steps.renaming import rename
 from dlbricks_core.passes.steps.sequences import Sequences
+
+_KNOWLEDGE = (
+    "layers", "tensors", "weights", "values", "declared", "aliases", "renamed", "captured",
+    "unshaped", "inlined", "kept_for_captures",
+)  # fmt: skip
+"""Attributes of a lowering that grow layer by layer."""
 
 Step = Pass[Callable[[Layer, "Lowering"], Layer | None]]
 """Step that returns the layer for the next step; ``None`` if it has dealt with the layer itself."""
@@ -36,8 +45,11 @@ class Lowering:
         fixed: Tensors whose names somebody outside of the layers uses.
         captured: Tensors that subgraphs read.
         sequences: Sequences and optionals whose contents are known.
+        unshaped: First tensor without a known shape that a result of an opaque layer follows from.
         inlined: Whether a subgraph became layers of the model.
         kept_for_captures: Whether an Identity is kept for a subgraph that reads its result.
+        folded: Layers whose results became weights without known values.
+        computed: Names of these results.
     """
 
     def __init__(self, model: RawModel, to_form: Sequence[Step], from_form: Sequence[Step]) -> None:
@@ -54,8 +66,11 @@ class Lowering:
         self.fixed = {*model.inputs, *model.outputs, *model.weights}
         self.captured = {name for layer in model.layers for name in layer.captures}
         self.sequences = Sequences(self.tensors, self.values, self.new_name)
+        self.unshaped: dict[str, str] = {}
         self.inlined = False
         self.kept_for_captures = False
+        self.folded: list[Layer] = []
+        self.computed: set[str] = set()
         self._to_form = tuple(step.run for step in to_form)
         self._from_form = tuple(step.run for step in from_form)
 
@@ -73,8 +88,22 @@ class Lowering:
             constants=self.values,
             opsets={**self.model.opsets, "": CANONICAL_OPSET},
             source=self.model.source,
+            folded=self._folded(),
+            configuration=self.model.configuration,
         )
         return rename(normal, self.renamed)
+
+    def _folded(self) -> Folded | None:
+        if not self.folded:
+            return None
+        made = {name for layer in self.folded for name in layer.outputs}
+        names = {name for layer in self.folded for name in (*layer.reads, *layer.outputs) if name}
+        return Folded(
+            layers=tuple(self.folded),
+            tensors={name: self.tensors[name] for name in sorted(names)},
+            weights=frozenset(names - made),
+            constants={name: self.values[name] for name in sorted(names & self.values.keys())},
+        )
 
     def take(self, layer: Layer) -> None:
         """Lowers the next layer of the model, or of a branch that became part of it.
@@ -105,6 +134,20 @@ class Lowering:
                 break
             current = step(current, self)
         return current
+
+    def state(self) -> tuple[Any, ...]:
+        """Knowledge so far, for :meth:`restore`."""
+        return tuple(copy(getattr(self, name)) for name in _KNOWLEDGE)
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Forgets what was lowered since a state; names of tensors stay taken."""
+        for name, value in zip(_KNOWLEDGE, state, strict=True):
+            held = getattr(self, name)
+            if isinstance(held, bool):
+                setattr(self, name, value)
+                continue
+            held.clear()
+            held.extend(value) if isinstance(held, list) else held.update(value)
 
     def spec(self, name: str) -> TensorSpec:
         """Specification of a tensor that an earlier layer computes.
@@ -137,11 +180,19 @@ class Lowering:
         if value is not None:
             self.values[name] = value
 
-    def add_opaque(self, layer: Layer, reason: str) -> None:
-        """Adds a layer as one that nobody looks into."""
+    def add_opaque(self, layer: Layer, reason: str, origin: str = "") -> None:
+        """Adds a layer as one that nobody looks into.
+
+        Args:
+            layer: The layer.
+            reason: Reason, for people.
+            origin: First tensor without a known shape that the layer's results follow from; by
+                default each of them is one.
+        """
         for name in layer.outputs:
             if name:
                 spec = self.tensors.get(name, UNKNOWN)
                 declared = self.declared.get(name, UNKNOWN)
                 self.tensors[name] = spec if spec.is_static else declared
+                self.unshaped[name] = origin or name
         self.layers.append(replace(layer, opaque=reason))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dlbricks_core.ir import Layer
 from dlbricks_core.passes.forms.form import missing_reason
 from dlbricks_core.passes.pipeline import Pass, Property
+from dlbricks_core.passes.steps.deciding import decided_by
 from dlbricks_core.passes.steps.lowering import Lowering, Step
 
 _TEXT = "works on text, which is not timed"
@@ -17,7 +18,8 @@ def _mark_opaque(layer: Layer, lowering: Lowering) -> Layer | None:
         lowering.add_opaque(layer, _TEXT)
         return None
     if not all(spec.is_static for spec in results):
-        lowering.add_opaque(layer, missing_reason(layer, results))
+        reason = missing_reason(layer, results)
+        lowering.add_opaque(layer, f"{reason}{decided_by(layer, lowering)}")
         return None
     return layer
 

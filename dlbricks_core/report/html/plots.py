@@ -6,15 +6,15 @@ import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
 from markupsafe import Markup, escape
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
-from dlbricks_core.harmless import harmless
+from dlbricks_core.sanitize import sanitized
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _INK, _SOFT, _RULE = "#010101", "#020202", "#030303"
 _SERIES = ("#040401", "#040402", "#040403", "#040404", "#040405", "#040406", "#040407")
@@ -26,6 +26,8 @@ _VARIABLES = {
     **{colour: f"var(--series-{i})" for i, colour in enumerate(_SERIES)},
 }
 _PARTS = (*_SERIES[:5], _RULE)
+MOST_SERIES = len(_SERIES)  #: Number of series that colours and shapes distinguish.
+
 #: Shapes that distinguish series as well, because colours may not be visible.
 _MARKERS = "osD^vPX"
 _STYLE: dict[Any, Any] = {
@@ -44,39 +46,30 @@ _STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.spines.left": False,
 }
-_LABEL = 0.2
-"""Height in inches of a label above its row."""
+_LABEL = 0.2  #: Height in inches of a label above its row.
 
+#: Font size in points of a label above its row: the longest labels fit the width of a phone.
 _SMALL = 7.2
-"""Font size in points of a label above its row: the longest labels fit the width of a phone."""
 
+#: Maximum number of characters of a label, chosen so that shortened labels still differ.
 _LONGEST = 64
-"""Maximum number of characters of a label, chosen so that shortened labels still differ."""
 
-_TALL = 20
-"""Number of rows from which the bottom of a figure is out of sight at the top."""
-_LINEAR_RANGE = 3
-"""Maximum ratio of values that need no logarithmic axis."""
+_TALL = 20  #: Number of rows from which the bottom of a figure is out of sight at the top.
+_LINEAR_RANGE = 3  #: Maximum ratio of values that need no logarithmic axis.
+_REACH = 30  #: Maximum factor by which a logarithmic axis exceeds the values, for their intervals.
 _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
 @dataclass(frozen=True)
 class _Canvas:
-    """Size of a plot, for a wide screen or a phone.
+    """Size of a plot, for a wide screen or a phone."""
 
-    Attributes:
-        name: Class of the style sheet that shows it.
-        width: Of the figure, in inches of 72 points.
-        labels_above: Whether labels of rows stand above them, not on their left.
-        columns: Columns of a legend.
-        decades: Ratio of the largest to the smallest value up to which a logarithmic axis has
-            room for several ticks a decade.
-    """
-
-    name: str
-    width: float
-    labels_above: bool
-    columns: int
+    name: str  #: Class of the style sheet that shows it.
+    width: float  #: Of the figure, in inches of 72 points.
+    labels_above: bool  #: Whether labels of rows stand above them, not on their left.
+    columns: int  #: Columns of a legend.
+    #: Ratio of the largest to the smallest value up to which a logarithmic axis has room for
+    #: several ticks a decade.
     decades: float
 
 
@@ -101,11 +94,16 @@ class Point:
     interval: tuple[float, float] | None = None
 
 
+NO_BOUNDS: Mapping[str, float] = {}
+
+_BOUND: dict[str, Any] = {"color": _SOFT, "linewidth": 1.2, "linestyle": "--"}
+
+#: Points by the name of the series, one for each row; ``None`` for a missing value.
 Series = Mapping[str, Sequence[Point | None]]
-"""Points by the name of the series, one for each row; ``None`` for a missing value."""
 
 
-def dots(name: str, rows: Sequence[str], series: Series, unit: str, title: str) -> Markup:
+def dots(name: str, rows: Sequence[str], series: Series, unit: str, title: str,
+         bounds: Mapping[str, float] = NO_BOUNDS) -> Markup:  # fmt: skip
     """A row of dots with intervals for each label; logarithmic where values lie far apart.
 
     Args:
@@ -114,17 +112,22 @@ def dots(name: str, rows: Sequence[str], series: Series, unit: str, title: str) 
         series: Points of each series; not empty.
         unit: Label of the axis.
         title: Description for users who cannot see the plot.
+        bounds: Values at which a dashed line is drawn, by the line's name in the legend.
     """
     values = [p.value for points in series.values() for p in points if p is not None]
+    values += bounds.values()
 
     def draw(canvas: _Canvas) -> Markup:
         plot = _Rows.of(canvas, rows, height=0.16 * len(series) + 0.14)
         for i, (label, points) in enumerate(series.items()):
             plot.dots(points, i, label, _offset(i, len(series), 0.22))
         axes = plot.axes
+        for label, bound in bounds.items():
+            axes.axvline(bound, label=label, **_BOUND)
         if max(values) > _LINEAR_RANGE * min(values) > 0:
             _logarithmic(canvas, axes, values)
-        return _finished(canvas, plot.figure, axes, name, unit, title, legend=len(series) > 1)
+        legend = len(series) > 1 or bool(bounds)
+        return _finished(canvas, plot.figure, axes, name, unit, title, legend=legend)
 
     return _on_all(draw)
 
@@ -199,18 +202,12 @@ def all_around_one(name: str, rows: Sequence[str], series: Series, unit: str, ti
 
 @dataclass(frozen=True)
 class Curve:
-    """Values by a whole number, joined by a line; or one value for all of them.
+    """Values by a whole number, joined by a line; or one value for all of them."""
 
-    Attributes:
-        values: Values by the whole number.
-        joined: Whether a line joins the values.
-        level: Whether the single value holds for all numbers, drawn as a dashed line.
-        intervals: Intervals of the values by the whole number, where known.
-    """
-
-    values: Mapping[int, float]
-    joined: bool = True
-    level: bool = False
+    values: Mapping[int, float]  #: Values by the whole number.
+    joined: bool = True  #: Whether a line joins the values.
+    level: bool = False  #: Whether the single value holds for all numbers, drawn as a dashed line.
+    #: Intervals of the values by the whole number, where known.
     intervals: Mapping[int, tuple[float, float]] = field(default_factory=dict)
 
 
@@ -283,23 +280,17 @@ def cumulative(name: str, values: Sequence[float], unit: str, title: str,
 
 @dataclass(frozen=True)
 class Candidate:
-    """A point of a Pareto plot, with a cost and a merit.
+    """A point of a Pareto plot, with a cost and a merit."""
 
-    Attributes:
-        label: Name beside the point; empty for none.
-        cost: Cost of the candidate.
-        merit: Merit of the candidate.
-        on_front: Whether the candidate is on the Pareto front.
-    """
-
-    label: str
-    cost: Point
-    merit: float
-    on_front: bool
+    label: str  #: Name beside the point; empty for none.
+    cost: Point  #: Cost of the candidate.
+    merit: float  #: Merit of the candidate.
+    on_front: bool  #: Whether the candidate is on the Pareto front.
 
 
-def pareto(name: str, candidates: Sequence[Candidate], across: str, unit: str,
-           title: str) -> Markup:  # fmt: skip
+def pareto(name: str, candidates: Sequence[Candidate], across: str, unit: str, title: str,
+           bounds: Mapping[str, float] = NO_BOUNDS,
+           levels: Mapping[str, float] = NO_BOUNDS) -> Markup:  # fmt: skip
     """Merits against costs, with a line along the Pareto front.
 
     Args:
@@ -308,9 +299,11 @@ def pareto(name: str, candidates: Sequence[Candidate], across: str, unit: str,
         across: Label of the horizontal axis, of costs.
         unit: Label of the vertical axis, of merits.
         title: Description for users who cannot see the plot.
+        bounds: Costs at which a dashed line is drawn, by the line's name in the legend.
+        levels: Merits at which a dotted line is drawn, likewise.
     """
     front = sorted((each for each in candidates if each.on_front), key=lambda e: e.cost.value)
-    costs = [each.cost.value for each in candidates]
+    costs = [*(each.cost.value for each in candidates), *bounds.values()]
 
     def draw(canvas: _Canvas) -> Markup:
         figure, axes = _blank(canvas, 3.8)
@@ -326,20 +319,30 @@ def pareto(name: str, candidates: Sequence[Candidate], across: str, unit: str,
             if each.label:
                 axes.annotate(_labels([each.label])[0], (each.cost.value, each.merit), (4, 4),
                               textcoords="offset points", fontsize=_SMALL, color=_INK)  # fmt: skip
+        for label, bound in bounds.items():
+            axes.axvline(bound, label=label, **_BOUND)
+        for label, level in levels.items():
+            axes.axhline(level, label=label, **{**_BOUND, "linestyle": ":"})
         if max(costs) > _LINEAR_RANGE * min(costs) > 0:
             _logarithmic(canvas, axes, costs)
         axes.margins(x=0.12, y=0.12)
         axes.set_ylabel(unit)
         axes.grid(linewidth=0.6)
         axes.set_axisbelow(True)
-        return _finished(canvas, figure, axes, name, across, title, legend=False)
+        legend = bool(bounds or levels)
+        return _finished(canvas, figure, axes, name, across, title, legend=legend)
 
     return _on_all(draw)
 
 
 def _logarithmic(canvas: _Canvas, axes: Axes, values: Sequence[float]) -> None:
     """Makes the horizontal axis logarithmic, with as many ticks as fit."""
+    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
     axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    # An interval that reaches to zero would leave no room for the values.
+    axes.set_xlim(max(low, min(values) / _REACH), min(high, max(values) * _REACH))
     close = max(values) < canvas.decades * min(values)
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if close else (1,)))
     axes.xaxis.set_minor_locator(NullLocator())
@@ -347,6 +350,10 @@ def _logarithmic(canvas: _Canvas, axes: Axes, values: Sequence[float]) -> None:
 
 
 def _blank(canvas: _Canvas, height: float) -> tuple[Figure, Axes]:
+    # Slow to import, and most commands draw nothing.
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(canvas.width, height), layout="constrained")
         return figure, figure.add_subplot()
@@ -354,17 +361,11 @@ def _blank(canvas: _Canvas, height: float) -> tuple[Figure, Axes]:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Axes with labelled rows.
-
-    Attributes:
-        figure: The figure.
-        axes: Axes of the figure; row ``y`` extends from ``y - 0.5`` to ``y + 0.5``.
-        share: Share of a row, from its lower side, that labels leave for marks.
-    """
+    """Axes with labelled rows."""
 
     figure: Figure
-    axes: Axes
-    share: float
+    axes: Axes  #: Axes of the figure; row ``y`` extends from ``y - 0.5`` to ``y + 0.5``.
+    share: float  #: Share of a row, from its lower side, that labels leave for marks.
 
     @classmethod
     def of(cls, canvas: _Canvas, rows: Sequence[str], height: float) -> _Rows:
@@ -429,6 +430,8 @@ def _offset(i: int, count: int, step: float) -> float:
 def _finished(
     canvas: _Canvas, figure: Figure, axes: Axes, name: str, unit: str, title: str, *, legend: bool
 ) -> Markup:
+    import matplotlib as mpl
+
     axes.set_xlabel(unit)
     buffer = io.StringIO()
     with mpl.rc_context({**_STYLE, "svg.hashsalt": f"{name} {canvas.name}"}):
@@ -436,7 +439,7 @@ def _finished(
             figure.legend(loc="outside upper left", ncols=canvas.columns, frameon=False,
                           handlelength=1.2)  # fmt: skip
         for text in (text for legend in figure.legends for text in legend.get_texts()):
-            text.set_text(harmless(text.get_text()))
+            text.set_text(sanitized(text.get_text()))
         figure.savefig(buffer, format="svg", transparent=True, metadata=_NO_METADATA)
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
@@ -445,13 +448,13 @@ def _finished(
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'<g id="[^"]*"', "<g", svg)
-    label = escape(harmless(title))
+    label = escape(sanitized(title))
     return Markup(svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1))
 
 
 def _labels(rows: Sequence[str]) -> list[str]:
     """Labels, shortened in their middle where they are long and stay distinct."""
-    whole = [harmless(row) for row in rows]
+    whole = [sanitized(row) for row in rows]
     half = _LONGEST // 2
     cut = [t if len(t) <= _LONGEST else f"{t[: half - 1]}…{t[-half:]}" for t in whole]
     return cut if len(set(cut)) == len(set(whole)) else whole

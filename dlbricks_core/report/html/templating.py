@@ -1,35 +1,92 @@
-"""Fills the templates of pages and drawings."""
+"""Fills the templates of pages and drawings, tables among them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from dlbricks_core.harmless import harmless
+from dlbricks_core.estimation.results import RunResult
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.passes.options import InputValue
 from dlbricks_core.report import heading
 from dlbricks_core.report.remarks import Effect, Remark
 from dlbricks_core.report.tables import ms
+from dlbricks_core.sanitize import sanitized
 from dlbricks_core.version import __version__
-from dlbricks_core.workflows import LoadOptions, RunResult
 
-Fact = tuple[str, str]
-"""A name, and a fact about how figures were made, in words."""
+_CORE = "dlbricks_core"
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
-def render(template: str, **values: Any) -> str:
-    """A template of this package filled with values; markup in them is escaped.
+@dataclass(frozen=True)
+class TableColumn:
+    """A column of a table."""
+
+    title: str  #: Heading.
+    #: Whether its cells hold words, which are aligned left, rather than numbers.
+    is_text: bool = False
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A table cell that is more than plain text."""
+
+    text: str  #: Text of the cell.
+    marks: str = ""  #: Classes of the style sheet: ``best``, ``code``, ``again``.
+    style: str = ""  #: Inline style, such as a background.
+    link: str = ""  #: Target of a link on the text.
+    key: str | float = ""  #: Sort key of the cell; the text if empty.
+
+
+Row = Sequence[Cell]
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """A table whose first column names the rows; on a phone, each row becomes a card."""
+
+    columns: Sequence[TableColumn]  #: Columns from left to right.
+    rows: Sequence[Row]  #: Rows from top to bottom, with a cell for each column.
+    caption: str = ""  #: Meaning and unit of the figures.
+    #: Whether names of rows may take several lines; names of models may not.
+    names_wrap: bool = False
+
+
+def page_table(
+    columns: Iterable[str | TableColumn],
+    rows: Iterable[Iterable[str | Cell]],
+    caption: str = "",
+    *,
+    names_wrap: bool = False,
+) -> PageTable:
+    """A table from plain texts and cells; the first column is text. ``-`` stands for unknown."""
+    first, *others = (c if isinstance(c, TableColumn) else TableColumn(c) for c in columns)
+    found = [
+        [c if isinstance(c, Cell) else Cell("–" if c == "-" else c) for c in row] for row in rows
+    ]
+    return PageTable([TableColumn(first.title, is_text=True), *others], found, caption, names_wrap)
+
+
+Fact = tuple[str, str]  #: A name, and a fact about how figures were made, in words.
+
+
+def render(template: str, package: str = _CORE, **values: Any) -> str:
+    """A template filled with values; markup in them is escaped.
 
     Args:
-        template: Path of the template in ``dlbricks_core/report``.
+        template: Path of the template in its package.
+        package: The package. A template of another distribution may extend and import the core's.
         **values: Variables of the template.
     """
     return (
-        _environment()
+        _environment(package)
         .get_template(template)
         .render(
             version=__version__, written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), **values
@@ -38,20 +95,23 @@ def render(template: str, **values: Any) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def _environment(package: str) -> Environment:
     """Compiled templates: a site has many pages of one kind."""
+    # Slow to import, and most commands write no page.
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
     return Environment(
-        loader=PackageLoader("dlbricks_core.report", ""),
+        loader=ChoiceLoader([PackageLoader(each, "") for each in dict.fromkeys((package, _CORE))]),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
-        finalize=_harmless,
+        finalize=_sanitized,
     )
 
 
-def _harmless(value: Any) -> Any:
-    return harmless(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+def _sanitized(value: Any) -> Any:
+    return sanitized(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def page(
@@ -73,7 +133,7 @@ def page(
         facts: Facts about how the figures were made.
         remarks: Remarks, the worst first; notes come below the figures.
         failures: Failures with their reasons.
-        **values: Further variables of the template.
+        **values: Further variables of the template, and its package if that is not the core.
     """
     return render(
         template,
@@ -88,12 +148,7 @@ def page(
 
 
 def run_facts(runs: Mapping[str, RunResult], load: LoadOptions | None) -> list[Fact]:
-    """Facts about how runs were made.
-
-    Args:
-        runs: Runs by backend, all with the same options.
-        load: How models were read; ``None`` if unknown.
-    """
+    """Facts about how runs were made."""
     run = next(iter(runs.values()))
     request, cut = run.request, run.cut_options
     found = []
@@ -105,7 +160,7 @@ def run_facts(runs: Mapping[str, RunResult], load: LoadOptions | None) -> list[F
         found.append(("Backend", about))
     system = f"{heading.system(request)} (fingerprint {request.fingerprint})"
     found.append(("System", system))
-    read = f"{given(load)}; " if load else ""
+    read = f"{reading_options(load)}; " if load else ""
     threads = heading.count(request.settings.threads, "thread")
     measuring = f"{heading.protocol(request)}; {threads}; {read}seed {request.seed}"
     layers = heading.count(cut.granularity, "layer")
@@ -116,14 +171,23 @@ def run_facts(runs: Mapping[str, RunResult], load: LoadOptions | None) -> list[F
     return found
 
 
-def given(load: LoadOptions) -> str:
+def reading_options(load: LoadOptions) -> str:
     """Sizes, values and element type that models were read with."""
     dims = [f"{name}={size}" for name, size in load.dims.items()]
     shapes = [f"{name}={'x'.join(map(str, shape))}" for name, shape in load.shapes.items()]
-    values = [f"{name}={number:g}" for name, number in load.values.items()]
+    values = [f"{name}={constant(number)}" for name, number in load.values.items()]
+    outputs = [f"output {name}" for name in load.outputs]
     folded = ["batch normalization folded"] if load.fold_batchnorm else []
     converted = [f"converted to {load.dtype}"] if load.dtype else []
-    return ", ".join([f"batch {load.batch or 1}", *dims, *shapes, *values, *folded, *converted])
+    size = f"batch {load.batch or 1}"
+    return ", ".join([size, *dims, *shapes, *values, *outputs, *folded, *converted])
+
+
+def constant(value: InputValue) -> str:
+    """Constant value of an input, as users write it."""
+    if value is None:
+        return "none"
+    return ",".join(f"{each:g}" for each in (value if isinstance(value, tuple) else (value,)))
 
 
 def or_dash(value: float | None) -> str:

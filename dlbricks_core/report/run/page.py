@@ -8,65 +8,79 @@ from markupsafe import Markup
 
 from dlbricks_core.bricks.naming import names, sequence_names
 from dlbricks_core.compose import Estimate
+from dlbricks_core.estimation.model_result import ModelResult
+from dlbricks_core.estimation.results import BrickResult, RunResult
+from dlbricks_core.importers import LoadOptions
 from dlbricks_core.report import heading
+from dlbricks_core.report.columns import (
+    FilledColumn,
+    OwnColumn,
+    added_columns,
+    own_columns,
+    shown_columns,
+)
 from dlbricks_core.report.html.plots import Point, around_one, bars
-from dlbricks_core.report.html.tables import Cell, Column, Table, table
-from dlbricks_core.report.html.templating import between, or_dash, page, run_facts
-from dlbricks_core.report.remarks import alike, doubts, run_remarks
-from dlbricks_core.report.run.words import (
+from dlbricks_core.report.html.templating import (
+    Cell,
+    PageTable,
+    TableColumn,
+    between,
+    or_dash,
+    page,
+    page_table,
+    run_facts,
+)
+from dlbricks_core.report.remarks import alike, run_remarks, sample_warnings, weight
+from dlbricks_core.report.run.terminal import (
     answer,
-    dial,
+    apart,
+    hours,
     layers,
     origins,
     peak,
+    precision_reached,
     probed,
+    rests_on,
     speedups,
     unfit,
 )
-from dlbricks_core.report.sizes.page import depths_table, sizes_plot, sizes_table
-from dlbricks_core.report.weights import weight
-from dlbricks_core.workflows import BrickResult, LoadOptions, ModelResult, RunResult
+from dlbricks_core.report.sizes import depths_table, engine, memory, sizes_plot, sizes_table
+from dlbricks_core.report.tables import ratio_text
 
-_ROWS = 20
-"""Maximum bars or rows of dots in a plot; tables show all rows."""
+_ROWS = 20  #: Maximum bars or rows of dots in a plot; tables show all rows.
 
 
 def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
-    """A run or an estimate as an HTML page.
-
-    Args:
-        result: The run.
-        load: How models were read; ``None`` if unknown.
-    """
+    """A run or an estimate as an HTML page."""
     bricks = sorted(result.bricks, key=weight, reverse=True)
     shares = _shares(bricks)
     noun = heading.quantity_name(result.request.quantity)
     first, *more = answer(result)
+    added = added_columns(result.models)
+    basis = layers(result), probed(result), precision_reached(result), origins(result)
+    lines = hours(result), *basis, *apart(result), *memory(result), peak(result)
+    if result.answers:
+        lines = *lines, f"Figures are those of {engine(result)}."
     return page(
-        "run/page.html",
+        "report/run/page.html",
         title=heading.subject(result),
         answer=[*unfit(result), without_subject(first, heading.subject(result)), *more],
         facts=run_facts({result.request.backend.name: result}, load),
-        remarks=run_remarks(result),
+        remarks=run_remarks(result, added),
         failures=alike(result.failures),
-        about=" ".join(
-            filter(
-                None,
-                (layers(result), probed(result), dial(result), origins(result), peak(result)),
-            )
-        ),
+        about=" ".join(filter(None, lines)),
         speedups=speedups(result),
         sizes=sizes_table(result),
         sizes_plot=sizes_plot(result),
         depths=depths_table(result),
         normalized_plot=normalized_plot(result.models, noun=noun),
         noun=noun,
-        is_latency=result.request.probe is None,
-        models=_models(result),
+        is_latency=result.request.metric is None,
+        models=_models(result, added),
         parts=_parts(result.models),
         share_plot=_share_plot(shares),
         incomplete=any(each.latency is None for each in bricks),
-        shares=table(
+        shares=page_table(
             ["Layers", "Share in %"],
             [[name, f"{100 * share:.1f}"] for name, share in shares.items()],
             names_wrap=True,
@@ -82,32 +96,39 @@ def without_subject(sentence: str, subject: str) -> str:
     return f"{rest[:1].upper()}{rest[1:]}"
 
 
-def _models(result: RunResult) -> Table:
+_COMPARED = (
+    OwnColumn("Model", lambda model: model.cut.model.name, "left"),
+    OwnColumn("Estimate", lambda model: partial(model.estimate)),
+    OwnColumn("90% interval", lambda model: between(model.estimate.interval)),
+    OwnColumn("Measured", lambda model: or_dash(model.measured.value if model.measured else None)),
+    OwnColumn("Estimate / measured", lambda model: ratio_text(model.normalized)),
+)
+_PARALLEL = OwnColumn("Parallel", lambda model: partial(model.parallel))
+_RESTS_ON = OwnColumn("Rests on", rests_on)
+_SIZES = (
+    OwnColumn("Layers", lambda model: str(len(model.cut.model.layers))),
+    OwnColumn("Unique", lambda model: str(len(set(model.cut.layer_signatures)))),
+    OwnColumn("Bricks", lambda model: str(len(model.cut.occurrences))),
+)
+
+
+def _models(result: RunResult, added: Sequence[FilledColumn]) -> PageTable:
     quantity = result.request.quantity
-    parallel = ["Parallel"] if result.request.probe is None else []
+    parallel = [_PARALLEL] if result.request.metric is None else []
     unit = f"{heading.quantity_name(quantity).capitalize()} in {quantity.unit}. "
-    return table(
-        ["Model", "Estimate", "90% interval", "Measured", "Estimate / measured", *parallel,
-         "Layers", "Unique", "Bricks"],
+    own = own_columns((*_COMPARED, *parallel, _RESTS_ON, *_SIZES), result.models)
+    columns = [*own, *shown_columns(added)]
+    return page_table(
+        [TableColumn(each.heading, is_text=each.justification == "left") for each in columns],
         [
-            [
-                model.cut.model.name,
-                partial(model.estimate),
-                between(model.estimate.interval),
-                or_dash(model.measured.value if model.measured else None),
-                "–" if model.normalized is None else f"{model.normalized:.3f}",
-                *([partial(model.parallel)] if parallel else []),
-                str(len(model.cut.model.layers)),
-                str(len(set(model.cut.layer_signatures))),
-                str(len(model.cut.occurrences)),
-            ]
-            for model in result.models
+            ["–" if cell is None else cell for cell in cells]
+            for cells in zip(*(each.cells for each in columns), strict=True)
         ],
         f"{unit}{'Parallel: the critical path. ' if parallel else ''}>: bricks are missing.",
-    )  # fmt: skip
+    )
 
 
-def _parts(models: Sequence[ModelResult]) -> Table | None:
+def _parts(models: Sequence[ModelResult]) -> PageTable | None:
     """Parts of a quantity; ``None`` where it has none."""
     rows = [
         [
@@ -122,24 +143,32 @@ def _parts(models: Sequence[ModelResult]) -> Table | None:
         for model in models
         for each in model.parts
     ]
-    columns: list[str | Column] = [
+    columns: list[str | TableColumn] = [
         "Model",
-        Column("Part", is_text=True),
+        TableColumn("Part", is_text=True),
         "Estimate",
         "90% interval",
         "Measured",
-        Column("Unit", is_text=True),
-        Column("Meaning", is_text=True),
+        TableColumn("Unit", is_text=True),
+        TableColumn("Meaning", is_text=True),
     ]
-    return table(columns, rows) if rows else None
+    return page_table(columns, rows) if rows else None
 
 
-def _bricks(bricks: Sequence[BrickResult], what: str) -> Table:
+def _bricks(bricks: Sequence[BrickResult], what: str) -> PageTable:
     named = names({each.brick.signature: each.brick.model for each in bricks})
     whole = sum(map(weight, bricks))
-    return table(
-        ["Brick", Column("Signature", is_text=True), "Occurs", "Value", "90% interval", "Share",
-         Column("From", is_text=True), Column("Remarks", is_text=True)],
+    return page_table(
+        [
+            "Brick",
+            TableColumn("Signature", is_text=True),
+            "Occurs",
+            "Value",
+            "90% interval",
+            "Share",
+            TableColumn("From", is_text=True),
+            TableColumn("Remarks", is_text=True),
+        ],
         [
             [
                 named[each.brick.signature],
@@ -156,17 +185,13 @@ def _bricks(bricks: Sequence[BrickResult], what: str) -> Table:
         f"{what}, as measured. Share: of the sum over all bricks that have one, in %. From: "
         "where the value comes from.",
         names_wrap=True,
-    )  # fmt: skip
+    )
 
 
 def _remarks(each: BrickResult, named: Mapping[str, str]) -> list[str]:
     """Sources of a brick's latency other than its own samples, and doubts about it."""
     sources = " and ".join(named.get(s, s[:8]) for s in each.derived_from)
-    found = [
-        f"follows from {sources}" if sources else "",
-        each.failure,
-        *doubts(each),
-    ]
+    found = [f"follows from {sources}" if sources else "", each.failure, *sample_warnings(each)]
     return [text for text in found if text]
 
 
@@ -195,13 +220,7 @@ def _shares(bricks: Iterable[BrickResult]) -> dict[str, float]:
 def normalized_plot(
     models: Iterable[ModelResult], bands: Sequence[float] = (), noun: str = "latency"
 ) -> Markup | None:
-    """Plot of estimates over measurements; ``None`` without measurements.
-
-    Args:
-        models: The models.
-        bands: Relative errors to mark.
-        noun: Name of the quantity in a sentence.
-    """
+    """Plot of estimates over measurements; ``None`` without measurements."""
     shown = [(m, value) for m in models if (value := m.normalized) is not None]
     if not shown:
         return None

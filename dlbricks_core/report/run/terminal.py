@@ -1,139 +1,378 @@
-"""A run or an estimate as tables for a terminal of 80 columns."""
+"""A run or an estimate in sentences, and as tables for a terminal of 80 columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from rich.table import Table
+from rich.text import Text
 
 from dlbricks_core.bricks.naming import names
-from dlbricks_core.report.console import Console, styled
-from dlbricks_core.report.heading import count, print_setting, quantity_name, subject
+from dlbricks_core.compose import Estimate
+from dlbricks_core.estimation.adaptive.precisions import FINEST
+from dlbricks_core.estimation.model_result import ModelResult
+from dlbricks_core.estimation.results import RunResult
+from dlbricks_core.figures.figure import relative_half_width
+from dlbricks_core.figures.widths import widest_text, width_text
+from dlbricks_core.measure.footprint import gigabytes
+from dlbricks_core.report.columns import (
+    FilledColumn,
+    OwnColumn,
+    added_columns,
+    own_columns,
+    shown_columns,
+)
+from dlbricks_core.report.heading import count, print_result, quantity_name, subject
 from dlbricks_core.report.remarks import (
-    print_failures,
-    print_notes,
-    print_warnings,
     run_remarks,
+    weight,
 )
-from dlbricks_core.report.run.words import (
-    answer,
-    dial,
-    layers,
-    origins,
-    peak,
-    probed,
-    rests_on,
-    reused,
-    seconds_saved,
-    speedups,
-    unfit,
+from dlbricks_core.report.sizes import sizes_answer, sizes_shown
+from dlbricks_core.report.tables import (
+    Console,
+    compared_cells,
+    estimate_text,
+    filled_table,
+    interval_text,
+    ms,
+    ratio_text,
+    styled,
+    table,
 )
-from dlbricks_core.report.sizes.terminal import print_sizes
-from dlbricks_core.report.tables import compared_cells, estimate_text, ms, table
-from dlbricks_core.report.weights import weight
-from dlbricks_core.workflows import ModelResult, RunResult
 
-_BRICK = 40
-"""Number of characters of a brick's name that leave room for its figures."""
+
+def answer(result: RunResult) -> list[str]:
+    """Sentences on the estimates, on their errors, and on their basis."""
+    if result.is_over_sizes:
+        return [sizes_answer(result)]
+    if len(result.models) == 1:
+        return [f"{subject(result)}: {_of_model(result.models[0], result.request.quantity.unit)}."]
+    errors = {
+        model.cut.model.name: model.normalized - 1
+        for model in result.models
+        if model.normalized is not None
+    }
+    if not errors:
+        number = sum(model.estimate.value is not None for model in result.models)
+        known = "nothing measured to compare"
+        if result.adaptive:
+            known = f"the least precise is {width_text(result.adaptive.widest, 1)}"
+        return [f"{subject(result)}: {count(number, 'estimate')}; {known}."]
+    worst = max(errors, key=lambda name: abs(errors[name]))
+    mean = sum(map(abs, errors.values())) / len(errors)
+    return [
+        f"{subject(result)}: estimates are off by {mean:.1%} on average, at most by "
+        f"{abs(errors[worst]):.1%} ({worst}, too {side(errors[worst])})."
+    ]
+
+
+def unfit(result: RunResult) -> list[str]:
+    """A line for each model that does not fit into memory, with the meaning of its estimate.
+
+    For a model at several sizes, the size with the largest footprint counts.
+    """
+    needs = {
+        name: max((each.memory for each in several if each.memory), key=attrgetter("needed_bytes"),
+                  default=None)
+        for name, several in result.by_name.items()
+    }  # fmt: skip
+    return [
+        f"{name} does not fit: {memory}. Estimated as if it fitted."
+        for name, memory in needs.items()
+        if memory is not None and not memory.fits
+    ]
+
+
+def peak(result: RunResult) -> str:
+    """A sentence on the peak memory of the run; empty where nothing ran."""
+    if result.peak_bytes is None:
+        return ""
+    return f"Peak memory of this run, all processes: {gigabytes(result.peak_bytes)} GB."
+
+
+def _of_model(model: ModelResult, unit: str) -> str:
+    estimate = model.estimate
+    if estimate.value is None:
+        found = "no estimate"
+    elif estimate.partial:
+        found = f"estimated more than {ms(estimate.value)} {unit}, for bricks are missing"
+    else:
+        said = "; ".join(filter(None, (between(estimate), _of_hours([estimate]))))
+        ends = f" ({said})" if estimate.interval else ""
+        found = f"estimated {ms(estimate.value)} {unit}{ends}"
+    if model.measured is None:
+        return found
+    found += f", measured {ms(model.measured.value)} {unit}"
+    if model.normalized is None:
+        return found
+    error = model.normalized - 1
+    return f"{found}: {abs(error):.1%} too {side(error)}"
+
+
+def hours(result: RunResult) -> str:
+    """A sentence on the widths of several models' intervals; empty where one width holds always."""
+    known = [m.estimate for m in result.models if m.estimate.this_hour and not m.estimate.partial]
+    return f"90% intervals: {_of_hours(known)}." if len(result.models) > 1 and known else ""
+
+
+def _of_hours(estimates: Sequence[Estimate]) -> str:
+    """Widths of intervals in the hour of the measurements, and of those that are shown."""
+    if not all(each.this_hour for each in estimates):
+        return ""
+    now = widest_text([relative_half_width(each.this_hour) for each in estimates])
+    then = widest_text([relative_half_width(each.interval) for each in estimates])
+    return f"{now} in this hour, {then} on another day"
+
+
+def side(error: float) -> str:
+    """Side of the measurement on which an estimate lies: ``high`` or ``low``."""
+    return "low" if error < 0 else "high"
+
+
+def between(estimate: Estimate) -> str:
+    """Interval of an estimate in the quantity's unit: ``49.3-57.0``."""
+    return interval_text(estimate.interval)
+
+
+def origins(result: RunResult) -> str:
+    """Origins of the bricks' figures, by share; empty if there are none."""
+    if result.adaptive and result.adaptive.wholes:
+        # Estimates of models that were timed as wholes do not rest on their bricks.
+        what = "estimates"
+        parts = [
+            (origin, share * (model.estimate.value or 0.0))
+            for model in result.models
+            for origin, share in model.origin.items()
+        ]
+    else:
+        what = "bricks"
+        parts = [(b.origin, weight(b)) for b in result.bricks if b.origin and b.occurrences]
+    shares: dict[str, float] = {}
+    for origin, part in parts:
+        shares[origin] = shares.get(origin, 0.0) + part
+    whole = sum(shares.values())
+    if not whole:
+        return ""
+    ordered = sorted(shares.items(), key=lambda item: -item[1])
+    listed = ", ".join(f"{part / whole:.0%} {origin}" for origin, part in ordered)
+    return f"Of the sum of {what}: {listed}."
+
+
+def rests_on(model: ModelResult) -> str:
+    """Basis of an estimate: ``whole``, ``bricks 9 of 11``, or ``predicted 83%`` of the sum."""
+    if model.is_measurement:
+        return "whole"
+    if not model.origin:
+        return "-"
+    predicted = model.origin.get("predicted", 0.0)
+    if predicted >= _SEEN:
+        return f"predicted {predicted:.0%}"
+    bricks = len(model.cut.counts)
+    return f"bricks {bricks - len(model.missing)} of {bricks}"
+
+
+_SEEN = 0.005  #: Least share of a sum that shows in whole percents.
+
+#: Relative difference from which a sum of bricks is said to be apart from a measured whole.
+_APART = 0.1
+
+
+def apart(result: RunResult) -> list[str]:
+    """A sentence for each model that was measured as a whole, and whose bricks do not add up.
+
+    Nothing is said of models of which no brick has a figure.
+    """
+    own = {b.brick.signature: b.latency.own for b in result.bricks if b.latency}
+    lines = []
+    for model in result.models:
+        known = [n * own[s] for s, n in model.cut.counts.items() if s in own]
+        whole = model.estimate.value if model.is_measurement else None
+        if not whole or not known or abs(sum(known) / whole - 1) <= _APART:
+            continue
+        lines.append(
+            f"{model.cut.model.name} was measured as a whole; the figures of "
+            f"{len(known)} of its {len(model.cut.counts)} bricks come to "
+            f"{sum(known) / whole:.0%} of that, and its latency does not rest on them."
+        )
+    return lines
+
+
+def precision_reached(result: RunResult) -> str:
+    """Precision of the estimates, and the gain from more time; empty for runs without the dial."""
+    dialled = result.adaptive
+    if dialled is None or not dialled.half_widths:
+        return ""
+    bricks = f"{dialled.timed:,} of {count(len(result.brickset.bricks), 'brick')}"
+    ran = f"{dialled.wholes:,} of {count(len(result.models), 'model')} ran"
+    timed = f"{ran}, with {bricks}" if dialled.wholes else f"{bricks} timed"
+    known = [
+        half
+        for half, model in zip(dialled.half_widths, result.models, strict=True)
+        if model.estimate.value
+    ]
+    if not known:
+        return f"{timed}."
+    now = widest_text(known, 1)
+    more = [
+        f"{width_text(each.half_width)} after about {max(each.seconds, 1):.0f} s more"
+        for each in dialled.offers
+    ]
+    if not more and max(known) > FINEST:
+        more = ["more time is not known to narrow it"]
+    return "; ".join([f"{timed}: {now} now", *more]) + "."
+
+
+_BAR = 40  #: Characters of the longest bar.
+
+
+def seconds_saved(result: RunResult) -> list[str]:
+    """Seconds of the estimates beside those of a plain script, each with a bar.
+
+    Empty unless every model was measured for comparison.
+    """
+    found = result.adaptive
+    if found is None or found.seconds is None or found.plain_s is None:
+        return []
+    both = {"estimates": found.seconds, "plain script": found.plain_s}
+    longest = max(both.values())
+    bars = [
+        f"{name:>12} {seconds:6.1f} s {'█' * max(round(_BAR * seconds / longest), 1)}"
+        for name, seconds in both.items()
+    ]
+    return [*bars, "A plain script loads each model, and runs it 2 + 8 times in a loop."]
+
+
+def probed(result: RunResult) -> str:
+    """A sentence on the probes of an unknown system; empty for a known one."""
+    found = result.adaptive and result.adaptive.probed
+    if not found:
+        return ""
+    return (
+        f"This system was not known: {count(found.networks, 'probe')} came first and took "
+        f"{found.seconds:.1f} s; {width_text(found.before)} before, {width_text(found.after)} with "
+        "them."
+    )
+
+
+def layers(result: RunResult) -> str:
+    """A sentence on the numbers of layers and of timed bricks."""
+    bricks, plan = result.brickset, result.cutting.plan
+    unique = bricks.unique_layers / max(bricks.layers, 1)
+    timed = f", {result.timed_networks:,} timed" if plan.not_timed and not result.adaptive else ""
+    return (
+        f"{count(bricks.layers, 'layer')}, {bricks.unique_layers:,} unique ({unique:.0%}); "
+        f"{count(len(bricks.bricks), 'unique brick')}{timed}."
+    )
+
+
+def speedups(result: RunResult) -> list[str]:
+    """Speedup of benchmarking by bricks, one sentence for each definition."""
+    lines = []
+    if result.benchmarking:
+        b = result.benchmarking
+        lines.append(
+            f"Benchmarking speedup (paper): {b.speedup:.2f}x = {b.models_s * 1e3:.1f} ms of models "
+            f"/ {b.bricks_s * 1e3:.1f} ms of unique bricks, one run each."
+        )
+    effort = result.effort
+    seconds = effort.seconds
+    if seconds["model"] and seconds["brick"]:
+        lines.append(
+            f"Benchmarking speedup (wall-clock, loading included): "
+            f"{seconds['model'] / seconds['brick']:.2f}x = {seconds['model']:.1f} s for "
+            f"{count(effort.runs['model'], 'run')} of {count(effort.networks['model'], 'model')} / "
+            f"{seconds['brick']:.1f} s for {count(effort.runs['brick'], 'run')} of "
+            f"{count(effort.networks['brick'], 'brick')}."
+        )
+    return lines
+
+
+def reused(result: RunResult) -> str:
+    """A sentence on the figures from the store; empty if there are none."""
+    ledger = result.ledger
+    if not ledger.reused:
+        return ""
+    rest = f"{ledger.measured} measured now" if ledger.measured else "nothing left to measure"
+    return f"{count(ledger.reused, 'network')} came from the store, {rest}."
+
+
+_BRICK = 40  #: Number of characters of a brick's name that leave room for its figures.
 
 
 def print_run(console: Console, result: RunResult) -> None:
     """Prints doubts about the estimates, the estimates, and their basis."""
-    remarks = run_remarks(result)
+    added = added_columns(result.models)
     for line in unfit(result):
         console.print(styled((line, "bold red")))
-    for line in answer(result):
-        console.print(styled((line, "bold")))
-    print_warnings(console, remarks, len(result.failures))
-    if result.is_over_sizes:
-        print_sizes(console, result)
-    else:
-        _print_models(console, result)
-    for line in seconds_saved(result):
-        console.print(line)
-    lines = layers(result), probed(result), dial(result), origins(result)
-    for line in (*lines, *speedups(result), reused(result), peak(result)):
-        if line:
-            console.print(line)
-    print_notes(console, remarks)
-    print_failures(console, result.failures)
-    print_setting(console, result)
+    shown: list[str | Text | Table] = [
+        *(sizes_shown(result) if result.is_over_sizes else _models(result, added)),
+        *seconds_saved(result),
+        hours(result),
+        layers(result),
+        probed(result),
+        precision_reached(result),
+        origins(result),
+        *apart(result),
+        *speedups(result),
+        reused(result),
+        peak(result),
+    ]
+    print_result(console, result, answer(result), shown, run_remarks(result, added))
 
 
-def _print_models(console: Console, result: RunResult) -> None:
-    basis = _PARALLEL if result.request.probe is None else _NOTHING
-    basis = _RESTS_ON if result.dial else basis
-    console.print(_models(result.models, basis))
-    console.print(
-        f"In {result.request.quantity.unit}. Norm.: estimate/measured. {basis.explanation}"
+def _models(result: RunResult, added: Sequence[FilledColumn]) -> Iterator[str | Table]:
+    is_parallel = result.request.metric is None and not result.adaptive
+    # A chain of layers has its estimate as its critical path.
+    is_parallel &= any(_PARALLEL.cell(each) != _ESTIMATE.cell(each) for each in result.models)
+    further = shown_columns(added)
+    # A line has 80 characters.
+    last = [] if further or is_parallel else [_BRICKS]
+    basis = [*([_PARALLEL] if is_parallel else []), _RESTS_ON, *last]
+    own = own_columns((*_COMPARED, *basis), result.models)
+    yield filled_table([*own, *further])
+    explanation = "Parallel: critical path. " if is_parallel else ""
+    yield (
+        f"In {result.request.quantity.unit}. Norm.: estimate/measured. {explanation}"
         ">: bricks are missing."
     )
     if any(model.parts for model in result.models):
-        console.print(_parts(result.models))
+        yield _parts(result.models)
 
 
 def print_bench(console: Console, result: RunResult) -> None:
     """Prints the value of every brick in descending order."""
-    remarks = run_remarks(result)
     timed = sum(each.latency is not None for each in result.bricks)
     line = f"{count(timed, 'brick')} of {len(result.bricks)} timed; {subject(result)}."
-    console.print(styled((line, "bold")))
-    print_warnings(console, remarks, len(result.failures))
     quantity = result.request.quantity
     value = f"{quantity_name(quantity).capitalize()} {quantity.unit}"
-    shown = table("Brick", "Signature", value, "90% interval", left=2)
     named = names({each.brick.signature: each.brick.model for each in result.bricks}, _BRICK)
-    for each in sorted(result.bricks, key=weight, reverse=True):
-        ends = each.interval_ms
-        shown.add_row(
+    rows = [
+        (
             named[each.brick.signature],
             each.brick.signature[:8],
             ms(each.latency.value) if each.latency else "-",
-            f"{ms(ends[0])}-{ms(ends[1])}" if ends else "-",
+            interval_text(each.interval_ms),
         )
-    console.print(shown)
-    for line in (*speedups(result), reused(result)):
-        if line:
-            console.print(line)
-    print_notes(console, remarks)
-    print_failures(console, result.failures)
-    print_setting(console, result)
+        for each in sorted(result.bricks, key=weight, reverse=True)
+    ]
+    shown = table("Brick", "Signature", value, "90% interval", rows=rows, left=2)
+    print_result(
+        console, result, [line], (shown, *speedups(result), reused(result)), run_remarks(result)
+    )
 
 
-@dataclass(frozen=True)
-class _Column:
-    """Column of the table of models that only some runs have.
-
-    Attributes:
-        title: Title of the column; empty for no column.
-        cell: Function that returns the cell of a model.
-        explanation: Sentence below the table, with a space behind.
-    """
-
-    title: str = ""
-    cell: Callable[[ModelResult], str] = lambda model: ""
-    explanation: str = ""
-
-
-_NOTHING = _Column()
-_PARALLEL = _Column(
-    "Parallel", lambda model: estimate_text(model.parallel), "Parallel: critical path. "
+_ESTIMATE = OwnColumn("Estimate", lambda model: estimate_text(model.estimate))
+_COMPARED = (
+    OwnColumn("Model", lambda model: model.cut.model.name, "left"),
+    _ESTIMATE,
+    OwnColumn("90% interval", lambda model: interval_text(model.estimate.interval)),
+    OwnColumn("Measured", lambda model: ms(model.measured.value) if model.measured else None),
+    OwnColumn("Norm.", lambda model: ratio_text(model.normalized)),
 )
-_RESTS_ON = _Column("Rests on", rests_on)
-
-
-def _models(models: Sequence[ModelResult], basis: _Column) -> Table:
-    column = [basis.title] if basis.title else []
-    shown = table("Model", "Estimate", "90% interval", "Measured", "Norm.", *column, "Bricks")
-    for model in models:
-        shown.add_row(
-            model.cut.model.name,
-            *compared_cells(model.compared),
-            *([basis.cell(model)] if basis.title else []),
-            str(len(model.cut.occurrences)),
-        )
-    return shown
+_PARALLEL = OwnColumn("Parallel", lambda model: estimate_text(model.parallel))
+_RESTS_ON = OwnColumn("Rests on", rests_on)
+_BRICKS = OwnColumn("Bricks", lambda model: str(len(model.cut.occurrences)))
 
 
 def _parts(models: Sequence[ModelResult]) -> Table:
@@ -145,8 +384,6 @@ def _parts(models: Sequence[ModelResult]) -> Table:
             shown.add_row(styled((model.cut.model.name, "bold")))
         for each in model.parts:
             shown.add_row(
-                each.quantity.name,
-                each.quantity.meaning,
-                *compared_cells(each.compared)[:3],
+                each.quantity.name, each.quantity.meaning, *compared_cells(each.compared)[:3]
             )
     return shown

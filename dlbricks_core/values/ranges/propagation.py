@@ -23,7 +23,7 @@ from dlbricks_core.operators.ranges.interval import (
     limits,
     representable,
 )
-from dlbricks_core.operators.ranges.step import Rule, Step
+from dlbricks_core.operators.ranges.step import RangeStep, Rule
 from dlbricks_core.operators.table import operator
 from dlbricks_core.values.ranges.domains import Demand, demands
 
@@ -209,7 +209,9 @@ class Propagation:
     def _is_static(self, name: str) -> bool:
         return not name or self._model.tensors[name].is_static
 
-    def _steps(self, ranges: _Ranges, indices: Iterable[int]) -> Iterable[tuple[int, Step, Rule]]:
+    def _steps(
+        self, ranges: _Ranges, indices: Iterable[int]
+    ) -> Iterable[tuple[int, RangeStep, Rule]]:
         for index in indices:
             layer = self._model.layers[index]
             if not all(map(self._is_static, (*layer.inputs, *layer.outputs))):
@@ -218,7 +220,7 @@ class Propagation:
             read = [ranges.get(name, EVERYTHING) for name in layer.inputs]
             yield (
                 index,
-                Step(
+                RangeStep(
                     layer,
                     self._model.specs(layer.inputs),
                     self._model.specs(layer.outputs),

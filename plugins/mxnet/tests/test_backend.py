@@ -466,10 +466,7 @@ def test_a_reason_is_what_mxnet_puts_below_its_stack():
     with pytest.raises(mx.MXNetError) as caught:
         mx.nd.dot(mx.nd.ones((2, 3)), mx.nd.ones((2, 3))).wait_to_read()
     assert str(caught.value).startswith("Traceback")
-    assert MxnetBackend().reason(caught.value) == (
-        "MXNetError: Check failed: L[!Ta].Size() == R[Tb].Size() (3 vs. 2) : "
-        "dot shape error: [2,3] X [2,3]"
-    )
+    assert MxnetBackend().reason(caught.value) == ("MXNetError: dot shape error: [2,3] X [2,3]")
 
 
 def test_reasons_of_other_errors_are_their_first_line():

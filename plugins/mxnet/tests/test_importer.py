@@ -420,6 +420,16 @@ def test_shape_in_the_graph_is_used(saved, tmp_path):
     assert model.tensors["data"].sizes == (5, 3, 8, 8)
 
 
+def test_shapes_of_weights_follow_from_inputs_without_a_file_of_them(saved):
+    known = MxnetImporter().load(saved, SHAPED)
+    saved.with_name("net-0003.params").unlink()
+    found = MxnetImporter().load(saved, SHAPED)
+    assert found.weights == known.weights
+    assert {n: found.tensors[n] for n in found.weights} == {
+        n: known.tensors[n] for n in known.weights
+    }
+
+
 def test_damaged_files_are_one_line(saved):
     params = saved.with_name("net-0003.params")
     params.write_bytes(params.read_bytes()[:-100])
@@ -427,8 +437,9 @@ def test_damaged_files_are_one_line(saved):
         MxnetImporter().load(saved, SHAPED)
     assert "\n" not in str(caught.value)
     params.unlink()
-    with pytest.raises(ModelError, match="no parameters beside it"):
-        MxnetImporter().load(saved, SHAPED)
+    with pytest.raises(ModelError, match="no parameters beside it") as caught:
+        MxnetImporter().load(saved)
+    assert "--dim" in caught.value.hint
     saved.write_text(saved.read_text()[:200])
     with pytest.raises(ModelError, match="not JSON"):
         MxnetImporter().load(saved, SHAPED)

@@ -71,14 +71,14 @@ def test_each_failure_has_its_reason_and_the_others_are_measured(run, tmp_path):
     status, data = run(*names, "-G", "2", "--timeout", "3", "--no-end-to-end")
     assert status == 3
     *broken, good = data["models"]
-    assert all(m["partial"] and m["estimate_ms"] is None for m in broken)
+    assert all(m["partial"] and m["estimate"] is None for m in broken)
     reasons = {f["where"].split(":")[0]: f["reason"] for f in data["failures"]}
     assert "NaN" in reasons["nan"]
     assert "crashed" in reasons["crash"]
     assert "memory" in reasons["memory"].lower()
     assert "no answer within 3 s" in reasons["slow"]
     assert good["partial"] is False
-    assert good["estimate_ms"] > 0
+    assert good["estimate"] > 0
 
     again, repeated = run(*names, "-G", "2", "--timeout", "3", "--no-end-to-end")
     assert again == 3

@@ -1,12 +1,13 @@
-"""Networks of ``paper:`` on every framework that is installed; ``dlbricks verify`` has them all."""
+"""Networks of ``paper:`` compute the same on every framework that is installed."""
 
 from importlib.util import find_spec
 
 import pytest
 from dlbricks_mxnet.paper import PaperModels
 
+from dlbricks_core.commands.compare.verification import VerifyOptions, verify
+from dlbricks_core.measure.request import Request
 from dlbricks_core.passes import normalize
-from dlbricks_core.workflows import Request, VerifyOptions, verify
 
 #: One that routes and picks, one that pads behind only, and one that normalizes instances,
 #: makes images larger and joins them across levels.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from dlbricks_decoders.onnx_files import DecoderShape, write_decoder
 from dlbricks_mxnet.rewrite import rewrite, with_layouts
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,6 @@ from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.host import canonical
 from dlbricks_core.importers.onnx import OnnxImporter
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
-from dlbricks_core.testing.decoders import DecoderShape, write_decoder
 
 WINDOW = {"auto_pad": "NOTSET", "dilations": (1, 1), "group": 1, "kernel_shape": (3, 3),
           "pads": (1, 1, 1, 1), "strides": (1, 1)}  # fmt: skip

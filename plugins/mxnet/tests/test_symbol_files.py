@@ -213,6 +213,7 @@ def test_sparse_arrays_are_read(tmp_path, stype):
         PLAIN[:30],
         params(array(-2, 3)),
         params(array(2**62, 2**62)),
+        params(array(2**62, 0)),
         params(array(2, 3, kind=20)),
         params(array(2, 3), count=2**62),
         params(array(2, 3), count=2),
@@ -223,7 +224,7 @@ def test_sparse_arrays_are_read(tmp_path, stype):
         params(struct.pack("<Iii", 0xF993FAC9, 0, 2**30)),
         PLAIN[:-1] + b"\xff",
     ],
-    ids=range(15),
+    ids=range(16),
 )
 def test_damaged_parameters_are_one_line(tmp_path, content):
     (tmp_path / "w.params").write_bytes(content)
@@ -240,3 +241,21 @@ def test_no_damaged_file_breaks_the_importer():
     counts, wrong = fuzz_symbols.run(count=60, seed=7)
     assert not wrong
     assert counts["refused"] > 20
+
+
+@pytest.mark.parametrize("count", ["50000000", " 0099999", "9" * 40])
+def test_an_operator_of_millions_of_outputs_is_refused_before_they_are_made(tmp_path, count):
+    odd = {"op": "SliceChannel", "name": "big", "attrs": {"num_outputs": count, "axis": "1"},
+           "inputs": [[0, 0, 0]]}  # fmt: skip
+    graph = {"nodes": [null("data"), odd], "arg_nodes": [0], "heads": [[1, 0, 0]]}
+    path = tmp_path / "net-symbol.json"
+    path.write_text(json.dumps(graph))
+    with pytest.raises(ModelError, match=r"'big' has num_outputs=.*; 10000 is the limit"):
+        symbol_file.read_graph(path)
+
+
+def test_two_arrays_of_one_name_are_refused(tmp_path):
+    path = tmp_path / "w.params"
+    path.write_bytes(params(array(2, 3), array(2, 3), names=("a", "a")))
+    with pytest.raises(ModelError, match="the same name"):
+        read_specs(path)

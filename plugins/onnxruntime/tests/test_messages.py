@@ -7,7 +7,7 @@ from dlbricks_onnxruntime.backend import OnnxruntimeBackend
 from onnx import TensorProto, helper
 
 
-def raised(operator, *inputs):
+def raised(operator, *inputs, result=TensorProto.FLOAT):
     """What ONNX Runtime raises when one layer runs on these values."""
     names = [f"x{i}" for i in range(len(inputs))]
     graph = helper.make_graph(
@@ -19,9 +19,9 @@ def raised(operator, *inputs):
             )
             for n, x in zip(names, inputs, strict=True)
         ],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [helper.make_tensor_value_info("y", result, None)],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11)
     options = ort.SessionOptions()
     options.log_severity_level = 4
     session = ort.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
@@ -44,6 +44,31 @@ def test_a_reason_without_a_place_is_whole():
         "InvalidArgument: Gather 'the layer': indices element out of data bounds, idx=50 must be "
         "within the inclusive range [-2,1]"
     )
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs", "reason"),
+    [
+        (
+            "GridSample",
+            (np.zeros((1, 1, 2, 2), np.float32), np.zeros((1, 2, 2, 3), np.float32)),
+            "Last dimension of grid: 3, expect 2",
+        ),
+        (
+            "MatMul",
+            (np.zeros((2, 3), np.float32), np.zeros((4, 5), np.float32)),
+            "MatMul dimension mismatch",
+        ),
+        (
+            "QuantizeLinear",
+            (np.zeros(2, np.float16), np.array(1, np.float32), np.array(0, np.int8)),
+            "Tensor type mismatch.",
+        ),
+    ],
+)
+def test_a_reason_shows_no_source_code(operator, inputs, reason):
+    result = TensorProto.INT8 if operator == "QuantizeLinear" else TensorProto.FLOAT
+    assert raised(operator, *inputs, result=result) == f"Fail: {operator} 'the layer': {reason}"
 
 
 def test_other_errors_keep_their_words():

@@ -11,12 +11,11 @@ import pytest
 from dlbricks_onnxruntime.backend import OnnxruntimeBackend
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.errors import DLBricksError, UnsupportedError
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.passes import normalize
 from dlbricks_core.testing import cases
 from dlbricks_core.testing.laboratory import Laboratory
-from dlbricks_core.testing.operators import operator_cases
+from dlbricks_core.testing.operators import judged, operator_cases
 from dlbricks_core.values import materialize
 
 TARGET = "dlbricks_onnxruntime.backend:OnnxruntimeBackend"
@@ -45,28 +44,6 @@ def plain() -> Iterator[Laboratory]:
 def outcomes(lab: Laboratory) -> dict[str, tuple[str, str]]:
     """What became of each case: a word and a reason."""
     return {case.name: judged(lab, case) for case in operator_cases()}
-
-
-def judged(lab, case):
-    if case.network is None:
-        return "excluded", case.excluded
-    try:
-        refused = lab.check(case.network.model)
-    except DLBricksError as error:
-        return "wrong", f"check: {error}"
-    try:
-        found = lab.infer(case.network)
-    except UnsupportedError as error:
-        return ("unsupported" if refused else "wrong"), f"load: {error}"
-    except DLBricksError as error:
-        return "wrong", f"{type(error).__name__}: {error}"
-    if refused:
-        return "wrong", f"runs, yet check says {refused}"
-    for name, wanted in case.expected.items():
-        problem = cases.difference(found[name], wanted, 1e-3)
-        if problem:
-            return "wrong", f"{name}: {problem}"
-    return "pass", ""
 
 
 LEAST_PASSING = 1540

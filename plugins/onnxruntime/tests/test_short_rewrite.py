@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+from dlbricks_decoders.onnx_files import DecoderShape, write_decoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.host import canonical
 from dlbricks_core.importers.onnx import OnnxImporter
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
-from dlbricks_core.testing.decoders import DecoderShape, write_decoder
 
 pytest.importorskip("onnxruntime")
 

@@ -38,12 +38,9 @@ def bench():
 
 @pytest.fixture(scope="module")
 def worker(bench):
-    """The process that the bench's guard started."""
+    """The process that times."""
     bench.sample("network", 1, warm_io=False)
-    # The last one: a browser, or a database server, of other tests may be a child, too.
-    guard = max(psutil.Process().children(), key=psutil.Process.create_time)
-    (child,) = guard.children()
-    return child
+    return psutil.Process(bench._worker._pid)
 
 
 def _threads(process):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 
 import pytest
 import torch
+from dlbricks_pytorch.backend import PytorchBackend
 from dlbricks_pytorch.export import OPSET, _known_operators, to_proto, trace
 from dlbricks_pytorch.factories import TorchFactories
 from dlbricks_pytorch.importer import PytorchImporter, from_exported, from_module
@@ -20,6 +22,7 @@ from dlbricks_core.cli import main
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.importers import ImportOptions
 from dlbricks_core.passes import normalize
+from dlbricks_core.passes.unfold import unfolded
 
 
 class Network(nn.Module):
@@ -335,3 +338,21 @@ def test_collection_of_own_models_cannot_be_listed(factories, capfd):
     assert status == 0
     assert "torch:package.module:factory" in captured.out
     assert ".pt2" in captured.out
+
+
+class _Scaled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(100, 100)
+        self.register_buffer("codes", torch.randint(-127, 127, (100, 100), dtype=torch.int8))
+        self.register_buffer("scale", torch.rand(100))
+
+    def forward(self, x):
+        return self.linear(x) @ (self.codes.float() * self.scale)
+
+
+def test_work_on_weights_is_done_in_each_run_but_transposed_weights_are_views():
+    model = normalize(from_module(_Scaled().eval(), (torch.randn(2, 100),), {}, name="scaled"))
+    assert not PytorchBackend.traits.folds_weights
+    added = Counter(each.op for each in unfolded(model).layers)
+    assert added - Counter(each.op for each in model.layers) == {"Cast": 1, "Mul": 1}

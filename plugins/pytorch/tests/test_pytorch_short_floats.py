@@ -12,11 +12,11 @@ from dlbricks_pytorch.timer import PytorchTimer
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.backends.reference import ReferenceHost
+from dlbricks_core.commands.compare.agreement import all_vary, difference
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, numpy_dtype
 from dlbricks_core.passes.convert import convert
 from dlbricks_core.testing import cases
 from dlbricks_core.values import materialize
-from dlbricks_core.workflows.agreement import all_vary, difference
 
 SETTINGS = BackendSettings(1, {"memory_format": "contiguous", "compile": "off"})
 NETWORKS = ("convolutions", "attention", "lstm_both_ways", "gru", "residual_block",

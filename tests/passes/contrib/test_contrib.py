@@ -193,6 +193,7 @@ def test_codes_are_spread_and_scales_keep_the_magnitude():
     assert evaluate(whole)["y"].std() == pytest.approx(1.0, rel=0.1)
 
 
+@pytest.mark.long
 def test_codes_of_a_large_matrix_repeat_and_take_no_more_memory_than_their_own():
     text = (
         "(float[1,4096] x, uint8[8192,128,16] w1, float[8192,128] w2) => (y)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-import dlbricks_core as dlbricks
+import dlbricks
 
 
 @click.command("widest")

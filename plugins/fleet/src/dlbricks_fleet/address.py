@@ -25,6 +25,11 @@ def check_address(address: str) -> None:
         )
 
 
+def host_of(address: str) -> str:
+    """Host in a scheduler's address, IPv6 in brackets."""
+    return address.partition("://")[2].rpartition(":")[0]
+
+
 def check_host(host: str) -> None:
     """Checks the form of an address to listen at, which has no port.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from dlbricks_core.commands import Command
 
@@ -15,6 +15,10 @@ class Fleet(Command):
 
     name = "fleet"
     purpose = "Time a suite on many hosts at once."
+    objects: ClassVar = {
+        "run": "dlbricks_fleet.json_objects:FleetRunData",
+        "status": "dlbricks_fleet.json_objects:FleetStatusData",
+    }
 
     def load(self) -> click.Command:
         """The command and its subcommands."""

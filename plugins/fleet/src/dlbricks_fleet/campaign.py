@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, cycle
 
-from dlbricks_core.facts import Failure, System
-from dlbricks_core.workflows.shares import Priced
+from dlbricks_core.facts import Failure, Note, System
 from dlbricks_fleet.records import Asked, Done, Host, JobResult, KindResult, Order
+from dlbricks_fleet.shares import Priced
 
 SHARE_S = 60.0
 """Expected seconds of a share: about as much as is lost with a host. Much shorter shares would
@@ -123,7 +123,7 @@ class _Kind:
     seconds: float = 0.0
     expected_s: float = 0.0
     failures: list[Failure] = field(default_factory=list)
-    warnings: dict[str, None] = field(default_factory=dict)
+    warnings: dict[Note, None] = field(default_factory=dict)
     ended: bool = False
 
 

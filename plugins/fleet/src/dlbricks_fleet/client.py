@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import uuid
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from time import monotonic, sleep
 from typing import Any, Self
 
-from distributed import Client, Future
+from distributed import Client
 from distributed.client import ClosedClientError
 from distributed.comm.core import CommClosedError
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import System
-from dlbricks_fleet.address import check_address
+from dlbricks_fleet.access import Access
+from dlbricks_fleet.calls import ANSWER, CANCEL, ORDER, STATE
+from dlbricks_fleet.calls import LOST as GONE
 from dlbricks_fleet.records import Fleet, Gone, Host, RunState
-from dlbricks_fleet.scheduler import STATE
+from dlbricks_fleet.wire import PeerError, SilentError, found_at_other_end, security_of, stranger
 
 _ANSWER_S = 20.0
 """Seconds within which a live scheduler answers."""
 
 _TRY_S = 5.0
 _RETRY_S = 1.0
+"""Seconds of a try to connect, and seconds before the next one."""
 
 
 LOST = (OSError, CommClosedError, AttributeError, TimeoutError, ClosedClientError)
@@ -37,28 +39,79 @@ class LostError(DLBricksError):
     """The scheduler does not answer."""
 
 
+@dataclass
+class Call:
+    """A call of a host.
+
+    Attributes:
+        key: Unique key.
+        answer: Answer of the host, as plain data; ``None`` until it comes.
+    """
+
+    key: str
+    answer: Mapping[str, Any] | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the call was lost with the scheduler, or with the host."""
+        return self.answer is not None and "lost" in self.answer
+
+
+class _Connection(Client):  # type: ignore[misc, unused-ignore]
+    """Dask's client without its power to run functions, or to load results.
+
+    Args:
+        address: Address of the scheduler.
+        access: How the client reaches it.
+    """
+
+    def __init__(self, address: str, access: Access) -> None:
+        self.calls: dict[str, Call] = {}
+        super().__init__(
+            address,
+            timeout=_TRY_S,
+            set_as_default=False,
+            name=f"dlbricks-{uuid.uuid4().hex}",
+            security=security_of(access),
+            extensions={},
+        )
+        self._stream_handlers = {ANSWER: self._receive}
+
+    def _receive(self, key: str, answer: Mapping[str, Any]) -> None:
+        call = self.calls.pop(key, None)
+        if call is not None:
+            call.answer = answer
+
+    async def _reconnect(self) -> None:
+        for key in list(self.calls):
+            self._receive(key, GONE)
+        await super()._reconnect()
+
+
 class FleetClient:
     """Connection to the scheduler of a fleet.
 
     Args:
         address: Address of the scheduler.
+        access: How the client reaches it.
 
     Raises:
         LostError: If no scheduler answers at the address.
-        DLBricksError: If the address is malformed, or its scheduler belongs to Dask but to no
-            fleet.
+        DLBricksError: If the address is malformed or not protected, or if something else answers
+            there.
     """
 
-    def __init__(self, address: str) -> None:
-        check_address(address)
+    def __init__(self, address: str, access: Access) -> None:
+        access.check_scheduler(address)
         self._address = address
         try:
-            self._client = Client(
-                address, timeout=_TRY_S, set_as_default=False, name=f"dlbricks-{uuid.uuid4().hex}"
-            )
+            self._client = _Connection(address, access)
         except OSError as error:
+            found = found_at_other_end(error)
+            if found is not None and not isinstance(found, SilentError):
+                raise stranger(address, found) from error
             raise LostError(
-                f"no scheduler answers at {address}",
+                f"no scheduler answers at {address}" + (f": {found}" if found else ""),
                 hint="Start one with: dlbricks fleet scheduler",
             ) from error
         try:
@@ -68,11 +121,14 @@ class FleetClient:
             raise
 
     @classmethod
-    def patiently(cls, address: str, patience_s: float, say: Callable[[str], None]) -> Self:
+    def patiently(
+        cls, address: str, access: Access, patience_s: float, say: Callable[[str], None]
+    ) -> Self:
         """A new connection, once the scheduler answers again.
 
         Args:
             address: Address of the scheduler.
+            access: How the client reaches it.
             patience_s: Maximum seconds to wait for the scheduler.
             say: Receives a message when waiting begins.
 
@@ -83,7 +139,7 @@ class FleetClient:
         end = monotonic() + patience_s
         while True:
             try:
-                return cls(address)
+                return cls(address, access)
             except LostError as error:
                 if monotonic() > end:
                     raise LostError(
@@ -100,20 +156,17 @@ class FleetClient:
 
         Raises:
             LostError: If the scheduler does not answer.
-            DLBricksError: If the scheduler does not belong to a fleet.
+            DLBricksError: If the scheduler refuses the client's certificate.
         """
         told = {"client": self._client.id, "run": None if run is None else asdict(run)}
         try:
             found = self._client.sync(
                 getattr(self._client.scheduler, STATE), **told, callback_timeout=_ANSWER_S
             )
+        except PeerError as error:
+            raise stranger(self._address, error) from error
         except LOST as error:
             raise self._lost() from error
-        if not isinstance(found, dict):  # Dask answers an unknown call with nothing
-            raise DLBricksError(
-                f"the scheduler at {self._address} does not belong to a fleet",
-                hint="Start it with: dlbricks fleet scheduler",
-            )
         return Fleet(
             self._address,
             [_host(address, told) for address, told in found["hosts"].items()],
@@ -124,37 +177,31 @@ class FleetClient:
             [RunState(**each) for each in found["runs"]],
         )
 
-    def submit(self, host: Host, key: str, function: Callable[..., Any], *arguments: Any) -> Future:
-        """Calls a function on one host.
+    def submit(self, host: Host, key: str, call_name: str, given: Mapping[str, Any]) -> Call:
+        """Calls a host.
 
         Args:
-            host: The host. It must be idle, or the call waits for its other tasks.
-            key: Unique key: a scheduler takes two calls with one key for the same work.
-            function: Function that the host can import.
-            *arguments: Arguments of the function.
+            host: The host. It must be idle, or the call waits for its other orders.
+            key: Unique key.
+            call_name: Name of the call.
+            given: Arguments of the call, as plain data.
 
         Raises:
             LostError: If the scheduler has not answered for some time.
         """
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of large arguments: a suite is one
-            try:
-                return self._client.submit(
-                    function,
-                    *arguments,
-                    key=key,
-                    workers=[host.address],
-                    allow_other_workers=False,
-                    pure=False,
-                    retries=0,
-                )
-            except LOST as error:
-                raise self._lost() from error
+        call = self._client.calls[key] = Call(key)
+        order = {"op": ORDER, "key": key, "host": host.address, "what": call_name, "given": given}
+        try:
+            self._client._send_to_scheduler(order)
+        except LOST as error:
+            raise self._lost() from error
+        return call
 
-    def cancel(self, future: Future) -> None:
+    def cancel(self, call: Call) -> None:
         """Tells a host that the result of a call is no longer wanted."""
-        with suppress(*LOST):  # the scheduler is gone, and so the host knows
-            self._client.cancel([future], asynchronous=False)
+        if self._client.calls.pop(call.key, None) is not None:
+            with suppress(*LOST):  # the scheduler is gone, and so the host knows
+                self._client._send_to_scheduler({"op": CANCEL, "key": call.key})
 
     def _lost(self) -> LostError:
         return LostError(f"the scheduler at {self._address} does not answer")
@@ -176,4 +223,5 @@ def _host(address: str, told: dict[str, Any]) -> Host:
         str(told.get("doing", "")),
         float(told.get("since_s", 0.0)),
         str(told.get("identity", "")),
+        bool(told.get("certified")),
     )

@@ -2,29 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import platformdirs
 
-from dlbricks_core.cli import given, measuring, options
-from dlbricks_core.cli.groups import Group
-from dlbricks_core.cli.kinds import DURATION
-from dlbricks_core.cli.output import EXIT_PARTIAL, Output
-from dlbricks_core.cli.signals import Interrupted
+from dlbricks_core.commands.options import given, measuring
+from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options.groups import Group
+from dlbricks_core.commands.options.kinds import DURATION
+from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
+from dlbricks_core.commands.options.settings import option
+from dlbricks_core.figures.protocols import TIMEOUT_S
+from dlbricks_core.signals import Interrupted
 from dlbricks_core.store import ResultStore
+from dlbricks_core.worker import release
+from dlbricks_fleet import certificates as authority
 from dlbricks_fleet import extra
+from dlbricks_fleet.access import Access
 from dlbricks_fleet.report import fleet_data, print_fleet, print_fleet_run, run_data
 
 _PORT = 8786
+"""Port on which Dask's schedulers listen unless told otherwise."""
 
 _scheduler_option = click.option(
     "--scheduler",
     required=True,
     metavar="ADDRESS",
-    help=f"Address of the scheduler (tcp://host:{_PORT}).",
+    help=f"Address of the scheduler (tls://host:{_PORT}; tcp://localhost:{_PORT} without "
+    "certificates).",
 )
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _access_options(function: Function) -> Function:
+    """Options for how the command reaches other members of the fleet."""
+    for decorate in (
+        click.option(
+            "--insecure",
+            is_flag=True,
+            help="Talk to other machines in plain text, and to whoever answers or calls.",
+        ),
+        click.option(
+            "--certificates",
+            type=click.Path(path_type=Path, file_okay=False, exists=True),
+            metavar="FOLDER",
+            help="This member's key and certificates, from 'dlbricks fleet certificates'.",
+        ),
+    ):
+        function = decorate(function)
+    return function
 
 
 @click.group("fleet", cls=Group)
@@ -32,13 +62,34 @@ def command() -> None:
     """Time a suite on many hosts at once.
 
     One command starts the scheduler, one joins each host, and one times a suite on every kind of
-    host. Whoever can reach the scheduler can run programs on the hosts: expose it only to hosts
-    that you trust.
+    host. Beyond one machine, all of them need certificates, which another command makes.
     """
 
 
+@command.command("certificates")
+@click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("hosts", metavar="[HOST]...", nargs=-1)
+@options.quiet_options
+def certificates_command(folder: Path, hosts: tuple[str, ...], **values: Any) -> int:
+    """Make the certificates of a fleet.
+
+    FOLDER receives an authority, and a folder with a key and certificates for the scheduler, for
+    the client, and for each HOST, which is a name of your choice. Copy each folder to its machine.
+    Keep the authority's to yourself: it adds hosts. Certificates that are there stay as they are.
+    """
+    output = Output(values)
+    for place in authority.make(folder, hosts):
+        output.console.print(f"Made {place}", soft_wrap=True)
+    return 0
+
+
 @command.command("scheduler")
-@click.option("--host", default="", metavar="ADDRESS", help="Address to listen at.  [default: all]")
+@click.option(
+    "--host",
+    default="",
+    metavar="ADDRESS",
+    help="Address to listen at.  [default: all with certificates, otherwise 127.0.0.1]",
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -51,11 +102,22 @@ def command() -> None:
     "Time after which a silent host counts as gone.",
     "60s",
 )
+@_access_options
 @options.quiet_options
-def scheduler_command(host: str, port: int, silence_s: float, **values: Any) -> int:
+def scheduler_command(
+    host: str,
+    port: int,
+    silence_s: float,
+    certificates: Path | None,
+    *,
+    insecure: bool,
+    **values: Any,
+) -> int:
     """Start the scheduler that hosts join, and that runs go to. Ctrl-C ends it."""
     output = Output(values)
-    number = extra.load("scheduler").serve(host, port, silence_s, output.errors.print)
+    access = Access(certificates, insecure)
+    release()
+    number = extra.load("scheduler").serve(host, port, silence_s, output.errors.print, access)
     raise Interrupted(number)
 
 
@@ -67,15 +129,25 @@ def scheduler_command(host: str, port: int, silence_s: float, **values: Any) -> 
     metavar="FOLDER",
     help="Where this host keeps what it measures.  [default: a folder in the user's data folder]",
 )
-@click.option("--host", metavar="ADDRESS", help="Address of this host, where it has several.")
+@click.option(
+    "--host", default="", metavar="ADDRESS", help="Address of this host, where it has several."
+)
 @options.time_option(
     "--patience",
     "How long to wait for a scheduler that does not answer.",
     "10m",
 )
+@_access_options
 @options.quiet_options
 def worker_command(
-    scheduler: str, spool: Path | None, host: str | None, patience_s: float, **values: Any
+    scheduler: str,
+    spool: Path | None,
+    host: str,
+    patience_s: float,
+    certificates: Path | None,
+    *,
+    insecure: bool,
+    **values: Any,
 ) -> int:
     """Join this host to a fleet. It measures one share of a suite at a time. Ctrl-C ends it.
 
@@ -85,8 +157,10 @@ def worker_command(
     output = Output(values)
     output.if_interrupted("What was measured is kept here; the same command joins again.")
     folder = spool or platformdirs.user_data_path("dlbricks") / "fleet"
+    access = Access(certificates, insecure)
+    release()
     number = extra.load("worker").serve(
-        scheduler, folder.absolute(), patience_s, output.errors.print, host
+        scheduler, folder.absolute(), patience_s, output.errors.print, access, host
     )
     raise Interrupted(number)
 
@@ -96,7 +170,7 @@ def worker_command(
 @_scheduler_option
 @measuring.measure_options
 @options.timeout_option
-@click.option("--retry-failed", is_flag=True, help="Repeat failed measurements.")
+@option("retry_failed")
 @options.time_option(
     "--wait",
     "How long to wait for the first host, and for a new one once all have left.",
@@ -113,15 +187,24 @@ def worker_command(
     "and some minutes]",
     kind=DURATION,
 )
+@_access_options
 @options.store_option
 @options.json_option
-@options.quiet_options
-def run_command(bricks: Path, scheduler: str, store: str | None, **values: Any) -> int:
+@options.table_options
+def run_command(
+    bricks: Path,
+    scheduler: str,
+    store: str | None,
+    certificates: Path | None,
+    *,
+    insecure: bool,
+    **values: Any,
+) -> int:
     """Time the SUITE on every kind of host of a fleet.
 
-    'dlbricks generate' writes a SUITE. Hosts with the same hardware and settings share its bricks.
-    The store here receives the results of all hosts. Exit status 3: something has no figure; it is
-    named.
+    'dlbricks suite write' writes a SUITE. Hosts with the same hardware and settings share its
+    bricks. The store here receives the results of all hosts. Exit status 3: something has no
+    figure; it is named.
     """
     output = Output(values)
     output.if_interrupted("What was measured is kept on the hosts; run it again to go on.")
@@ -129,11 +212,14 @@ def run_command(bricks: Path, scheduler: str, store: str | None, **values: Any) 
     what = running.Command(
         bricks,
         scheduler,
-        given.open_request_of(values),
+        Access(certificates, insecure),
+        # Hosts have the deadline of the client, whatever their own default is.
+        {"timeout_s": TIMEOUT_S, **given.open_request_of(values)},
         values["wait_s"],
         values["patience_s"],
         values["deadline_s"],
     )
+    release()
     with output.progress() as progress, ResultStore.open(store) as opened:
         result = running.run(what, opened, progress)
         location = opened.info().location
@@ -145,12 +231,15 @@ def run_command(bricks: Path, scheduler: str, store: str | None, **values: Any) 
 
 @command.command("status")
 @_scheduler_option
+@_access_options
 @options.json_option
-@options.quiet_options
-def status_command(scheduler: str, **values: Any) -> int:
+@options.table_options
+def status_command(
+    scheduler: str, certificates: Path | None, *, insecure: bool, **values: Any
+) -> int:
     """Show the hosts of a fleet, their activities, and the progress of runs."""
     output = Output(values)
-    client = extra.load("client").FleetClient(scheduler)
+    client = extra.load("client").FleetClient(scheduler, Access(certificates, insecure))
     try:
         fleet = client.state()
     finally:

@@ -17,8 +17,8 @@ def load(module: str) -> ModuleType:
     Raises:
         DLBricksError: If Dask cannot be imported.
     """
-    import_module("dlbricks_fleet.jobs")  # records the environment before Dask changes it
     try:
+        import_module("dlbricks_fleet.jobs")  # records the environment before Dask changes it
         settings = import_module("dlbricks_fleet.settings")
         settings.override()  # Dask reads some settings only once, when it is imported
         import_module("distributed")

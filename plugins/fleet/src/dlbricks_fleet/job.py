@@ -1,36 +1,39 @@
 """Jobs: processes on a host that carry out one order each.
 
 ``PROGRAM``, with the spool and the file of the result as arguments, reads the order from its
-standard input. The end of the input tells the job that its result is no longer wanted. Each
+standard input, which begins with the order's length. The end of the input tells the job that its
+result is no longer wanted. Each
 measurement enters the host's store, the spool, as soon as it is taken. So a job that ends early
 loses nothing, and a repeated job measures only what is missing. A job prints a word when its state
-changes, and pickles its result into a file.
+changes, and writes its result into a file, as plain data.
 """
 
 from __future__ import annotations
 
 import gc
 import os
-import pickle
 import signal
+import struct
 import sys
 import threading
 import warnings
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic, sleep
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from dlbricks_core.errors import DLBricksError, first_line
-from dlbricks_core.facts import Measurement
-from dlbricks_core.machine.turns import turn
+from dlbricks_core.facts import Measurement, Note
+from dlbricks_core.facts.note import PLUGIN, warning
+from dlbricks_core.machine.lock import measurement_lock
+from dlbricks_core.measure.request import Request
+from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.store.portable import exported
 from dlbricks_core.store.records import Record
-from dlbricks_core.workflows import Request
-from dlbricks_core.workflows.observer import Observer
-from dlbricks_core.workflows.shares import OpenSuite
+from dlbricks_fleet.plain import packed, unpacked
 from dlbricks_fleet.records import Done, Order
+from dlbricks_fleet.shares import OpenSuite
 
 PROGRAM = "import gc; gc.disable(); from dlbricks_fleet.job import main; main()"
 """Program of a job. Imports, which take most of a short job's time, leave little garbage: none is
@@ -40,7 +43,11 @@ looked for meanwhile.
 WAITING, WORKING = "waiting", "working"
 """States that a job reports."""
 
+LENGTH = struct.Struct("!Q")
+"""Bytes of an order, before it."""
+
 _END_S = 20.0
+"""Seconds between the interrupt of a job and the end of its process."""
 
 
 def main() -> None:
@@ -49,28 +56,34 @@ def main() -> None:
     # Ignored where the worker was started in the background of a shell.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     spool, result = map(Path, sys.argv[1:])
-    order: Order = pickle.load(sys.stdin.buffer)
+    (length,) = LENGTH.unpack(sys.stdin.buffer.read(LENGTH.size))
+    order = Order.from_plain(unpacked(sys.stdin.buffer.read(length)))
     threading.Thread(target=_watch, args=(sys.stdin.buffer,), daemon=True).start()
-    answer: tuple[str, Done | tuple[str, str]]
+    answer: tuple[str, Any]
     try:
-        answer = "done", carry_out(order, spool)
+        answer = "done", carry_out(order, spool).to_plain()
     except DLBricksError as error:
         answer = "refused", (error.message, error.hint)
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:  # noqa: BLE001 - whatever it is, the client is to hear of it
         answer = "refused", (f"unexpected {first_line(error)}", "This is a defect of DLBricks.")
-    result.write_bytes(pickle.dumps(answer))
+    result.write_bytes(packed(answer))
     # The interpreter looks for garbage as it ends, which takes a sixth of a short job's time.
     gc.freeze()
 
 
 def carry_out(order: Order, spool: Path) -> Done:
     """Result of an order."""
-    said: list[str] = []
+    said: list[Note] = []
     # The client reports disturbances of the host.
-    warnings.showwarning = lambda text, *_where, **_more: said.append(str(text))
-    with turn(lambda _: _tell(WAITING)), ResultStore.open(spool / "results.db") as store:
+    warnings.showwarning = lambda text, *_where, **_more: said.append(
+        warning(PLUGIN, text=str(text))
+    )
+    with (
+        measurement_lock(lambda _: _tell(WAITING)),
+        ResultStore.open(spool / "results.db") as store,
+    ):
         _tell(WORKING)
         begin = monotonic()
         observer = Observer()

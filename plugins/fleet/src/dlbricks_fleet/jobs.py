@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -16,7 +15,8 @@ from time import monotonic
 
 from dlbricks_core.errors import BackendError, DLBricksError
 from dlbricks_core.wording import argument
-from dlbricks_fleet.job import PROGRAM, WAITING
+from dlbricks_fleet.job import LENGTH, PROGRAM, WAITING
+from dlbricks_fleet.plain import packed, unpacked
 from dlbricks_fleet.records import Done, Order
 
 _LOOK_S = 1.0
@@ -60,7 +60,7 @@ def run_job(
         result, log = Path(folder, "result"), Path(folder, "log")
         with log.open("wb") as errors:
             process = subprocess.Popen(
-                [sys.executable, "-c", PROGRAM, str(spool), str(result)],
+                [sys.executable, "-P", "-c", PROGRAM, str(spool), str(result)],
                 env=ENVIRONMENT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -74,11 +74,15 @@ def run_job(
             _end(process)
         if not result.exists():
             raise CrashedError(f"the job {_ending(process.returncode)}", hint=_last_line(log))
-        answer, what = pickle.loads(result.read_bytes())
-    if answer == "refused":
-        raise DLBricksError(*what)
-    done: Done = what
-    return done
+        content = result.read_bytes()
+    try:
+        answer, what = unpacked(content)
+        if answer == "done":
+            return Done.from_plain(what)
+        message, hint = map(str, what)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise CrashedError("the job left something else than its result") from error
+    raise DLBricksError(message, hint)
 
 
 def _watch(
@@ -91,7 +95,8 @@ def _watch(
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        process.stdin.write(pickle.dumps(order))
+        content = packed(order.to_plain())
+        process.stdin.write(LENGTH.pack(len(content)) + content)
         process.stdin.flush()
     except BrokenPipeError:  # the job has ended already
         return

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self, get_args
 
-from dlbricks_core.facts import Failure, System
-from dlbricks_core.workflows.shares import Priced
+from dlbricks_core.facts import Failure, Note, System
+from dlbricks_core.facts.checks import checked, number, number_if_known
+from dlbricks_core.facts.failure import Stage
+from dlbricks_core.facts.note import PLUGIN, warning
+from dlbricks_core.report.notes import text
+from dlbricks_fleet.shares import Priced
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,7 @@ class Host:
         since_s: Seconds since that activity began.
         identity: Identity of the host, which stays the same when it leaves and joins again; empty
             for a worker of an earlier version, which reports none.
+        certified: Whether a certificate vouches for the name.
     """
 
     address: str
@@ -34,6 +40,7 @@ class Host:
     doing: str = ""
     since_s: float = 0.0
     identity: str = ""
+    certified: bool = False
 
     @property
     def key(self) -> str:
@@ -126,7 +133,7 @@ class Asked:
 
     Attributes:
         suite: Hash of the suite, under which hosts keep its files.
-        options: Arguments of :meth:`dlbricks_core.workflows.Request.of` except the budget.
+        options: Arguments of :meth:`dlbricks_core.measure.request.Request.of` except the budget.
     """
 
     suite: str
@@ -152,6 +159,23 @@ class Order:
     budget_s: float | None
     deadline_s: float
 
+    def to_plain(self) -> dict[str, Any]:
+        """The order as plain data."""
+        asked = {"suite": self.asked.suite, "options": dict(self.asked.options)}
+        return {**vars(self), "asked": asked}
+
+    @classmethod
+    def from_plain(cls, data: Mapping[str, Any]) -> Self:
+        """Reverses :meth:`to_plain`; errors as of :meth:`Done.from_plain`."""
+        asked, share = checked(data["asked"], dict, "asked"), data["share"]
+        return cls(
+            checked(data["key"], str, "key"),
+            Asked(checked(asked["suite"], str), checked(asked["options"], dict)),
+            None if share is None else _texts(share),
+            number_if_known(data["budget_s"], "budget_s"),
+            number(data["deadline_s"], "deadline_s"),
+        )
+
 
 @dataclass(frozen=True)
 class Done:
@@ -176,7 +200,70 @@ class Done:
     unread: tuple[Failure, ...] = ()
     measured: int = 0
     seconds: float = 0.0
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Note, ...] = ()
+
+    def to_plain(self) -> dict[str, Any]:
+        """The result as plain data."""
+        return {
+            **vars(self),
+            "bricks": [asdict(each) for each in self.bricks],
+            "failures": dict(self.failures),
+            "unread": [asdict(each) for each in self.unread],
+            "warnings": [each.to_dict() for each in self.warnings],
+        }
+
+    @classmethod
+    def from_plain(cls, data: Mapping[str, Any]) -> Self:
+        """Reverses :meth:`to_plain`.
+
+        Raises:
+            KeyError: If something is missing.
+            TypeError: If something has another structure.
+            ValueError: If a value is out of range.
+        """
+        return cls(
+            records=checked(data["records"], bytes, "records"),
+            bricks=tuple(map(_priced, data["bricks"])),
+            budget_s=number_if_known(data["budget_s"], "budget_s"),
+            failures={
+                checked(name, str): checked(why, str)
+                for name, why in checked(data["failures"], dict, "failures").items()
+            },
+            unread=tuple(map(_failure, data["unread"])),
+            measured=checked(data["measured"], int, "measured"),
+            seconds=number(data["seconds"], "seconds"),
+            warnings=tuple(map(_warning, data["warnings"])),
+        )
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    return tuple(checked(each, str) for each in values)
+
+
+def _warning(data: Any) -> Note:
+    if isinstance(data, str):  # a host with an earlier version
+        return warning(PLUGIN, text=data)
+    found = Note.from_dict(data)
+    json.dumps(data, allow_nan=False)
+    try:
+        text(found)
+    except (ArithmeticError, AttributeError, LookupError) as error:
+        raise ValueError(f"a note {found.code!r:.40} that has no sentence") from error
+    return found
+
+
+def _priced(data: Any) -> Priced:
+    signature, name = (checked(data[each], str, each) for each in ("signature", "name"))
+    return Priced(signature, name, number(data["seconds"], "seconds"))
+
+
+def _failure(data: Any) -> Failure:
+    if data["stage"] not in get_args(Stage):
+        raise ValueError("stage")
+    texts = {
+        each: checked(data[each], str, each) for each in ("subject", "reason", "part", "backend")
+    }
+    return Failure(**texts, stage=data["stage"], layers=checked(data["layers"], int, "layers"))
 
 
 @dataclass(frozen=True)
@@ -244,7 +331,7 @@ class KindResult:
     known: int
     measured: int
     seconds: float
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
-from dlbricks_core.report.console import Console, lines, styled
 from dlbricks_core.report.data import SCHEMA_VERSION, failures_data
 from dlbricks_core.report.heading import count
+from dlbricks_core.report.notes import notes_data, text
 from dlbricks_core.report.remarks import print_failures
-from dlbricks_core.report.tables import table
+from dlbricks_core.report.tables import Console, lines, styled, table
 from dlbricks_fleet.records import Fleet, FleetResult, Host, RunState
 
+if TYPE_CHECKING:
+    from dlbricks_core.report.data import SystemData
+    from dlbricks_fleet.json_objects import (
+        FleetGoneData,
+        FleetJobData,
+        FleetProgressData,
+        FleetRunData,
+        FleetStatusData,
+        HostHeadData,
+    )
+
 _GONE_SHOWN = 5
+"""Maximum number of lost hosts that are listed."""
+
 _MINUTE_S, _HOUR_S = 60, 3600
+"""Seconds of a minute and of an hour."""
 
 _BETWEEN = re.compile(r"; (?![^(]*\))")
 """Separator of the parts of a reason. Hints in parentheses are no parts."""
@@ -96,7 +110,7 @@ def print_fleet_run(console: Console, result: FleetResult) -> None:
             console.print(styled(("Gone:", "yellow"), f" {each.host}: {each.gone}"))
     for kind in result.kinds:
         for warning in kind.warnings:
-            console.print(styled(("Warning:", "yellow"), f" {warning}"))
+            console.print(styled(("Warning:", "yellow"), f" {text(warning)}"))
     print_failures(console, [replace(each, reason=_short(each.reason)) for each in result.failures])
 
 
@@ -109,7 +123,7 @@ def _short(reason: str) -> str:
     return f"{first} and {len(others)} more{hint[0] if hint else ''}"
 
 
-def run_data(result: FleetResult) -> dict[str, Any]:
+def run_data(result: FleetResult) -> FleetRunData:
     """A run of a fleet as the JSON object that scripts read."""
     return {
         "schema_version": SCHEMA_VERSION,
@@ -119,13 +133,13 @@ def run_data(result: FleetResult) -> dict[str, Any]:
         "seconds": result.seconds,
         "kinds": [
             {
-                "system": kind.system.to_dict(),
+                "system": cast("SystemData", kind.system.to_dict()),
                 "hosts": kind.hosts,
                 "bricks": kind.bricks,
                 "known": kind.known,
                 "measured": kind.measured,
                 "seconds": kind.seconds,
-                "warnings": list(kind.warnings),
+                "warnings": notes_data(kind.warnings),
             }
             for kind in result.kinds
         ],
@@ -140,12 +154,15 @@ def run_data(result: FleetResult) -> dict[str, Any]:
             }
             for each in result.hosts
         ],
-        "jobs": [{**asdict(each), "reason": each.reason or None} for each in result.jobs],
-        **failures_data(result.failures),
+        "jobs": [
+            cast("FleetJobData", {**asdict(each), "reason": each.reason or None})
+            for each in result.jobs
+        ],
+        "failures": failures_data(result.failures),
     }
 
 
-def _host_data(host: Host) -> dict[str, Any]:
+def _host_data(host: Host) -> HostHeadData:
     return {
         "address": host.address,
         "identity": host.identity or None,
@@ -157,7 +174,7 @@ def _host_data(host: Host) -> dict[str, Any]:
     }
 
 
-def fleet_data(fleet: Fleet) -> dict[str, Any]:
+def fleet_data(fleet: Fleet) -> FleetStatusData:
     """State of a fleet as the JSON object that scripts read."""
     return {
         "schema_version": SCHEMA_VERSION,
@@ -170,7 +187,10 @@ def fleet_data(fleet: Fleet) -> dict[str, Any]:
             }
             for each in fleet.hosts
         ],
-        "gone": [{**asdict(each), "identity": each.identity or None} for each in fleet.absent],
-        "runs": [asdict(each) for each in fleet.runs],
-        **failures_data([]),
+        "gone": [
+            cast("FleetGoneData", {**asdict(each), "identity": each.identity or None})
+            for each in fleet.absent
+        ],
+        "runs": [cast("FleetProgressData", asdict(each)) for each in fleet.runs],
+        "failures": failures_data([]),
     }

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-from distributed import Future
-from distributed.scheduler import KilledWorker
-
-from dlbricks_core.errors import DLBricksError, first_line
+from dlbricks_core.errors import DLBricksError, StoreError
 from dlbricks_core.facts import Machine
-from dlbricks_core.machine.turns import LONGEST_S
+from dlbricks_core.machine.lock import LONGEST_S
+from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.store.portable import exported, read_stream
 from dlbricks_core.store.selection import Selection
@@ -24,9 +22,11 @@ from dlbricks_core.suites import read_suite
 from dlbricks_core.suites.manifest import MANIFEST, read_manifest
 from dlbricks_core.version import __version__
 from dlbricks_core.wording import settings
-from dlbricks_core.workflows.observer import Observer
+from dlbricks_fleet.access import Access
+from dlbricks_fleet.admission import Admission
+from dlbricks_fleet.calls import HAVE_DONE, KEEP_SUITE, error_of
 from dlbricks_fleet.campaign import Campaign
-from dlbricks_fleet.client import LOST, FleetClient, LostError
+from dlbricks_fleet.client import Call, FleetClient, LostError
 from dlbricks_fleet.jobs import CrashedError, HungError, UnwantedError
 from dlbricks_fleet.records import (
     Asked,
@@ -38,7 +38,6 @@ from dlbricks_fleet.records import (
     Order,
     RunState,
 )
-from dlbricks_fleet.worker import have_done, keep_suite
 
 _LOOK_S = 0.2
 _TELL_S = 2.0
@@ -56,7 +55,8 @@ class Command:
     Attributes:
         suite: Folder of the suite.
         scheduler: Address of the scheduler.
-        options: Arguments of :meth:`dlbricks_core.workflows.Request.of`.
+        access: How the client reaches it.
+        options: Arguments of :meth:`dlbricks_core.measure.request.Request.of`.
         wait_s: Maximum seconds to wait for the first host, and for a replacement once all hosts
             have left.
         patience_s: Maximum seconds to wait for a lost scheduler.
@@ -66,6 +66,7 @@ class Command:
 
     suite: Path
     scheduler: str
+    access: Access
     options: Mapping[str, Any]
     wait_s: float
     patience_s: float = PATIENCE_S
@@ -86,7 +87,7 @@ def run(command: Command, store: ResultStore, observer: Observer) -> FleetResult
     """
     read_suite(command.suite)
     files = _files(command.suite)
-    client = FleetClient(command.scheduler)
+    client = FleetClient(command.scheduler, command.access)
     runner = _Runner(command, files, client, store, observer)
     try:
         return runner.run()
@@ -100,14 +101,14 @@ class _Try:
 
     Attributes:
         host: The host.
-        future: Result of the call.
+        call: The call and its answer.
         order: Order that the host carries out; ``None`` while it receives the suite.
         end: Time after which the host counts as stuck.
         lost: Whether the scheduler has given up the call.
     """
 
     host: Host
-    future: Future
+    call: Call
     order: Order | None
     end: float
     lost: bool = False
@@ -161,7 +162,7 @@ class _Runner:
                 self._meet(host)
             self._look_after(fleet)
             for each in list(self._tries.values()):
-                if each.future.done():
+                if each.call.answer is not None:
                     self._finish(each)
             if not self._campaign.unfinished:
                 break
@@ -187,7 +188,7 @@ class _Runner:
     def close(self) -> None:
         """Cancels all calls and closes the connection."""
         for each in self._tries.values():
-            self._client.cancel(each.future)
+            self._client.cancel(each.call)
         self._client.close()
 
     def _first_hosts(self) -> Fleet:
@@ -229,7 +230,7 @@ class _Runner:
             return self._client.state(run)
 
     def _any_ended(self) -> bool:
-        return any(each.future.done() for each in self._tries.values())
+        return any(each.call.answer is not None for each in self._tries.values())
 
     def _reconnect(self) -> None:
         for key, each in list(self._tries.items()):
@@ -237,7 +238,7 @@ class _Runner:
         self._client.close()
         command = self._command
         self._client = FleetClient.patiently(
-            command.scheduler, command.patience_s, self._observer.note
+            command.scheduler, command.access, command.patience_s, self._observer.note
         )
         self._observer.note("The scheduler is there again.")
 
@@ -296,7 +297,7 @@ class _Runner:
 
     def _drop(self, key: str, each: _Try, reason: str, *, blames: bool = True) -> None:
         """Ends a try without a result."""
-        self._client.cancel(each.future)
+        self._client.cancel(each.call)
         del self._tries[key]
         if each.order is None:
             self._ready -= {(each.host.address, is_cut) for is_cut in (False, True)}
@@ -320,7 +321,8 @@ class _Runner:
                     else f"cuts {self._command.suite.name}"
                 )
                 end = monotonic() + order.deadline_s + LONGEST_S + _SLACK_S
-                if not self._try(host, order.key, order, end, have_done, order, what):
+                given = {"order": order.to_plain(), "what": what}
+                if not self._try(host, order.key, order, end, HAVE_DONE, given):
                     self._campaign.lost(order.key, "the scheduler was lost", blames=False)
 
     def _has_work(self, host: Host) -> bool:
@@ -330,7 +332,8 @@ class _Runner:
         key = f"{self._prefix}-suite-{uuid.uuid4().hex}"
         known = _known(self._store, host, str(self._command.options["backend"]))
         end = monotonic() + _SLACK_S
-        if self._try(host, key, None, end, keep_suite, self._suite, self._files, known):
+        given = {"name": self._suite, "files": self._files, "known": known}
+        if self._try(host, key, None, end, KEEP_SUITE, given):
             self._ready.add(ready)
 
     def _try(
@@ -339,49 +342,70 @@ class _Runner:
         key: str,
         order: Order | None,
         end: float,
-        function: Callable[..., Any],
-        *arguments: Any,
+        what: str,
+        given: Mapping[str, Any],
     ) -> bool:
-        """Calls a function on a host.
+        """Calls a host.
 
         Returns:
             Whether the scheduler took the call. If not, the next look at the fleet connects again.
         """
         try:
-            future = self._client.submit(host, key, function, *arguments)
+            call = self._client.submit(host, key, what, given)
         except LostError:
             return False
-        self._tries[key] = _Try(host, future, order, end)
+        self._tries[key] = _Try(host, call, order, end)
         return True
 
     def _finish(self, each: _Try) -> None:
-        """Takes in the result of a call."""
-        key = str(each.future.key)
-        found = _result_of(each.future)
-        if isinstance(found, (KilledWorker, _CancelledError)):
+        """Takes in the answer to a call."""
+        key = each.call.key
+        if each.call.is_lost:
             # The next state of the fleet tells which host is gone, and why.
             if each.lost:
                 self._drop(key, each, "its connection to the scheduler was lost")
             each.lost = True
             return
         del self._tries[key]
-        if each.order is None:
-            if isinstance(found, Exception):
-                self._unfit[each.host.address] = _said(found)
-                self._observer.note(f"{each.host} cannot take part: {_said(found)}")
-                del self._ledgers[each.host.address]
-        elif isinstance(found, Done):
+        try:
+            found = _result_in(each)
+        except _MALFORMED as error:
+            self._reject(each, DLBricksError(f"its answer is malformed: {error!r:.100}"))
+            return
+        if isinstance(found, Done):
             self._keep(each, found)
+        elif each.order is None:
+            if found is not None:
+                self._exclude(each.host, found)
+        elif found is None:
+            self._reject(each, DLBricksError("its answer is empty"))
         elif each.order.share or isinstance(found, (HungError, CrashedError, UnwantedError)):
             self._observer.note(f"{each.host}: {_said(found)}")
             self._campaign.lost(each.order.key, _said(found))
         else:
             self._campaign.refused(each.order.key, _said(found))
 
+    def _exclude(self, host: Host, why: DLBricksError) -> None:
+        """Leaves a host out of the run from now on."""
+        if host.address not in self._unfit:
+            self._unfit[host.address] = _said(why)
+            self._observer.note(f"{host} cannot take part: {_said(why)}")
+            self._ledgers.pop(host.address, None)
+
+    def _reject(self, each: _Try, why: DLBricksError) -> None:
+        """Leaves a host out of the run whose answer is not one, and takes its work back."""
+        self._exclude(each.host, why)
+        if each.order is not None:
+            self._campaign.lost(each.order.key, _said(why))
+
     def _keep(self, each: _Try, done: Done) -> None:
         assert each.order is not None
-        records = read_stream(BytesIO(done.records), f"what {each.host} measured")
-        self._store.merge(records)
+        try:
+            records = list(read_stream(BytesIO(done.records), f"what {each.host} measured"))
+        except StoreError as error:
+            self._reject(each, error)
+            return
+        self._store.merge(Admission(each.host, each.order, self._store).of(records))
         ledger = self._ledgers[each.host.address]
         ledger.seconds += done.seconds
         if each.order.share:
@@ -408,26 +432,25 @@ class _Runner:
             raise DLBricksError(next(iter(refusals.values())))
 
 
-class _CancelledError(Exception):
-    """The scheduler no longer knows a call."""
+_MALFORMED = (AttributeError, KeyError, TypeError, ValueError)
+"""Errors that an answer of another form leads to."""
 
 
-def _result_of(future: Future) -> Any:
-    """Result of a call that has ended, or its error."""
-    if future.cancelled() or future.status == "lost":
-        return _CancelledError()
-    try:
-        return future.exception() or future.result()
-    except LOST:  # an error of the call itself would have been returned
-        return _CancelledError()
-    except Exception as error:  # noqa: BLE001 - whatever Dask raises is what became of it
-        return error
+def _result_in(each: _Try) -> Done | DLBricksError | None:
+    """Result in the answer to a call, or its error; ``None`` for a suite that was received.
+
+    Raises:
+        Exception: One of ``_MALFORMED``, if the answer has another form.
+    """
+    answer = each.call.answer
+    assert answer is not None
+    if "error" in answer:
+        return error_of(answer["error"])
+    return None if each.order is None else Done.from_plain(answer["done"])
 
 
-def _said(error: Exception) -> str:
+def _said(error: DLBricksError) -> str:
     """Message of an error with its hint."""
-    if not isinstance(error, DLBricksError):
-        return first_line(error)
     return f"{error.message} ({error.hint})" if error.hint else error.message
 
 

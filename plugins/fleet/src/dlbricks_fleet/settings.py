@@ -7,7 +7,9 @@ moves data may disturb hosts that measure.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -135,6 +137,18 @@ def override(silence_s: float = SILENCE_S) -> None:
     # Copies: Dask adds its own values to mappings that it was given.
     values = {name: deepcopy(each.value) for name, each in OVERRIDES.items()}
     dask.config.set({**values, **later})
+
+
+@contextmanager
+def scratch() -> Iterator[None]:
+    """Temporary folder for files of Dask, which would leave a folder behind."""
+    import dask
+
+    with (
+        tempfile.TemporaryDirectory(prefix="dlbricks-fleet-") as folder,
+        dask.config.set({"temporary-directory": folder}),
+    ):
+        yield
 
 
 def hush() -> None:

@@ -29,7 +29,8 @@ from dlbricks_mxnet.export_upgrade import OPSET, upgrade
 from dlbricks_mxnet.framework import import_mxnet, one_line
 from dlbricks_mxnet.symbol_file import named
 
-_IR_VERSION = 9
+_IR_VERSION = 10
+"""Version of ONNX's file format that is written."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ types of its outputs, so a converter writes what is rather than how to compute i
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -141,7 +142,7 @@ def _fully_connected(node: Node) -> Converted:
     return nodes
 
 
-@converts("BatchNorm")
+@converts("BatchNorm", "_contrib_SyncBatchNorm")
 def _batch_norm(node: Node) -> Converted:
     """With the scale of one that ``fix_gamma`` means, whatever the parameter says."""
     rank = len(node.shape)
@@ -152,6 +153,36 @@ def _batch_norm(node: Node) -> Converted:
         gamma = node.constant("gamma", np.ones(node.shape[1]), node.dtype)
     epsilon = float(node.text("eps", "0.001"))
     return [node.make("BatchNormalization", [data, gamma, *others], epsilon=epsilon)]
+
+
+@converts("_contrib_BatchNormWithReLU")
+def _batch_norm_and_relu(node: Node) -> Converted:
+    """Two operators, which backends fuse again."""
+    (norm,) = _batch_norm(node)
+    norm.name = norm.output[0] = f"{node.name}_norm"
+    return [norm, node.make("Relu", norm.output)]
+
+
+@converts("GroupNorm")
+def _group_norm(node: Node) -> Converted:
+    """One operator; MXNet's scales and shifts of groups become those of their channels."""
+    data, *scales = node.inputs
+    groups, channels = int(node.text("num_groups", "1")), node.shape[1]
+    column = node.constant("column", [groups, 1])
+    table = node.constant("table", [groups, channels // groups])
+    flat = node.constant("channels", [channels])
+    nodes, repeated = [], []
+    for role, scale in zip(("scale", "shift"), scales, strict=True):
+        name = f"{node.name}_{role}"
+        nodes += [
+            node.make("Reshape", [scale, column], f"{name}_column"),
+            node.make("Expand", [f"{name}_column", table], f"{name}_table"),
+            node.make("Reshape", [f"{name}_table", flat], name),
+        ]
+        repeated.append(name)
+    epsilon = float(node.text("eps", "1e-5"))
+    inputs = [data, *repeated]
+    return [*nodes, node.make("GroupNormalization", inputs, num_groups=groups, epsilon=epsilon)]
 
 
 @converts("LayerNorm")
@@ -165,9 +196,18 @@ def _layer_norm(node: Node) -> Converted:
 
 @converts("LeakyReLU")
 def _leaky_relu(node: Node) -> Converted:
-    """One operator for GELU as well; MXNet's own converter takes it apart."""
-    if node.text("act_type") == "gelu":
+    """One operator for GELU as well; MXNet's own converter takes it apart.
+
+    A slope for each channel is along the second axis in MXNet, and along the last one in ONNX.
+    """
+    kind, rank = node.text("act_type"), len(node.shape)
+    if kind == "gelu":
         return [node.make("Gelu", node.inputs)]
+    if kind == "prelu" and rank > 2 and math.prod(node.input_shape(1)) > 1:
+        slope = f"{node.name}_slope"
+        target = node.constant("slope_shape", [-1, *[1] * (rank - 2)])
+        reshape = node.make("Reshape", [node.inputs[1], target], slope)
+        return [reshape, node.make("PRelu", [node.inputs[0], slope])]
     return _original("leakyrelu", node)
 
 

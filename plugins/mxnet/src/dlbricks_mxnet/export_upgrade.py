@@ -1,7 +1,7 @@
-"""Upgrades the output of MXNet's converters from opset 13 to opset 20.
+"""Upgrades the output of MXNet's converters from opset 13 to opset 21.
 
-That opset has operators for layer normalization and GELU, which the exporter would otherwise
-decompose. Few other operators changed their form in between.
+That opset has operators for layer and group normalization and GELU, which the exporter would
+otherwise decompose or refuse. Few other operators changed their form in between.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Callable
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
-OPSET = 20
+OPSET = 21
+"""Version of ONNX's operators that is written."""
 
 
 def upgrade(graph: GraphProto) -> None:
-    """Brings the nodes of a graph from opset 13 to 20, in place."""
+    """Brings the nodes of a graph from opset 13 to 21, in place."""
     for node in graph.node:
         change = _CHANGES.get(node.op_type)
         if change is not None:

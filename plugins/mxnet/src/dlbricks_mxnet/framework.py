@@ -20,6 +20,9 @@ NDArray = Any
 #: Time and line of MXNet's own sources, which its messages begin with.
 _PLACE = re.compile(r"^\w*MXNetError: |\[\d\d:\d\d:\d\d\] \S+:\d+: ")
 
+_CONDITION = re.compile(r"Check failed: (?:.*? : (?=\S))?")
+"""Condition of a failed check in C++, where words follow it."""
+
 _UNUSED = ("scipy.stats", "sklearn")
 """Modules that MXNet imports if they are there, for quantizing and for one of its interfaces to
 models. Nothing here uses either, and both together take as long to import as MXNet does."""
@@ -61,4 +64,9 @@ def one_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if "Error" in line or "Check failed" in line]
     text = (told or lines or [type(error).__name__])[-1]
-    return " ".join(_PLACE.sub("", text).split())
+    return in_words(" ".join(_PLACE.sub("", text).split()))
+
+
+def in_words(check: str) -> str:
+    """Message of a failed check: its words, or the condition in C++ where it has none."""
+    return _CONDITION.sub("", check)

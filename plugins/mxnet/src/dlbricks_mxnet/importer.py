@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,8 @@ _WEIGHTS = ".params"
 class MxnetImporter(Importer):
     """Reads ``NAME-symbol.json``, with the ``NAME-0000.params`` or ``NAME.params`` beside it.
 
-    The file rarely says the shapes of its inputs: the options do.
+    The file rarely says the shapes of its inputs: the options do. Without parameters beside it, the
+    shapes of weights follow from those of the inputs.
     """
 
     name = "mxnet"
@@ -52,9 +53,9 @@ class MxnetImporter(Importer):
             raise _weights_alone(path)
         try:
             graph = read_graph(path)
-            params = read_specs(params_file(path))
             symbol = load_symbol(graph)
-            shapes, types = _declared(symbol, options)
+            params = _params(path, symbol, options)
+            shapes, types = _declared(symbol, {_plain(key) for key in params}, options)
             name = path.name.removesuffix(_SUFFIX)
             return from_symbol(symbol, params, shapes, types=types, name=name, source=str(path))
         except (ModelError, UnsupportedError) as error:
@@ -202,26 +203,48 @@ def _weights_alone(path: Path) -> ModelError:
     return ModelError(f"{path} holds weights of MXNet without a graph", hint=hint)
 
 
-def params_file(path: Path) -> Path:
+def _params(path: Path, symbol: Any, options: ImportOptions) -> Mapping[str, TensorSpec | None]:
+    """Weights of a graph, with their shapes where a file beside it has them.
+
+    Raises:
+        ModelError: If there is no such file, and the options give no input a shape.
+    """
+    file = params_file(path)
+    if file is not None:
+        return read_specs(file)
+    names = symbol.list_inputs()
+    if options.shapes.keys().isdisjoint(names):
+        stem = path.name.removesuffix(_SUFFIX)
+        raise ModelError(
+            f"{path} has no parameters beside it, and no input has a shape",
+            hint=f"Put {stem}-0000.params or {stem}.params into the same folder, or give the shape "
+            f"of each input: --dim {shlex.quote(names[0])}=1x3x224x224.",
+        )
+    return dict.fromkeys(name for name in names if name not in options.shapes)
+
+
+def params_file(path: Path) -> Path | None:
     """The parameters that belong to a graph; the last epoch where there are several."""
     stem = path.name.removesuffix(_SUFFIX)
     numbered = re.compile(re.escape(stem) + r"-\d+\.params")
     epochs = sorted(file for file in path.parent.iterdir() if numbered.fullmatch(file.name))
     candidates = [*epochs[::-1], path.with_name(f"{stem}.params")]
-    for file in candidates:
-        if file.is_file():
-            return file
-    raise ModelError(
-        f"{path} has no parameters beside it",
-        hint=f"Put {stem}-0000.params or {stem}.params into the same folder.",
-    )
+    return next((file for file in candidates if file.is_file()), None)
 
 
-def _declared(symbol: Any, options: ImportOptions) -> tuple[Shapes, Mapping[str, str]]:
-    """Shapes and types that the user or the graph gives to variables."""
+def _declared(
+    symbol: Any, weights: Collection[str], options: ImportOptions
+) -> tuple[Shapes, Mapping[str, str]]:
+    """Shapes and types that the user or the graph gives to inputs.
+
+    A graph gives shapes of weights as well. They have no batch axis, and are open where a layer
+    infers them from its first input: the file of the weights has them.
+    """
     shapes: dict[str, tuple[int, ...]] = {}
     types: dict[str, str] = {}
     for name, attributes in symbol.attr_dict().items():
+        if name in weights:
+            continue
         shape = parsed_shape(attributes.get("__shape__"))
         if shape and all(size > 0 for size in shape[1:]):
             shapes[name] = (options.batch or max(shape[0], 1), *shape[1:])

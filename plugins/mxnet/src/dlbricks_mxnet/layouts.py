@@ -21,6 +21,7 @@ def blocks_of(channels: int) -> str:
 
 _BLOCK = 8
 _RANKS_WITH_BLOCKS = (4, 5)
+"""Channels in a block, and ranks of tensors whose layout may have blocks."""
 
 #: Operators whose results oneDNN writes in a layout of its own choice.
 BLOCKING = frozenset({"Conv", "ConvTranspose"})

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from dlbricks_core.errors import ModelError
 from dlbricks_core.importers.files import check_file
 from dlbricks_core.ir import TensorSpec, numpy_dtype
-from dlbricks_core.ir.limits import MAX_AXES
+from dlbricks_core.ir.limits import MAX_AXES, check_shape
 
 #: MXNet's numbers for element types.
 TYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool",
@@ -18,6 +18,7 @@ TYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bo
 
 MOST_ARRAYS = 1_000_000
 _MOST_NAME_BYTES = 10_000
+"""Maximum number of arrays of a file, and of bytes of a name."""
 
 _LIST_MAGIC = 0x112
 _OF_64_BITS = 0xF993FAC8
@@ -72,7 +73,10 @@ class _Reader:
             raise _DamageError("its arrays have no names; save them as a dictionary")
         if named != count:
             raise _DamageError(f"it has {count} arrays and {named} names")
-        return dict(zip([self._name() for _ in range(named)], specs, strict=True))
+        found = dict(zip([self._name() for _ in range(named)], specs, strict=True))
+        if len(found) < named:
+            raise _DamageError("two of its arrays have the same name")
+        return found
 
     def _array(self) -> TensorSpec:
         (magic,) = self._numbers("I")
@@ -105,6 +109,10 @@ class _Reader:
         sizes: tuple[int, ...] = self._numbers(form * rank)
         if any(size < 0 for size in sizes):
             raise _DamageError(f"an array has the shape {'x'.join(map(str, sizes))}")
+        try:
+            check_shape(sizes)
+        except ModelError as error:
+            raise _DamageError(error.message) from error
         return sizes
 
     def _type(self) -> str:

@@ -23,6 +23,10 @@ MOST_BYTES = 64 << 20
 """A symbol file; those of the largest networks are of some megabytes."""
 MOST_NODES = 100_000
 _MOST_OUTPUTS = 10_000
+"""Maximum number of nodes of a graph, and of outputs of a node."""
+
+#: Attributes that are numbers of tensors, or of layers inside of one, which MXNet makes at once.
+_COUNTS = ("num_args", "num_arrays", "num_layers", "num_outputs", "num_weights")
 
 _HINT = "Save it again with net.export() or symbol.save()."
 #: Where the attributes of an operator stand: today's name, and those of MXNet 0.9 and 0.7.
@@ -175,6 +179,12 @@ def _attributes(attributes: Any, name: str) -> dict[str, str]:
     kept = dict(attributes)
     if "__shape__" in kept and parsed_shape(kept["__shape__"]) is None:
         del kept["__shape__"]  # the user gives it, or is asked for it
+    for count in _COUNTS:
+        digits = kept.get(count, "").strip().lstrip("+0")
+        large = digits.isdigit() and (len(digits) > 9 or int(digits) > _MOST_OUTPUTS)
+        _require(
+            not large, f"its node {name!r} has {count}={digits:.20}; {_MOST_OUTPUTS} is the limit"
+        )
     number = kept.get("__dtype__", "-1")
     known = re.fullmatch(r"-?\d{1,3}", number) is not None and int(number) < len(TYPES)
     _require(known, f"its node {name!r} has the element type {number[:20]!r}, which MXNet lacks")

@@ -91,11 +91,15 @@ def _block(model: CanonicalModel) -> Any:
 
 
 def _block_of_file(path: Path, inputs: list[str]) -> Any:
-    """A block with the weights of the ``.params`` file beside the symbol."""
+    """A block with the weights of the ``.params`` file beside the symbol, or with drawn ones."""
     symbol = load_symbol(read_graph(path))
     block = mx.gluon.SymbolBlock(symbol, [mx.sym.var(name) for name in inputs])
+    file = params_file(path)
+    if file is None:
+        block.initialize(_WEIGHTS)
+        return block
     block.collect_params().load(
-        str(params_file(path)), ctx=mx.cpu(), restore_prefix="", ignore_extra=True,
+        str(file), ctx=mx.cpu(), restore_prefix="", ignore_extra=True,
         cast_dtype=True, dtype_source="saved",
     )  # fmt: skip
     return block

@@ -42,6 +42,7 @@ class OnnxruntimeBackend(Backend):
         # It fuses layers and keeps feature maps in a blocked layout.
         rewrites=True,
         domains=frozenset({"com.microsoft"}),
+        engine="ONNX Runtime on ONNX operators, with scores of the last position alone",
     )
     default_models = (
         "onnx:light_resnet50",

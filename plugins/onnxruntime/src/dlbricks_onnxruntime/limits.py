@@ -76,6 +76,12 @@ def _mod(model: CanonicalModel, layer: Layer) -> str:
     return "ONNX Runtime computes remainders of floats by fmod only" if wanting else ""
 
 
+def _quantize(model: CanonicalModel, layer: Layer) -> str:
+    data, scale = (model.tensors[name].dtype for name in layer.inputs[:2])
+    mixed = data != scale
+    return f"ONNX Runtime takes no {data} with a scale of {scale}" if mixed else ""
+
+
 def _reduce_bool(model: CanonicalModel, layer: Layer) -> str:
     data = model.tensors[layer.inputs[0]]
     empty = data.dtype == "bool" and not data.elements
@@ -99,6 +105,7 @@ _RULES: dict[str, Callable[[CanonicalModel, Layer], str]] = {
     "ConvInteger": _conv_integer,
     "MaxUnpool": _max_unpool,
     "Mod": _mod,
+    "QuantizeLinear": _quantize,
     "ReduceMax": _reduce_bool,
     "ReduceMin": _reduce_bool,
     "Resize": _resize,

@@ -19,6 +19,8 @@ MOST_JSON_BYTES = 128 << 20
 MOST_VALUE_BYTES = 256 << 20
 """Maximum bytes of the values of all small weights."""
 _MOST_READ_BYTES = 256 << 20
+"""Bytes of one read at which a file counts as damaged."""
+
 _MODEL = re.compile(r"models/([\w.-]+)\.json")
 _OLD_PROGRAM = "serialized_exported_program.json"
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)

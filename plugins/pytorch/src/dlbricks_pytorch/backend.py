@@ -39,6 +39,10 @@ class PytorchBackend(Backend):
         weights_held=1,
         # The module takes the tensors that torch.load has read.
         weights_loading=1,
+        # Modules compute in each run: quantized weights to floats, normalized weights. So does
+        # torch.compile, which leaves weights as they are.
+        folds_weights=False,
+        engine="the loop of transformers, with its operators but without the Python of its modules",
     )
     options: Mapping[str, BackendOption] = {
         "memory_format": BackendOption(

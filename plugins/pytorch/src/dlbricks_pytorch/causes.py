@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _MOST_LETTERS = 240
+"""Maximum number of letters of a cause that are shown."""
+
 _PATHS = sysconfig.get_paths()
 _PACKAGES = (_PATHS["purelib"] + os.sep, _PATHS["platlib"] + os.sep)
 _OWN = (_PATHS["stdlib"] + os.sep, str(Path(__file__).parent), "<")

@@ -47,9 +47,11 @@ class PytorchImporter(Importer):
         try:
             kind = kind_of(path)
             if kind is None:
+                from dlbricks_pytorch.conditions import of_file, with_conditions
                 from dlbricks_pytorch.package import load_program
 
-                return from_exported(load_program(path), name=path.stem, source=str(path))
+                model = from_exported(load_program(path), name=path.stem, source=str(path))
+                return with_conditions(model, *of_file(path))
         except DLBricksError as error:
             told = error.message if str(path) in error.message else f"{path}: {error.message}"
             raise type(error)(told, hint=error.hint) from error
@@ -90,10 +92,13 @@ def from_module(
     Example:
         >>> from_module(torch.nn.Linear(8, 4), (torch.randn(1, 8),))
     """
+    from dlbricks_pytorch.conditions import of_program, with_conditions
     from dlbricks_pytorch.export import to_proto, trace
 
     program = trace(module, example_inputs, example_kwargs or {}, dynamic_shapes)
-    return ir.read_model(to_proto(program), name=name or type(module).__name__, source=source)
+    demanded = of_program(program)
+    model = ir.read_model(to_proto(program), name=name or type(module).__name__, source=source)
+    return with_conditions(model, *demanded)
 
 
 def from_exported(
@@ -112,8 +117,11 @@ def from_exported(
     Example:
         >>> from_exported(torch.export.export(torch.nn.ReLU().eval(), (torch.randn(1, 8),)))
     """
+    from dlbricks_pytorch.conditions import of_program, with_conditions
     from dlbricks_pytorch.export import to_proto
     from dlbricks_pytorch.training import check_inference
 
     check_inference(program)
-    return ir.read_model(to_proto(program), name=name, source=source)
+    demanded = of_program(program)  # lowering drops some of it
+    model = ir.read_model(to_proto(program), name=name, source=source)
+    return with_conditions(model, *demanded)

@@ -16,6 +16,8 @@ _EXPORT = "torch.export.save(torch.export.export(module.eval(), inputs), 'model.
 _FACTORY = "torch:package.module:factory"
 _MOST_PICKLE_BYTES = 4 << 20
 _MOST_OPCODES = 20_000
+"""Maximum bytes of a pickle that are looked at, and number of its operations."""
+
 _CLASS_OPCODES = ("GLOBAL", "STACK_GLOBAL")
 #: Modules of the first classes in pickles of plain weights.
 _OF_WEIGHTS = re.compile(r"collections |torch\._utils |torch \w*Storage|torch\.storage |_codecs ")

@@ -75,6 +75,8 @@ _LITERALS = {
 _SETTING = re.compile(r"True|False|\d{1,3}", re.ASCII)
 _CHARACTERS = re.compile(r"[\w+\-*/%(),.<>=!&|~' ]{1,5000}", re.ASCII)
 _MOST_EXPONENT = 16
+"""Maximum exponent in an expression."""
+
 _GRAMMAR = (ast.Expression, ast.BoolOp, ast.Compare, ast.UnaryOp, ast.BinOp)
 
 

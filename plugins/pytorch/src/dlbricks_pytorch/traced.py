@@ -18,7 +18,7 @@ import torch
 from dlbricks_core.backends import Profile, ProfiledLayer
 from dlbricks_core.ir import CanonicalModel
 
-_RUN = "dlbricks run"
+_RUN = "dlbricks estimate --measure"
 """Mark of a run in torch's profile."""
 
 _MOST_PROFILED = 20

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from onnxscript.values import Opset
 
+from dlbricks_pytorch.bags import are_rows, bags, only_joined_rows, rows_of_bags
+
 Value = Any  # a value of the graph that is being written
 Translation = Callable[..., Any]
 
@@ -32,7 +34,7 @@ def translations(program: torch.export.ExportedProgram) -> dict[Callable[..., An
                 used.setdefault(node.target, []).append(node)
     return _ALWAYS | {
         target: translation
-        for target, (translation, fits) in _CONDITIONAL.items()
+        for target, translation, fits in _CONDITIONAL
         if all(fits(node) for node in used.get(target, ()))
     }
 
@@ -252,11 +254,15 @@ _ALWAYS: dict[Callable[..., Any], Translation] = {
     _aten.rnn_relu.input: _recurrence("Relu"),
 }
 
-#: Translations with what a layer must be like for them.
-_CONDITIONAL: dict[Callable[..., Any], tuple[Translation, Callable[[torch.fx.Node], bool]]] = {
-    _aten.split.Tensor: (_split, _splits_known_size),
-    _aten.split_with_sizes.default: (_split, _splits_known_size),
-    _aten.adaptive_avg_pool1d.default: (_average_to, _is_even),
-    _aten.adaptive_avg_pool2d.default: (_average_to, _is_even),
-    _aten.adaptive_avg_pool3d.default: (_average_to, _is_even),
-}
+#: Translations with what a layer must be like for them; the last that fits counts.
+_CONDITIONAL: tuple[
+    tuple[Callable[..., Any], Translation, Callable[[torch.fx.Node], bool]], ...
+] = (
+    (_aten.split.Tensor, _split, _splits_known_size),
+    (_aten.split_with_sizes.default, _split, _splits_known_size),
+    (_aten.adaptive_avg_pool1d.default, _average_to, _is_even),
+    (_aten.adaptive_avg_pool2d.default, _average_to, _is_even),
+    (_aten.adaptive_avg_pool3d.default, _average_to, _is_even),
+    (_aten.embedding_bag.padding_idx, bags, only_joined_rows),
+    (_aten.embedding_bag.padding_idx, rows_of_bags, are_rows),
+)

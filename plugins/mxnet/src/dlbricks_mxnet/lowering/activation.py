@@ -63,6 +63,7 @@ def _celu(ctx: LayerContext) -> Symbol:
 
 # MXNet has these two numbers built in.
 _SELU = (1.6732632423543772, 1.0507009873554805)
+"""Alpha and gamma of Selu."""
 
 
 @lowers("Selu")

@@ -13,6 +13,7 @@ from dlbricks_core.backends import Array, Network
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import CanonicalModel, TensorSpec
 from dlbricks_core.passes.contrib.expand import expanded
+from dlbricks_mxnet.framework import in_words
 from dlbricks_mxnet.lowering import families as families  # fills the table
 from dlbricks_mxnet.lowering.context import Variables
 from dlbricks_mxnet.lowering.symbols import Symbol, mx, physical
@@ -106,8 +107,8 @@ def verify(symbol: Symbol, names: Sequence[str], model: CanonicalModel) -> None:
     except mx.base.MXNetError as error:
         lines = [line for line in str(error).splitlines() if "Check failed" in line]
         reason = (lines or str(error).splitlines())[-1]
-        told = reason.partition("Check failed: ")[2] or reason
-        raise UnsupportedError(f"MXNet: {told}") from error
+        words = in_words(reason[max(reason.find("Check failed: "), 0) :])
+        raise UnsupportedError(f"MXNet: {words}") from error
     for name, shape, dtype in zip(names, shapes, types, strict=True):
         spec = model.tensors[name]
         if tuple(shape) != physical(spec.sizes) or np.dtype(dtype).name != spec.dtype:

@@ -29,6 +29,7 @@ Unary = Callable[[Symbol], Symbol]
 Binary = Callable[[Symbol, Symbol], Symbol]
 
 _BROADCAST_AXES = 5
+"""Maximum number of axes over which MXNet broadcasts."""
 
 
 def check_broadcast(*shapes: Shape) -> None:

@@ -12,6 +12,7 @@ from dlbricks_mxnet.lowering.symbols import Symbol, npi, op
 from dlbricks_mxnet.lowering.table import lowers
 
 _REDUCED_AXES = 5
+"""Maximum number of groups of axes that MXNet reduces."""
 
 Reduce = Callable[..., Symbol]
 

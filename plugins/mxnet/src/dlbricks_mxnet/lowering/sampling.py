@@ -11,6 +11,7 @@ from dlbricks_mxnet.lowering.table import lowers
 
 _MAP_RANK = 4
 _MOST_COLUMN_AXES = 2
+"""Rank of the maps that MXNet samples, and maximum number of spatial axes of Col2Im."""
 
 
 @lowers("GridSample", types=REAL)

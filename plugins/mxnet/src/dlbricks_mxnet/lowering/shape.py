@@ -22,6 +22,7 @@ from dlbricks_mxnet.lowering.table import lowers
 
 _SLICE_AXES = 5
 _VOLUME_RANK = 5
+"""Maximum number of axes that MXNet slices, and rank of a batch of volumes."""
 
 
 def as_numbers(ctx: LayerContext, move: Callable[..., Symbol], *inputs: Symbol) -> Symbol:

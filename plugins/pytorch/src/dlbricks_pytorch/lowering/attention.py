@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -214,8 +215,34 @@ def _rotary_embedding(ctx: LayerContext) -> Node:
     axis = 1 if heads_first else 2
     cos, sin = (ctx.call(torch.unsqueeze, cache, axis) for cache in (cos, sin))
     interleaved = bool(ctx.attribute("interleaved"))
+    if not interleaved and rotated == size:
+        cos, sin = (_doubled(ctx, position, axis) for position in (1, 2))
+        y = ctx.call(rotate_halves, x, cos, sin)
+        return y if heads_first else ctx.call(torch.reshape, y, ctx.shape(0))
     y = ctx.call(rotate, x, cos, sin, rotated, interleaved)
     return y if heads_first else ctx.call(torch.reshape, y, ctx.shape(0))
+
+
+def _doubled(ctx: LayerContext, position: int, axis: int) -> Node:
+    """Cosines or sines of both halves of a head, from those of one."""
+    half = ctx.input(position)
+    if ctx.has(3):
+        half = ctx.call(F.embedding, ctx.input(3), half)
+    elif ctx.is_weight(position):
+        return ctx.prepared(position, partial(both_halves, axis=axis), ("both halves", axis))
+    return ctx.call(both_halves, half, axis)
+
+
+def both_halves(half: torch.Tensor, axis: int) -> torch.Tensor:
+    """A factor of each element of a head, ``[..., 1, head]`` from ``[..., head / 2]``."""
+    return torch.cat((half, half), -1).unsqueeze(axis)
+
+
+def rotate_halves(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """Rotates pairs of an element of each half, in the order of transformers' operators."""
+    half = x.shape[-1] // 2
+    turned = torch.cat((-x[..., half:], x[..., :half]), -1)
+    return (x * cos) + (turned * sin)
 
 
 def rotate(

@@ -10,6 +10,7 @@ from dlbricks_pytorch.lowering.context import LayerContext
 from dlbricks_pytorch.lowering.table import lowers
 
 _IGNORE_NOTHING = -(2**31)
+"""Class that no target has: torch ignores one in any case."""
 
 
 def _arguments(ctx: LayerContext) -> dict[str, object]:

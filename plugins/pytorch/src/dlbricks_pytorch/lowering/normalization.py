@@ -65,10 +65,18 @@ def _layer_norm(ctx: LayerContext) -> Node | tuple[Node, ...]:
 
 @lowers("RMSNormalization")
 def _rms_norm(ctx: LayerContext) -> Node:
-    epsilon = ctx.attribute("epsilon")
-    return ctx.call(
-        torch.rms_norm, ctx.input(0), _normalized_shape(ctx), _parameter(ctx, 1), epsilon
-    )
+    epsilon, shape, weight = ctx.attribute("epsilon"), _normalized_shape(ctx), _parameter(ctx, 1)
+    if len(shape) > 1 or weight is None or ctx.torch_dtype(0) == torch.float64:
+        return ctx.call(torch.rms_norm, ctx.input(0), shape, weight, epsilon)
+    return ctx.call(rms_norm, ctx.input(0), weight, epsilon)
+
+
+def rms_norm(x: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
+    """RMSNorm of the last axis, an operator at a time, as transformers' modules write it."""
+    y = x.to(torch.float32)
+    variance = y.pow(2).mean(-1, keepdim=True)
+    y = y * torch.rsqrt(variance + epsilon)
+    return weight * y.to(x.dtype)
 
 
 @lowers("LRN")

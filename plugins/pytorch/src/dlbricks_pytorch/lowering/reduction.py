@@ -66,6 +66,7 @@ _REDUCTIONS: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Te
     "ReduceSumSquare": (_sum_square, _sum_square),
 }
 _ORDERS = {"ReduceL1": (1,), "ReduceL2": (2,)}
+"""Order of the norm that an operator is, as arguments."""
 
 
 @lowers(*_REDUCTIONS)

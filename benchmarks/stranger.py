@@ -1,0 +1,318 @@
+r"""Errors on systems, generations and makers that the reference data lack, from the data that ship.
+
+    python benchmarks/stranger.py [BACKEND]...
+
+Each file of the reference data in turn is predicted without all files of its system, of its
+family of processors, or of its maker. The networks are the largest ones of each family of models
+in that file. Predictions are given at the stops of the dial: without a run, with some
+characterization benchmarks (drawn networks, chosen as on a new machine), and with some whole models
+at hand (of other families than those judged, each choice of three in turn). Their latencies are
+those of the file itself, so nothing drifts. The hardest split leaves out the maker of the system
+that is least like all others.
+
+The program writes `stranger.csv` beside itself, a row for each file, split and stop, with the day,
+and prints the means over files, which `docs/results/strangers.md` has.
+`tests/benchmarks/test_stranger.py` computes the rows of one file anew. Nothing is measured. The
+program takes three minutes on one core.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+from scipy import stats
+
+from dlbricks_core.compose.learned import Learned
+from dlbricks_core.estimation.characterization import BATCH, RUNS
+from dlbricks_core.facts import System
+from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
+from dlbricks_core.predict import Contribution, shipped
+from dlbricks_core.predict.atlas import SURVEYED
+from dlbricks_core.predict.from_atlas import believed, discrepancy_of, kernel_of
+from dlbricks_core.predict.layer_posterior import LayerPosterior, shares_of
+from dlbricks_core.predict.nearness import distance
+from dlbricks_core.predict.probes import choose_probes
+from dlbricks_core.predict.robust import doubt
+
+TABLE = Path(__file__).with_suffix(".csv")
+
+SPLITS: Mapping[str, Callable[[System], object]] = {
+    "system": lambda system: system.fingerprint,
+    "generation": lambda system: (system.vendor, system.family),
+    "maker": lambda system: system.vendor,
+}
+"""Property of a system by the name of a split: systems that share it are left out together."""
+
+PROBES, WHOLES = (0, 3, 10, 30), (1, 2, 3, 5)
+"""Numbers of characterization benchmarks, and of whole models at hand."""
+
+MOST, CANDIDATES = 60, 80
+"""Most networks that are judged in a file, and most drawn networks that may be probes."""
+
+LEAST_LAYERS = 8
+"""Least number of layers of a network that is judged."""
+
+CHOICES = 3
+"""Number of choices of whole models at hand."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """Errors of some predictions.
+
+    Attributes:
+        networks: Number of predictions.
+        error: Mean relative error.
+        bias: Median of the relative errors, with their signs.
+        within: Share within 20%.
+        half_width: Median half-width of the 90% intervals, relative to the latency.
+        covered: Share of the latencies that lie in these intervals.
+        rank: Spearman's rank correlation of predicted and measured latencies.
+    """
+
+    networks: int
+    error: float
+    bias: float
+    within: float
+    half_width: float
+    covered: float
+    rank: float
+
+    @classmethod
+    def of(cls, off: np.ndarray, deviation: np.ndarray, log_ms: np.ndarray) -> Score:
+        """Score of predictions.
+
+        Args:
+            off: Logarithm of predicted over measured latency of each network.
+            deviation: Standard deviation of that logarithm, as believed.
+            log_ms: Logarithm of each measured latency.
+        """
+        relative = np.expm1(off)
+        return cls(
+            len(off),
+            float(np.abs(relative).mean()),
+            float(np.median(relative)),
+            float((np.abs(relative) <= 0.2).mean()),
+            float(np.median(np.sinh(NORMAL_HALF_WIDTH * deviation))),
+            float((np.abs(off) <= NORMAL_HALF_WIDTH * deviation).mean()),
+            float(stats.spearmanr(log_ms + off, log_ms).statistic),
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """Score of a file at one stop, without the files of one split."""
+
+    day: str
+    split: str
+    system: str
+    backend: str
+    threads: int
+    stop: str
+    score: Score
+
+
+def parts_of(it: Contribution) -> tuple[Contribution, int]:
+    """A file's networks to judge, followed by those that may be probes; the number of the former.
+
+    Networks of models come from all families in turn, the largest ones first.
+    """
+    layers = np.asarray(it.counts.sum(axis=1)).ravel()
+    drawn = np.array([group.startswith(SURVEYED) for group in it.groups])
+    able = np.flatnonzero(~drawn & (layers >= LEAST_LAYERS))
+    families: defaultdict[str, list[int]] = defaultdict(list)
+    for place in able[np.argsort(-layers[able], kind="stable")]:
+        families[it.groups[place]].append(int(place))
+    turns = sorted(
+        (turn, name, place)
+        for name, places in families.items()
+        for turn, place in enumerate(places)
+    )
+    judged = [place for _, _, place in turns[:MOST]]
+    probes = sorted(np.flatnonzero(drawn), key=lambda i: crc32(it.signatures[i].encode()))
+    return it.only([*judged, *map(int, probes[:CANDIDATES])]), len(judged)
+
+
+def probed(prior: LayerPosterior, part: Contribution, judged: int, number: int) -> LayerPosterior:
+    """The belief after some probes, chosen in turns as on a new machine."""
+    kernel = kernel_of(part.setup.backend)
+    belief, chosen = prior, np.zeros(0, dtype=np.intp)
+    while len(chosen) < number:
+        able = np.setdiff1d(np.arange(judged, len(part)), chosen)
+        most = min(BATCH, number - len(chosen))
+        found = choose_probes(
+            belief, part.counts[able], part.counts[:judged], kernel.noise, RUNS, most
+        )
+        if not found:
+            break
+        chosen = np.append(chosen, able[list(found)])
+        belief = informed(prior, part, chosen)
+    return belief
+
+
+def informed(prior: LayerPosterior, part: Contribution, chosen: np.ndarray) -> LayerPosterior:
+    """The belief after an observation of some of a file's networks."""
+    counts, log_ms, call_ms = part.counts[chosen], part.log_ms[chosen], part.call_ms[chosen]
+    noise = part.noise[chosen] + kernel_of(part.setup.backend).noise
+    extra = doubt(prior, counts, log_ms, noise, call_ms)
+    return prior.observed(counts, log_ms, noise + extra, call_ms)
+
+
+def errors(
+    belief: LayerPosterior, part: Contribution, judged: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Logarithms of predicted over measured latencies, and their believed standard deviations."""
+    counts = part.counts[judged]
+    shares, ms = shares_of(counts, belief.mean, part.call_ms[judged])
+    own = discrepancy_of(part.setup.backend).predicted ** 2 + Learned.composing_error**2
+    variance = np.diag(belief.between(shares)) + own
+    return np.log(ms) - part.log_ms[judged], np.sqrt(variance)
+
+
+def scores(it: Contribution, others: Sequence[Contribution]) -> Iterator[tuple[str, Score]]:
+    """Scores of a file by the stop, from the files of others."""
+    part, judged = parts_of(it)
+    prior = believed(part.features, it.setup, it.system, others)
+    every = np.arange(judged)
+    for number in PROBES:
+        belief = probed(prior, part, judged, number)
+        yield f"{number} probes", Score.of(*errors(belief, part, every), part.log_ms[every])
+    for number in WHOLES:
+        found = [at_hand(prior, part, judged, number, choice) for choice in range(CHOICES)]
+        yield f"{number} wholes", Score.of(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def at_hand(
+    prior: LayerPosterior, part: Contribution, judged: int, number: int, choice: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Errors on networks of other families than those of some whole models at hand."""
+    order = np.random.default_rng(choice).permutation(judged)
+    _, first = np.unique([part.groups[i] for i in order], return_index=True)
+    chosen = order[np.sort(first)][:number]
+    families = {part.groups[i] for i in chosen}
+    rest = np.array([i for i in range(judged) if part.groups[i] not in families])
+    return *errors(informed(prior, part, chosen), part, rest), part.log_ms[rest]
+
+
+def others_of(it: Contribution, split: str) -> tuple[Contribution, ...]:
+    """Files of a file's backend that a split leaves."""
+    of = SPLITS[split]
+    return tuple(e for e in shipped(it.setup.backend) if of(e.system) != of(it.system))
+
+
+def rows(it: Contribution) -> Iterator[Row]:
+    """Rows of a file."""
+    day, found = f"{datetime.now(UTC):%Y-%m-%d}", {}
+    for split in SPLITS:
+        others = others_of(it, split)
+        if others not in found:
+            found[others] = list(scores(it, others))
+        name = it.system.microarchitecture
+        for stop, score in found[others]:
+            yield Row(day, split, name, it.setup.backend, it.setup.threads, stop, score)
+
+
+def hardest(every: Sequence[System]) -> str:
+    """Microarchitecture of the system that is least like all others."""
+
+    def nearest(one: System) -> float:
+        return min(distance(one, each) for each in every if each is not one)
+
+    return max(every, key=nearest).microarchitecture
+
+
+def write(found: Sequence[Row]) -> None:
+    """Writes the table, with four decimal places."""
+    with TABLE.open("w", encoding="utf-8", newline="") as file:
+        names = [each.name for each in fields(Row)[:-1]]
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*names, *(each.name for each in fields(Score))])
+        for row in found:
+            count, *numbers = asdict(row.score).values()
+            own = (getattr(row, name) for name in names)
+            writer.writerow([*own, count, *(f"{each:.4f}" for each in numbers)])
+
+
+def read() -> list[Row]:
+    """The rows of the table."""
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        return [
+            Row(
+                *(each[name] for name in ("day", "split", "system", "backend")),
+                int(each["threads"]),
+                each["stop"],
+                Score(int(each["networks"]), *(float(each[f.name]) for f in fields(Score)[1:])),
+            )
+            for each in csv.DictReader(file)
+        ]
+
+
+def shown(found: Sequence[Row], alone: str) -> list[str]:
+    """Lines of a table in Markdown: means over files, by backend and stop.
+
+    Each cell has the mean error, the share within 20%, the half-width, the coverage, and the rank
+    correlation.
+
+    Args:
+        found: The rows.
+        alone: Microarchitecture of the system that is least like all others.
+    """
+    groups: defaultdict[tuple[str, str], defaultdict[str, list[Score]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for row in found:
+        cells = groups[row.backend, row.stop]
+        cells[f"each {row.split}"].append(row.score)
+        if row.split == "maker" and row.system == alone:
+            cells["hardest"].append(row.score)
+    columns = [*(f"each {split}" for split in SPLITS), "hardest"]
+    lines = [f"| {max(row.day for row in found)} | | {' | '.join(columns)} |", "|---" * 6 + "|"]
+    for (backend, stop), cells in groups.items():
+        line = [backend, stop, *(_cell(cells[name]) for name in columns if name in cells)]
+        lines.append(f"| {' | '.join(line)} |")
+    return lines
+
+
+def _cell(scores: Sequence[Score]) -> str:
+    _, error, _, within, half_width, covered, rank = np.mean(
+        [[*asdict(each).values()] for each in scores], axis=0
+    )
+    return f"{error:.0%}, {within:.0%}, ±{half_width:.0%}, {covered:.0%}, {rank:.2f}"
+
+
+def systems() -> list[System]:
+    """All systems of the reference data."""
+    return [*{each.system.fingerprint: each.system for each in shipped()}.values()]
+
+
+def with_others() -> list[Contribution]:
+    """Contributions of backends of which another system has one, too."""
+    every = shipped()
+    systems = {backend: {e.system.microarchitecture for e in every if e.setup.backend == backend}
+               for backend in {e.setup.backend for e in every}}  # fmt: skip
+    return [each for each in every if len(systems[each.setup.backend]) > 1]
+
+
+def main(*backends: str) -> None:
+    """Judges all files of some backends, or all files."""
+    found = []
+    for it in with_others():
+        if not backends or it.setup.backend in backends:
+            found += rows(it)
+            place = f"{it.system.microarchitecture} {it.setup.backend} {it.setup.threads}"
+            print(place, file=sys.stderr)
+    if not backends:
+        write(found)
+    print(*shown(found, hardest(systems())), sep="\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,104 @@
+"""``dlbricks check``: accuracy of estimates, their deviations by layers, traces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dlbricks_core import report
+from dlbricks_core.commands.check.explanation_report import (
+    SHOWN,
+    explanation_data,
+    explanation_page,
+    print_explanation,
+)
+from dlbricks_core.commands.check.job import CheckJob, LayersJob, TraceJob
+from dlbricks_core.commands.check.tracing import print_trace, trace_data, trace_events
+from dlbricks_core.commands.options import given, measuring
+from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options.help import Concise
+from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
+from dlbricks_core.report import evaluation_data, print_evaluation, write_text
+
+
+@click.command("evaluate", cls=Concise)
+@options.models_argument
+@measuring.evaluate_options
+@measuring.timing_options
+@options.result_options
+def accuracy_command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
+    """Tell how far estimates are from measured latencies, model by model.
+
+    Every model runs as its user runs it, and its estimate rests on the runs of the others, on what
+    the store holds, and on predictions. With --condition cold, a composer, -G or --split, whole
+    models and their bricks are timed in the same rounds instead. Exit status 3: a model has no
+    complete estimate or could not be timed; it is named, and left out of the figures. The same
+    status shows that figures are doubtful since other programs used the CPUs.
+    """
+    output = Output({**values, "store": store})
+    job = given.job_of(CheckJob, models, values)
+    with output.progress() as progress:
+        done = job.run(store, progress)
+    evaluation, load = done.evaluation, job.models.options
+    print_evaluation(output.console, evaluation)
+    output.write_record(lambda: evaluation_data(evaluation, load, done.invocation))
+    output.write_html(lambda: report.evaluation_page(evaluation, load))
+    return 0 if evaluation.result.is_sound and not evaluation.left_out else EXIT_PARTIAL
+
+
+@click.command("explain", cls=Concise)
+@click.argument("model")
+@measuring.estimate_options
+@measuring.timing_options
+@click.option("--top", type=click.IntRange(min=1), default=SHOWN, show_default=True,
+              help="Number of groups to print; files have all of them.")  # fmt: skip
+@options.result_options
+def layers_command(model: str, top: int, store: str | None, **values: Any) -> int:
+    """Tell where the estimate of MODEL deviates and why.
+
+    Times the whole model and its bricks in the same rounds, as 'check' does, and shows what
+    the estimate counts for each group of layers beside the backend's own profile of the whole
+    model, if its framework offers one; the groups that deviate most come first. Exit status 3:
+    something could not be timed or profiled; it is named.
+    """
+    output = Output(values)
+    job = given.job_of(LayersJob, (model,), values)
+    with output.progress() as progress:
+        explanation = job.run(store, progress)
+    load = job.models.options
+    print_explanation(output.console, explanation, top)
+    output.write_json(explanation_data(explanation, load))
+    output.write_html(lambda: explanation_page(explanation, load))
+    return 0 if explanation.complete else EXIT_PARTIAL
+
+
+@click.command("trace", cls=Concise)
+@click.argument("model")
+@click.option("-o", "--output", "trace_path", type=click.Path(path_type=Path, dir_okay=False),
+              required=True, metavar="FILE.json", help="File to write the trace to.")  # fmt: skip
+@measuring.estimate_options_beside_a_file
+@measuring.timing_options
+@options.store_option
+@options.json_option
+@options.table_options
+def trace_command(model: str, trace_path: Path, store: str | None, **values: Any) -> int:
+    """Write a trace of MODEL: whole, bricks, layers, the framework's operators.
+
+    Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing) open the file; every level is a track
+    that begins at 0. Each level comes from runs without the profiler of a deeper level, and shows
+    its own overhead. Exit status 3: something could not be timed or profiled; it is named.
+    Nothing is written where nothing could be timed.
+    """
+    output = Output(values)
+    job = given.job_of(TraceJob, (model,), values)
+    with output.progress() as progress:
+        traced = job.run(store, progress)
+    if not traced.empty:
+        events = json.dumps(trace_events(traced), ensure_ascii=False, allow_nan=False)
+        write_text(events + "\n", trace_path)
+    print_trace(output.console, traced, trace_path)
+    output.write_json(trace_data(traced, job.models.options))
+    return 0 if traced.complete else EXIT_PARTIAL

@@ -1,0 +1,1 @@
+"""Commands that compare frameworks: latencies and outputs."""

@@ -1,0 +1,137 @@
+"""Comparisons of backends: latencies of models and of their parts, and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dlbricks_core.commands.compare.verification import Verdict, VerifyOptions, verify
+from dlbricks_core.commands.options.jobs import MeasuredJob, Models, open_request, opened
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.estimation.approach import Approach, Wishes
+from dlbricks_core.estimation.compare import check_backends, compare
+from dlbricks_core.estimation.comparison import Comparison
+from dlbricks_core.estimation.invocation import Invocation
+from dlbricks_core.facts import Failure
+from dlbricks_core.measure.request import Request
+from dlbricks_core.progress import Observer
+from dlbricks_core.store import ResultStore
+
+
+@dataclass(frozen=True)
+class ComparedBackends:
+    """A comparison, and how it came about.
+
+    Attributes:
+        result: The comparison.
+        invocation: The user's request, where the result does not record it.
+    """
+
+    result: Comparison
+    invocation: Invocation
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareJob(MeasuredJob):
+    """Models and their parts on several backends, side by side.
+
+    Attributes:
+        backends: Names of the backends.
+        backend_options: Values of options that backends declare, by backend and name.
+        threads: Threads that compute one operator; ``None`` for all physical cores.
+        condition: Condition of the latencies.
+        quantity: Name of the compared quantity.
+    """
+
+    backends: Sequence[str]
+    backend_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    threads: int | None = None
+    condition: str | None = None
+    quantity: str | None = None
+
+    def run(self, store: str | ResultStore | None, observer: Observer) -> ComparedBackends:
+        """Compares the backends.
+
+        Args:
+            store: Path or URL of a store, an open store, or ``None`` for the user's own.
+            observer: Receives the progress.
+
+        Raises:
+            DLBricksError: If settings contradict each other, or no model can be read.
+        """
+        check_backends(self.backends)
+        approach = Approach.of_comparison(Wishes.among(vars(self)))
+        chosen = {"precision": approach.precision, "condition": approach.condition}
+        requests = _requests({**vars(self), **chosen})
+        models = self.models.or_default()
+        with opened(store) as there:
+            loaded = models.load(observer)
+            result = compare(loaded.models, approach.cut_options, requests, there, observer)
+        invocation = Invocation.of("compare", loaded.models, end_to_end=True)
+        return ComparedBackends(replace(result, unread=loaded.failures), invocation)
+
+
+@dataclass(frozen=True)
+class ComparedOutputs:
+    """A comparison of outputs.
+
+    Attributes:
+        verdicts: A verdict for each model on each backend, model by model.
+        failures: Models that could not be read.
+    """
+
+    verdicts: Sequence[Verdict]
+    failures: Sequence[Failure]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether everything was compared, and agrees."""
+        agree = all(each.agrees and not each.reference_failure for each in self.verdicts)
+        return agree and not self.failures
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputsJob(VerifyOptions):
+    """Outputs of models on several backends. No store is used.
+
+    Attributes:
+        models: The models.
+        backends: Names of the backends.
+        backend_options: Values of options that backends declare, by backend and name.
+        threads: Threads that compute one operator.
+        timeout_s: Maximum seconds to load a network, or to run it once; ``None`` for the default.
+    """
+
+    models: Models
+    backends: Sequence[str]
+    backend_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    threads: int = 1
+    timeout_s: float | None = None
+
+    def run(self, observer: Observer) -> ComparedOutputs:
+        """Compares the outputs.
+
+        Args:
+            observer: Receives the progress.
+
+        Raises:
+            DLBricksError: If settings contradict each other, or no model can be read.
+        """
+        requests = _requests(vars(self))
+        loaded = self.models.or_default().load(observer)
+        return ComparedOutputs(verify(loaded.models, requests, self, observer), loaded.failures)
+
+
+def _requests(job: Mapping[str, Any]) -> list[Request]:
+    """A request for each backend, from the fields of a job."""
+    backends, options = dict.fromkeys(job["backends"]), job["backend_options"]
+    if others := options.keys() - backends:
+        raise DLBricksError(
+            f"options for the backend {min(others)!r}, which is not compared",
+            hint=f"Give options by backend: {', '.join(backends)}.",
+        )
+    return [
+        Request.of(**open_request({**job, "backend": name, "backend_options": options.get(name)}))
+        for name in backends
+    ]

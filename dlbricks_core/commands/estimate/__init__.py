@@ -1,0 +1,1 @@
+"""Commands that estimate models, with and without runs."""

@@ -1,0 +1,193 @@
+"""Estimates of models, from what is known or with as few runs as their precision needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from dlbricks_core.commands.options.jobs import TimedJob, open_request, opened, with_own_types
+from dlbricks_core.commands.options.results import request_elsewhere
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.estimation.approach import Approach, Wishes
+from dlbricks_core.estimation.invocation import Invocation
+from dlbricks_core.estimation.joining import joined
+from dlbricks_core.estimation.results import RunResult
+from dlbricks_core.estimation.results_files import read_results
+from dlbricks_core.estimation.sizes import PHASES, Generation, ModelsAtSizes
+from dlbricks_core.estimation.systems import at_system
+from dlbricks_core.facts import LATENCY
+from dlbricks_core.importers.models import LoadedModels
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.known_setups import known_setups
+from dlbricks_core.measure.request import Request
+from dlbricks_core.progress import Observer
+from dlbricks_core.store import ResultStore
+from dlbricks_core.wording import argument
+
+#: Settings that have no effect where nothing runs.
+_ONLY_MEASURED = ("end_to_end", "force", "retry_failed", "budget_s", "condition")
+
+_ONLY_KNOWN = ("system", "results", "predictor")  #: Settings that have no effect where models run.
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """Estimates, and how they came about.
+
+    Attributes:
+        result: The estimates.
+        invocation: The user's request, where the result does not record it.
+    """
+
+    result: RunResult
+    invocation: Invocation
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimateJob(TimedJob):
+    """Estimates of models. Nothing runs unless ``measure`` or ``precision`` is given.
+
+    Attributes:
+        threads: Threads that compute one operator; ``None`` for all physical cores. A mapping has
+            the threads of each phase of an answer.
+        condition: Condition of the latencies.
+        quantity: Name of the requested quantity.
+        end_to_end: Whether to time the whole models too; ``None`` where only a default set is.
+        results: Files to estimate from in place of a store, where nothing runs.
+    """
+
+    threads: int | Mapping[str, int] | None = None
+    condition: str | None = None
+    quantity: str | None = None
+    end_to_end: bool | None = None
+    results: Sequence[Path] = ()
+
+    @property
+    def measures(self) -> bool:
+        """Whether models run."""
+        return self.measure or self.precision is not None
+
+    def run(self, store: str | ResultStore | None, observer: Observer) -> Estimated:
+        """Estimates the models.
+
+        Args:
+            store: Path or URL of a store, an open store, or ``None`` for the user's own.
+            observer: Receives the progress.
+
+        Raises:
+            DLBricksError: If settings contradict each other, or no model can be read.
+        """
+        self._check_threads()
+        job = with_own_types(self)
+        if self.measures:
+            self.refuse_known(*_ONLY_KNOWN)
+            return job._measured(store, observer)
+        self.refuse_measuring(*_ONLY_MEASURED)
+        return job._known(store, observer)
+
+    def _check_threads(self) -> None:
+        """Refuses threads of phases where there is no answer with these phases."""
+        if not isinstance(self.threads, Mapping):
+            return
+        each = ",".join(f"{name}={number}" for name, number in self.threads.items())
+        if {*self.threads} != {*PHASES}:
+            raise DLBricksError(
+                f"{argument('threads')} {each} does not name {' and '.join(PHASES)}",
+                hint=f"Write {argument('threads')} prompt=8,token=4, or one number.",
+            )
+        is_latency = self.quantity in (None, LATENCY.name)
+        if not isinstance(self.models.sizes, Generation) or not is_latency:
+            raise DLBricksError(
+                f"{argument('threads')} {each} is for the times of language models' answers",
+                hint=f"Add {argument('prompt')} or {argument('generate')}, or give one number.",
+            )
+
+    def _requests(self, request: Callable[[int | None], Request]) -> dict[str, Request]:
+        """Requests by the phase of an answer; one without a name, where phases share threads."""
+        threads = self.threads
+        if isinstance(threads, Mapping):
+            return {phase: request(threads[phase]) for phase in reversed(PHASES)}
+        return {"": request(threads)}
+
+    def _measured(self, store: str | ResultStore | None, observer: Observer) -> Estimated:
+        # Estimates that run nothing start faster without this code.
+        from dlbricks_core.estimation.run import run
+
+        approach = Approach.of_run(Wishes.among(vars(self)))
+
+        chosen = {"precision": approach.precision, "condition": approach.condition}
+        requests = self._requests(lambda threads: self.request(**chosen, threads=threads))
+        (first, *_) = requests.values()
+        models = self.models.or_default(first.backend.default_models)
+        end_to_end = not self.models.sources if self.end_to_end is None else self.end_to_end
+        with opened(store) as there:
+            loaded = models.load(observer)
+            result = _in_phases(
+                loaded,
+                requests,
+                lambda these, request: run(
+                    these, approach.cut_options, request, there, observer, end_to_end=end_to_end
+                ),
+            )
+        invocation = Invocation.of("estimate", loaded.models, end_to_end=end_to_end)
+        return Estimated(loaded.completed(result), invocation)
+
+    def _known(self, store: str | ResultStore | None, observer: Observer) -> Estimated:
+        from dlbricks_core.estimation.without_runs import estimate, predictor_named
+
+        models = self.models.or_default()
+        wishes = Wishes.among(vars(self))
+        is_cut = (self.granularity, self.split, self.composer) != (None, None, None)
+        is_cut |= wishes.blocks_only
+        cut = wishes.cut_options if is_cut else None
+        with self._opened(store) as every:
+            asked = open_request(vars(self))
+            target, there = at_system(every, self.system)
+            setups = partial(known_setups, there, self.backend)
+
+            def request(threads: int | None) -> Request:
+                if self.results:
+                    return request_elsewhere(every, self.system, {**asked, "threads": threads})
+                return self.request(system=target, known=setups, threads=threads)
+
+            requests = self._requests(request)
+            (first, *_) = requests.values()
+            predictor = predictor_named(self.predictor, first)
+            loaded = models.load(observer)
+            result = _in_phases(
+                loaded, requests, lambda these, how: estimate(these, cut, how, there, predictor)
+            )
+        invocation = Invocation.of(
+            "estimate", loaded.models, end_to_end=False, measures=False, cut_by_store=not is_cut
+        )
+        return Estimated(loaded.completed(result), invocation)
+
+    def _opened(self, store: str | ResultStore | None) -> AbstractContextManager[ResultStore]:
+        if not self.results:
+            return opened(store, writes=False)
+        if store is not None:
+            raise DLBricksError(
+                f"{argument('results')} and {argument('store')} exclude each other",
+                hint="Leave one of them out.",
+            )
+        return read_results(self.results)
+
+
+def _in_phases(
+    loaded: LoadedModels | ModelsAtSizes,
+    requests: Mapping[str, Request],
+    estimated: Callable[[Sequence[CanonicalModel], Request], RunResult],
+) -> RunResult:
+    """The result for all models, each phase of an answer by its own request."""
+    if not isinstance(loaded, ModelsAtSizes) or "" in requests:
+        (request,) = requests.values()
+        return estimated(loaded.models, request)
+    parts = {}
+    for phase, request in requests.items():
+        if positions := loaded.of_phase(phase):
+            parts[positions] = estimated([loaded.models[i] for i in positions], request)
+    threads = {phase: requests[phase].settings.threads for phase in PHASES}
+    return replace(joined(parts), phase_threads=threads)

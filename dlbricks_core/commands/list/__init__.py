@@ -1,0 +1,1 @@
+"""Commands that list model collections and plugins."""

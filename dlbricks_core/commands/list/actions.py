@@ -1,0 +1,343 @@
+"""``dlbricks list``: models and plugins."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypedDict, cast
+
+import click
+
+from dlbricks_core.backends import Backend, BackendOption
+from dlbricks_core.backends.base import declared_options
+from dlbricks_core.commands import Command
+from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options.help import Concise
+from dlbricks_core.commands.options.output import Output
+from dlbricks_core.compose import Composer
+from dlbricks_core.errors import DLBricksError, PluginError
+from dlbricks_core.importers import Importer, ModelCollection, ModelNotes
+from dlbricks_core.importers.models import find_collection
+from dlbricks_core.measure.metric import Metric
+from dlbricks_core.plugins import GROUPS, Plugin, attempt, discover
+from dlbricks_core.predict import Predictor
+from dlbricks_core.report import SCHEMA_VERSION, Column, table
+from dlbricks_core.report.data import WrittenData
+from dlbricks_core.report.tables import Console, lines, styled
+
+
+class ListModelsData(WrittenData):
+    """Output of ``dlbricks list models``."""
+
+    collections: dict[str, list[str]]  #: Names of models by collection.
+    models: list[ListedModelData]  #: Descriptions by the collections; only for named ones.
+    importers: dict[str, list[str]]  #: How files end that each importer reads.
+
+
+class ListedModelData(TypedDict):
+    """A collection's description of a model."""
+
+    name: str  #: Name on the command line.
+    title: str  #: Full name.
+    task: str  #: Task of the model.
+    inputs: dict[str, list[int]]  #: Shape of each input, without the batch.
+    layers: int | None  #: Layers that its source counts.
+    parameters: int | None  #: Number of its weights, where the collection knows it.
+
+
+class ListPluginsData(WrittenData):
+    """Output of ``dlbricks list plugins``."""
+
+    plugins: list[ListedPluginData]  #: All of them, broken ones too.
+
+
+class ListedPluginData(TypedDict):
+    """A plugin."""
+
+    kind: str  #: command, backend, importer, models, composer, predictor, metric or column.
+    name: str  #: Name on the command line.
+    distribution: str  #: Package that brings it.
+    version: str  #: Of the package.
+    framework: str | None  #: Name and version.
+    status: str  #: ok, or the problem.
+    problem: str | None  #: Why it cannot be used.
+    cure: str | None  #: Remedy.
+    options: dict[str, PluginOptionData]  #: Options that the backend declares.
+    capabilities: dict[str, Any]  #: Capabilities, by kind of plugin.
+
+
+class PluginOptionData(TypedDict):
+    """An option of a backend."""
+
+    default: str  #: Value if none is given.
+    choices: list[str]  #: All values.
+    help: str  #: For people.
+
+
+_BASES: dict[str, type] = {
+    "command": Command,
+    "backend": Backend,
+    "importer": Importer,
+    "models": ModelCollection,
+    "composer": Composer,
+    "predictor": Predictor,
+    "metric": Metric,
+    "column": Column,
+}
+
+
+@dataclass(frozen=True)
+class PluginStatus:
+    """State of one plugin."""
+
+    plugin: Plugin  #: The plugin, as announced by its entry point.
+    framework: str = ""  #: Distribution and version of a backend's framework, if it is installed.
+    problem: str = ""  #: Reason why the plugin cannot be used; empty if it can.
+    cure: str = ""  #: What the user can do about it.
+    #: Settings that the backend declares, by name.
+    options: Mapping[str, BackendOption] = field(default_factory=dict)
+    #: Further facts for users, by kind of plugin: ``default_models``, ``suffixes``, ``models``
+    #: (their number), ``pattern`` (of the names that a collection takes), ``isolated``.
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> ListedPluginData:
+        """The status as plain data for JSON."""
+        return {
+            "kind": self.plugin.kind,
+            "name": self.plugin.name,
+            "distribution": self.plugin.distribution,
+            "version": self.plugin.version,
+            "framework": self.framework or None,
+            "status": "broken" if self.problem else "ok",
+            "problem": self.problem or None,
+            "cure": self.cure or None,
+            "options": {
+                name: {"default": o.default, "choices": list(o.choices), "help": o.help}
+                for name, o in self.options.items()
+            },
+            "capabilities": dict(self.capabilities),
+        }
+
+
+def plugin_statuses() -> list[PluginStatus]:
+    """Status of all announced plugins. A broken plugin never hides the others.
+
+    Commands of DLBricks itself are left out: its help lists them.
+    """
+    return [
+        _status(plugin)
+        for kind in GROUPS
+        for plugin in discover(kind, _BASES[kind])
+        if kind != "command" or not plugin.target.startswith("dlbricks_core.")
+    ]
+
+
+def _status(plugin: Plugin) -> PluginStatus:
+    if plugin.problem:
+        return PluginStatus(plugin, problem=plugin.problem, cure=plugin.cure)
+    status = attempt(plugin, lambda: _LOOK[plugin.kind](plugin))
+    if isinstance(status, DLBricksError):
+        return PluginStatus(plugin, problem=status.message, cure=status.hint)
+    return status
+
+
+def _backend(plugin: Plugin) -> PluginStatus:
+    backend: Backend = plugin.loaded()
+    return PluginStatus(
+        plugin,
+        framework=f"{backend.distribution} {backend.version()}",
+        options=declared_options(backend),
+        capabilities={"default_models": list(backend.default_models)},
+    )
+
+
+def _command(plugin: Plugin) -> PluginStatus:
+    command: Command = plugin.loaded()
+    command.load()
+    return PluginStatus(plugin, capabilities={"purpose": command.purpose})
+
+
+def _importer(plugin: Plugin) -> PluginStatus:
+    importer: Importer = plugin.loaded()
+    importer.handles("")
+    found = {"suffixes": list(importer.suffixes), "isolated": importer.isolated}
+    return PluginStatus(plugin, capabilities=found)
+
+
+def _collection(plugin: Plugin) -> PluginStatus:
+    collection: ModelCollection = plugin.loaded()
+    count: dict[str, Any] = {"models": len(collection.names())}
+    if collection.pattern:
+        count = {"pattern": f"{plugin.name}:{collection.pattern}"}
+    return PluginStatus(plugin, capabilities={**count, "isolated": collection.isolated})
+
+
+def _made(plugin: Plugin) -> PluginStatus:
+    plugin.loaded()
+    return PluginStatus(plugin)
+
+
+def _metric(plugin: Plugin) -> PluginStatus:
+    quantity = plugin.loaded().quantity
+    return PluginStatus(plugin, capabilities={"meaning": quantity.meaning, "unit": quantity.unit})
+
+
+def _column(plugin: Plugin) -> PluginStatus:
+    return PluginStatus(plugin, capabilities={"heading": plugin.loaded().heading})
+
+
+_LOOK: dict[str, Callable[[Plugin], PluginStatus]] = {
+    "command": _command,
+    "backend": _backend,
+    "importer": _importer,
+    "models": _collection,
+    "composer": _made,
+    "predictor": _made,
+    "metric": _metric,
+    "column": _column,
+}
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """Models of a collection, by the names that users type, and notes on each."""
+
+    names: list[str]
+    pattern: str
+    notes: dict[str, ModelNotes]
+
+
+@click.command("models", cls=Concise)
+@click.argument("collections", metavar="[COLLECTION:]...", nargs=-1)
+@options.json_option
+@options.table_options
+def models_command(collections: tuple[str, ...], **values: Any) -> int:
+    """List the model collections and what files can be read, or the named collections."""
+    output = Output(values)
+    chosen = [find_collection(name.removesuffix(":")) for name in collections]
+    listings = {}
+    for plugin in chosen or discover("models", ModelCollection):
+        found = attempt(plugin, partial(_listing, plugin))
+        if isinstance(found, DLBricksError):
+            output.errors.print(styled((f"{plugin.name}:", "yellow"), f" {found.message}"))
+            continue
+        listings[plugin.name] = found
+        _show(output.console, plugin, found, whole=bool(chosen))
+    data: ListModelsData = {
+        "schema_version": SCHEMA_VERSION,
+        "collections": {name: listing.names for name, listing in listings.items()},
+        "models": [
+            cast("ListedModelData", {"name": name, **dataclasses.asdict(notes)})
+            for listing in listings.values()
+            for name, notes in listing.notes.items()
+        ],
+        "importers": {} if chosen else _importers(output),
+    }
+    output.write_json(data)
+    return 0
+
+
+def _show(console: Console, plugin: Plugin, listing: _Listing, *, whole: bool) -> None:
+    """Prints a collection, with notes on its models if the user named the collection."""
+    count = "your own" if listing.pattern else str(len(listing.names))
+    console.print(styled((f"{plugin.name}:", "bold"), f" {count} models ({plugin.distribution})"))
+    if not (whole and listing.notes):
+        shown = listing.names or [f"{plugin.name}:{listing.pattern}"]
+        console.print("  " + "  ".join(shown))
+        return
+    rows = table("Name", "Title", "Task", "Input", "Layers", left=3)
+    for name in listing.names:
+        notes = listing.notes.get(name, ModelNotes(""))
+        sizes = lines(*("x".join(map(str, shape)) for shape in notes.inputs.values()))
+        layers = "" if notes.layers is None else str(notes.layers)
+        rows.add_row(name, notes.title, notes.task, sizes, layers)
+    console.print(rows)
+
+
+def _importers(output: Output) -> dict[str, list[str]]:
+    """Suffixes of the files that each importer reads, by its name."""
+    suffixes = {}
+    for plugin in discover("importer", Importer):
+        known = attempt(plugin, partial(_suffixes, plugin))
+        if isinstance(known, DLBricksError):
+            output.errors.print(styled((f"{plugin.name}:", "yellow"), f" {known.message}"))
+        else:
+            suffixes[plugin.name] = known
+    files = ", ".join(suffix for each in suffixes.values() for suffix in each)
+    output.console.print(styled(("Files:", "bold"), f" {files}"))
+    return suffixes
+
+
+def _listing(plugin: Plugin) -> _Listing:
+    collection: ModelCollection = _usable(plugin)()
+    described = {name: collection.describe(name) for name in collection.names()}
+    return _Listing(
+        [f"{plugin.name}:{name}" for name in described],
+        collection.pattern,
+        {f"{plugin.name}:{name}": notes for name, notes in described.items() if notes},
+    )
+
+
+def _suffixes(plugin: Plugin) -> list[str]:
+    importer: Importer = _usable(plugin)()
+    return list(importer.suffixes)
+
+
+def _usable(plugin: Plugin) -> Any:
+    if plugin.problem:
+        raise PluginError(plugin.problem, hint=plugin.cure)
+    return plugin.loaded
+
+
+@click.command("plugins", cls=Concise)
+@options.json_option
+@options.table_options
+def plugins_command(**values: Any) -> int:
+    """List plugins of every kind, and problems with them."""
+    output = Output(values)
+    statuses = plugin_statuses()
+    shown = table("Kind", "Name", "Package", "Framework", "Status", left=5)
+    for status in statuses:
+        plugin = status.plugin
+        state = styled(("broken", "red") if status.problem else ("ok", "green"))
+        package = f"{plugin.distribution} {plugin.version}"
+        framework = status.framework or "-"
+        shown.add_row(plugin.kind, plugin.name, package, framework, state)
+    output.console.print(shown)
+    for status in statuses:
+        name = f"{status.plugin.kind} {status.plugin.name}"
+        if status.problem:
+            output.console.print(styled((f"{name}:", "red"), f" {status.problem}"))
+            output.console.print(f"  Cure: {status.cure}")
+        if status.capabilities:
+            output.console.print(
+                styled((f"{name}:", "bold"), f" {_capabilities(status.capabilities)}")
+            )
+        for option, about in status.options.items():
+            choices = "|".join(about.choices)
+            output.console.print(
+                f"  --backend-option {option}={choices} (default {about.default}): {about.help}"
+            )
+    data: ListPluginsData = {
+        "schema_version": SCHEMA_VERSION,
+        "plugins": [status.to_dict() for status in statuses],
+    }
+    output.write_json(data)
+    return 0
+
+
+def _capabilities(capabilities: Mapping[str, Any]) -> str:
+    """Capabilities of a plugin, in words."""
+    parts = []
+    for key, value in capabilities.items():
+        if key == "isolated":
+            parts += ["loads in a process of its own"] if value else []
+        elif isinstance(value, int):
+            parts.append(f"{value} {key}")
+        elif isinstance(value, list):
+            parts.append(f"{key.replace('_', ' ')} {', '.join(value) or 'none'}")
+        else:
+            parts.append(f"{key} {value}")
+    return "; ".join(parts)

@@ -1,0 +1,1 @@
+"""Commands on this machine: readiness, calibration, surveys, names of systems."""

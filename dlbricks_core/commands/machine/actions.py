@@ -1,0 +1,118 @@
+"""``dlbricks machine``: its readiness, and the systems of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import click
+
+from dlbricks_core.backends import Backend
+from dlbricks_core.commands.machine.systems_report import (
+    named_data,
+    print_named,
+    print_readiness,
+    print_system,
+    print_systems,
+    readiness_data,
+    system_shown_data,
+    systems_data,
+)
+from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options.help import Concise
+from dlbricks_core.commands.options.output import Output
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.estimation.systems import find_machine, name_machine
+from dlbricks_core.machine.readiness import Check, check_readiness
+from dlbricks_core.machine.system import current_system
+from dlbricks_core.measure.request import usual_threads
+from dlbricks_core.plugins import Plugin, attempt, discover
+from dlbricks_core.preferences import preferences
+from dlbricks_core.store import ResultStore
+
+
+@click.command("doctor", cls=Concise)
+@options.json_option
+@options.quiet_options
+def check_command(**values: Any) -> int:
+    """Check whether this machine is ready to measure, and what to do about it."""
+    output = Output(values)
+    checks = [*check_readiness(), *_builds()]
+    found = current_system(), checks, usual_threads(), preferences()
+    print_readiness(output.console, *found)
+    output.write_json(readiness_data(*found))
+    return 0
+
+
+def _builds() -> Iterator[Check]:
+    """A check for each framework that could be built for more of this processor."""
+    for plugin in discover("backend", Backend):
+        name = f"build of {plugin.name}"
+        found = () if plugin.problem else attempt(plugin, partial(_advice, plugin))
+        if isinstance(found, DLBricksError):
+            yield Check(name, "unknown", found.message, found.hint)
+            continue
+        for advice in found:
+            finding, _, cure = advice.partition(": ")
+            yield Check(name, "warn", finding, cure)
+
+
+def _advice(plugin: Plugin) -> Sequence[str]:
+    found: Sequence[str] = plugin.loaded().advice()
+    return found
+
+
+@click.command("list", cls=Concise)
+@options.store_option
+@options.json_option
+@options.table_options
+def list_command(store: str | None, **values: Any) -> int:
+    """List the systems of a store.
+
+    For each system: its hardware, and the number and dates of its measurements.
+    """
+    output = Output(values)
+    with ResultStore.open(store, writes=False, create=False) as opened:
+        inventory = opened.inventory()
+    print_systems(output.console, inventory)
+    output.write_json(systems_data(inventory))
+    return 0
+
+
+@click.command("show", cls=Concise)
+@click.argument("system", metavar="SYSTEM")
+@options.store_option
+@options.json_option
+@options.table_options
+def show_command(system: str, store: str | None, **values: Any) -> int:
+    """Show all that a store knows of a system."""
+    output = Output(values)
+    with ResultStore.open(store, writes=False, create=False) as opened:
+        machine = find_machine(opened, system)
+        within = opened.within(machine)
+        inventory, sessions = within.inventory(), within.sessions()
+    print_system(output.console, machine, inventory, sessions)
+    output.write_json(system_shown_data(machine, inventory, sessions))
+    return 0
+
+
+@click.command("name", cls=Concise)
+@click.argument("system", metavar="SYSTEM")
+@click.argument("name", metavar="NAME")
+@options.store_option
+@options.json_option
+@options.quiet_options
+def name_command(system: str, name: str, store: str | None, **values: Any) -> int:
+    """Give a system of a store a name.
+
+    The option --system of other commands knows it by that NAME. The name travels with what was
+    measured. Machines that are built alike share a fingerprint, and have names of their own. A
+    machine keeps its name when it is restarted; in a container it needs the name again then.
+    """
+    output = Output(values)
+    with ResultStore.open(store, create=False) as opened:
+        machine = name_machine(opened, system, name)
+    print_named(output.console, machine)
+    output.write_json(named_data(machine))
+    return 0

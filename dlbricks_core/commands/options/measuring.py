@@ -1,0 +1,89 @@
+"""Groups of options on how networks are timed, and on estimates, that several commands share."""
+
+from __future__ import annotations
+
+import click
+
+from dlbricks_core.commands.options.settings import (
+    ANSWER,
+    BESIDE_A_FILE,
+    COMPARED_PRECISION,
+    CUT,
+    PRECISE,
+    READING,
+    REPEATING,
+    SETUP,
+    TIMED,
+    group,
+    option,
+    options,
+)
+from dlbricks_core.estimation.adaptive.precisions import FINEST, USUAL
+from dlbricks_core.figures.precision import PRECISION, SURVEY_S
+
+answer_options = options(*ANSWER)
+sizes_options = options(*ANSWER, "sweeps")
+quantity_option = option("quantity")
+predictor_option = option("predictor")
+condition_option = option("condition")
+
+setup_options = options(*SETUP, "threads", *TIMED)
+measure_options = options(*SETUP, "threads", *TIMED, *PRECISE)
+timing_options = options(*REPEATING)
+_ESTIMATED = (*SETUP, "threads", *TIMED, *PRECISE, *CUT, "composer", *READING)
+estimate_options = options(*_ESTIMATED)
+estimate_options_beside_a_file = options(*_ESTIMATED, **BESIDE_A_FILE)
+
+stored_options = options(
+    *(*SETUP, "threads", *TIMED),
+    backend={"required": False, "help": "Framework whose stored latencies to use."},
+)
+
+run_options = options(
+    *(*SETUP, "threads_by_phase", *TIMED, *PRECISE, *CUT, "composer", *READING),
+    precision={
+        "default": f"{USUAL:.0%}; {FINEST:.0%} with --budget; {PRECISION:.0%} with an option that "
+        "times all bricks: a composer, -G, --split, another protocol or quantity"
+    },
+)
+
+evaluate_options = options(
+    *(*SETUP, "threads", *TIMED, *PRECISE, "condition", *CUT, "composer", *READING),
+    precision={"default": COMPARED_PRECISION},
+)
+
+OF_EACH = {
+    "metavar": "NAME.KEY=VALUE",
+    "help": "Setting of one of the backends ('dlbricks list plugins' lists them).",
+}
+
+measure_each_options = options(
+    *("backends", "backend_options", "threads", *TIMED, *PRECISE, "condition"),
+    backend_options=OF_EACH,
+    precision={"default": COMPARED_PRECISION},
+)
+
+verify_options = group(
+    options(
+        *("backends", "backend_options", "threads", "seed"),
+        backend_options=OF_EACH,
+        threads={"default": "", "value": 1},
+    ),
+    click.option("--tolerance", type=click.FloatRange(min=0), default=1e-3, show_default=True,
+                 help="Maximum relative error that counts as agreement."),
+    click.option("--reference-timeout", "reference_s", type=click.FloatRange(min=0), default=20.0,
+                 show_default=True,
+                 help="Seconds that the ONNX reference evaluator may take for a model; where it "
+                 "takes longer, the first backend is the reference. 0 leaves it out."),
+)  # fmt: skip
+
+survey_options = options(
+    *(*SETUP, "threads", "budget_s", "seed"),
+    backend={"required": False},
+    budget_s={
+        "help": "Time after which no further network is started (60s, 5m).",
+        "default": "",
+        "value": f"{SURVEY_S:g}s",
+    },
+    seed={"help": "Seed of networks, weights and inputs."},
+)

@@ -1,0 +1,102 @@
+"""Options that several commands share: on models, files and output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dlbricks_core.commands.options.kinds import TIME
+from dlbricks_core.commands.options.settings import (
+    BESIDE_A_FILE,
+    CUT,
+    READING,
+    CommandT,
+    group,
+    option,
+    options,
+)
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.preferences import FORMATS, TEXT, preferred, variable
+from dlbricks_core.sanitize import without_secrets
+from dlbricks_core.wording import argument
+
+
+def time_option(
+    flag: str,
+    help_text: str,
+    default: str | None = None,
+    kind: Callable[[str], float] = TIME,
+) -> Callable[[CommandT], CommandT]:
+    """Option for a time. Its value, in seconds, has the flag's name with the suffix ``_s``."""
+    return click.option(
+        flag,
+        f"{flag.lstrip('-')}_s",
+        type=kind,
+        metavar="TIME",
+        default=default,
+        show_default=default is not None,
+        help=help_text,
+    )
+
+
+def _models(_context: click.Context, _parameter: click.Parameter, given: Any) -> Any:
+    """The MODELs, none of which is the URL of a database: reports show models as they are named."""
+    for text in given:
+        if (shown := without_secrets(text)) != text:
+            hint = f"Name a database with {argument('store')}."
+            raise DLBricksError(f"{shown} is not a model", hint=hint)
+    return given
+
+
+models_argument = click.argument("models", metavar="[MODEL]...", nargs=-1, callback=_models)
+
+timeout_option = option("timeout_s")
+load_options = options(*READING)
+load_options_beside_a_file = options(*READING, **BESIDE_A_FILE)
+cut_options = options(*CUT)
+
+store_option = option("store")
+json_option = click.option(
+    "--json",
+    "json_path",
+    type=click.Path(path_type=Path, allow_dash=True, dir_okay=False),
+    metavar="FILE",
+    help="Write the results as JSON ('-' for standard output).",
+)
+html_option = click.option(
+    "--html",
+    "html_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write a report with plots as one HTML file.",
+)
+
+
+table_format_option = click.option(
+    "--format",
+    "table_format",
+    type=click.Choice(FORMATS),
+    default=partial(preferred, "format"),
+    help="Form of standard output; csv and markdown: tables alone, all other text goes to "
+    f"standard error.  [default: {variable('format')}, or {TEXT}]",
+)
+
+
+def _remember(context: click.Context, _option: click.Parameter, verbose: bool) -> bool:
+    """Keeps the option for error messages, which are printed outside of the command."""
+    context.ensure_object(dict)["verbose"] = verbose
+    return verbose
+
+
+quiet_options = group(
+    click.option(
+        "-v", "--verbose", is_flag=True, callback=_remember, help="Print more; show tracebacks."
+    ),
+    click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors."),
+)
+table_options = group(table_format_option, quiet_options)
+result_options = group(store_option, json_option, html_option, table_options)

@@ -1,0 +1,1 @@
+"""Commands that export, merge, prune, record, repeat and show stored results."""

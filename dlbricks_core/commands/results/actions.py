@@ -1,0 +1,301 @@
+"""``dlbricks results``: export, import and repair of stores; records; comparisons of results."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options.help import Concise
+from dlbricks_core.commands.options.kinds import SHARE
+from dlbricks_core.commands.options.output import EXIT_INCREASED, EXIT_PARTIAL, Output
+from dlbricks_core.commands.results.comparison import (
+    LIMIT,
+    TwoResults,
+    comparison_of_results_data,
+    print_comparison_of_results,
+)
+from dlbricks_core.commands.results.record import read_record
+from dlbricks_core.commands.results.transfer import (
+    StorePart,
+    export,
+    merged_into,
+    prune,
+    records_of_files,
+    records_of_stores,
+)
+from dlbricks_core.commands.results.transfer_report import (
+    check_data,
+    exported_data,
+    inventory_data,
+    merged_data,
+    print_check,
+    print_exported,
+    print_inventory,
+    print_merged,
+    print_pruned,
+    pruned_data,
+)
+from dlbricks_core.report.files import to_standard_output, write_bytes
+from dlbricks_core.store import Pruned, ResultStore
+
+_systems_option = click.option(
+    "--system",
+    "systems",
+    metavar="SYSTEM",
+    multiple=True,
+    help="Only what this system measured: a name, or the start of a fingerprint. May be given "
+    "more than once.",
+)
+_backends_option = click.option(
+    "--backend",
+    "backends",
+    metavar="NAME",
+    multiple=True,
+    help="Only what this framework measured. May be given more than once.",
+)
+
+
+@click.command("export", cls=Concise)
+@click.argument(
+    "exported", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True, dir_okay=False)
+)
+@_systems_option
+@_backends_option
+@options.store_option
+@options.json_option
+@options.quiet_options
+def export_command(
+    exported: Path,
+    systems: tuple[str, ...],
+    backends: tuple[str, ...],
+    store: str | None,
+    **values: Any,
+) -> int:
+    """Write what a store holds to a file that travels.
+
+    FILE ('-' for standard output) holds lines of JSON, compressed with Zstandard: all samples,
+    sessions, systems with their names, features of networks, calibrations, and what backends make
+    of models. 'zstdcat' shows it. A name such as measurements.jsonl.zst fits.
+    """
+    output = Output({**values, "exported": exported})
+    if to_standard_output(exported) and sys.stdout.isatty():
+        raise click.UsageError("Standard output is a terminal: name a file, or redirect it.")
+    with ResultStore.open(store, writes=False, create=False) as opened:
+        found = export(opened, StorePart(systems, backends))
+    write_bytes(found.content, exported)
+    print_exported(output.console, found, exported)
+    output.write_json(exported_data(found, exported))
+    return 0
+
+
+@click.command("import", cls=Concise)
+@click.argument("imported", metavar="FILE...", nargs=-1, required=True,
+                type=click.Path(path_type=Path, allow_dash=True))  # fmt: skip
+@options.store_option
+@options.json_option
+@options.quiet_options
+def import_command(imported: tuple[Path, ...], store: str | None, **values: Any) -> int:
+    """Add what exported files hold to a store.
+
+    '-' stands for standard input. What the store has already is not added again. A file that is
+    damaged, cut off or of a newer version changes nothing, and neither do the others then.
+    """
+    output = Output(values)
+    records = records_of_files([_file(path) for path in imported])
+    merged = merged_into(store, records)
+    print_merged(output.console, merged)
+    output.write_json(merged_data(merged))
+    return 0
+
+
+@click.command("merge", cls=Concise)
+@click.argument("others", metavar="STORE...", nargs=-1, required=True)
+@options.store_option
+@options.json_option
+@options.quiet_options
+def merge_command(others: tuple[str, ...], store: str | None, **values: Any) -> int:
+    """Add what other stores hold to a store.
+
+    STOREs are named as with --store, and stay as they are. What the store has already is not added
+    again.
+    """
+    output = Output(values)
+    with records_of_stores(others) as records:
+        merged = merged_into(store, records)
+    print_merged(output.console, merged)
+    output.write_json(merged_data(merged))
+    return 0
+
+
+@click.command("info", cls=Concise)
+@options.store_option
+@options.json_option
+@options.table_options
+def info_command(store: str | None, **values: Any) -> int:
+    """Show what a store holds.
+
+    Systems, frameworks, networks, samples, dates, and the size.
+    """
+    output = Output(values)
+    with ResultStore.open(store, writes=False, create=False) as opened:
+        info, inventory = opened.info(), opened.inventory()
+    print_inventory(output.console, info, inventory)
+    output.write_json(inventory_data(info, inventory))
+    return 0
+
+
+@click.command("check", cls=Concise)
+@options.store_option
+@options.json_option
+@options.table_options
+def check_command(store: str | None, **values: Any) -> int:
+    """Read all of a store, and name what is damaged.
+
+    Nothing is changed. Damaged rows are counted by table, and the first of each are named. The
+    exit status is 3 if there is one.
+    """
+    output = Output(values)
+    check = ResultStore.check(store)
+    print_check(output.console, check)
+    output.write_json(check_data(check))
+    return 0 if check.is_sound else EXIT_PARTIAL
+
+
+@click.command("prune", cls=Concise)
+@_systems_option
+@_backends_option
+@click.option(
+    "--quantity",
+    "quantities",
+    metavar="NAME",
+    multiple=True,
+    help="Only measurements of this quantity, such as load-time, and of its parts. May be given "
+    "more than once.",
+)
+@click.option(
+    "--outdated",
+    is_flag=True,
+    help="Only versions of a framework that are not the newest on their system.",
+)
+@click.option(
+    "--before",
+    metavar="DATE",
+    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]),
+    help="Only sessions that began before a date, such as 2026-01-31, by this machine's clock.",
+)
+@click.option(
+    "--failures", is_flag=True, help="Only failures, so that they are tried again; samples stay."
+)
+@click.option(
+    "--disturbed",
+    is_flag=True,
+    help="Only samples that were taken beside other programs, or while the machine was disturbed "
+    "otherwise.",
+)
+@click.option("-y", "--yes", is_flag=True, help="Delete without asking.")
+@options.store_option
+@options.json_option
+@options.quiet_options
+def prune_command(
+    systems: tuple[str, ...],
+    backends: tuple[str, ...],
+    quantities: tuple[str, ...],
+    before: datetime | None,
+    store: str | None,
+    *,
+    outdated: bool,
+    failures: bool,
+    disturbed: bool,
+    yes: bool,
+    **values: Any,
+) -> int:
+    """Delete what the options name together.
+
+    A summary is shown first, and nothing is deleted unless you agree. Records that nothing else
+    needs are deleted as well: sessions, features of networks, and rewritten graphs of models.
+    """
+    output = Output(values)
+    moment = None if before is None else before.astimezone()
+    part = StorePart(systems, backends, outdated, moment, failures, quantities, disturbed)
+    with ResultStore.open(store, create=False) as opened:
+        pruned, freed = prune(opened, part, rehearse=True), None
+        print_pruned(output.console, pruned)
+        if not pruned.nothing and (yes or _agreed()):
+            pruned = prune(opened, part)
+            freed = opened.compact()
+        elif not pruned.nothing:
+            pruned = Pruned()
+    print_pruned(output.console, pruned, freed)
+    output.write_json(pruned_data(pruned, freed))
+    return 0
+
+
+def _file(path: Path) -> Path | IO[bytes]:
+    if str(path) != "-":
+        return path
+    if sys.stdin.isatty():
+        raise click.UsageError("Standard input is a terminal: name a file, or redirect it.")
+    return sys.stdin.buffer
+
+
+def _agreed() -> bool:
+    """Whether the user agrees. Without an answer, nothing is deleted."""
+    try:
+        return click.confirm("Delete this?", err=True)
+    except click.Abort as abort:
+        if isinstance(abort.__context__, EOFError):
+            raise click.UsageError("Nobody answered, and nothing was deleted: add --yes.") from None
+        raise
+
+
+@click.command("spec", cls=Concise)
+@click.argument("results", metavar="RUN", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--json", "json_path",
+              type=click.Path(path_type=Path, allow_dash=True, dir_okay=False), metavar="FILE",
+              default="-",
+              help="Write the record to a file.  [default: standard output]")  # fmt: skip
+@options.quiet_options
+def record_command(results: Path, **values: Any) -> int:
+    """Write a record of a run as one JSON object, from which others can repeat it.
+
+    RUN is a JSON file that 'dlbricks estimate', 'check' or 'compare' wrote. The record
+    holds the models with their hashes and licences, the software, the hardware in the words of
+    MLPerf, the protocol, and the results. 'dlbricks results repeat' repeats it.
+    """
+    output = Output(values)
+    output.write_json(read_record(results).to_dict())
+    return 0
+
+
+_RESULT = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command("compare", cls=Concise)
+@click.argument("before", metavar="BEFORE", type=_RESULT)
+@click.argument("after", metavar="AFTER", type=_RESULT)
+@click.option("--limit", type=SHARE, metavar="SHARE", default=f"{LIMIT:.0%}", show_default=True,
+              help="Increase of a figure that passes.")  # fmt: skip
+@options.json_option
+@options.table_options
+def compare_command(before: Path, after: Path, limit: float, **values: Any) -> int:
+    """Compare two finished results: which models became slower?
+
+    BEFORE and AFTER are JSON files that 'dlbricks estimate', 'check' or 'compare' wrote, or records
+    of them. Nothing runs. Measured figures are compared where both files have them, otherwise
+    estimates. Versions, options and facts of the system that differ are named.
+
+    Exit status 1: a figure increased by more than --limit, and the 90% interval of the ratio
+    excludes 1. Exit status 3: none did, but a model cannot be compared; it is named.
+    """
+    output = Output(values)
+    found = TwoResults.of(read_record(before), read_record(after), limit)
+    print_comparison_of_results(output.console, found, limit)
+    output.write_json(comparison_of_results_data(found, limit))
+    if found.increased:
+        return EXIT_INCREASED
+    return EXIT_PARTIAL if found.failures else 0

@@ -1,0 +1,347 @@
+"""Content of a store as pages show it: names, links, sentences, axes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+from dlbricks_core.bricks.naming import fold, operator_name
+from dlbricks_core.commands.results.pages.contents import (
+    BASES,
+    Atlas,
+    Failed,
+    Home,
+    MachineSetup,
+    NetworkFacts,
+    NetworkValue,
+)
+from dlbricks_core.estimation.systems import told_apart
+from dlbricks_core.facts import LATENCY, Machine, Subject, System
+from dlbricks_core.report.heading import count, quantity_name
+from dlbricks_core.report.html.templating import Cell, between
+from dlbricks_core.report.tables import ms
+
+_STEPS = ((1,), (1, 2, 5))  #: Ticks within a decade; axes of many decades have few.
+
+#: Candidate ticks where all values are close together; only every n-th is shown.
+_FINE = [step / 10 for step in range(10, 100)]
+
+_MOST_TICKS = 6
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A dot with its interval, in a row of its own."""
+
+    label: str  #: Name of the row.
+    value: float  #: The value; larger than 0.
+    interval: tuple[float, float]  #: The 90% interval.
+    text: str  #: The value in words.
+    origin: str  #: Origin of the value; each origin has its own shape.
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Logarithmic axis over values that are larger than 0."""
+
+    low: float  #: Value at the left end.
+    high: float  #: Value at the right end.
+    ticks: Sequence[float]  #: Values with a label.
+
+    @classmethod
+    def over(cls, marks: Sequence[Mark]) -> Self:
+        """The axis that holds all values and intervals of at least one mark."""
+        ends = [end for m in marks for end in (m.value, *m.interval) if end > 0]
+        low, high = min(ends) * 0.92, max(ends) * 1.08
+        return cls(low, high, _ticks(low, high))
+
+    def at(self, value: float) -> float:
+        """Place of a value, in percent of the width from the left."""
+        share = math.log(max(value, self.low) / self.low) / math.log(self.high / self.low)
+        return round(100 * min(share, 1.0), 2)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers within the limits."""
+    for steps in (*_STEPS, _FINE):
+        within = _within(low, high, steps)
+        if 2 <= len(within) <= _MOST_TICKS:
+            return within
+    return within[:: math.ceil(len(within) / _MOST_TICKS)] or [low, high]
+
+
+def _within(low: float, high: float, steps: Sequence[float]) -> list[float]:
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    found = (float(f"{step * 10.0**decade:.3g}") for decade in decades for step in steps)
+    return [tick for tick in found if low <= tick <= high]
+
+
+_SHORT = 8  #: Number of displayed characters of a signature or fingerprint.
+
+_PLAIN = re.compile(r"[0-9A-Za-z_-]{1,80}")
+
+NAMELESS = (
+    "No name of this model is shown: names stay on the machine that measured it. A model of a "
+    "collection is known by its family. Its signature distinguishes it from others."
+)
+
+#: Phrases for the ends of a network, by the prefix of their kinds.
+_ENDS = {"enter:": "handing over an input to ", "leave:": "handing over an output of "}
+
+#: Words for the kinds of networks.
+KINDS = {
+    "brick": "brick",
+    "model": "model",
+    "native": "model in its framework's own form",
+    "profiled": "brick inside of a running model",
+}
+
+
+def page_name(identity: str) -> str:
+    """Name of a page about a network or system, safe as a file name."""
+    if _PLAIN.fullmatch(identity):
+        return f"{identity}.html"
+    return f"{hashlib.sha256(identity.encode('utf-8', 'replace')).hexdigest()[:16]}.html"
+
+
+def short(identity: str) -> str:
+    """The first letters of a signature or fingerprint."""
+    return identity[:_SHORT]
+
+
+def model_name(signature: str, known: NetworkFacts) -> str:
+    """Name of a model: its own name, or its family and short signature, or the signature alone."""
+    if known.name:
+        return known.name
+    return " ".join((*known.families, short(signature)))
+
+
+def page_of(machine: Machine) -> str:
+    """Name of the page about a machine: of its system, unless it has equals."""
+    equal = "" if machine.alone else f"-{told_apart(machine)}"
+    return page_name(f"{machine.system}{equal}")
+
+
+def system_name(system: System, machine: str = "") -> str:
+    """Processor and name or short fingerprint: two systems may have one processor."""
+    return f"{system.cpu or 'unknown processor'} · {machine or short(system.fingerprint)}"
+
+
+def backend_name(place: MachineSetup, places: Iterable[MachineSetup]) -> str:
+    """Backend and version, with options where only these distinguish it from another."""
+    same = {p.options for p in places if (p.backend, p.version) == (place.backend, place.version)}
+    name = f"{place.backend} {place.version}"
+    return f"{name} ({options(place)})" if len(same) > 1 else name
+
+
+def options(place: MachineSetup) -> str:
+    """Options of a place's backend: ``compile=off, memory_format=contiguous``."""
+    try:
+        values = json.loads(place.options)
+    except ValueError:
+        return place.options
+    if not isinstance(values, dict):
+        return place.options
+    return ", ".join(f"{name}={value}" for name, value in values.items()) or "none"
+
+
+def version(place: MachineSetup) -> tuple[str, str, str]:
+    """Backend, version and options of a place."""
+    return place.backend, place.version, place.options
+
+
+def hardware(system: System) -> str:
+    """Whether a system is a virtual machine."""
+    if not system.cpu:
+        return "unknown"
+    return "virtual" if system.hypervisor else "real"
+
+
+def quantity(entry: NetworkValue) -> str:
+    """Quantity of an entry with its unit: ``latency in ms``."""
+    return f"{quantity_name(entry.quantity)} in {entry.quantity.unit}"
+
+
+def setup(entry: NetworkValue) -> str:
+    """Protocol and version of the plugin; a dash for a value that was not measured."""
+    if entry.evidence is None:
+        return "–"
+    return f"{entry.evidence.protocol}, plugin {entry.evidence.plugin}"
+
+
+def latencies(number: int) -> str:
+    """A number of latencies: ``1 latency``, ``1,713 latencies``."""
+    return f"{number:,} {'latency' if number == 1 else 'latencies'}"
+
+
+def number(entry: NetworkValue) -> str:
+    """The value of an entry, with a mark if it was not measured."""
+    return ms(entry.value) if entry.origin == "measured" else f"≈ {ms(entry.value)}"
+
+
+def origin(atlas: Atlas) -> str:
+    """Shares of the models' latencies by origin."""
+    found = atlas.origins()
+    every = found.total()
+    if not every:
+        return "No latency of a whole model is known: only bricks were timed."
+    shares = [
+        f"{found[each]:,} {each} ({100 * found[each] / every:.0f}%)"
+        for each in BASES
+        if found[each]
+    ]
+    return f"Origin of the {latencies(every)} of whole models: {', '.join(shares)}."
+
+
+def holdings(atlas: Atlas) -> str:
+    """A sentence on the content of the store."""
+    backends = {each.backend for each in atlas.places}
+    held = f"{count(len(atlas.models), 'model')} and {count(atlas.bricks, 'brick')}"
+    where = f"{count(len(atlas.machines), 'system')} and {count(len(backends), 'backend')}"
+    return f"{held} on {where}."
+
+
+def plain(kind: str) -> str:
+    """Kind of layer in plain words: ``convolution, dense``."""
+    for begin, meaning in _ENDS.items():
+        kind = kind.replace(begin, meaning, 1) if kind.startswith(begin) else kind
+    return kind.replace("@", " after ").replace(":", ", ")
+
+
+@dataclass(frozen=True)
+class View:
+    """An atlas with the names that its pages show."""
+
+    atlas: Atlas
+
+    @cached_property
+    def backends(self) -> dict[MachineSetup, str]:
+        """Distinguishing name of each place's backend."""
+        places = self.atlas.places
+        return {place: backend_name(place, places) for place in places}
+
+    @cached_property
+    def systems(self) -> dict[Home, str]:
+        """Name of each machine's system."""
+        systems = self.atlas.systems
+        return {home: system_name(systems[home[0]], home[1]) for home in self.atlas.machines}
+
+    @cached_property
+    def models(self) -> dict[str, str]:
+        """Distinguishing name of each model, by signature."""
+        networks = self.atlas.networks
+        named = {each: model_name(each, networks[each]) for each in self.atlas.models}
+        shared = Counter(named.values())
+        return {
+            each: name if shared[name] == 1 else f"{name} {short(each)}"
+            for each, name in named.items()
+        }
+
+    @cached_property
+    def by_model(self) -> dict[str, list[NetworkValue]]:
+        """Values of each whole model, by signature; latencies and measured values first."""
+        found: defaultdict[str, list[NetworkValue]] = defaultdict(list)
+        for each in self.atlas.entries:
+            if each.subject.is_whole:
+                found[each.subject.signature].append(each)
+        return {signature: sorted(own, key=_order) for signature, own in found.items()}
+
+    @cached_property
+    def by_place(self) -> dict[MachineSetup, list[NetworkValue]]:
+        """Values at each place."""
+        found: defaultdict[MachineSetup, list[NetworkValue]] = defaultdict(list)
+        for each in self.atlas.entries:
+            found[each.place].append(each)
+        return found
+
+    @cached_property
+    def failures(self) -> dict[MachineSetup, list[Failed]]:
+        """Measurements that failed, by place."""
+        found: defaultdict[MachineSetup, list[Failed]] = defaultdict(list)
+        for each in self.atlas.failed:
+            found[each.place].append(each)
+        return found
+
+    def fastest(self, entries: Iterable[NetworkValue]) -> NetworkValue | None:
+        """The lowest latency of a whole model; ``None`` where there is none.
+
+        A measured one comes before all composed ones, and these before predicted ones: the least of
+        many inexact values is mostly one that is too low.
+        """
+        latencies = [e for e in entries if e.quantity == LATENCY and e.subject.is_whole]
+        return min(latencies, key=surest_first, default=None)
+
+    def where(self, place: MachineSetup) -> str:
+        """A place in words: system, backend and threads."""
+        return f"{self.systems[place.home]} · {self.how(place)}"
+
+    def how(self, place: MachineSetup) -> str:
+        """Backend and threads of a place in words."""
+        threads = count(place.threads, "thread").replace(" ", "\u00a0")
+        return f"{self.backends[place]} · {threads}"
+
+    def mark(self, label: str, entry: NetworkValue) -> Mark:
+        """An entry as a dot of a plot."""
+        return Mark(label, entry.value, entry.interval, number(entry), entry.origin)
+
+    def name(self, subject: Subject) -> str:
+        """Name of a model, or the folded operators of a brick with its short signature."""
+        signature = subject.signature
+        if subject.is_whole:
+            return self.models[signature]
+        layers = map(operator_name, self.atlas.networks[signature].layers)
+        return f"{fold(list(layers), 48)} · {short(signature)}"
+
+    def network(self, entry: NetworkValue, root: str) -> Cell:
+        """The network of an entry; a model leads to its page."""
+        if entry.subject.is_whole:
+            return self.model(entry.subject.signature, root)
+        return Cell(self.name(entry.subject))
+
+    def model(self, signature: str, root: str) -> Cell:
+        """A model with a link to its page."""
+        return Cell(self.models[signature], link=f"{root}models/{page_name(signature)}")
+
+    def system(self, home: Home, root: str) -> Cell:
+        """A machine's system with a link to its page."""
+        link = f"{root}systems/{page_of(self.atlas.machines[home])}"
+        return Cell(self.systems[home], "whole", link=link)
+
+
+def value(entry: NetworkValue) -> Cell:
+    """The value of an entry."""
+    return Cell(number(entry), "" if entry.evidence else "guess", key=entry.value)
+
+
+def ends(entry: NetworkValue) -> Cell:
+    """The interval of an entry, sorted by its width relative to the value."""
+    low, high = entry.interval
+    return Cell(between(entry.interval), key=(high - low) / entry.value if entry.value else 0.0)
+
+
+def day(moment: str) -> Cell:
+    """Day of a time in ISO 8601; a dash where there is none."""
+    return Cell(moment[:10] or "–", "whole", key=moment)
+
+
+def span(entries: Sequence[NetworkValue]) -> tuple[Cell, Cell]:
+    """Days of the first and the last observation of some entries."""
+    taken = [each.evidence for each in entries if each.evidence]
+    first, last = min((e.begin for e in taken), default=""), max((e.end for e in taken), default="")
+    return day(first), day(last)
+
+
+def surest_first(entry: NetworkValue) -> tuple[int, float]:
+    """Key that sorts measured values before composed and predicted ones, the lowest first."""
+    return BASES.index(entry.origin), entry.value
+
+
+def _order(entry: NetworkValue) -> tuple[bool, str, int, float]:
+    return entry.quantity != LATENCY, entry.quantity.name, *surest_first(entry)

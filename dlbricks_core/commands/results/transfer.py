@@ -1,0 +1,204 @@
+"""Moves the content of stores: exports, imports, merges and deletes parts of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from pathlib import Path
+from typing import IO
+
+from dlbricks_core.errors import DLBricksError, ModelError, StoreError
+from dlbricks_core.estimation.systems import find_machine
+from dlbricks_core.facts import Rewrite
+from dlbricks_core.ir import unpacked
+from dlbricks_core.store import (
+    AbsentStoreError,
+    Exported,
+    Merged,
+    Pruned,
+    Record,
+    ResultStore,
+    Selection,
+    exported,
+    is_exported,
+    locate,
+    read_records,
+    read_stream,
+)
+
+_STREAM = "standard input"
+
+_AGAIN = "run that model again with that store, which then holds a new graph of it"
+
+_LOGS = ("-wal", "-shm")  #: Ends of the names of the files that SQLite keeps beside a database.
+
+
+@dataclass(frozen=True)
+class StorePart:
+    """Part of a store, as users name it. An empty field selects everything."""
+
+    systems: tuple[str, ...] = ()  #: Names of machines, or beginnings of fingerprints.
+    backends: tuple[str, ...] = ()  #: Names of backends.
+    #: Whether to select only versions of frameworks that are not the newest.
+    outdated: bool = False
+    before: datetime | None = None  #: Time before which sessions began, with time zone.
+    failures: bool = False  #: Whether to select only failures.
+    quantities: tuple[str, ...] = ()  #: Names of quantities; empty for all.
+    #: Whether to select only what was taken while the machine was disturbed.
+    disturbed: bool = False
+
+    def of(self, store: ResultStore) -> Selection:
+        """The selection in a store.
+
+        Raises:
+            DLBricksError: If the store holds nothing of a system, a backend or a quantity.
+        """
+        machines = tuple(find_machine(store, each) for each in self.systems)
+        for backend in self.backends:
+            if not store.setups(backend):
+                known = {each.place.backend for each in store.inventory().holdings}
+                raise DLBricksError(
+                    f"{store.place}: the store holds nothing of the backend {backend!r:.60}",
+                    hint=f"Backends with measurements: {', '.join(sorted(known)) or 'none'}.",
+                )
+        measured = store.quantities() if self.quantities else []
+        for quantity in self.quantities:
+            if quantity not in measured:
+                raise DLBricksError(
+                    f"{store.place}: the store holds nothing of the quantity {quantity!r:.60}",
+                    hint=f"Quantities with measurements: {', '.join(measured) or 'none'}.",
+                )
+        return Selection(
+            machines,
+            self.backends,
+            self.outdated,
+            self.before,
+            self.failures,
+            self.quantities,
+            self.disturbed,
+        )
+
+
+def export(store: ResultStore, part: StorePart | None = None) -> Exported:
+    """Exports a store, or a part of it, as a file.
+
+    Raises:
+        DLBricksError: If the store holds nothing of a system or a backend.
+    """
+    return exported(store, (part or StorePart()).of(store))
+
+
+def records_of_files(files: Sequence[Path | IO[bytes]]) -> Iterator[Record]:
+    """Content of files, once each is known to be sound to its end.
+
+    So a store can be opened for them that must not be made in vain.
+
+    Raises:
+        DLBricksError: If a file cannot be read, is damaged or is of a newer version.
+    """
+    # An open file can be read only once.
+    sources = [
+        file if isinstance(file, Path) else tuple(_sound(read_stream(file, _STREAM), _STREAM))
+        for file in files
+    ]
+    for source in sources:
+        if isinstance(source, Path):
+            deque(_sound(read_records(source), str(source)), maxlen=0)
+    return chain.from_iterable(
+        read_records(source) if isinstance(source, Path) else source for source in sources
+    )
+
+
+@contextmanager
+def records_of_stores(locations: Iterable[str | Path]) -> Iterator[Iterator[Record]]:
+    """Content of stores, which stay unchanged. All of them are opened first.
+
+    Raises:
+        DLBricksError: If one of the stores is missing or cannot be opened; while it is read, also
+            if a graph in it cannot be read.
+    """
+    with ExitStack() as opened:
+        every = [opened.enter_context(_store(each)) for each in locations]
+        # What is read in part is closed before its store is.
+        records = [opened.enter_context(closing(each.records())) for each in every]
+        yield chain.from_iterable(
+            _sound(each, str(store.place), _AGAIN)
+            for each, store in zip(records, every, strict=True)
+        )
+
+
+def merged_into(location: str | Path | None, records: Iterable[Record]) -> Merged:
+    """Adds records to a store: all of them, or none. Then a store that was not there is not made.
+
+    Args:
+        location: Location of the store; ``None`` for the user's own file.
+        records: What files or other stores hold.
+
+    Raises:
+        DLBricksError: If the store cannot be opened, or holds a quantity in another unit.
+    """
+    file = locate(location).file
+    is_new = file is not None and not file.exists()
+    try:
+        with ResultStore.open(location) as opened:
+            return opened.merge(records)
+    except BaseException:
+        if is_new and file is not None:
+            _remove_empty(file)
+        raise
+
+
+def _remove_empty(file: Path) -> None:
+    """Removes the file of a store in which nothing is, not even from another process."""
+    if file.exists():
+        with ResultStore.open(file, writes=False) as opened:
+            found = opened.info()
+        if not (found.systems or found.measurements):
+            for each in (file, *(file.with_name(f"{file.name}{end}") for end in _LOGS)):
+                each.unlink(missing_ok=True)
+
+
+def prune(store: ResultStore, part: StorePart, *, rehearse: bool = False) -> Pruned:
+    """Deletes a part of a store.
+
+    Args:
+        store: The store.
+        part: The part to delete. At least one field must be set.
+        rehearse: Whether to delete nothing, and only to report what would be deleted.
+
+    Raises:
+        DLBricksError: If nothing is named, or the store holds nothing of a system, a backend or a
+            quantity.
+    """
+    if part == StorePart():
+        raise DLBricksError(
+            "the part to delete is not specified",
+            hint="Name a system, a backend, a quantity, outdated versions, a date or failures.",
+        )
+    return store.prune(part.of(store), rehearse=rehearse)
+
+
+def _store(location: str | Path) -> ResultStore:
+    if is_exported(location):
+        raise DLBricksError(
+            f"{location} is an exported file, not a result store", hint="Import it instead."
+        )
+    try:
+        return ResultStore.open(location, writes=False, create=False)
+    except AbsentStoreError as error:
+        raise AbsentStoreError(error.message, "Check the path or the URL.") from error
+
+
+def _sound(records: Iterable[Record], name: str, hint: str = "export it again") -> Iterator[Record]:
+    """The records of a file or a store, whose graphs of models are read as well."""
+    for each in records:
+        if isinstance(each, Rewrite):
+            try:
+                unpacked(each.graph, name=each.signature)
+            except ModelError as error:
+                raise StoreError(f"{name}: {error.message}", hint) from error
+        yield each

@@ -1,0 +1,1 @@
+"""Commands that show a model's layers, bricks and repeats."""

@@ -1,0 +1,187 @@
+"""``dlbricks show graph``: draws a model as SVG."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any, TypedDict
+
+import click
+
+from dlbricks_core.analysis import Basis, LayerCosts, Module
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.commands.options import given, measuring, reading
+from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options.help import Concise
+from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
+from dlbricks_core.commands.options.settings import option
+from dlbricks_core.commands.show.drawing import Picture, draw
+from dlbricks_core.estimation.layers import LayerLatencies, layer_latencies
+from dlbricks_core.importers.models import load_model
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.report import write_text
+from dlbricks_core.report.data import SCHEMA_VERSION, WrittenData
+from dlbricks_core.report.html.templating import render
+from dlbricks_core.store import ResultStore
+
+
+class ShowGraphData(WrittenData):
+    """Output of ``dlbricks show graph``."""
+
+    name: str  #: Name of the model.
+    source: str  #: File or collection, as the user named it.
+    layers: list[GraphLayerData]  #: In the order of the model.
+    drawn_layers: int  #: Layers in the drawing; repeated modules are drawn once.
+    modules: list[RepeatedModuleData]  #: Repeated modules.
+    modules_complete: bool  #: Whether the search for modules went to its end, not to its limit.
+    critical_path: CriticalPathData  #: The path with the largest sum.
+
+
+class GraphLayerData(TypedDict):
+    """A layer of the drawing."""
+
+    layer: str  #: Operator.
+    signature: str  #: Of the layer.
+    cost: float | None  #: Operations, or milliseconds; see critical_path.basis.
+
+
+class RepeatedModuleData(TypedDict):
+    """Layers that repeat as a whole."""
+
+    start: int  #: First layer of the first copy.
+    layers: int  #: Layers of one copy.
+    copies: int  #: How many there are.
+    in_a_row: bool  #: Whether copies follow each other.
+    inside: list[RepeatedModuleData]  #: Modules within one copy.
+
+
+class CriticalPathData(TypedDict):
+    """The path with the largest sum."""
+
+    basis: str  #: Basis of the costs.
+    origin: str | None  #: Where latencies are from.
+    layers: list[int]  #: Places of its layers.
+    cost: float  #: Their sum.
+    total: float  #: Sum over all layers.
+    missing: dict[str, int]  #: Layers without a cost, by operator.
+
+
+_MARGIN, _LEAST_WIDTH, _TITLE, _LINE = 20.0, 720.0, 34.0, 18.0
+_LETTER = 6.9
+
+
+def graph_svg(picture: Picture) -> str:
+    """A picture as an SVG file with its own styles, light and dark."""
+    drawing = draw(picture)
+    width = max(drawing.width + 2 * _MARGIN, _LEAST_WIDTH)
+    room = int((min(width, 900) - 2 * _MARGIN) / _LETTER)
+    notes = list(picture.notes)
+    if any(shape.tag for shape in drawing.shapes):
+        notes.append("Boxes with the same letter hold the same layers.")
+    lines = [line for note in notes for line in textwrap.wrap(note, room)]
+    head = _MARGIN + _TITLE + _LINE * len(lines)
+    drawing.move((width - drawing.width) / 2, head)
+    return render(
+        "commands/show/graph.svg",
+        name=picture.model.name,
+        lines=lines,
+        drawing=drawing,
+        margin=_MARGIN,
+        title_y=_MARGIN + 12,
+        lines_y=_MARGIN + _TITLE,
+        line_height=_LINE,
+        width=round(width),
+        height=round(drawing.height + head + _MARGIN),
+    )
+
+
+def graph_data(picture: Picture) -> ShowGraphData:
+    """A picture as a JSON object for scripts, which identifies layers by position."""
+    layers = picture.model.layers
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "name": picture.model.name,
+        "source": picture.model.source,
+        "layers": [
+            {"layer": layer.qualified_op, "signature": signature, "cost": cost}
+            for layer, signature, cost in zip(
+                layers, picture.cut.layer_signatures, picture.costs.values, strict=True
+            )
+        ],
+        "drawn_layers": picture.drawn,
+        "modules": [_module(each) for each in picture.modules.found],
+        "modules_complete": picture.modules.complete,
+        "critical_path": {
+            "basis": picture.costs.basis.value,
+            "origin": picture.origin or None,
+            "layers": list(picture.path),
+            "cost": picture.costs.total(picture.path),
+            "total": picture.costs.total(),
+            "missing": dict(picture.costs.missing(picture.model)),
+        },
+    }
+
+
+def _module(module: Module) -> RepeatedModuleData:
+    return {
+        "start": module.start,
+        "layers": module.period,
+        "copies": module.copies,
+        "in_a_row": module.in_a_row,
+        "inside": [_module(each) for each in module.inside],
+    }
+
+
+@click.command("graph", cls=Concise)
+@click.argument("model")
+@click.option("-o", "--output", "svg_path", type=click.Path(path_type=Path, dir_okay=False),
+              required=True, metavar="FILE.svg", help="File to write the picture to.")  # fmt: skip
+@measuring.stored_options
+@options.store_option
+@option("system", metavar="FINGERPRINT", help="Latencies of another system in the store.")
+@options.load_options_beside_a_file
+@options.json_option
+@options.quiet_options
+def command(
+    model: str, svg_path: Path, store: str | None, system: str | None, **values: Any
+) -> int:
+    """Draw MODEL as SVG, with its critical path and its repeated modules; runs nothing.
+
+    The critical path is the one with the largest sum of latencies in the store where
+    --backend is given ('dlbricks estimate --measure -G 1' puts them there), and otherwise of
+    floating-point operations. Modules that repeat are drawn once, with their number.
+    """
+    output = Output(values)
+    with output.progress() as progress:
+        load = reading.load_options_of(values)
+        loaded = load_model(model, load, progress, reading.import_settings_of(values))
+    picture = _picture(loaded, _latencies(loaded, store, system, values))
+    write_text(graph_svg(picture), svg_path)
+    for note in picture.notes:
+        output.console.print(note)
+    output.write_json(graph_data(picture))
+    lacking = picture.costs.basis is not Basis.LATENCY or picture.costs.missing(loaded)
+    return EXIT_PARTIAL if values["backend"] and lacking else 0
+
+
+def _latencies(
+    model: CanonicalModel, store: str | None, system: str | None, values: dict[str, Any]
+) -> LayerLatencies | None:
+    if not values["backend"]:
+        return None
+    with ResultStore.open(store, writes=False) as opened:
+        return layer_latencies(model, given.request_of(values), opened, system)
+
+
+def _picture(model: CanonicalModel, found: LayerLatencies | None) -> Picture:
+    (cut,) = BrickSet.of([model]).models
+    if found is None:
+        return Picture(cut, LayerCosts.of(cut))
+    request = found.request
+    threads = request.settings.threads
+    where = f"{request.backend.name} {request.setup.version}, {threads} thread{'s' * (threads > 1)}"
+    if not found.ms:
+        reason = f"The store has no latencies of single layers on {where}."
+        return Picture(cut, LayerCosts.of(cut), reason)
+    origin = f"Latencies: {where}, system {request.fingerprint}; without the timer's own cost."
+    return Picture(cut, LayerCosts.of(cut, found.ms), origin)

@@ -1,0 +1,1 @@
+"""Commands that write a suite of bricks and time it."""

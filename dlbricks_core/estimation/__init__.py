@@ -1,0 +1,1 @@
+"""Estimates of models from measurements, stored observations and predictions."""

@@ -1,0 +1,1 @@
+"""Estimates from as few runs of whole models or bricks as their precision needs."""

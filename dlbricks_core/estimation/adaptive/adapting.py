@@ -1,0 +1,409 @@
+"""State of a request: figures of its models so far, and the runs that add to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from time import perf_counter
+
+from dlbricks_core.bricks import CutModel
+from dlbricks_core.compose import Estimate
+from dlbricks_core.compose.learned import Learned
+from dlbricks_core.compose.options import LEARNED_COMPOSER, find_composer
+from dlbricks_core.estimation.adaptive.coverage import RunCosts, chosen
+from dlbricks_core.estimation.adaptive.posterior import drift, drifting, scatter_within
+from dlbricks_core.estimation.adaptive.unknown import Unknown, by_size
+from dlbricks_core.estimation.adaptive.wholes import WholeRuns
+from dlbricks_core.estimation.assemble import assemble
+from dlbricks_core.estimation.joining import cutting_of
+from dlbricks_core.estimation.results import AdaptiveRun, ModelResult, RunResult
+from dlbricks_core.facts import Note, Question
+from dlbricks_core.facts.note import note
+from dlbricks_core.figures.figure import (
+    Figure,
+    InPlace,
+    Placed,
+    in_place_errors,
+    interval,
+    relative_half_width,
+)
+from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
+from dlbricks_core.measure.costs import QUICK_START_S
+from dlbricks_core.measure.cutting import Cutting
+from dlbricks_core.measure.footprint import gigabytes
+from dlbricks_core.measure.ledger import Ledger
+from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.targets import not_within
+from dlbricks_core.progress import Observer
+from dlbricks_core.store import ResultStore
+
+PLAIN_RUNS = 9
+"""Runs of each model in a plain script after the first, which counts as loading: two in all warm
+up, and eight count (benchmarks/plain)."""
+
+_MOST_MEMORY = 0.6
+"""Most of the free memory that a whole model may take to run. Bricks tell about larger ones."""
+
+_MOST_DRAWN_BYTES = 2**30
+"""Most bytes of weights that are drawn for a model without a file of its own. Its bricks alone take
+a fraction of them, since blocks of large models repeat."""
+
+_FEW_MODELS = 3
+"""Most models of a request whose bricks are profiled in any case, even in a run of its own."""
+
+_PREDICTABLE = 0.15
+"""Finest half-width that predictions from reference data have (docs/results/predicting.md)."""
+
+_LONG_RUN_MS = 3000.0
+"""Milliseconds of loading and running a model beyond which its prediction is tried first."""
+
+_UNKNOWN_ERROR = 0.4
+"""Relative error of what is predicted of bricks that no model has shown, for the choice of models
+to run. Estimates have the predictor's own errors."""
+
+
+_MOSTLY = 0.85
+"""Share of a model's latency in profiled bricks beyond which rough figures of the rest suffice."""
+
+
+class Adapting:
+    """One request: what is known so far, and what runs next.
+
+    Args:
+        cutting: The models and their bricks.
+        request: How bricks are timed alone, to what precision, and for how long.
+        store: Store of the measurements.
+        observer: Receives the progress.
+        opened: Closes the workers.
+        predictor: Name of the predictor.
+        compares: Whether estimates are compared. They then rest on no model that runs for the
+            comparison only, or ran before.
+        session: Identifier of the session; ``None`` for a new one.
+    """
+
+    def __init__(
+        self,
+        cutting: Cutting,
+        request: Request,
+        store: ResultStore,
+        observer: Observer,
+        opened: ExitStack,
+        predictor: str,
+        *,
+        compares: bool,
+        session: str | None = None,
+    ) -> None:
+        self._cutting = cutting
+        self._cuts = cutting.brickset.models
+        self._request = request
+        self._store = store
+        self._observer = observer
+        self._predictor = predictor
+        self._precision = request.precision or 1.0
+        self._burst = request.burst
+        self._runs = WholeRuns(request.hot, store, observer, opened, session)
+        self._runs.look_up(self._cuts)
+        self._costs = RunCosts(self._cuts, self._burst.fewest + self._burst.profiled + 1)
+        self._unknown = Unknown(cutting, request, store, observer, predictor)
+        self._reason = note("no-run-narrows")
+        self.unable: list[int] = []
+        again = request.force or request.retry_failed
+        refused = {} if again else store.refused(request.setup, request.fingerprint)
+        self._known_refusals = refused.keys()
+        every = {cut.whole.signature for cut in self._cuts}
+        self._excluded = every if compares else set()
+        self._compares = compares
+
+    def run_most_informative(self, end: float) -> None:
+        """Runs models until estimates are precise, or time is over."""
+        lacking = [i for i, cut in enumerate(self._cuts) if not self._precise(cut)]
+        lacking = self._not_predictable(lacking)
+        able = [i for i in lacking if self._able(self._cuts[i])]
+        known, enough = self._bricks.keys(), _enough(self._precision)
+        self._run(chosen(self._costs, lacking, able, known, enough), end)
+        lacking = [i for i in lacking if not self._precise(self._cuts[i])]
+        self._run([i for i in self._imprecise(lacking) if self._able(self._cuts[i])], end)
+        self.unable = [i for i in lacking if self._is_left(self._cuts[i])]
+
+    def _not_predictable(self, positions: Sequence[int]) -> list[int]:
+        """Positions of models whose predictions are too rough, or were not tried.
+
+        Predicting takes seconds, so it is tried only for models whose runs take longer, or that
+        cannot run.
+        """
+        tried = [
+            i
+            for i in positions
+            if not self._able(self._cuts[i]) or self._costs.of_running(i) > _LONG_RUN_MS
+        ]
+        if not tried or self._precision < _PREDICTABLE or not self._unknown.system_is_known:
+            return list(positions)
+        known = {*tried} - {*self._imprecise(tried)}
+        return [i for i in positions if i not in known]
+
+    def _is_left(self, cut: CutModel) -> bool:
+        """Whether neither a run of a model nor runs of others can give its latency."""
+        covered = cut.counts.keys() <= self._bricks.keys()
+        return self._refused(cut) or not (self._able(cut) or covered)
+
+    def known_by_runs(self, share: float) -> list[int]:
+        """Positions of models that ran, or have a share of their latency in bricks that did."""
+        known = self._bricks.keys()
+        return [
+            i
+            for i, cut in enumerate(self._cuts)
+            if self._figure(cut) is not None
+            or (self._costs.share(i, known) >= share and not self._refused(cut))
+        ]
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Remarks on models that did not run as they should."""
+        return self._runs.ledger.notes
+
+    def result(self, seconds: float | None = None, without: Collection[int] = ()) -> RunResult:
+        """Results from what is known.
+
+        Args:
+            seconds: Seconds that it took to know it; ``None`` where nothing ran.
+            without: Positions of models that need no estimate.
+        """
+        figures = self._figures([cut for i, cut in enumerate(self._cuts) if i not in without])
+        found = self._assembled(self._cutting, figures)
+        halves = tuple(half_width(each.estimate) for each in found.models)
+        lacking = [
+            (half, cut.model.name)
+            for i, (half, cut) in enumerate(zip(halves, self._cuts, strict=True))
+            if i not in without and half > self._precision and not self._precise(cut)
+        ]
+        if self._request.precision is not None:
+            notes = not_within(self._precision, self._reason, lacking)
+            found = replace(found, ledger=found.ledger.noting(first=notes))
+        progress = AdaptiveRun(
+            halves,
+            timed=len(self._cutting.brickset.bricks.keys() & self._bricks.keys()),
+            wholes=sum(self._figure(cut) is not None for cut in self._cuts),
+            importing_s=self._runs.importing_s,
+            offers=(),
+            seconds=seconds,
+        )
+        return replace(found, predictor=self._predictor, adaptive=progress)
+
+    @property
+    def able(self) -> list[int]:
+        """Positions of the models that may run as a whole."""
+        return [i for i, cut in enumerate(self._cuts) if self._may_run(cut)]
+
+    def run_one(self, position: int) -> None:
+        """Runs a model with a profile of its bricks, unless it has run often enough before."""
+        cut = self._cuts[position]
+        figure = self._figure(cut)
+        if figure is None or len(figure.samples) < self._burst.fewest:
+            self._runs.run(cut, self._burst.for_harvest())
+
+    def left_out(self) -> RunResult:
+        """Estimates of each model from the runs of all others, beside its own latency."""
+        shared = self._assembled(self._cutting, self._bricks)
+        models: list[ModelResult] = []
+        for i, cut in enumerate(self._cuts):
+            self._excluded = {cut.whole.signature}
+            own = cutting_of(self._cutting, [i])
+            figures = self._figures([cut])
+            models += self._assembled(own, figures, self._named(own, figures)).models
+        self._excluded = set()
+        return replace(shared, models=models)
+
+    def by_parts(self) -> RunResult:
+        """Latencies of all models that ran, beside the sums of their own profiled bricks.
+
+        A model without a profile has no parts, and stands for itself.
+        """
+        bricks = self._bricks
+        figures: dict[str, Figure] = dict(bricks)
+        for cut in self._cuts:
+            whole = self._figure(cut)
+            if whole is not None and not cut.counts.keys() <= bricks.keys():
+                figures[cut.whole.signature] = self._drifting(cut, whole)
+        return self._assembled(self._cutting, figures, self._named(self._cutting, figures))
+
+    def _assembled(
+        self, cutting: Cutting, figures: Mapping[str, Figure], ledger: Ledger | None = None
+    ) -> RunResult:
+        """Results from figures of bricks and whole models, by signature.
+
+        Args:
+            cutting: The models.
+            figures: Figures by signature.
+            ledger: Measurements and failures; ``None`` for those so far.
+        """
+        planned = replace(cutting, plan=cutting.plan.believing(figures, timed=()))
+        found = assemble(self._request.hot, planned, ledger or self._runs.ledger)
+        return replace(found, predictor=self._predictor)
+
+    def compared(self, estimated: RunResult) -> RunResult:
+        """Estimates beside the latencies of models that run only for this."""
+        figures = self._runs.figures
+        self._run([i for i in self.able if self._cuts[i].whole.signature not in figures], math.inf)
+        ledger = replace(self._runs.ledger, notes=estimated.ledger.notes)
+        found = assemble(self._request.hot, estimated.cutting, ledger)
+        assert estimated.adaptive is not None
+        progress = replace(estimated.adaptive, plain_s=self._plain_s())
+        return replace(found, predictor=self._predictor, adaptive=progress)
+
+    def _plain_s(self) -> float | None:
+        """Seconds of a plain script: to load each model and to run it as often as one does."""
+        total = 0.0
+        for cut in self._cuts:
+            measured = self._runs.ledger.measurements.get(self._runs.key(cut))
+            if measured is None:
+                return None
+            loading = max(each.loading_s or 0.0 for each in measured.observations)
+            total += loading + PLAIN_RUNS * self._runs.figures[cut.whole.signature].value / 1e3
+        return total
+
+    @property
+    def _bricks(self) -> Mapping[str, InPlace]:
+        """Figures of bricks that running models have shown."""
+        return self._runs.bricks(self._excluded)
+
+    def _run(self, order: Sequence[int], end: float) -> None:
+        if not order:
+            return
+        self._observer.stage(f"Running {len(order)} models", len(order))
+        start_s = 0.0 if self._runs.importing_s else QUICK_START_S
+        for i in order:
+            if perf_counter() - self._runs.waited_s + start_s > end:
+                self._reason = note("budget-ended", budget_s=self._request.budget_s)
+                return
+            start_s = 0.0
+            cut = self._cuts[i]
+            self._excluded.discard(cut.whole.signature)
+            if not self._precise(cut):
+                harvest = self._shares_bricks(cut)
+                burst = self._burst.for_harvest() if harvest else self._burst
+                self._runs.run(cut, burst, harvest=harvest)
+            self._observer.advance("model")
+
+    def _shares_bricks(self, cut: CutModel) -> bool:
+        """Whether bricks of a model that nothing has shown are in another that has not run.
+
+        Bricks of few models are kept for later requests, since that takes no long time.
+        """
+        if len(self._cuts) <= _FEW_MODELS:
+            return True
+        new = cut.counts.keys() - self._bricks.keys()
+        others = (each for each in self._cuts if each is not cut and self._figure(each) is None)
+        return any(not new.isdisjoint(each.counts) for each in others)
+
+    def _able(self, cut: CutModel) -> bool:
+        """Whether a whole model may run for an estimate, or runs in any case for comparison."""
+        return self._may_run(cut) and (self._compares or self._is_modest(cut))
+
+    def _may_run(self, cut: CutModel) -> bool:
+        """Whether a whole model may run here, without taking the machine's memory."""
+        failed = self._runs.key(cut) in self._runs.ledger.failures
+        return not (failed or self._why_not(cut))
+
+    def _is_modest(self, cut: CutModel) -> bool:
+        footprint = self._cutting.footprints.get(cut.whole.signature)
+        return footprint is None or footprint.is_modest
+
+    def _why_not(self, cut: CutModel) -> str:
+        """Reason why a whole model is not run at all; empty if it is."""
+        footprint = self._cutting.footprints.get(cut.whole.signature)
+        drawn = self._runs.key(cut).subject.kind != "native"
+        if drawn and cut.model.weight_bytes > _MOST_DRAWN_BYTES:
+            return f"{gigabytes(cut.model.weight_bytes)} GB of weights would be drawn"
+        if footprint is not None and not footprint.fits:
+            return f"it does not fit: {footprint}"
+        if footprint is not None and (
+            footprint.needed_bytes > _MOST_MEMORY * footprint.available_bytes
+        ):
+            return f"a whole model runs in {_MOST_MEMORY:.0%} of the free memory, and {footprint}"
+        if self._refused(cut):
+            return "a part of it is not supported, or unknown"
+        return ""
+
+    def _refused(self, cut: CutModel) -> bool:
+        """Whether the backend is known not to run a part of a model, or nobody knows what it does.
+
+        Timing its bricks tells which part that is.
+        """
+        parts = {cut.whole.signature, *cut.counts, *cut.layer_signatures}
+        opaque = any(layer.opaque for layer in cut.model.layers)
+        return opaque or not parts.isdisjoint(self._known_refusals)
+
+    def _figure(self, cut: CutModel) -> Figure | None:
+        whole = cut.whole.signature
+        figure = None if whole in self._excluded else self._runs.figures.get(whole)
+        return None if figure is None or figure.measures_nothing else figure
+
+    def _precise(self, cut: CutModel) -> bool:
+        """Whether a model has run, to the precision that is asked for."""
+        figure = self._figure(cut)
+        if figure is None:
+            return False
+        scatter = relative_half_width(interval(figure.replicates, figure.value))
+        return scatter <= scatter_within(self._precision)
+
+    def _imprecise(self, positions: Sequence[int]) -> list[int]:
+        """Positions of models whose estimates are not precise enough."""
+        positions = [i for i in positions if not self._precise(self._cuts[i])]
+        cuts = [self._cuts[i] for i in positions if not self._refused(self._cuts[i])]
+        figures = self._figures(cuts) if cuts else {}
+        composer = find_composer(LEARNED_COMPOSER)
+        estimates = {i: composer.compose(self._cuts[i], figures) for i in positions}
+        return [i for i, each in estimates.items() if half_width(each) > self._precision]
+
+    def _figures(self, cuts: Collection[CutModel]) -> Mapping[str, Figure]:
+        """Figures of whole models that ran, and of all bricks of the others."""
+        figures: dict[str, Figure] = {}
+        needed: dict[str, None] = {}
+        for cut in cuts:
+            whole = cut.whole.signature
+            if (measured := self._figure(cut)) is not None:
+                figures[whole] = self._drifting(cut, measured)
+            else:
+                needed |= dict.fromkeys(cut.counts)
+        every = self._bricks
+        figures |= {s: every[s] for s in needed if s in every}
+        shown = {s: each for s, each in every.items() if each.teaches}
+        # What the backend does not run has no latency that could be predicted.
+        missing = [s for s in needed if s not in figures and s not in self._known_refusals]
+        mostly = [i for i, cut in enumerate(self._cuts) if self._costs.share(i, shown) >= _MOSTLY]
+        other = [cut for cut in cuts if all(cut is not self._cuts[i] for i in mostly)]
+        large = {s for cut in other if self._figure(cut) is None for s in cut.counts}
+        small = [s for s in missing if s not in large]
+        figures |= by_size(small, self._costs.bricks, self._cutting.brickset.bricks, shown)
+        if rest := [s for s in missing if s in large]:
+            figures |= self._unknown.figures(rest, shown)
+        return figures
+
+    def _drifting(self, cut: CutModel, measured: Figure) -> Placed:
+        """A measured latency with the drift of the machine."""
+        return Placed(measured, drifting(cut.whole.signature, measured, drift().plain_loop))
+
+    def _named(self, cutting: Cutting, figures: Mapping[str, Figure]) -> Ledger:
+        """The ledger with a reason for each model that was not run."""
+        reasons: dict[Question, str] = {}
+        for cut in cutting.brickset.models:
+            if reason := self._why_not(cut):
+                parts = [s for s in cut.counts if s not in figures]
+                keys = [self._runs.key(cut), *(self._request.hot.key(s, "brick") for s in parts)]
+                reasons = {**dict.fromkeys(keys, reason), **reasons}
+        return self._runs.ledger.failing(reasons)
+
+
+def _enough(precision: float) -> float:
+    """Share of a model's latency in profiled bricks that makes its estimate precise enough."""
+    deviation = precision / NORMAL_HALF_WIDTH
+    left = deviation**2 - in_place_errors().shared ** 2 - Learned.composing_error**2
+    return 1 - math.sqrt(left) / _UNKNOWN_ERROR if left > 0 else 2.0
+
+
+def half_width(estimate: Estimate) -> float:
+    """Half-width of an estimate's interval relative to its middle; infinite if it is partial."""
+    partial = estimate.partial or not estimate.value
+    return math.inf if partial else relative_half_width(estimate.interval)

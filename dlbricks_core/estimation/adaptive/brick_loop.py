@@ -1,0 +1,195 @@
+"""The loop of the dial: predicts, and times the most informative networks, until it is precise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+
+from dlbricks_core.estimation.adaptive.acquisition import Choice
+from dlbricks_core.estimation.adaptive.candidates import Candidates, memory_notes
+from dlbricks_core.estimation.adaptive.posterior import Posterior, State, drift, scatter_within
+from dlbricks_core.estimation.adaptive.precisions import FINEST
+from dlbricks_core.estimation.adaptive.probing import Probing, probes_for
+from dlbricks_core.estimation.adaptive.timings import RUNS, TimingWorker
+from dlbricks_core.estimation.assemble import assemble
+from dlbricks_core.estimation.conditioned import PREDICTOR
+from dlbricks_core.estimation.results import AdaptiveRun, Offer, RunResult
+from dlbricks_core.facts import Note
+from dlbricks_core.facts.note import note
+from dlbricks_core.figures.precision import MOST, NORMAL_HALF_WIDTH
+from dlbricks_core.measure.costs import QUICK_START_S
+from dlbricks_core.measure.cutting import Cutting
+from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.targets import not_within
+from dlbricks_core.predict.training_data import training_data
+from dlbricks_core.progress import Observer
+from dlbricks_core.store import ResultStore
+
+_LEVELS = (0.2, 0.1, 0.07, FINEST)
+"""Precisions offered for more time."""
+
+_MOST_OFFERS = 2
+"""Maximum number of precisions that are offered."""
+
+
+def measure_adaptively(
+    cutting: Cutting,
+    request: Request,
+    store: ResultStore,
+    observer: Observer,
+    *,
+    begin: float,
+    end_to_end: bool,
+    predictor: str = PREDICTOR,
+) -> RunResult:
+    """Estimates models, and times the most informative networks until the estimates are precise.
+
+    Args:
+        cutting: The models, cut for the composer of the dial.
+        request: How networks are measured, to what precision, and for how long.
+        store: Store of the measurements.
+        observer: Receives the progress.
+        begin: Time from which the budget counts, in seconds of ``perf_counter``.
+        end_to_end: Whether to time the whole models as well, for comparison. The estimates then
+            rest on bricks alone.
+        predictor: Name of the predictor.
+
+    Raises:
+        PluginError: If there is no such predictor, or it fails.
+    """
+    atlas = training_data(store, request.setup.backend)
+    probes = probes_for(request, atlas)
+    subjects = Candidates.of(cutting, request, end_to_end=end_to_end, probes=probes)
+    with ExitStack() as opened:
+        bench = TimingWorker(subjects, store, observer, opened)
+        bench.look_up()
+        bench.check_doubtful()
+        beliefs = Posterior(predictor, subjects, bench, atlas)
+        probing = Probing(bench)
+        end = begin + (request.budget_s or math.inf)
+        reason: Note | None = None
+        while reason is None:
+            observer.stage(f"Predicting {len(subjects.bricks)} bricks")
+            asked = perf_counter()
+            state = beliefs.state()
+            now = perf_counter()
+            left_s = end + bench.ledger.waited_s - now
+            if probing.turn(state, left_s):
+                continue
+            # Predictors cache their work on the atlas, so the first prediction is no measure of the
+            # next.
+            reason = turn(state, bench, left_s, least_s=now - asked if bench.started else 0.0)
+        offers = tuple(_offers(state, bench))
+        predicting_s = perf_counter() - begin - bench.spent_s
+        if end_to_end:
+            bench.time_wholes()
+    found = AdaptiveRun(
+        tuple(map(float, state.half_widths)),
+        timed=len(subjects.bricks.keys() & bench.known.keys()),
+        wholes=len(subjects.wholes.keys() & bench.known.keys()),
+        importing_s=bench.importing_s,
+        offers=offers,
+        probed=probing.found(),
+    )
+    precision = subjects.precision
+    lacking = [
+        (half, cut.model.name)
+        for half, cut in zip(found.half_widths, cutting.brickset.models, strict=True)
+        if half > precision
+    ]
+    notes = not_within(precision, reason, lacking)
+    ledger = bench.ledger.noting(first=(*notes, *(() if end_to_end else memory_notes(cutting))))
+    ledger = replace(ledger, effort=ledger.effort.with_loading("brick", predicting_s))
+    plan = cutting.plan.believing(state.figures, bench.known)
+    result = assemble(request, replace(cutting, plan=plan), ledger)
+    return replace(result, predictor=predictor, adaptive=found)
+
+
+def turn(state: State, bench: TimingWorker, left_s: float, least_s: float = 0.0) -> Note | None:
+    """Times the next batch. Returns the reason if there is none, otherwise ``None``.
+
+    Args:
+        state: The present beliefs.
+        bench: The bench that times networks.
+        left_s: Remaining seconds of the budget.
+        least_s: Minimum seconds of a batch.
+    """
+    subjects = bench.subjects
+    if state.widest <= subjects.precision:
+        return note("precision-reached")
+    # A start may take longer than at best. The batch is then timed after the end of the budget,
+    # because the user has waited for the start anyway.
+    spare_s = left_s if bench.started else left_s - QUICK_START_S
+    if spare_s <= 0:
+        budget_s, backend = subjects.request.budget_s, subjects.request.setup.backend
+        if bench.started:
+            return note("budget-ended", budget_s=budget_s)
+        return note("budget-ended-at-start", budget_s=budget_s, backend=backend)
+    if batch := Choice.of(state, bench).batch(subjects.precision, spare_s, least_s):
+        bench.time(batch)
+        return None
+    wholes = _insistent(state, bench)
+    seconds = _seconds_of(wholes, state, bench)
+    if able := {s for s in wholes if seconds[s] <= spare_s}:
+        bench.insist(able, scatter_within(subjects.precision), spare_s)
+        return None
+    if wholes:
+        return note("budget-too-small", budget_s=subjects.request.budget_s)
+    return note("no-timing-narrows")
+
+
+def _insistent(state: State, bench: TimingWorker) -> set[str]:
+    """Whole models that lack precision, and may be timed until scatter leaves them precise."""
+    subjects = bench.subjects
+    models = subjects.cutting.brickset.models
+    lacking = np.flatnonzero(state.half_widths > subjects.precision)
+    wholes = {models[i].whole.signature for i in lacking}
+    return {s for s in wholes if s in subjects.every and not bench.failed(s)} - bench.insisted
+
+
+def _seconds_of(wholes: Collection[str], state: State, bench: TimingWorker) -> Mapping[str, float]:
+    """Seconds to load each whole model and to run it a few times."""
+    subjects, costs, means = bench.subjects, bench.costs(), state.sums.mean(axis=0)
+    models = subjects.cutting.brickset.models
+    ms = {cut.whole.signature: mean for cut, mean in zip(models, means, strict=True)}
+    return {s: costs.seconds(subjects.every[s].model, float(ms[s]), RUNS) for s in wholes}
+
+
+def _offers(state: State, bench: TimingWorker) -> Iterator[Offer]:
+    """Precisions that more time would reach, the cheapest first."""
+    precision = bench.subjects.precision
+    wanted = min(precision, state.widest)
+    finer = [each for each in (precision, *_LEVELS) if each < state.widest]
+    levels = sorted({each for each in finer if each == precision or each < wanted}, reverse=True)
+    choice = Choice.of(state, bench)
+    for level in levels[:_MOST_OFFERS]:
+        found = choice.offer(level)
+        again_s = _seconds_of_runs(level, state, bench)
+        if found is not None and math.isfinite(again_s):
+            yield replace(found, seconds=found.seconds + again_s + bench.start_s)
+
+
+def _seconds_of_runs(level: float, state: State, bench: TimingWorker) -> float:
+    """Seconds of further runs until timed whole models scatter little enough for a precision.
+
+    Scatter falls with the root of the number of runs. The sum is infinite if a model would take
+    more runs than a network may have.
+    """
+    subjects, costs, seconds = bench.subjects, bench.costs(), 0.0
+    wanted, drifted = scatter_within(level), NORMAL_HALF_WIDTH * drift().session
+    for half, cut in zip(state.half_widths, subjects.cutting.brickset.models, strict=True):
+        signature = cut.whole.signature
+        if half <= level or not state.measured(signature):
+            continue
+        figure = bench.known[signature]
+        runs = len(figure.samples)
+        more = math.ceil(runs * (half**2 - drifted**2) / wanted**2) - runs
+        if more <= 0 or runs + more > MOST:
+            return math.inf
+        seconds += costs.seconds(subjects.every[signature].model, figure.value, more)
+    return seconds

@@ -1,0 +1,108 @@
+"""Subjects of the dial: bricks and whole models that could be timed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Self
+
+from dlbricks_core.bricks import Brick
+from dlbricks_core.estimation.adaptive.precisions import FINEST
+from dlbricks_core.facts import Note, Question
+from dlbricks_core.measure.cutting import Cutting
+from dlbricks_core.measure.footprint import memory_note
+from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.targets import Target
+from dlbricks_core.measure.timing_order import alike_together
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Networks that could be timed.
+
+    Attributes:
+        cutting: The models and their bricks.
+        request: How networks are measured.
+        bricks: Bricks by signature.
+        wholes: Whole models that may be timed instead of their bricks, by signature.
+        kept_apart: Signatures of whole models for comparison, which estimates must not rest on.
+        probes: Networks of the survey that may be timed to characterize the system, by signature.
+    """
+
+    cutting: Cutting
+    request: Request
+    bricks: Mapping[str, Brick]
+    wholes: Mapping[str, Brick]
+    kept_apart: frozenset[str]
+    probes: Mapping[str, Target] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        cutting: Cutting,
+        request: Request,
+        *,
+        end_to_end: bool,
+        probes: Mapping[str, Target] = MappingProxyType({}),
+    ) -> Self:
+        """All networks but opaque layers, models that contain some, and models of much memory.
+
+        Args:
+            cutting: The models and their bricks.
+            request: How networks are measured.
+            end_to_end: Whether whole models are for comparison.
+            probes: Networks of the survey, by signature.
+        """
+        every = cutting.brickset.bricks
+        bricks = {signature: each for signature, each in every.items() if not each.opaque}
+        wholes = {
+            cut.whole.signature: cut.whole
+            for cut in cutting.brickset.models
+            if cut.counts.keys() <= bricks.keys() and cut.whole.signature not in bricks
+        }
+        others = {s: each for s, each in probes.items() if s not in bricks and s not in wholes}
+        if end_to_end:
+            return cls(cutting, request, bricks, {}, frozenset(wholes), others)
+        large = {s for s, footprint in cutting.footprints.items() if not footprint.is_modest}
+        able = {s: whole for s, whole in wholes.items() if s not in large}
+        return cls(cutting, request, bricks, able, frozenset(), others)
+
+    @property
+    def precision(self) -> float:
+        """Half-width of all models' intervals to reach, relative to their latencies."""
+        return self.request.precision or FINEST
+
+    @cached_property
+    def every(self) -> Mapping[str, Brick]:
+        """Each model followed by its bricks in the order in which it runs them, then the probes."""
+        able = {**self.bricks, **self.wholes}
+        found: dict[str, Brick] = {}
+        for cut in self.cutting.brickset.models:
+            found |= {s: able[s] for s in (cut.whole.signature, *cut.counts) if s in able}
+        probes = alike_together(self.probes.values())
+        return {**found, **able, **{each.brick.signature: each.brick for each in probes}}
+
+    def target(self, signature: str) -> Target:
+        """A network with the role in which it is timed."""
+        if signature in self.bricks:
+            return Target(self.bricks[signature], "brick")
+        if signature in self.probes:
+            return self.probes[signature]
+        return Target(self.wholes[signature], "model")
+
+    def key(self, signature: str) -> Question:
+        """The question that the samples of a network answer."""
+        return self.request.key(signature, self.target(signature).kind)
+
+
+def memory_notes(cutting: Cutting) -> tuple[Note, ...]:
+    """Notes on whole models that fit, and do not run for the memory that they take."""
+    return tuple(
+        memory_note(cut.model.name, each)
+        for cut in cutting.brickset.models
+        if (each := cutting.footprints.get(cut.whole.signature)) is not None
+        and each.fits
+        and not each.is_modest
+    )

@@ -1,0 +1,118 @@
+"""Coverage: which whole models to run, so that their bricks tell about all others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dlbricks_core.analysis.flops import layer_flops
+from dlbricks_core.bricks import CutModel
+from dlbricks_core.ir import CanonicalModel
+
+_FLOPS_MS, _BYTES_MS, _LAYER_MS = 2e7, 1e7, 0.003
+"""Floating-point operations and bytes in a millisecond, and milliseconds of a layer, on a core of a
+usual server. Only ratios count: they order the models."""
+
+_LOADING_MS, _LOADED_BYTES_MS = 20.0, 5e5
+"""Milliseconds to make a model ready to run, and bytes of weights that it reads in one."""
+
+
+@dataclass(frozen=True)
+class RunCosts:
+    """Rough costs of models, from sizes alone.
+
+    Attributes:
+        cuts: The models and their bricks.
+        runs: Runs of a model that is timed.
+    """
+
+    cuts: Sequence[CutModel]
+    runs: int
+
+    @cached_property
+    def bricks(self) -> Mapping[str, float]:
+        """Latency of each brick in milliseconds, by signature."""
+        found: dict[str, float] = {}
+        for cut in self.cuts:
+            for each in cut.occurrences:
+                if each.signature not in found:
+                    found[each.signature] = _latency_ms(cut.graph, each.layers)
+        return found
+
+    @cached_property
+    def models(self) -> Sequence[float]:
+        """Latency of each model in milliseconds."""
+        return [sum(count * self.bricks[s] for s, count in cut.counts.items()) for cut in self.cuts]
+
+    def of_running(self, position: int) -> float:
+        """Milliseconds to load a model and to run it."""
+        model = self.cuts[position].model
+        loading = _LOADING_MS + model.weight_bytes / _LOADED_BYTES_MS
+        return loading + self.runs * self.models[position]
+
+    def share(self, position: int, known: Collection[str]) -> float:
+        """Share of a model's latency in bricks that are known."""
+        cut, total = self.cuts[position], self.models[position]
+        part = sum(n * self.bricks[s] for s, n in cut.counts.items() if s in known)
+        return part / total if total else 1.0
+
+
+def chosen(
+    costs: RunCosts,
+    lacking: Collection[int],
+    able: Collection[int],
+    known: Collection[str],
+    enough: float,
+) -> list[int]:
+    """Models to run, in order, so that known bricks make up enough of each that lacks precision.
+
+    Each step takes the model whose bricks add most to the known share of all models in each second
+    of running it (greedy set cover).
+
+    Args:
+        costs: Costs of the models.
+        lacking: Positions of the models that lack precision.
+        able: Positions of the models that can run.
+        known: Signatures of bricks with a figure.
+        enough: Share of a model's latency in known bricks that suffices; above 1, none does.
+    """
+    have = set(known)
+    open_models = {i for i in lacking if costs.share(i, have) < enough}
+    order: list[int] = []
+    while candidates := [i for i in able if i in open_models]:
+        needed = _needed(costs, open_models, have)
+        best = max(candidates, key=lambda i: _gain(costs, i, needed) / costs.of_running(i))
+        order.append(best)
+        have |= costs.cuts[best].counts.keys()
+        open_models.discard(best)
+        open_models = {i for i in open_models if costs.share(i, have) < enough}
+    return order
+
+
+def _needed(
+    costs: RunCosts, models: Collection[int], known: Collection[str]
+) -> Mapping[str, float]:
+    """Sum over models of the share of each brick that is not known, by signature."""
+    found: dict[str, float] = {}
+    for i in models:
+        for signature, count in costs.cuts[i].counts.items():
+            if signature not in known:
+                part = count * costs.bricks[signature] / max(costs.models[i], 1e-9)
+                found[signature] = found.get(signature, 0.0) + part
+    return found
+
+
+def _gain(costs: RunCosts, position: int, needed: Mapping[str, float]) -> float:
+    return sum(needed.get(s, 0.0) for s in costs.cuts[position].counts)
+
+
+def _latency_ms(model: CanonicalModel, layers: Sequence[int]) -> float:
+    total = 0.0
+    for index in layers:
+        layer = model.layers[index]
+        names = {name for name in (*layer.inputs, *layer.outputs) if name in model.tensors}
+        nbytes = sum(spec.nbytes for name in names if (spec := model.tensors[name]).is_static)
+        flops = layer_flops(model, layer) or 0
+        total += _LAYER_MS + max(flops / _FLOPS_MS, nbytes / _BYTES_MS)
+    return total

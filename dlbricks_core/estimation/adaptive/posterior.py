@@ -1,0 +1,175 @@
+"""Beliefs of the dial: predictions from all that is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from zlib import crc32
+
+import numpy as np
+
+from dlbricks_core import fitted
+from dlbricks_core.bricks import CutModel
+from dlbricks_core.compose.base import common_error
+from dlbricks_core.compose.options import find_composer
+from dlbricks_core.estimation.adaptive.candidates import Candidates
+from dlbricks_core.estimation.adaptive.timings import TimingWorker
+from dlbricks_core.estimation.conditioned import ConditionedPredictor
+from dlbricks_core.figures.figure import RESAMPLES, Figure, Placed, Predicted
+from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
+from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.measure.planner import half_widths
+from dlbricks_core.predict import Contribution
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Standard deviations by which a whole model's latency differs from one time to another.
+
+    They are relative to the latency. The scatter of samples that were taken within seconds does not
+    show them, and further samples do not narrow them.
+
+    Attributes:
+        session: Of a model that is timed beside its bricks.
+        plain_loop: Of the mean of a plain loop over one model, minutes apart on a shared machine.
+    """
+
+    session: float
+    plain_loop: float
+
+
+@cache
+def drift() -> Drift:
+    """The drift that was fitted."""
+    return Drift(**fitted.values(__file__, "drift"))
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Beliefs at one stop of the dial.
+
+    Attributes:
+        figures: Figures of bricks as parts of a model, and of measured whole models, by signature.
+        sums: Draws of each model's latency in milliseconds, including the error of composing where
+            they are sums: shape (draws, models).
+        half_widths: Half-width of each model's 90% interval, relative to its latency.
+        common: Standard deviation of the relative error that the bricks of each model share:
+            shape (models,). It is 0 for models that were measured as wholes.
+    """
+
+    figures: Mapping[str, Predicted | Placed]
+    sums: FloatArray
+    half_widths: FloatArray
+    common: FloatArray
+
+    def measured(self, signature: str) -> bool:
+        """Whether the figure of a network rests on a measurement of its own."""
+        return isinstance(self.figures.get(signature), Placed)
+
+    @property
+    def widest(self) -> float:
+        """The largest half-width; 0 if there are no models."""
+        return float(self.half_widths.max(initial=0.0))
+
+
+class Posterior:
+    """Predicts latencies from all that is known.
+
+    Args:
+        predictor: Name of the predictor.
+        subjects: Networks that could be timed.
+        bench: Source of the known figures of these networks.
+        atlas: Further measurements, here and elsewhere.
+    """
+
+    def __init__(
+        self,
+        predictor: str,
+        subjects: Candidates,
+        bench: TimingWorker,
+        atlas: Sequence[Contribution],
+    ) -> None:
+        self.subjects = subjects
+        self._bench = bench
+        # For the networks themselves, stored figures are known already, or must stay unknown.
+        apart = subjects.kept_apart | bench.known.keys()
+        self._oracle = ConditionedPredictor(predictor, subjects.request, atlas, apart)
+        models = len(subjects.cutting.brickset.models)
+        self._composing_error = find_composer(subjects.cutting.options.composer).composing_error
+        normal = np.random.default_rng(0).standard_normal((models, RESAMPLES)).T
+        # Mean and deviation are exact, because the planner computes the variance from the draws.
+        self._normal = (normal - normal.mean(axis=0)) / normal.std(axis=0)
+
+    def state(self) -> State:
+        """The present beliefs."""
+        figures = self._figures()
+        models = self.subjects.cutting.brickset.models
+        sums = np.stack([_drawn(cut, figures) for cut in models], axis=1)
+        # A model of a single brick may be predicted as well.
+        wholes = [figures.get(cut.whole.signature) for cut in models]
+        composed = np.array([not isinstance(each, Placed) for each in wholes], dtype=bool)
+        common = composed * np.array([common_error(cut, figures) for cut in models])
+        errors = np.hypot(composed * self._composing_error, common)
+        sums = sums * (1 + errors * self._normal)
+        return State(figures, sums, half_widths(sums), common)
+
+    def _figures(self) -> Mapping[str, Predicted | Placed]:
+        subjects, known = self.subjects, self._bench.known
+        parts = subjects.bricks.keys() | subjects.probes.keys()
+        asked = {
+            s: each
+            for s, each in subjects.every.items()
+            if s in known or (s in parts and (self._bench.open(s) or s in self._bench.nothing))
+        }
+        found = self._oracle.figures(asked, {s: f for s, f in known.items() if f.teaches})
+        wholes = {cut.whole.signature for cut in subjects.cutting.brickset.models}
+        figures: dict[str, Predicted | Placed] = {}
+        for signature, each in found.items():
+            if signature not in known:
+                figures[signature] = each
+                continue
+            # A whole model hands over its inputs and outputs, as in its timing.
+            measured = known[signature]
+            # Neither does a network that was disturbed follow from what is known of others.
+            own = signature in wholes or not measured.teaches
+            placed = drifting(signature, measured, drift().session) if own else each
+            figures[signature] = Placed(measured, placed)
+        return figures
+
+
+def drifting(signature: str, figure: Figure, deviation: float) -> Predicted:
+    """A measured figure that also varies by the drift between now and another time.
+
+    Args:
+        signature: Signature of the network.
+        figure: Its figure.
+        deviation: Standard deviation of the drift, relative.
+    """
+    normal = np.random.default_rng(crc32(signature.encode())).standard_normal(RESAMPLES)
+    draws = np.maximum(figure.replicates * (1 + deviation * normal), 0.0)
+    return Predicted(figure.value, draws, figure.overhead)
+
+
+def scatter_within(precision: float) -> float:
+    """Half-width that scatter may have, so that with the drift it is within a precision.
+
+    Half of the precision is always allowed: less scatter does not make up for the drift.
+    """
+    drifted = NORMAL_HALF_WIDTH * drift().session
+    return math.sqrt(max(precision**2 - drifted**2, (precision / 2) ** 2))
+
+
+def _drawn(cut: CutModel, figures: Mapping[str, Predicted | Placed]) -> FloatArray:
+    """Draws of a model's latency: its own if it was measured, otherwise the sum of its bricks.
+
+    Bricks without a figure do not count.
+    """
+    if cut.whole.signature in figures:
+        return figures[cut.whole.signature].plausible
+    known = {s: figures[s] for s in cut.counts if s in figures}
+    total = np.full(RESAMPLES, max((each.overhead for each in known.values()), default=0.0))
+    for signature, each in known.items():
+        total += cut.counts[signature] * np.maximum(each.plausible - each.overhead, 0.0)
+    return total

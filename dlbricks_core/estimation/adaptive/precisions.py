@@ -1,0 +1,26 @@
+"""Precisions of the dial."""
+
+from __future__ import annotations
+
+FINEST = 0.05
+"""Finest precision of the dial. Below it, the changes that a framework makes to a segment inside a
+model matter, and only bricks of the executed graph show these.
+"""
+
+USUAL = 0.1
+"""Precision that most users need. It suffices to choose between models, machines or backends, which
+mostly differ by more. A shared machine drifts by half as much within minutes, and half the
+precision takes about twice as long (docs/results/predicting.md).
+"""
+
+
+def adaptive_precision(precision: float | None, budget_s: float | None) -> float:
+    """Precision that estimates are to reach.
+
+    Args:
+        precision: Precision that the user requests, if any.
+        budget_s: Seconds that the user grants, if any.
+    """
+    if precision is not None:
+        return precision
+    return USUAL if budget_s is None else FINEST

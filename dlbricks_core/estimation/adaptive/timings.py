@@ -1,0 +1,211 @@
+"""The bench of the dial: times networks on one persistent worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from contextlib import ExitStack
+from dataclasses import replace
+from time import perf_counter
+
+from dlbricks_core.estimation.adaptive.candidates import Candidates
+from dlbricks_core.figures.disturbance import WIDENS
+from dlbricks_core.figures.figure import Figure
+from dlbricks_core.figures.rounds import FEWEST_QUIET
+from dlbricks_core.measure.costs import START_S, Costs
+from dlbricks_core.measure.ledger import Ledger
+from dlbricks_core.measure.measuring import check, measure, open_worker, settle_models
+from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.targets import Target
+from dlbricks_core.measure.timing_order import run_targets
+from dlbricks_core.measure.worker import BackendWorker
+from dlbricks_core.progress import Observer
+from dlbricks_core.store import ResultStore
+
+RUNS = 4
+"""Runs of each network. The uncertainty of all untimed networks outweighs the scatter of so few."""
+
+_ENOUGH_S = 0.2
+"""Total seconds of a network's runs after which three of them suffice."""
+
+
+class TimingWorker:
+    """Times networks on one worker, which stays until the end.
+
+    Args:
+        subjects: Networks that could be timed.
+        store: Store of the measurements.
+        observer: Receives the progress.
+        opened: Closes the worker.
+
+    Attributes:
+        subjects: Networks that could be timed.
+        ledger: Measurements and failures so far.
+        known: Figures of measured networks, by signature.
+        nothing: Signatures of networks whose samples measure nothing.
+        insisted: Signatures of whole models that were timed to the requested precision.
+        spent_s: Seconds of timing, including the start of the worker.
+        importing_s: Part of these seconds until the framework was imported.
+    """
+
+    def __init__(
+        self, subjects: Candidates, store: ResultStore, observer: Observer, opened: ExitStack
+    ) -> None:
+        self.ledger = Ledger()
+        self.known: dict[str, Figure] = {}
+        self.insisted: set[str] = set()
+        self.nothing: set[str] = set()
+        self.spent_s = self.importing_s = 0.0
+        self.subjects = subjects
+        self.store = store
+        self._observer = observer
+        self._opened = opened
+        self._worker: BackendWorker | None = None
+
+    @property
+    def start_s(self) -> float:
+        """Seconds until the worker is ready."""
+        return START_S if self._worker is None else 0.0
+
+    @property
+    def started(self) -> bool:
+        """Whether the worker has timed anything."""
+        return self._worker is not None
+
+    def open(self, signature: str) -> bool:
+        """Whether a network can be timed, and has not been."""
+        tried = signature in self.known or signature in self.nothing
+        return not tried and not self.failed(signature)
+
+    def failed(self, signature: str) -> bool:
+        """Whether timing a network failed."""
+        return self.subjects.key(signature) in self.ledger.failures
+
+    def look_up(self) -> None:
+        """Takes over stored measurements and failures."""
+        request = self.subjects.request
+        if request.force:
+            return
+        found = self.store.get(map(self.subjects.key, self.subjects.every))
+        enough = {
+            key: each
+            for key, each in found.items()
+            if not each.failure and len(each.values) >= FEWEST_QUIET
+        }
+        self._add(Ledger.of(enough, request.protocol))
+        if not request.retry_failed:
+            failed = [
+                (k, each.failure, each.unsupported) for k, each in found.items() if each.failure
+            ]
+            self.ledger = self.ledger.recalling(failed)
+            refused = self.store.refused(request.setup, request.fingerprint)
+            self.ledger = self.ledger.recalling(
+                (self.subjects.key(signature), reason, True)
+                for signature, reason in refused.items()
+                if signature in self.subjects.every and self.open(signature)
+            )
+        self.ledger = replace(self.ledger, reused=len(self.known))
+
+    def check_doubtful(self) -> None:
+        """Checks all bricks if the backend is known to lack something, and no brick tells what."""
+        request = self.subjects.request
+        refused = self.store.refused(request.setup, request.fingerprint).keys()
+        models = self.subjects.cutting.brickset.models
+        if refused and any(
+            not refused.isdisjoint({cut.whole.signature, *cut.counts, *cut.layer_signatures})
+            and not any(map(self.failed, cut.counts.keys() & self.subjects.bricks.keys()))
+            for cut in models
+        ):
+            begin = perf_counter()
+            self._start()
+            self.spent_s += perf_counter() - begin
+
+    def time(self, signatures: Iterable[str]) -> None:
+        """Times networks. The first call checks all bricks beforehand.
+
+        They run in the order of their models. After networks with other operators, a layer finds
+        less of its code in the caches than in its model (research/2026-11-27-order.md).
+        """
+        begin = perf_counter()
+        if self._worker is None:
+            self._start()
+        chosen = set(signatures)
+        able = [s for s in self.subjects.every if s in chosen and self.open(s)]
+        request = replace(
+            self.subjects.request, precision=None, budget_s=None, runs=RUNS, enough_s=_ENOUGH_S
+        )
+        self._measure(map(self.subjects.target, able), request)
+        self.spent_s += perf_counter() - begin
+
+    def insist(self, wholes: AbstractSet[str], scatter: float, left_s: float) -> None:
+        """Times whole models until scatter leaves each a narrow interval.
+
+        Args:
+            wholes: Signatures of the models.
+            scatter: Half-width of the interval to reach, relative to the figure.
+            left_s: Remaining seconds of the budget.
+        """
+        begin = perf_counter()
+        if self._worker is None:
+            self._start()
+        request = replace(self.subjects.request, precision=scatter, budget_s=left_s)
+        self.insisted |= wholes
+        self._measure(map(self.subjects.target, wholes), request)
+        self.spent_s += perf_counter() - begin
+
+    def time_wholes(self) -> None:
+        """Times whole models, and their native forms, for comparison."""
+        request, cutting = self.subjects.request, self.subjects.cutting
+        targets = run_targets(cutting, end_to_end=True, backend=request.runs_natives)
+        wholes = [each for each in targets if each.kind != "brick"]
+        self._add(
+            measure(wholes, request, self.store, self._observer, cutting, worker=self._worker)
+        )
+
+    def _measure(self, targets: Iterable[Target], request: Request) -> None:
+        cutting = self.subjects.cutting
+        found = measure(targets, request, self.store, self._observer, cutting, self._worker)
+        # Whatever is timed for an estimate counts as a cost of the estimate.
+        effort = found.effort.counted_as("brick")
+        self._add(replace(found, effort=effort, notes=(), reused=0))
+
+    def costs(self) -> Costs:
+        """Cost of timing, as observed so far."""
+        every = self.subjects.every
+        seen = self.ledger.measurements.values()
+        return Costs.seen(
+            (every[each.question.subject.signature].model, each)
+            for each in seen
+            if each.question.subject.signature in every
+        )
+
+    def _start(self) -> None:
+        """Starts the worker, and checks which bricks the backend does not support."""
+        begin = perf_counter()
+        subjects = self.subjects
+        self._worker = self._opened.enter_context(open_worker(subjects.request))
+        self._worker.start()
+        self.importing_s = perf_counter() - begin
+        bricks = {subjects.key(s): each for s, each in subjects.bricks.items()}
+        unknown = {subjects.key(s): each for s, each in subjects.bricks.items() if self.open(s)}
+        request, store = subjects.request, self.store
+        self.ledger = check(unknown, self.ledger, request, self._worker, store, self._observer)
+        settle_models(subjects.cutting, bricks, self.ledger, request, store)
+
+    def drop(self, signatures: Iterable[str]) -> None:
+        """Marks networks on which figures of others must not rest, here and in the store."""
+        keys = list(map(self.subjects.key, signatures))
+        self.store.mark(keys, WIDENS)
+        self._add(Ledger.of(self.store.get(keys), self.subjects.request.protocol))
+
+    def _add(self, found: Ledger) -> None:
+        """Adds measurements, failures and their cost."""
+        self.ledger |= found
+        for key, figure in found.figures.items():
+            signature = key.subject.signature
+            if signature not in self.subjects.every:
+                continue
+            if figure.measures_nothing:
+                self.nothing.add(signature)
+            else:
+                self.known[signature] = figure

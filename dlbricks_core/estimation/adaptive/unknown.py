@@ -1,0 +1,196 @@
+"""Bricks that no running model has shown: predicted, and corrected by those that were seen."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+from zlib import crc32
+
+import numpy as np
+
+from dlbricks_core.bricks import Brick
+from dlbricks_core.estimation.conditioned import ConditionedPredictor
+from dlbricks_core.figures.figure import RESAMPLES, Discrepancy, InPlace, Predicted
+from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.measure.cutting import Cutting
+from dlbricks_core.measure.request import Request
+from dlbricks_core.predict import Contribution
+from dlbricks_core.predict.training_data import training_data
+from dlbricks_core.progress import Observer
+from dlbricks_core.store import ResultStore
+
+_FEW = 5.0
+"""Number of bricks of a kind that weigh as much as all other kinds together."""
+
+_LEAST_SPREAD = 0.1
+"""Least standard deviation of the logarithm of a prediction's error, however well predictions fit
+the bricks that were seen."""
+
+
+class Unknown:
+    """Predicts bricks from the reference data and the store.
+
+    Args:
+        cutting: The models and their bricks.
+        request: How bricks are timed alone, on which predictions rest.
+        store: Store of the measurements.
+        observer: Receives the progress.
+        predictor: Name of the predictor.
+    """
+
+    def __init__(
+        self,
+        cutting: Cutting,
+        request: Request,
+        store: ResultStore,
+        observer: Observer,
+        predictor: str,
+    ) -> None:
+        self._bricks = cutting.brickset.bricks
+        self._request = request
+        self._store = store
+        self._observer = observer
+        self._predictor = predictor
+        self._predicted: dict[str, Predicted] = {}
+
+    @cached_property
+    def _contributions(self) -> Sequence[Contribution]:
+        return training_data(self._store, self._request.setup.backend)
+
+    @cached_property
+    def _oracle(self) -> ConditionedPredictor:
+        return ConditionedPredictor(self._predictor, self._request, self._contributions, ())
+
+    @property
+    def system_is_known(self) -> bool:
+        """Whether anything was measured on this system, with the backend and as many threads."""
+        place = self._request.fingerprint, self._request.setup.threads
+        return any(
+            (each.system.fingerprint, each.setup.threads) == place for each in self._contributions
+        )
+
+    def figures(
+        self, signatures: Collection[str], seen: Mapping[str, InPlace]
+    ) -> Mapping[str, Predicted]:
+        """Figures of bricks by signature.
+
+        Args:
+            signatures: Signatures of the bricks.
+            seen: Figures of bricks inside of running models, by signature.
+        """
+        also = [s for s in seen if s in self._bricks]
+        asked = [s for s in (*signatures, *also) if s not in self._predicted]
+        if asked:
+            self._observer.stage(f"Predicting {len(asked)} bricks")
+            bricks = {s: self._bricks[s] for s in asked if not self._bricks[s].opaque}
+            self._predicted |= self._oracle.figures(bricks, {})
+        found = {s: self._predicted[s] for s in signatures if s in self._predicted}
+        compared = {s: (self._predicted[s], seen[s]) for s in also if s in self._predicted}
+        if not compared:
+            return found
+        kinds = {s: kind_of(self._bricks[s]) for s in {*compared, *found}}
+        seen_ratios = {
+            s: (kinds[s], shown.value / predicted.own)
+            for s, (predicted, shown) in compared.items()
+            if predicted.own > 0
+        }
+        ratios = _Ratios.of(seen_ratios)
+        return {s: _corrected(ratios, kinds[s], each) for s, each in found.items()}
+
+
+def by_size(
+    signatures: Collection[str],
+    costs: Mapping[str, float],
+    bricks: Mapping[str, Brick],
+    seen: Mapping[str, InPlace],
+) -> Mapping[str, Predicted]:
+    """Figures of bricks from sizes alone, and from what bricks of their kind take in each size.
+
+    They are rough, and cost nothing: enough for bricks that are a small part of a model.
+
+    Args:
+        signatures: Signatures of the bricks.
+        costs: Rough cost of each brick, by signature.
+        bricks: The bricks by signature.
+        seen: Figures of bricks inside of running models, by signature.
+    """
+    also = [s for s in seen if s in bricks and costs.get(s)]
+    kinds = {s: kind_of(bricks[s]) for s in {*signatures, *also}}
+    ratios = _Ratios.of({s: (kinds[s], seen[s].value / costs[s]) for s in also})
+    spread = max(ratios.spread or 0.0, _LEAST_ROUGH)
+    found = {}
+    for signature in signatures:
+        expected = costs[signature] * ratios.factor(kinds[signature])
+        normal = np.random.default_rng(crc32(signature.encode())).standard_normal(RESAMPLES)
+        found[signature] = Predicted(expected, expected * np.exp(spread * normal))
+    return found
+
+
+def kind_of(brick: Brick) -> str:
+    """Operator of a brick's first layer that computes most."""
+    return next((each for each in brick.operators if each in _HEAVY), brick.operators[0])
+
+
+_LEAST_ROUGH = 0.4
+"""Least standard deviation of the logarithm of a rough figure's error."""
+
+_HEAVY = frozenset(
+    {"Conv", "ConvTranspose", "MatMul", "Gemm", "LSTM", "GRU", "Attention", "Einsum"}
+)
+
+
+@dataclass(frozen=True)
+class _Ratios:
+    """Factors for each kind of brick: means of logarithms, each shrunk towards that of all kinds.
+
+    Attributes:
+        mean: Logarithm of the factor over all kinds.
+        of_kinds: Logarithm of the factor of each kind.
+        spread: Standard deviation of what is left, by the median; ``None`` for few bricks.
+    """
+
+    mean: float
+    of_kinds: Mapping[str, float]
+    spread: float | None
+
+    @classmethod
+    def of(cls, seen: Mapping[str, tuple[str, float]]) -> Self:
+        """Factors from the kind and the ratio of each brick that was seen, by signature."""
+        logs: dict[str, list[float]] = {}
+        for kind, ratio in seen.values():
+            if ratio > 0:
+                logs.setdefault(kind, []).append(float(np.log(ratio)))
+        every = [log for each in logs.values() for log in each]
+        mean = float(np.median(every)) if every else 0.0
+        means = {k: (sum(each) + _FEW * mean) / (len(each) + _FEW) for k, each in logs.items()}
+        left = [abs(log - means[kind]) for kind, each in logs.items() for log in each]
+        return cls(mean, means, _NORMAL_MAD * float(np.median(left)) if len(left) > _FEW else None)
+
+    def factor(self, kind: str) -> float:
+        """Factor of a kind; that of all kinds where none of it was seen."""
+        return float(np.exp(self.of_kinds.get(kind, self.mean)))
+
+
+_NORMAL_MAD = 1.4826
+"""Standard deviation of a normal distribution over its median absolute deviation."""
+
+
+def _corrected(ratios: _Ratios, kind: str, predicted: Predicted) -> Predicted:
+    """A prediction times the factor of its kind, as precise as predictions proved to be."""
+    factor = ratios.factor(kind)
+    own: FloatArray = np.maximum(predicted.draws - predicted.overhead, 0.0)
+    if ratios.spread is not None:
+        logs = np.log(np.maximum(own, 1e-9))
+        wanted = max(ratios.spread, _LEAST_SPREAD)
+        scale = min(wanted / max(float(logs.std()), 1e-9), 1.0)
+        own = np.exp(logs.mean() + (logs - logs.mean()) * scale)
+    shared = predicted.discrepancy
+    return replace(
+        predicted,
+        expected=predicted.own * factor,
+        draws=own * factor,
+        overhead=0.0,
+        discrepancy=Discrepancy(min(shared.predicted, _LEAST_SPREAD), shared.measured),
+    )

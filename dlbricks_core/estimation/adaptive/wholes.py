@@ -1,0 +1,349 @@
+"""Runs of whole models as their users run them, and latencies of the bricks inside of them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from time import perf_counter
+from typing import NamedTuple
+from zlib import crc32
+
+from dlbricks_core.backends import Profile
+from dlbricks_core.backends.burst import Burst, WholeRun
+from dlbricks_core.bricks import CutModel
+from dlbricks_core.errors import DLBricksError, UnsupportedError
+from dlbricks_core.facts import Kind, Measurement, Note, Observation, Question
+from dlbricks_core.facts import Session as SessionRecord
+from dlbricks_core.facts.note import note
+from dlbricks_core.figures.disturbance import Disturbance
+from dlbricks_core.figures.figure import InPlace, Measured
+from dlbricks_core.figures.rounds import Round
+from dlbricks_core.machine.load import LoadSampler, LoadWatch, MachineLoad
+from dlbricks_core.machine.system import current_host
+from dlbricks_core.measure.harvest import LEAST_ASSIGNED, Harvest
+from dlbricks_core.measure.ledger import Effort, Ledger
+from dlbricks_core.measure.quiet import settle
+from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.session import reason_of
+from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
+from dlbricks_core.progress import Observer
+from dlbricks_core.store import ResultStore
+from dlbricks_core.version import __version__
+
+Taken = tuple[Question, Observation, Sequence[str]]
+
+
+_MOST_HELD_BYTES = 3 * 2**29
+"""Most bytes that a process may hold between two models; beyond, it starts anew."""
+
+_LEAST_MS = 1e-6
+"""Latency of a brick that does nothing in a running model, such as a view. A store holds no 0."""
+
+
+class _Beside(NamedTuple):
+    """Flags of a run, and the share of the CPUs that others used meanwhile."""
+
+    flags: tuple[str, ...] = ()
+    load: float | None = None
+
+
+class WholeRuns:
+    """Whole models that ran, here or before, and latencies of their bricks from profiles.
+
+    Args:
+        request: How models run (:attr:`Request.hot`).
+        store: Store of the measurements.
+        observer: Receives the progress.
+        opened: Closes the workers.
+        session: Identifier of the session; ``None`` for a new one.
+
+    Attributes:
+        figures: Figures of whole models, by signature.
+        ledger: Measurements and failures, under the key of a whole model in either form.
+        importing_s: Seconds until the framework was imported.
+        waited_s: Seconds of waiting for a quiet machine, which count for no budget.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        store: ResultStore,
+        observer: Observer,
+        opened: ExitStack,
+        session: str | None = None,
+    ) -> None:
+        self.figures: dict[str, Measured] = {}
+        self.ledger = Ledger()
+        self.importing_s = 0.0
+        self._request = request
+        self._store = store
+        self._observer = observer
+        self._opened = opened
+        self._session = session or uuid.uuid4().hex
+        self._workers: dict[bool, BackendWorker] = {}
+        self._round = 0
+        self._sampler = LoadSampler()
+        self._watch = LoadWatch()
+        self.waited_s = 0.0
+        self._lowered: set[str] = set()
+        self._profiled: dict[str, Measurement] = {}
+        self._models: dict[Round, str] = {}
+
+    def key(self, cut: CutModel) -> Question:
+        """The question that the samples of a whole model answer."""
+        source = cut.model.source
+        opens = source not in self._lowered and self._request.backend.opens(source)
+        kind: Kind = "native" if opens else "model"
+        return self._request.key(cut.whole.signature, kind)
+
+    def bricks(self, without: Collection[str] = ()) -> Mapping[str, InPlace]:
+        """Figures of bricks inside of whole models, by signature.
+
+        Profiles of disturbed runs count only where there is no other.
+
+        Args:
+            without: Signatures of whole models whose profiles are left out.
+        """
+        found = {}
+        for signature, measurement in self._profiled.items():
+            taken = [
+                each
+                for each in measurement.observations
+                if self._models.get((each.session, each.round)) not in without
+            ]
+            quiet = [each for each in taken if not each.flags]
+            used = replace(measurement, observations=tuple(quiet or taken))
+            seed, disturbance = crc32(signature.encode()), Disturbance.of(used)
+            if used.values and not disturbance.leaves_nothing:
+                found[signature] = InPlace(used.values, seed, disturbed=disturbance)
+        return found
+
+    def look_up(self, cuts: Iterable[CutModel]) -> None:
+        """Takes over what the store holds of models and of their bricks."""
+        request = self._request
+        if request.force:
+            return
+        wholes = {self.key(cut): cut for cut in cuts}
+        bricks = dict.fromkeys(s for cut in wholes.values() for s in cut.counts)
+        parts = [request.key(signature, "profiled") for signature in bricks]
+        found = self._store.get([*wholes, *parts])
+        failed = {k: m for k, m in found.items() if k in wholes and m.failure}
+        if not request.retry_failed:
+            recalled = [(k, each.failure or "", each.unsupported) for k, each in failed.items()]
+            self.ledger = self.ledger.recalling(recalled)
+        skipped = {} if request.retry_failed else failed
+        self._know(each for key, each in found.items() if each.values and key not in skipped)
+        self.ledger = replace(self.ledger, reused=len(self.figures))
+
+    def run(self, cut: CutModel, burst: Burst, *, harvest: bool = True) -> None:
+        """Runs a model, and keeps its latency and those of its bricks.
+
+        Args:
+            cut: The model.
+            burst: Extent of the runs.
+            harvest: Whether to profile its bricks. Otherwise they are kept only where the run
+                itself is profiled, which costs next to nothing.
+        """
+        key = self.key(cut)
+        as_used = key.subject.kind == "native"
+        try:
+            worker = self._worker(as_used=True)
+            self.waited_s += settle(self._watch, self._request, self._observer)
+            begin = perf_counter()
+            self._watch.lately()
+            found = worker.run_whole(cut.model, burst, as_used=as_used)
+        except UnsupportedError as error:
+            if not as_used:
+                self._fail(key, cut, error)
+                return
+            self._lowered.add(cut.model.source)
+            self._note(note("runs-as-lowered", cut.model.name, reason=error.message))
+            self.run(cut, burst, harvest=harvest)
+            return
+        except DLBricksError as error:
+            self._fail(key, cut, error)
+            return
+        latency_ms = float(self._request.protocol.statistic(found.samples_ms))
+        profile = found.profile
+        if harvest and not _names_layers(cut, profile):
+            try:
+                profile = self._profile(cut, burst, latency_ms)
+            except DLBricksError as error:
+                self._note(note("no-brick-latencies", cut.model.name, reason=reason_of(error)))
+        spent_s = perf_counter() - begin
+        self._keep(cut, key, replace(found, profile=profile), spent_s, self._watch.lately())
+        for worker in self._workers.values():
+            worker.restart_above(_MOST_HELD_BYTES)
+
+    def take(self, cut: CutModel, samples_ms: Sequence[float], burst: Burst) -> None:
+        """Keeps latencies that the user's own program saw, and profiles the model.
+
+        Args:
+            cut: The model.
+            samples_ms: Latency of each run in milliseconds.
+            burst: Extent of the profile.
+
+        Raises:
+            DLBricksError: If the framework cannot profile the model.
+        """
+        key = self._request.key(cut.whole.signature, "native")
+        latency_ms = float(self._request.protocol.statistic(samples_ms))
+        begin = perf_counter()
+        profile = None
+        if self.key(cut).subject.kind == "native":
+            profile = self._worker(as_used=True).run_whole(cut.model, burst, as_used=True).profile
+        if not _names_layers(cut, profile):
+            profile = self._profile(cut, burst, latency_ms)
+        found = WholeRun(tuple(samples_ms), 0.0, profile)
+        self._keep(cut, key, found, perf_counter() - begin)
+
+    def _keep(
+        self,
+        cut: CutModel,
+        key: Question,
+        found: WholeRun,
+        spent_s: float,
+        load: MachineLoad | None = None,
+    ) -> None:
+        """Stores a run of a model, and the latencies of its bricks if it has a profile.
+
+        Args:
+            cut: The model.
+            key: The question that the run answers.
+            found: The run.
+            spent_s: Seconds that it took.
+            load: Use of the CPUs by others meanwhile; ``None`` where nobody looked.
+        """
+        beside = _Beside(load.flags, load.share) if load else _Beside()
+        latency_ms = float(self._request.protocol.statistic(found.samples_ms))
+        observation = Observation(
+            self._session,
+            self._round,
+            found.samples_ms,
+            flags=beside.flags,
+            load=beside.load,
+            spent_s=spent_s - found.loading_s,
+            loading_s=found.loading_s,
+        )
+        taken: list[Taken] = [(key, observation, cut.whole.operators)]
+        if found.profile is not None and _names_layers(cut, found.profile):
+            taken += self._harvested(cut, found.profile, latency_ms, beside)
+        self._round += 1
+        replaces = self._request.force and key not in self.ledger.anew
+        self._store.add_all(taken, instead_of={key} if replaces else ())
+        self._count(key, observation)
+        self._know(Measurement(key, tuple(operators), (each,)) for key, each, operators in taken)
+
+    def _harvested(
+        self, cut: CutModel, profile: Profile, latency_ms: float, beside: _Beside
+    ) -> list[Taken]:
+        found = Harvest.of(cut, profile, latency_ms)
+        return [
+            (
+                self._request.key(signature, "profiled"),
+                Observation(
+                    self._session,
+                    self._round,
+                    (max(ms, _LEAST_MS),),
+                    flags=beside.flags,
+                    load=beside.load,
+                ),
+                cut.operators(signature),
+            )
+            for signature, ms in found.ms.items()
+        ]
+
+    def _profile(self, cut: CutModel, burst: Burst, latency_ms: float) -> Profile:
+        """Profile of the model as the IR lowers it, where that of the user's own form tells little.
+
+        Raises:
+            DLBricksError: If there is none, or it names few layers of the model.
+        """
+        settings = self._request.settings
+        used = self._request.backend.as_used(settings)
+        worker = self._worker(as_used=used == settings)
+        found = worker.profile(cut.model, burst.profiled, latency_ms)
+        if not _names_layers(cut, found):
+            name = self._request.backend.name
+            raise UnsupportedError(f"the profile of {name} names few of its layers")
+        return found
+
+    def _note(self, found: Note) -> None:
+        self.ledger = self.ledger.noting(found)
+
+    def _worker(self, *, as_used: bool) -> BackendWorker:
+        """A process with a user's settings, or one with those that profiles need."""
+        if as_used not in self._workers:
+            request = self._request
+            begin = perf_counter()
+            settings = WorkerSettings(
+                request.settings,
+                request.seed,
+                request.timeout_s,
+                keeps_memory=not as_used,
+                warm=False,
+                as_used=as_used,
+            )
+            worker = BackendWorker(request.plugin.target, request.backend, settings)
+            self._workers[as_used] = self._opened.enter_context(worker)
+            worker.start()
+            self.importing_s += perf_counter() - begin
+            self._begin_session()
+        return self._workers[as_used]
+
+    def _begin_session(self) -> None:
+        """Keeps the session, and at its end how busy others kept the machine meanwhile."""
+        system = self._request.system
+        self._store.remember_system(system.fingerprint, system.to_dict())
+        record = SessionRecord(self._session, current_host(), system.fingerprint, __version__)
+        self._store.keep_session(record)
+
+        def end() -> None:
+            self._store.keep_session(replace(record, load=self._sampler.load().share))
+
+        self._opened.callback(end)
+
+    def _know(self, measurements: Iterable[Measurement]) -> None:
+        """Adds samples of whole models, and of bricks inside of them."""
+        wholes: dict[Question, Measurement] = {}
+        for measurement in measurements:
+            key = measurement.question
+            signature, profiled = key.subject.signature, key.subject.kind == "profiled"
+            # A figure rests on all that the store holds, as it will for whoever reads the store.
+            before = (
+                self._profiled.get(signature) if profiled else self.ledger.measurements.get(key)
+            )
+            if before is not None:
+                every = (*before.observations, *measurement.observations)
+                measurement = replace(before, observations=every)
+            if profiled:
+                self._profiled[signature] = measurement
+            else:
+                wholes[key] = measurement
+                places = [(each.session, each.round) for each in measurement.observations]
+                self._models |= dict.fromkeys(places, signature)
+        found = Ledger.of(wholes, self._request.protocol)
+        self.ledger |= found
+        self.figures |= {key.subject.signature: each for key, each in found.figures.items()}
+
+    def _count(self, key: Question, taken: Observation) -> None:
+        effort = self.ledger.effort + Effort.of([Measurement(key, observations=(taken,))])
+        self.ledger = replace(
+            self.ledger,
+            effort=effort,
+            anew=self.ledger.anew | {key},
+            warnings=self._sampler.load().warnings,
+        )
+
+    def _fail(self, key: Question, cut: CutModel, error: DLBricksError) -> None:
+        reason = reason_of(error)
+        self.ledger = self.ledger.failing({key: reason})
+        self._note(note("whole-did-not-run", cut.model.name, reason=reason))
+        self._store.record_failure(key, reason, cut.whole.operators)
+
+
+def _names_layers(cut: CutModel, profile: Profile | None) -> bool:
+    """Whether a profile says of enough of its time which layers of the model took it."""
+    return profile is not None and Harvest.of(cut, profile, 1.0).assigned >= LEAST_ASSIGNED

@@ -1,0 +1,408 @@
+"""Assembles the results of a run from its measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Protocol
+
+from dlbricks_core.bricks import Brick, CutModel
+from dlbricks_core.compose import Estimate, Parallel
+from dlbricks_core.compose.options import find_composer
+from dlbricks_core.estimation.model_result import Compared, ModelResult, PartResult
+from dlbricks_core.estimation.results import Benchmarking, BrickResult, RunResult
+from dlbricks_core.facts import Note
+from dlbricks_core.facts.note import note, warning
+from dlbricks_core.figures.disturbance import Disturbance, disturbance_notes
+from dlbricks_core.figures.figure import Figure, Measured, Origin, Placed, interval
+from dlbricks_core.figures.hours import between_hours
+from dlbricks_core.figures.protocols import HOT
+from dlbricks_core.figures.statistics import warnings_for
+from dlbricks_core.measure.cutting import Cutting
+from dlbricks_core.measure.ledger import Ledger, Networks
+from dlbricks_core.measure.metric import Metric
+from dlbricks_core.measure.request import Request
+
+_NATIVE_TOLERANCE = 0.03
+"""Minimum relative difference to the framework's own form that deserves a note."""
+
+_CALIBRATED_ON = (note("calibrated-on-it"),)
+
+NOT_MEASURED = "not measured"
+"""Reason why a brick has no figure, where nothing failed."""
+
+_IN_PLACE = (note("timed-in-place"),)
+
+_LITTLE = 0.01
+"""Share of a model's latency up to which a brick may scatter at will, or be disturbed."""
+
+Figures = Mapping[str, Figure]
+"""Figures of networks, by signature."""
+
+
+def assemble(
+    request: Request, cutting: Cutting, ledger: Ledger, predicted_parts: Sequence[Figures] = ()
+) -> RunResult:
+    """Composes estimates and collects the results for each model and brick.
+
+    Args:
+        request: How networks were measured.
+        cutting: The models, their bricks, and the plan from which the bricks' figures follow.
+        ledger: Figures and failures.
+        predicted_parts: For each part of the quantity, figures of the bricks that are predicted.
+    """
+    every, cuts = cutting.brickset.bricks, cutting.brickset.models
+    quantities = request.quantity, *(request.metric.parts if request.metric else ())
+    views = [ledger.networks("brick", each) for each in quantities]
+    complete = [s for s in every if all(s in view.figures for view in views)]
+    known, *measured_parts = ({s: view.figures[s] for s in complete} for view in views)
+    scattered = {s: each for s, each in known.items() if each.measures_nothing}
+    reasons = {s: brick.opaque for s, brick in every.items() if brick.opaque}
+    reasons = {s: why_nothing(each, request) for s, each in scattered.items()} | reasons
+    figures = cutting.plan.figures({s: each for s, each in known.items() if s not in scattered})
+    useless = _measure_nothing(figures, cuts)
+    stood_for = {cut.whole.signature: cut.counts for cut in cuts}
+    for signature, each in useless.items():
+        for part in (signature, *stood_for.get(signature, ())):
+            reasons.setdefault(part, why_nothing(each, request))
+    ledger = ledger.failing({request.key(s, "brick"): why for s, why in reasons.items()})
+    predicted = predicted_parts or [{} for _ in measured_parts]
+    return _Assembly(
+        request,
+        cutting,
+        ledger,
+        {s: each for s, each in figures.items() if s not in useless},
+        [{**new, **own} for new, own in zip(predicted, measured_parts, strict=True)],
+        ledger.networks("brick", request.quantity),
+        whole_networks(request, ledger),
+    ).result()
+
+
+def whole_networks(request: Request, ledger: Ledger) -> Networks:
+    """Whole models: as their users run them where they were measured so, or as they are lowered."""
+    lowered = ledger.networks("model", request.quantity)
+    if request.protocol is not HOT:
+        return lowered
+    return ledger.networks("native", request.quantity).over(lowered)
+
+
+def why_nothing(figure: Figure, request: Request) -> str:
+    """Reason why the samples of a figure measure nothing."""
+    if figure.disturbance.leaves_nothing:
+        used = figure.disturbance.load
+        return f"{NOT_MEASURED}: other programs used {used:.0%} of the CPUs meanwhile"
+    low, high = figure.scatter
+    unit = request.quantity.unit
+    return f"{NOT_MEASURED}: its runs scatter from {low:.3g} to {high:.3g} {unit}"
+
+
+def _measure_nothing(figures: Figures, cuts: Sequence[CutModel]) -> Figures:
+    """Figures whose samples scatter so much that they measure nothing.
+
+    One that is a negligible part of every model is none of them.
+
+    Args:
+        figures: Figures of bricks, and of whole models in place of them.
+        cuts: The models; none for bricks that came without any.
+    """
+    scattered = {s: each for s, each in figures.items() if each.measures_nothing}
+    if not cuts or not scattered:
+        return scattered
+    parts = [part for cut in cuts for part in _parts(cut, figures).items()]
+    return {s: scattered[s] for s, share in parts if s in scattered and share > _LITTLE}
+
+
+def _parts(cut: CutModel, figures: Figures) -> Mapping[str, float]:
+    """Share of each known figure in the latency of a model."""
+    if _whole(cut, figures) is not None:
+        return {cut.whole.signature: 1.0}
+    known = {s: n * figures[s].interval[1] for s, n in cut.counts.items() if s in figures}
+    total = sum(known.values())
+    return {s: each / total if total else 0.0 for s, each in known.items()}
+
+
+def _whole(cut: CutModel, figures: Figures) -> Figure | None:
+    """Figure of a whole model that stands in place of its bricks; ``None`` otherwise.
+
+    A model that is its own only brick has such a figure if it ran as a whole model.
+    """
+    whole = cut.whole.signature
+    figure = figures.get(whole)
+    measured = figure.measured if isinstance(figure, Placed) else None
+    ran = isinstance(measured, Measured) and measured.protocol is HOT
+    return figure if ran or whole not in cut.counts else None
+
+
+class _Estimator(Protocol):
+    """Composes estimates: a composer, or a metric for its quantity."""
+
+    def compose(self, cut: CutModel, latencies: Figures, /) -> Estimate:
+        """Estimate of a model from figures of its bricks."""
+
+
+@dataclass(frozen=True)
+class _ByMetric:
+    """Composes a quantity with its metric.
+
+    Attributes:
+        metric: The metric.
+        parts: For each part of the quantity, figures of bricks.
+    """
+
+    metric: Metric
+    parts: Sequence[Figures]
+
+    def compose(self, cut: CutModel, figures: Figures, /) -> Estimate:
+        whole = _whole(cut, figures)
+        if whole is None:
+            return self.metric.estimate(cut, [figures, *self.parts])
+        ends = interval(whole.plausible, whole.value)
+        return Estimate(whole.value, ends, (), ends, whole.plausible)
+
+
+@dataclass(frozen=True)
+class _Assembly:
+    """Figures and failures from which results follow.
+
+    Attributes:
+        request: How networks were measured.
+        cutting: The models, their bricks, and the plan of their figures.
+        ledger: Figures and failures, with those that follow from the figures.
+        latencies: Figures of bricks, and of whole models in place of them.
+        parts: For each part of the quantity, figures of bricks.
+        bricks: Bricks in the ledger.
+        wholes: Whole models in the ledger.
+    """
+
+    request: Request
+    cutting: Cutting
+    ledger: Ledger
+    latencies: Figures
+    parts: Sequence[Figures]
+    bricks: Networks
+    wholes: Networks
+
+    def result(self) -> RunResult:
+        """Results of all models and bricks."""
+        counts: dict[str, int] = {}
+        for cut in self.cutting.brickset.models:
+            for signature, count in cut.counts.items():
+                counts[signature] = counts.get(signature, 0) + count
+        models = self._models()
+        return RunResult(
+            request=self.request,
+            cutting=self.cutting,
+            models=models,
+            bricks=[
+                # The occurrences of bricks in a folder are unknown.
+                self._brick(brick, counts.get(signature, 1))
+                for signature, brick in self.cutting.brickset.bricks.items()
+            ],
+            benchmarking=None if self.request.metric else self._benchmarking(models),
+            ledger=self.ledger,
+        )
+
+    def _models(self) -> list[ModelResult]:
+        calibration, request = self.cutting.calibration, self.request
+        seen = calibration.signatures if calibration else frozenset()
+        apart = 0.0
+        default: _Estimator
+        calibrated: _Estimator
+        if request.metric:
+            default = calibrated = _ByMetric(request.metric, self.parts)
+        else:
+            default = calibrated = composer = find_composer(self.cutting.options.composer)
+            if calibration:
+                calibrated = composer.calibrated(calibration.values)
+            apart = between_hours(
+                self.ledger.measurements.values(),
+                request.protocol.statistic,
+                virtual=request.target.hypervisor is not None,
+            )
+        return [
+            # A model's own measurement must not influence its estimate by way of a calibration.
+            self._model(cut, default, apart, _CALIBRATED_ON)
+            if cut.whole.signature in seen
+            else self._model(cut, calibrated, apart)
+            for cut in self.cutting.brickset.models
+        ]
+
+    def _brick(self, brick: Brick, occurrences: int) -> BrickResult:
+        signature, quantity = brick.signature, self.request.quantity
+        latency = self.latencies.get(signature)
+        if latency is None:
+            reason = self.bricks.failures.get(signature, NOT_MEASURED)
+            return BrickResult(brick, occurrences, None, failure=reason, quantity=quantity)
+        notes: list[Note] = []
+        if (measured := self.bricks.figures.get(signature)) is not None:
+            # A brick may have samples, and a plan that predicts it in their place.
+            has_scatter = latency.samples and not self.request.metric
+            notes += warnings_for(latency.samples) if has_scatter else ()
+            notes += (warning("timed-while-disturbed", disturbance=f) for f in measured.flags)
+        origin = _origin(latency, signature, self.bricks)
+        return BrickResult(
+            brick, occurrences, latency, warnings=notes, origin=origin, quantity=quantity
+        )
+
+    def _model(
+        self, cut: CutModel, composer: _Estimator, apart: float, notes: tuple[Note, ...] = ()
+    ) -> ModelResult:
+        """Result for one model.
+
+        Args:
+            cut: The model.
+            composer: Composes the estimate.
+            apart: Relative difference of latencies from one hour to another; 0 for other
+                quantities.
+            notes: Notes on an estimate that is composed.
+        """
+        request, latencies, whole = self.request, self.latencies, cut.whole.signature
+        standing = _whole(cut, latencies)
+        in_place = standing is not None and standing.origin != "predicted"
+        timed = {signature: self._timed(signature) for signature in cut.counts}
+        reasons = {
+            signature: next(
+                (self.bricks.failures[s] for s in several if s in self.bricks.failures),
+                NOT_MEASURED,
+            )
+            for signature, several in timed.items()
+            if signature not in latencies and not standing
+        }
+        measured: Measured | None = self.wholes.figures.get(whole)
+        ran, failure = measured, self.wholes.failures.get(whole, "")
+        if measured is not None and measured.measures_nothing:
+            failure, measured = why_nothing(measured, request), None
+        hot = request.protocol is HOT
+        native = None if hot else self._natives.get(whole)
+        behind = [latencies[s] for s, share in _parts(cut, latencies).items() if share > _LITTLE]
+        disturbance = Disturbance.worst(
+            [each.disturbance for each in filter(None, (*behind, measured))]
+        )
+        origin = self._origins(cut)
+        estimate = composer.compose(cut, latencies)
+        return ModelResult(
+            cut=cut,
+            estimate=estimate.in_any_hour(apart, measured=not origin.keys() <= {"predicted"}),
+            parallel=(
+                # A model that was timed as a whole is not composed.
+                Estimate(None, None)
+                if request.metric or in_place
+                else Parallel().compose(cut, latencies)
+            ),
+            measured=measured,
+            missing=reasons,
+            unsupported={
+                s: why
+                for s, why in reasons.items()
+                if not self.bricks.unsupported.isdisjoint(timed[s])
+            },
+            # Where a brick is missing, the whole model fails for the same reason.
+            failure="" if reasons else failure,
+            native=native,
+            disturbance=disturbance,
+            is_measurement=in_place,
+            notes=(
+                *cut.notes,
+                *(_IN_PLACE if in_place and not hot else notes),
+                *(() if in_place or hot else self._session_notes(ran, timed)),
+                *_native_notes(measured, native),
+                *disturbance_notes(disturbance, stored=not self.ledger.anew),
+            ),
+            origin=origin,
+            composer="" if request.metric else self.cutting.options.composer,
+            parts=[] if standing else self._part_results(cut),
+            memory=self.cutting.footprints.get(whole),
+        )
+
+    def _origins(self, cut: CutModel) -> Mapping[Origin, float]:
+        """Shares of the sum over a model's known bricks, by the origin of their figures.
+
+        Where a figure of the whole model stands in place of its bricks, it is the whole sum.
+        """
+        if standing := _whole(cut, self.latencies):
+            return {_origin(standing, cut.whole.signature, self.wholes): 1.0}
+        known = {s: self.latencies[s] for s in cut.counts if s in self.latencies}
+        # Where no brick takes longer than a call of the timer, each counts alike.
+        alike = not any(figure.own for figure in known.values())
+        sums: dict[Origin, float] = {}
+        for signature, figure in known.items():
+            origin = _origin(figure, signature, self.bricks)
+            part = cut.counts[signature] * (1.0 if alike else figure.own)
+            sums[origin] = sums.get(origin, 0.0) + part
+        total = sum(sums.values())
+        return {origin: each / total for origin, each in sums.items()} if total else {}
+
+    def _part_results(self, cut: CutModel) -> list[PartResult]:
+        """Results for the parts of a quantity."""
+        metric = self.request.metric
+        if metric is None:
+            return []
+        return [
+            PartResult(part, Compared(estimate, whole.figures.get(cut.whole.signature)))
+            for (part, estimate), whole in zip(
+                metric.estimate_parts(cut, self.parts).items(), self._part_wholes, strict=True
+            )
+        ]
+
+    @cached_property
+    def _natives(self) -> Mapping[str, Measured]:
+        return self.ledger.networks("native", self.request.quantity).figures
+
+    @cached_property
+    def _part_wholes(self) -> Sequence[Networks]:
+        """Whole models, for each part of the quantity."""
+        parts = self.request.metric.parts if self.request.metric else ()
+        return [self.ledger.networks("model", part) for part in parts]
+
+    def _timed(self, signature: str) -> Sequence[str]:
+        """Signatures of the networks behind a brick's figure: the brick itself or others."""
+        latency = self.latencies.get(signature)
+        return latency.networks(signature) if latency else self.cutting.plan.sources(signature)
+
+    def _session_notes(
+        self, whole: Measured | None, timed: Mapping[str, Sequence[str]]
+    ) -> tuple[Note, ...]:
+        """A note if a model and its bricks were not timed side by side."""
+        if whole is None:
+            return ()
+        signatures = dict.fromkeys(chain.from_iterable(timed.values()))
+        rounds = [
+            set(self.bricks.figures[s].rounds) for s in signatures if s in self.bricks.figures
+        ]
+        sessions = {session for session, _ in whole.rounds}
+        apart = sum(sessions.isdisjoint(session for session, _ in each) for each in rounds)
+        if apart:
+            return (note("bricks-in-another-session", bricks=apart, of_bricks=len(rounds)),)
+        others = sum(each.isdisjoint(whole.rounds) for each in rounds)
+        if others and self.request.protocol.interleaved:
+            return (note("bricks-in-other-rounds", bricks=others, of_bricks=len(rounds)),)
+        return ()
+
+    def _benchmarking(self, models: Sequence[ModelResult]) -> Benchmarking | None:
+        compared = [m for m in models if m.normalized is not None]
+        bricks = {timed for m in compared for s in m.cut.counts for timed in self._timed(s)}
+        if not bricks:
+            return None
+        return Benchmarking(
+            # All models count, including models that differ only in their weights.
+            models_s=sum(m.measured.value for m in compared if m.measured) / 1e3,
+            bricks_s=sum(self.latencies[signature].value for signature in bricks) / 1e3,
+        )
+
+
+def _origin(figure: Figure, signature: str, networks: Networks) -> Origin:
+    """Origin of a figure. Samples that this run did not take come from the store."""
+    stored = figure.origin == "measured" and signature not in networks.anew
+    return "stored" if stored else figure.origin
+
+
+def _native_notes(measured: Figure | None, native: Figure | None) -> tuple[Note, ...]:
+    """A note if export and lowering changed the latency of a model."""
+    if measured is None or native is None:
+        return ()
+    ratio = measured.value / native.value
+    if abs(ratio - 1) <= _NATIVE_TOLERANCE:
+        return ()
+    return (note("own-form-differs", native_ms=native.value, ratio=ratio),)

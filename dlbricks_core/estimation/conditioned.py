@@ -1,0 +1,114 @@
+"""Oracles: predictors, together with all measurements that they may learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from dlbricks_core.bricks import Brick
+from dlbricks_core.figures.figure import Figure, Predicted
+from dlbricks_core.measure.request import Request
+from dlbricks_core.passes.contrib.owner import as_run_by
+from dlbricks_core.plugins import find, use
+from dlbricks_core.predict import Contribution, Predictor
+from dlbricks_core.predict.from_atlas import FromAtlas
+
+PREDICTOR = FromAtlas.name
+"""Default predictor."""
+
+
+class ConditionedPredictor:
+    """A predictor, together with the measurements that it learns from.
+
+    Args:
+        predictor: Name of the predictor.
+        request: How and where networks run.
+        atlas: Measurements, here and elsewhere.
+        apart: Signatures of networks to leave out of the store's own contribution: their figures
+            are given separately, or must stay unknown.
+
+    Raises:
+        PluginError: If there is no such predictor, or it is broken.
+    """
+
+    def __init__(
+        self,
+        predictor: str,
+        request: Request,
+        atlas: Collection[Contribution],
+        apart: Collection[str],
+    ) -> None:
+        self._plugin = find("predictor", predictor, Predictor)
+        self._predictor: Predictor = use(self._plugin, self._plugin.loaded)
+        self._request = request
+        left = (_without(each, frozenset(apart), request) for each in atlas)
+        self._atlas = tuple(each for each in left if len(each))
+
+    def figures(
+        self, bricks: Mapping[str, Brick], known: Mapping[str, Figure]
+    ) -> Mapping[str, Predicted]:
+        """Figures of bricks by signature, which include the call of the timer like measured ones.
+
+        Args:
+            bricks: Bricks by signature, those with known figures among them.
+            known: Figures measured under the request's setup on its system, by signature.
+
+        Raises:
+            PluginError: If the predictor fails, or returns an invalid figure.
+        """
+        if not bricks:
+            return {}
+        setup, system = self._request.setup, self._request.target
+        domains = self._request.backend.traits.domains
+        asked = {
+            signature: Brick(signature, as_run_by(domains, brick.model))
+            for signature, brick in bricks.items()
+        }
+
+        def predict() -> Mapping[str, Predicted]:
+            found = self._predictor.predict(asked, setup, system, known, self._atlas)
+            for signature, figure in found.items():
+                if not isinstance(figure, Predicted):
+                    raise TypeError(f"{figure!r} for brick {signature} is not a predicted figure")
+            return {signature: found[signature] for signature in bricks if signature in found}
+
+        found = use(self._plugin, predict)
+        call_ms = self._call_ms(known)
+        return {signature: _with_call(each, call_ms) for signature, each in found.items()}
+
+    def _call_ms(self, known: Mapping[str, Figure]) -> float:
+        """Cost of a call of the timer in milliseconds: measured here, or else elsewhere."""
+        here = [figure.overhead for figure in known.values()]
+        if here:
+            return float(np.median(here))
+        fingerprint = self._request.fingerprint
+        same = [each for each in self._atlas if each.system.fingerprint == fingerprint]
+        costs = [each.call_ms for each in same or self._atlas]
+        return float(np.median(np.concatenate(costs))) if costs else 0.0
+
+
+def _with_call(figure: Predicted, call_ms: float) -> Predicted:
+    """A figure including the call of the timer, like measured ones; a model pays it once."""
+    if figure.overhead:
+        return figure
+    return replace(
+        figure, expected=figure.expected + call_ms, draws=figure.draws + call_ms, overhead=call_ms
+    )
+
+
+def _without(
+    contribution: Contribution, signatures: frozenset[str], request: Request
+) -> Contribution:
+    """A contribution without some networks, if it is the store's own: each network counts once.
+
+    The contributions of the package come from other sessions and stay unchanged.
+    """
+    here = contribution.system.fingerprint == request.fingerprint
+    same = here and contribution.setup.threads == request.setup.threads
+    if not same or contribution.pulls.size or signatures.isdisjoint(contribution.signatures):
+        return contribution
+    return contribution.only(
+        [i for i, s in enumerate(contribution.signatures) if s not in signatures]
+    )

@@ -1,0 +1,241 @@
+"""Reasons for wide predicted intervals: bricks and systems unlike those that were measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dlbricks_core.bricks.naming import fold
+from dlbricks_core.estimation.results import ModelResult, RunResult
+from dlbricks_core.facts import Note
+from dlbricks_core.facts.note import note
+from dlbricks_core.figures.figure import Predicted, interval, relative_half_width
+from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.measure.request import Request
+from dlbricks_core.passes.contrib.owner import DOMAIN, as_run_by
+from dlbricks_core.predict import Contribution
+from dlbricks_core.predict.baseline import Processor, is_unclear
+from dlbricks_core.predict.from_atlas import processor_of
+from dlbricks_core.predict.kinds import class_of, group_of, kinds_of, sort_of
+from dlbricks_core.predict.nearness import distance
+from dlbricks_core.wording import listed
+
+_TIMES = 2.0
+"""Uncertainty above which a brick counts as unlike the measured ones, as a multiple of the median
+brick's.
+"""
+
+_LEAST = 0.3
+"""Minimum uncertainty of such a brick: standard deviation of the logarithm of its latency."""
+
+_MOST = 0.4
+"""Uncertainty above which a brick always counts as unlike the measured ones, even if most of the
+other bricks are as well.
+"""
+
+_WIDENED = 0.03
+"""Minimum widening of a model's interval that deserves a note, as a relative half-width.
+"""
+
+_SEVERAL = 3
+"""Minimum number of bricks for comparing one with the others."""
+
+_SMALLEST_MS = 1e-9
+"""Milliseconds that a draw of 0 counts as."""
+
+_NAMED = 3
+"""Maximum number of bricks that a note names: those that widen the interval most."""
+
+
+def far_systems(request: Request, atlas: Sequence[Contribution]) -> Iterator[Note]:
+    """A note on the basis of predictions, if nothing was measured with this setup here.
+
+    Args:
+        request: How and where the bricks run.
+        atlas: What was measured, here and elsewhere, with this backend.
+    """
+    name, threads = request.setup.backend, request.setup.threads
+    if not atlas:
+        yield note("backend-not-measured", backend=name)
+        return
+
+    def far(each: Contribution) -> tuple[float, float]:
+        octaves = abs(math.log2(each.setup.threads / threads))
+        return distance(each.system, request.target), octaves
+
+    nearest = min(atlas, key=far)
+    if any(far(nearest)):
+        yield note(
+            "measured-elsewhere",
+            backend=name,
+            here=not request.elsewhere,
+            threads=threads,
+            cpu=nearest.system.cpu,
+            cpu_threads=nearest.setup.threads,
+        )
+
+
+def far_types(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[Note]:
+    """A note on each short element type of bricks in which some layers were not measured.
+
+    Args:
+        result: The bricks, some of them predicted.
+        atlas: What was measured, here and elsewhere, with this backend.
+    """
+    predicted = [each.brick.model for each in result.bricks if isinstance(each.latency, Predicted)]
+    asked = {group_of(kind) for model in predicted for kind in kinds_of(model)}
+    request = result.request
+    processor = Processor.of(request.target, request.setup.threads)
+    known = {
+        (name, dtype)
+        for each in atlas
+        for name, dtype in set(map(group_of, set(each.features.kinds)))
+        if processor_of(each).handling(dtype) == processor.handling(dtype)
+    }
+    new = [(name, dtype) for name, dtype in sorted(asked - known) if dtype]
+    for dtype in sorted({dtype for _, dtype in new}):
+        layers = [name for name, other in new if other == dtype]
+        backend = request.setup.backend
+        yield note("type-not-measured", backend=backend, dtype=dtype, layers=layers)
+
+
+def far_operators(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[Note]:
+    """A note on operators of bricks unlike all that were measured.
+
+    Those whose time does not follow from sizes count as unlike all of another sort.
+
+    Args:
+        result: The bricks, some of them predicted.
+        atlas: What was measured, here and elsewhere, with this backend.
+    """
+    sorts = {sort_of(kind) for each in atlas for kind in set(each.features.kinds)}
+    known = {*sorts, *map(class_of, sorts)}
+    domains = result.request.backend.traits.domains
+    predicted = [
+        as_run_by(domains, each.brick.model)
+        for each in result.bricks
+        if isinstance(each.latency, Predicted)
+    ]
+    unlike = {
+        layer.op
+        for model in predicted
+        for layer, kind in zip(model.layers, kinds_of(model), strict=True)
+        if (sort_of(kind) if is_unclear(kind) else class_of(kind)) not in known
+    }
+    if known and unlike:
+        yield note(
+            "operators-not-measured", backend=result.request.setup.backend, operators=sorted(unlike)
+        )
+
+
+def foreign_operators(result: RunResult) -> Iterator[Note]:
+    """A note on operators of other domains than ONNX's, which the backend may not support.
+
+    No framework runs for a prediction, so that none has refused them.
+
+    Args:
+        result: The bricks, some of them predicted.
+    """
+    backend = result.request.setup.backend
+    domains = result.request.backend.traits.domains
+    if domains is None:
+        return
+    found = {
+        layer.qualified_op
+        for each in result.bricks
+        if isinstance(each.latency, Predicted)
+        for layer in as_run_by(domains, each.brick.model).layers
+        if layer.domain == DOMAIN and DOMAIN not in domains
+    }
+    if found:
+        yield note("operators-may-be-unsupported", backend=backend, operators=sorted(found))
+
+
+def far_bricks(result: RunResult) -> Iterator[Note]:
+    """Notes on models whose intervals are wide because of bricks unlike all measured ones.
+
+    They also give the widths of the intervals if these bricks were as well known as the others.
+    Models that are wide because of the same bricks, such as one model at several sizes, share a
+    note.
+    """
+    figures = {each.brick.signature: each.latency for each in result.bricks if each.latency}
+    far = _far({s: each for s, each in figures.items() if isinstance(each, Predicted)})
+    alike: dict[tuple[tuple[str, ...], int, bool], list[_Wide]] = {}
+    for model in result.models:
+        counts = {s: n for s, n in model.cut.counts.items() if s in figures}
+        if own := [signature for signature in counts if signature in far]:
+            draws = {s: n * figures[s].plausible for s, n in counts.items()}
+            if wide := _wide(model, draws, own):
+                key = wide.bricks, wide.more, bool(wide.without)
+                alike.setdefault(key, []).append(wide)
+    yield from map(_unlike, alike.values())
+
+
+def _far(predicted: Mapping[str, Predicted]) -> set[str]:
+    """Bricks whose latency is much more uncertain than that of the others, or than a known one.
+
+    Uncertainty that all bricks share, such as that of an unknown system, shows as the median of
+    each draw and does not count.
+    """
+    if not predicted:
+        return set()
+    logs = np.log([np.maximum(each.draws, _SMALLEST_MS) for each in predicted.values()])
+    logs -= logs.mean(axis=1, keepdims=True)
+    several = len(logs) >= _SEVERAL
+    spreads = np.std(logs - np.median(logs, axis=0) if several else logs, axis=1)
+    limit = float(np.clip(_TIMES * np.median(spreads), _LEAST, _MOST)) if several else _LEAST
+    return {s for s, spread in zip(predicted, spreads, strict=True) if spread > limit}
+
+
+@dataclass(frozen=True)
+class _Wide:
+    """A model whose interval is wide because of bricks unlike all measured ones.
+
+    Attributes:
+        model: Name of the model.
+        bricks: Operators of the bricks that widen it most.
+        more: Number of further bricks.
+        now: Relative half-width of the interval.
+        without: The same without these bricks; 0 if there are no others.
+    """
+
+    model: str
+    bricks: tuple[str, ...]
+    more: int
+    now: float
+    without: float
+
+
+def _wide(model: ModelResult, draws: Mapping[str, FloatArray], far: Sequence[str]) -> _Wide | None:
+    """The width of a model's interval, if the far bricks widen it notably.
+
+    Args:
+        model: The model.
+        draws: Draws of the total latency of all occurrences of each brick, by signature.
+        far: Bricks that are unlike all measured ones.
+    """
+    total = np.sum(list(draws.values()), axis=0)
+    others = total - np.sum([draws[signature] for signature in far], axis=0)
+    now = relative_half_width(interval(total))
+    without = relative_half_width(interval(others)) if len(far) < len(draws) else 0.0
+    if now - without < _WIDENED:
+        return None
+    widest = sorted(far, key=lambda signature: -float(np.std(draws[signature])))
+    named = tuple(fold(model.cut.operators(signature)) for signature in widest[:_NAMED])
+    return _Wide(model.cut.model.name, named, len(far) - len(named), float(now), float(without))
+
+
+def _unlike(alike: Sequence[_Wide]) -> Note:
+    """The note on models that are wide because of the same bricks."""
+    first = alike[0]
+    return note(
+        "bricks-unlike-measured",
+        listed([each.model for each in alike], _NAMED),
+        bricks=first.bricks,
+        more=first.more,
+        half_widths=[each.now for each in alike],
+        half_widths_without=[each.without for each in alike] if first.without else [],
+    )

@@ -1,0 +1,121 @@
+"""Predicts figures of bricks that are not in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from dlbricks_core.bricks import Brick
+from dlbricks_core.bricks.annotations import native_to
+from dlbricks_core.compose.options import LEARNED_COMPOSER
+from dlbricks_core.estimation.adaptive.posterior import drift, drifting
+from dlbricks_core.estimation.assemble import assemble
+from dlbricks_core.estimation.conditioned import ConditionedPredictor
+from dlbricks_core.estimation.extrapolation import (
+    far_bricks,
+    far_operators,
+    far_systems,
+    far_types,
+    foreign_operators,
+)
+from dlbricks_core.estimation.results import RunResult
+from dlbricks_core.facts.note import note
+from dlbricks_core.figures.figure import Measured, Placed
+from dlbricks_core.measure.request import Request
+from dlbricks_core.passes.contrib.owner import DOMAIN
+from dlbricks_core.predict.training_data import training_data
+from dlbricks_core.store import ResultStore
+
+
+def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> RunResult:
+    """The result with predicted figures for bricks without a figure.
+
+    For the learned composer, a predictor also estimates how much of a measured brick's latency
+    remains inside a model.
+
+    A brick stays missing if the predictor gives no figure for it. So does a brick that failed, and
+    a brick whose figure depends on a failed one: a network that cannot run has no latency. So does
+    a brick with an operator of a domain that nothing is known of: it may take any time.
+
+    Args:
+        result: Result from the store alone.
+        predictor: Name of the predictor.
+        store: Store with failed bricks and further measurements.
+
+    Raises:
+        PluginError: If there is no such predictor, or it fails.
+    """
+    plan, request = result.cutting.plan, result.request
+    bricks = {each.brick.signature: each.brick for each in result.bricks}
+    figures = {each.brick.signature: each.latency for each in result.bricks if each.latency}
+    missing = [s for s in plan.recipes if s not in figures and not bricks[s].opaque]
+    failed = _failed({source for s in missing for source in plan.sources(s)}, request, store)
+    failed |= {key.subject.signature for key in result.ledger.unsupported}
+    foreign = {s: op for s in missing if (op := _foreign(bricks[s])) and s not in failed}
+    why = "was not measured, and nothing is known of its domain that would tell its time"
+    ledger = result.ledger.failing(
+        {request.key(signature, "brick"): f"{op} {why}" for signature, op in foreign.items()}
+    )
+    failed |= foreign.keys()
+    wanted = [s for s in missing if failed.isdisjoint(plan.sources(s))]
+    known = {s: figure for s, figure in figures.items() if isinstance(figure, Measured)}
+    learned = result.cut_options.composer == LEARNED_COMPOSER
+    if not wanted and not learned:
+        found_none = assemble(request, result.cutting, ledger) if foreign else result
+        return replace(found_none, predictor=predictor)
+    asked = {s: bricks[s] for s in (*known, *wanted)}
+    atlas = training_data(store, request.setup.backend)
+    quiet = {s: figure for s, figure in known.items() if figure.teaches}
+    found = ConditionedPredictor(predictor, request, atlas, known).figures(asked, quiet)
+    new = {s: found[s] for s in wanted if s in found}
+    if learned:
+        placed = {s: Placed(quiet[s], found[s]) for s in quiet if s in found}
+        plan = plan.believing({**placed, **new, **_wholes(result, new)}, timed=known)
+    else:
+        plan = plan.predicting(new)
+    predicted = assemble(request, replace(result.cutting, plan=plan), ledger)
+    doubts = (
+        (
+            *far_systems(request, atlas),
+            *far_types(predicted, atlas),
+            *far_operators(predicted, atlas),
+            *foreign_operators(predicted),
+            *far_bricks(predicted),
+        )
+        if new
+        else ()
+    )
+    untold = [s for s in wanted if s not in found]
+    silent = (
+        note("predictor-silent", predictor=predictor, bricks=len(untold), of_bricks=len(wanted)),
+    )
+    noted = predicted.ledger.noting(*doubts, *(silent if untold else ()))
+    return replace(predicted, predictor=predictor, ledger=noted)
+
+
+def _wholes(result: RunResult, predicted: Collection[str]) -> dict[str, Placed]:
+    """Figures of whole models that were timed in place of some of their bricks, by signature."""
+    found = {}
+    for model in result.models:
+        whole, measured = model.cut.whole.signature, model.measured
+        if measured is not None and not model.cut.counts.keys().isdisjoint(predicted):
+            found[whole] = Placed(measured, drifting(whole, measured, drift().session))
+    return found
+
+
+def _foreign(brick: Brick) -> str:
+    """First operator of a brick whose domain defines none; empty for graphs of a backend's own."""
+    if native_to(brick.model):
+        return ""
+    unusual = [each for each in brick.model.layers if each.domain not in ("", DOMAIN)]
+    if not unusual:
+        return ""
+    from dlbricks_core.passes.schemas import domains  # imports onnx, which few models need here
+
+    return next((each.qualified_op for each in unusual if each.domain not in domains()), "")
+
+
+def _failed(signatures: Collection[str], request: Request, store: ResultStore) -> frozenset[str]:
+    """Bricks that failed according to the store."""
+    keys = [request.key(signature, "brick") for signature in signatures]
+    return frozenset(k.subject.signature for k, found in store.get(keys).items() if found.failure)

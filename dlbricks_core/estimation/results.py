@@ -1,0 +1,269 @@
+"""Results of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from dlbricks_core.bricks import Brick, BrickSet, CutModel
+from dlbricks_core.bricks.naming import fold
+from dlbricks_core.compose.options import CutOptions
+from dlbricks_core.estimation.answers import Answer, SizeCurve
+from dlbricks_core.estimation.model_result import ModelResult
+from dlbricks_core.facts import LATENCY, Calibration, Failure, Note, Quantity
+from dlbricks_core.facts.failure import Stage
+from dlbricks_core.figures.figure import Figure, Origin
+from dlbricks_core.figures.statistics import median
+from dlbricks_core.measure.cutting import Cutting
+from dlbricks_core.measure.ledger import Effort, Ledger
+from dlbricks_core.measure.request import Request
+
+__all__ = ["AdaptiveRun", "Benchmarking", "BrickResult", "ModelResult", "Offer", "RunResult"]
+
+
+@dataclass(frozen=True)
+class BrickResult:
+    """Result for one brick.
+
+    Attributes:
+        brick: The brick.
+        occurrences: Number of occurrences in the models of this run; 1 where these are unknown.
+        latency: Figure of the brick: measured, derived from others, or predicted; ``None`` if
+            there is none.
+        failure: Reason why there is no figure.
+        warnings: Reasons to doubt its samples.
+        origin: Origin of the figure; ``None`` if there is none.
+        quantity: Quantity of the figure.
+    """
+
+    brick: Brick
+    occurrences: int
+    latency: Figure | None
+    failure: str = ""
+    warnings: Sequence[Note] = ()
+    origin: Origin | None = None
+    quantity: Quantity = LATENCY
+
+    @property
+    def derived_from(self) -> tuple[str, ...]:
+        """Signatures of networks that were timed in its place; empty if it was timed itself."""
+        return self.latency.derived_from if self.latency else ()
+
+    @property
+    def interval_ms(self) -> tuple[float, float] | None:
+        """90% interval of the latency."""
+        return self.latency.interval if self.latency else None
+
+
+@dataclass(frozen=True)
+class Benchmarking:
+    """Cost of benchmarking by models and by bricks, over the models that have both figures.
+
+    Attributes:
+        models_s: Sum of all models' end-to-end latencies, in seconds.
+        bricks_s: Sum of the latencies of their unique bricks, in seconds.
+    """
+
+    models_s: float
+    bricks_s: float
+
+    @property
+    def speedup(self) -> float:
+        """The paper's benchmarking speedup."""
+        return self.models_s / self.bricks_s
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A precision that more measuring time would reach.
+
+    Attributes:
+        half_width: Half-width of all models' 90% intervals, relative to their latencies.
+        seconds: Predicted seconds of measuring until then.
+    """
+
+    half_width: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Probed:
+    """Summary of probes that were timed first, because the system was unknown.
+
+    Attributes:
+        networks: Number of probes.
+        seconds: Seconds of their timing, without the start of the framework.
+        before: Largest half-width of the models' 90% intervals before, relative to the latency.
+        after: Largest half-width with the probes.
+    """
+
+    networks: int
+    seconds: float
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class AdaptiveRun:
+    """Progress of a run between an estimate without any run and a timing of every brick.
+
+    Attributes:
+        half_widths: Half-width of each model's 90% interval, relative to its latency and without
+            the error of composing, in the order of the models.
+        timed: Number of bricks that were measured, in this run or before.
+        wholes: Number of whole models that were measured in place of their bricks.
+        importing_s: Seconds of starting the framework, in addition to those of measuring.
+        offers: Precisions that more time would reach, the cheapest first.
+        probed: Summary of the probes; ``None`` where the system was known or was not probed.
+        seconds: Seconds until the estimates, once models were imported; ``None`` where nothing ran.
+        plain_s: Seconds that a plain script takes for the same models, by their measured latencies;
+            ``None`` unless all were measured.
+    """
+
+    half_widths: tuple[float, ...]
+    timed: int
+    wholes: int
+    importing_s: float
+    offers: tuple[Offer, ...]
+    probed: Probed | None = None
+    seconds: float | None = None
+    plain_s: float | None = None
+
+    @property
+    def widest(self) -> float:
+        """The largest half-width; 0 if there are no models."""
+        return max(self.half_widths, default=0.0)
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Results of a run.
+
+    Attributes:
+        request: How networks were measured.
+        cutting: How models were cut and composed, the bricks, and what was timed for them.
+        models: Results for models in the given order.
+        bricks: Results for bricks in order of first occurrence.
+        benchmarking: Cost by models and by bricks; ``None`` if no model has both figures.
+        ledger: Figures and failures.
+        unread: Models that could not be loaded.
+        predictor: Name of the predictor of bricks that are not in the store; empty for none.
+        adaptive: Progress of adaptive measuring; ``None`` for runs without it.
+        answers: Speeds of text generation, if they were requested.
+        curves: Results over sizes of open dimensions, if they were requested.
+        peak_bytes: Upper bound on the peak memory of all processes of the run, in bytes; ``None``
+            where nothing ran.
+        phase_threads: Threads of each phase of an answer, where these have numbers of their own.
+    """
+
+    request: Request
+    cutting: Cutting
+    models: Sequence[ModelResult]
+    bricks: Sequence[BrickResult]
+    benchmarking: Benchmarking | None
+    ledger: Ledger
+    unread: Sequence[Failure] = ()
+    predictor: str = ""
+    adaptive: AdaptiveRun | None = None
+    answers: Sequence[Answer] = ()
+    curves: Sequence[SizeCurve] = ()
+    peak_bytes: int | None = None
+    phase_threads: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_over_sizes(self) -> bool:
+        """Whether the results are those of models at several sizes each."""
+        return bool(self.answers or self.curves)
+
+    @property
+    def by_name(self) -> Mapping[str, Sequence[ModelResult]]:
+        """Results by model name; those of a model at all sizes are grouped."""
+        if not self.is_over_sizes:
+            return {each.cut.model.name: [each] for each in self.models}
+        several: list[Answer | SizeCurve] = [*self.answers, *self.curves]
+        found: dict[str, dict[str, ModelResult]] = {}
+        for sized in several:
+            for each in sized.results:
+                found.setdefault(sized.name, {})[each.cut.model.name] = each
+        return {name: list(each.values()) for name, each in found.items()}
+
+    @property
+    def cut_options(self) -> CutOptions:
+        """How models were cut and composed."""
+        return self.cutting.options
+
+    @property
+    def brickset(self) -> BrickSet:
+        """The models and their bricks."""
+        return self.cutting.brickset
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """Calibration of the composer; ``None`` for its default parameters."""
+        return self.cutting.calibration
+
+    @cached_property
+    def timed(self) -> Mapping[str, tuple[str, ...]]:
+        """Signatures of the networks behind each brick's figure: the brick itself or others."""
+        return {
+            each.brick.signature: each.latency.networks(each.brick.signature)
+            for each in self.bricks
+            if each.latency
+        }
+
+    @property
+    def timed_networks(self) -> int:
+        """Number of networks whose own samples are behind the bricks' figures."""
+        return len({network for several in self.timed.values() for network in several})
+
+    def timed_for(self, cut: CutModel) -> set[str]:
+        """Signatures of the networks behind a model's estimate, including failed ones."""
+        return {timed for each in cut.counts for timed in self.timed.get(each, (each,))}
+
+    @property
+    def effort(self) -> Effort:
+        """Cost of measuring in this run."""
+        return self.ledger.effort
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether a figure was measured while others used much of the CPUs."""
+        bricks = [each.latency.disturbance for each in self.bricks if each.latency]
+        models = [each.disturbance for each in self.models]
+        return any(each.is_doubtful for each in models or bricks)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing failed, and the user need not doubt figures that others disturbed."""
+        return not self.failures and (self.request.accepts_busy or not self.is_doubtful)
+
+    @property
+    def call_ms(self) -> float | None:
+        """Median cost of a call of the timer in milliseconds; ``None`` except for latency."""
+        if self.request.metric:
+            return None
+        stored = [brick.latency.overhead for brick in self.bricks if brick.latency]
+        return float(median(stored)) if stored else None
+
+    @property
+    def failures(self) -> list[Failure]:
+        """All failures, without duplicates."""
+        found: dict[Failure, None] = dict.fromkeys(self.unread)
+        for model in self.models:
+            name = model.cut.model.name
+            for signature, reason in model.missing.items():
+                part = f"{fold(model.cut.operators(signature))} ({signature[:8]})"
+                stage: Stage = "check" if signature in model.unsupported else "measure"
+                found[self._failure(name, reason, stage, part)] = None
+            if model.failure:
+                found[self._failure(name, model.failure, "measure", "end to end")] = None
+        if not self.models:
+            for each in self.bricks:
+                if each.failure:
+                    brick = f"{fold(each.brick.operators)} ({each.brick.signature[:8]})"
+                    found[self._failure(brick, each.failure, "measure")] = None
+        return list(found)
+
+    def _failure(self, subject: str, reason: str, stage: Stage, part: str = "") -> Failure:
+        return Failure(subject, reason, stage, part, self.request.backend.name)

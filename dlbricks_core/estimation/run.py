@@ -1,0 +1,306 @@
+"""Estimates of models from as few runs as they need, or from all of their bricks."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from time import monotonic, perf_counter
+
+from dlbricks_core.backends.burst import Burst
+from dlbricks_core.compose.options import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
+from dlbricks_core.estimation.adaptive.adapting import Adapting, half_width
+from dlbricks_core.estimation.adaptive.brick_loop import measure_adaptively
+from dlbricks_core.estimation.adaptive.candidates import memory_notes
+from dlbricks_core.estimation.adaptive.precisions import FINEST, USUAL
+from dlbricks_core.estimation.adaptive.wholes import WholeRuns
+from dlbricks_core.estimation.assemble import assemble
+from dlbricks_core.estimation.conditioned import PREDICTOR
+from dlbricks_core.estimation.joining import joined, part_of
+from dlbricks_core.estimation.results import RunResult
+from dlbricks_core.figures.precision import BUDGET_S
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.machine.lock import measurement_lock
+from dlbricks_core.measure.cutting import Cutting, cut_models
+from dlbricks_core.measure.measuring import measure
+from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.timing_order import run_targets
+from dlbricks_core.progress import Observer
+from dlbricks_core.store import ResultStore
+from dlbricks_core.worker import PEAKS
+
+_MOST = 0.5
+"""Least share of a model's latency in profiled bricks beyond which they are better than bricks that
+were timed alone."""
+
+
+def run(
+    models: Sequence[CanonicalModel],
+    cut_options: CutOptions,
+    request: Request,
+    store: ResultStore,
+    observer: Observer,
+    *,
+    end_to_end: bool = True,
+) -> RunResult:
+    """Estimates models from their bricks, and times bricks that the store lacks.
+
+    In the hot condition whole models run, as few as the requested precision needs. With the
+    composer of the dial, as few bricks as it needs are timed alone, and with any other all bricks.
+
+    Args:
+        models: Models in canonical form.
+        cut_options: How to cut and compose.
+        request: How networks are measured.
+        store: Store of the measurements.
+        observer: Receives the progress.
+        end_to_end: Whether to time the whole models as well, for comparison.
+    """
+    begin = monotonic()
+    if request.condition == "hot":
+        result = _run_wholes(models, request, store, observer, end_to_end=end_to_end)
+    elif cut_options.composer == LEARNED_COMPOSER and request.precision is not None:
+        result = _time_bricks(models, request, store, observer, end_to_end=end_to_end)
+    else:
+        cutting = _cut(models, request, observer, cut_options, store)
+        result = run_bricks(cutting, request, store, observer, end_to_end=end_to_end)
+    return replace(result, peak_bytes=PEAKS.since(begin))
+
+
+def run_bricks(
+    cutting: Cutting,
+    request: Request,
+    store: ResultStore,
+    observer: Observer,
+    *,
+    end_to_end: bool = True,
+) -> RunResult:
+    """Estimates models from all of their bricks; they are cut already. Arguments as for `run`."""
+    begin = monotonic()
+    targets = run_targets(cutting, end_to_end=end_to_end, backend=request.runs_natives)
+    ledger = measure(targets, request, store, observer, cutting)
+    ledger = replace(ledger, effort=ledger.effort.with_loading("brick", cutting.seconds))
+    return replace(assemble(request, cutting, ledger), peak_bytes=PEAKS.since(begin))
+
+
+def _cut(
+    models: Sequence[CanonicalModel],
+    request: Request,
+    observer: Observer,
+    options: CutOptions | None = None,
+    store: ResultStore | None = None,
+) -> Cutting:
+    """Models cut for the composer of the dial, or as options say and as the store calibrates."""
+    options = options or CutOptions.chosen(None, None, LEARNED_COMPOSER)
+    calibration = store.calibration(request.calibration_key(options)) if store else None
+    return cut_models(models, options, request, observer, calibration, store=store)
+
+
+def _time_bricks(
+    models: Sequence[CanonicalModel],
+    request: Request,
+    store: ResultStore,
+    observer: Observer,
+    *,
+    end_to_end: bool = False,
+) -> RunResult:
+    """Estimates from the most informative bricks, or from all of them for a fine precision."""
+    begin = perf_counter()
+    if request.precision is not None and request.precision > FINEST:
+        cutting = _cut(models, request, observer)
+        return measure_adaptively(
+            cutting, request, store, observer, begin=begin, end_to_end=end_to_end
+        )
+    options = CutOptions.chosen(None, None, DEFAULT_COMPOSER)
+    cutting = _cut(models, request, observer, options, store)
+    result = run_bricks(cutting, request, store, observer, end_to_end=end_to_end)
+    notes = () if end_to_end else memory_notes(cutting)
+    return replace(result, ledger=result.ledger.noting(*notes))
+
+
+def _run_wholes(
+    models: Sequence[CanonicalModel],
+    request: Request,
+    store: ResultStore,
+    observer: Observer,
+    *,
+    end_to_end: bool,
+) -> RunResult:
+    """Estimates models from runs of some of them, and predictions of the rest.
+
+    A model that runs is measured, and the framework's profile tells the latencies of its bricks.
+    Models that share these bricks need no run of their own.
+    """
+    begin = perf_counter()
+    cutting = _cut(models, request, observer)
+    end = begin + (request.budget_s or math.inf)
+    with ExitStack() as opened:
+        opened.enter_context(measurement_lock(observer.note))
+        adapting = Adapting(
+            cutting, request, store, observer, opened, PREDICTOR, compares=end_to_end
+        )
+        adapting.run_most_informative(end)
+        # Without time for their bricks, models that cannot run are predicted.
+        unable = adapting.unable if perf_counter() < end else []
+        result = adapting.result(perf_counter() - begin, without=unable)
+        if end_to_end:
+            result = adapting.compared(result)
+    if not unable:
+        return result
+    able = tuple(i for i in range(len(models)) if i not in unable)
+    left_s = BUDGET_S if math.isinf(end) else max(end - perf_counter(), 1e-3)
+    parts = [models[i] for i in unable]
+    alone = _time_bricks(parts, replace(request, budget_s=left_s), store, observer)
+    if not able:
+        return replace(alone, ledger=alone.ledger.noting(first=adapting.notes))
+    found = joined({able: part_of(result, able), tuple(unable): alone})
+    assert result.adaptive is not None
+    progress = replace(
+        result.adaptive,
+        half_widths=tuple(half_width(each.estimate) for each in found.models),
+        timed=result.adaptive.timed + sum(each.origin is not None for each in alone.bricks),
+    )
+    return replace(found, adaptive=progress)
+
+
+def recalled(
+    models: Sequence[CanonicalModel], request: Request, store: ResultStore, predictor: str
+) -> tuple[Sequence[int], RunResult | None]:
+    """Estimates of models that ran before, or share bricks with such. Runs nothing.
+
+    Args:
+        models: Models in canonical form.
+        request: How networks are measured.
+        store: Store of the measurements.
+        predictor: Name of the predictor of bricks that no run has shown.
+
+    Returns:
+        Positions of the models that ran, or have most of their time in bricks that did; and their
+        results, ``None`` if there are no such models.
+    """
+    if (request.hot.setup, request.fingerprint) not in store.setups(request.setup.backend):
+        return (), None
+    # Where nothing runs, no precision is to be reached.
+    request = replace(request, precision=None)
+    observer = Observer()
+    with ExitStack() as opened:
+        every = _cut(models, request, observer)
+        adapting = Adapting(every, request, store, observer, opened, predictor, compares=False)
+        positions = adapting.known_by_runs(_MOST)
+        if not positions:
+            return (), None
+        part = _cut([models[i] for i in positions], request, observer)
+        found = Adapting(part, request, store, observer, opened, predictor, compares=False)
+        return positions, found.result()
+
+
+def run_each(
+    models: Sequence[CanonicalModel], request: Request, store: ResultStore, observer: Observer
+) -> RunResult:
+    """Runs every model, and estimates each from the runs of the others and from predictions.
+
+    Args:
+        models: Models in canonical form.
+        request: How models run, in the hot condition.
+        store: Store of the measurements.
+        observer: Receives the progress.
+
+    Returns:
+        Estimates beside measured latencies. A model that cannot run as a whole has no latency.
+    """
+    with ExitStack() as opened:
+        (adapting,) = _run_in_turn(models, [request], store, observer, opened)
+        observer.stage("Composing")
+        return adapting.left_out()
+
+
+def run_side_by_side(
+    models: Sequence[CanonicalModel],
+    requests: Sequence[Request],
+    store: ResultStore,
+    observer: Observer,
+) -> Mapping[str, RunResult]:
+    """Runs every model on each backend in turn, so that drift affects all backends alike.
+
+    Args:
+        models: Models in canonical form.
+        requests: A request for each backend, in the hot condition.
+        store: Store of the measurements.
+        observer: Receives the progress.
+
+    Returns:
+        Measured latencies and the latencies of the models' bricks in place, by backend.
+    """
+    with ExitStack() as opened:
+        several = _run_in_turn(models, requests, store, observer, opened)
+        return {
+            request.backend.name: each.by_parts()
+            for request, each in zip(requests, several, strict=True)
+        }
+
+
+def _run_in_turn(
+    models: Sequence[CanonicalModel],
+    requests: Sequence[Request],
+    store: ResultStore,
+    observer: Observer,
+    opened: ExitStack,
+) -> list[Adapting]:
+    """Runs every model that can run, by each request in turn and all in one session."""
+    opened.enter_context(measurement_lock(observer.note))
+    session = uuid.uuid4().hex
+    several = [
+        Adapting(
+            _cut(models, request, observer),
+            request,
+            store,
+            observer,
+            opened,
+            PREDICTOR,
+            compares=False,
+            session=session,
+        )
+        for request in requests
+    ]
+    able = [set(each.able) for each in several]
+    order = sorted(set.union(*able))
+    observer.stage(f"Running {len(order)} models", sum(map(len, able)))
+    for i in order:
+        for each, positions in zip(several, able, strict=True):
+            if i in positions:
+                each.run_one(i)
+                observer.advance("model")
+    return several
+
+
+def harvest(
+    model: CanonicalModel,
+    samples_ms: Sequence[float],
+    request: Request,
+    store: ResultStore,
+    observer: Observer,
+) -> int:
+    """Keeps latencies of a model that the user's program saw, and those of its bricks.
+
+    Args:
+        model: In canonical form.
+        samples_ms: Latency of each run in milliseconds. The first of several is left out: it warms
+            up.
+        request: Backend and threads of the user's program.
+        store: Store of the measurements.
+        observer: Receives the progress.
+
+    Returns:
+        Number of bricks whose latencies were kept.
+
+    Raises:
+        DLBricksError: If the framework cannot profile the model.
+    """
+    (cut,) = _cut([model], request, observer).brickset.models
+    with ExitStack() as opened:
+        opened.enter_context(measurement_lock(observer.note))
+        runs = WholeRuns(request.hot, store, observer, opened)
+        runs.take(cut, samples_ms[1:] or samples_ms, Burst.within(USUAL))
+        return len(runs.bricks())

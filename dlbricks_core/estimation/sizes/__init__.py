@@ -1,0 +1,28 @@
+"""Models at several sizes. Each size is a model of its own, and the sizes share bricks."""
+
+from dlbricks_core.estimation.sizes.generation import (
+    GENERATE,
+    PHASES,
+    PROMPT,
+    Generation,
+    jobs_of,
+    of_task,
+)
+from dlbricks_core.estimation.sizes.loading import ModelsAtSizes, Sized, load_asked, read_asked
+from dlbricks_core.estimation.sizes.sizing import Sizes
+from dlbricks_core.estimation.sizes.sweep import Sweep
+
+__all__ = [
+    "GENERATE",
+    "PHASES",
+    "PROMPT",
+    "Generation",
+    "ModelsAtSizes",
+    "Sized",
+    "Sizes",
+    "Sweep",
+    "jobs_of",
+    "load_asked",
+    "of_task",
+    "read_asked",
+]

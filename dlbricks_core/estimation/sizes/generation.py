@@ -1,0 +1,220 @@
+"""Text generation: time to the first token, and time per output token."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dlbricks_core.compose import Estimate
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.estimation.answers import FIRST_TOKEN, OUTPUT_TOKEN, Answer, SizeCurve, SizePoint
+from dlbricks_core.estimation.model_result import Compared, ModelResult
+from dlbricks_core.estimation.results import RunResult
+from dlbricks_core.estimation.sizes.decoder import DecoderDimensions
+from dlbricks_core.estimation.sizes.depths import fitted
+from dlbricks_core.estimation.sizes.loading import ModelsAtSizes, SizedModel
+from dlbricks_core.estimation.sizes.roofline import Roofline, within
+from dlbricks_core.estimation.sizes.sizing import Axes, Sizes, by_dimension, check_axes, grid
+from dlbricks_core.estimation.workloads import AdviceTask, Time, Times
+from dlbricks_core.facts import LATENCY, Workload
+from dlbricks_core.facts.workload import TASKS
+from dlbricks_core.figures.figure import Combined
+from dlbricks_core.figures.interpolation import mean_weights, spread_over
+from dlbricks_core.importers.models import LoadedModels
+from dlbricks_core.passes.dimensions import OpenDimension
+from dlbricks_core.wording import argument
+
+PROMPT, GENERATE = 512, 128
+"""Default number of tokens in the prompt and in the output, as in llama-bench."""
+
+_DEPTHS = 3
+"""Number of cache sizes at which a token is estimated: its time grows almost linearly with the
+cache.
+"""
+
+
+AXES = ("prompt", "generate", "depth", "batch")
+"""Axes of a sweep over workloads: the fields of a workload."""
+
+PHASES = ("prompt", "token")
+"""Phases of an answer, which may have numbers of threads of their own."""
+
+_LEAST: Mapping[str, int] = {"prompt": 1, "generate": 1, "depth": 0, "batch": 1}
+"""Least value of each axis: tokens, or sequences."""
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Request for the speed of text generation.
+
+    Attributes:
+        axes: Values by the fields of a workload, in display order; tuples by several fields.
+
+    Raises:
+        DLBricksError: If a workload has no such field, or a value is too small, or there are too
+            many workloads.
+    """
+
+    axes: Axes
+
+    def __post_init__(self) -> None:
+        check_axes(self.axes)
+        for name, values in by_dimension(self.axes).items():
+            if name not in AXES:
+                raise DLBricksError(
+                    f"{argument('sweep')} {name}: a workload has no {name!r}",
+                    hint=f"With {argument('prompt')} or {argument('generate')}, sweep over "
+                    f"{', '.join(AXES)}; without them, over any open dimension.",
+                )
+            if min(values) < _LEAST[name]:
+                raise DLBricksError(
+                    f"{argument(name)} {min(values)} is too small",
+                    hint=f"Use {_LEAST[name]} or more.",
+                )
+
+    @property
+    def workloads(self) -> list[Workload]:
+        """All workloads."""
+        usual = {"prompt": PROMPT, "generate": GENERATE}
+        return [Workload(**{**usual, **values}) for values in grid(self.axes)]
+
+    def sizes(self, name: str, dimensions: Sequence[OpenDimension]) -> list[Sizes]:
+        """Sizes for all prompts and for tokens at a few depths, without duplicates.
+
+        Raises:
+            ModelError: If the model is not a decoder with open dimensions and a cache.
+        """
+        found = DecoderDimensions.of(name, dimensions)
+        wanted = (each for workload in self.workloads for each in _sizes(found, workload).values())
+        return list(dict.fromkeys(wanted))
+
+    def completed(self, models: Sequence[SizedModel], result: RunResult) -> RunResult:
+        """The result of a run, with an answer for each model and workload.
+
+        Times follow from latencies alone. Of another quantity there is a curve for each model: the
+        figure for the prompts, and for tokens at the depths. An estimate beyond the roofline is a
+        failure.
+        """
+        if result.request.metric:
+            found = {each.cut.model.name: each for each in result.models}
+            return replace(result, curves=[self._curve(each, found) for each in models])
+        result = within(Roofline.of(result), result)
+        found = {each.cut.model.name: each for each in result.models}
+        answers = []
+        for each in models:
+            dimensions = DecoderDimensions.of(each.name, each.dimensions)
+            for workload in self.workloads:
+                sizes = _sizes(dimensions, workload)
+                results = {p: found[each.models[s].name] for p, s in sizes.items()}
+                answers.append(_answer(each.name, workload, _on_a_curve(results)))
+        return replace(result, answers=answers)
+
+    def _curve(self, model: SizedModel, found: Mapping[str, ModelResult]) -> SizeCurve:
+        """Figures of a model by the number of new tokens, and of tokens in the cache."""
+        dimensions = DecoderDimensions.of(model.name, model.dimensions)
+        points: dict[Sizes, SizePoint] = {}
+        for workload in self.workloads:
+            for depth, sizes in _sizes(dimensions, workload).items():
+                tokens = {"tokens": 1, "cache": depth}
+                if depth == _PROMPT:
+                    tokens = {"tokens": workload.prompt, "cache": workload.depth}
+                batch = {"batch": workload.batch} if "batch" in by_dimension(self.axes) else {}
+                result = found[model.models[sizes].name]
+                points.setdefault(sizes, SizePoint({**tokens, **batch}, result))
+        return SizeCurve(model.name, list(points.values()))
+
+
+def of_task(task: str | None) -> dict[str, tuple[int, ...]]:
+    """Axes of the workload that a task stands for; none for no task.
+
+    Raises:
+        DLBricksError: If there is no such task.
+    """
+    if task is None:
+        return {}
+    if task not in TASKS:
+        raise DLBricksError(
+            f"{argument('task')} cannot be {task!r:.40}", hint=f"Choose from {', '.join(TASKS)}."
+        )
+    return {"prompt": (TASKS[task].prompt,), "generate": (TASKS[task].generate,)}
+
+
+_PROMPT = -1
+"""Key of the prompt among depths."""
+
+
+def _sizes(dimensions: DecoderDimensions, workload: Workload) -> dict[int, Sizes]:
+    """Sizes for the prompt, and for one token at a few depths, by the depth."""
+    batch = workload.batch
+    prompt = dimensions.sizes(workload.prompt, workload.depth, batch)
+    found = {_PROMPT: replace(prompt, phase="prompt")}
+    if workload.depths:
+        for depth in spread_over(workload.depths, _DEPTHS):
+            found[depth] = dimensions.sizes(1, depth, batch)
+    return found
+
+
+def _on_a_curve(results: Mapping[int, ModelResult]) -> dict[int, ModelResult]:
+    """The result for the prompt, and those of tokens on one curve."""
+    tokens = {depth: each for depth, each in results.items() if depth != _PROMPT}
+    return {**results, **fitted(tokens)}
+
+
+def _answer(name: str, workload: Workload, results: Mapping[int, ModelResult]) -> Answer:
+    """The answer from results for the prompt and for some depths."""
+    prefill = results[_PROMPT]
+    curve = {depth: each for depth, each in results.items() if depth != _PROMPT}
+    times = _times(workload, results)
+    token = times[OUTPUT_TOKEN].compared if OUTPUT_TOKEN in times else None
+    total = times[LATENCY].compared
+    return Answer(name, workload, prefill.compared, token, total, prefill, curve)
+
+
+def _times(workload: Workload, results: Mapping[int, ModelResult]) -> Times:
+    """Times of the answer, each a weighted sum of the results."""
+    prefill = results[_PROMPT]
+    first = Time(prefill.compared, [(1.0, prefill)])
+    curve = {depth: each for depth, each in results.items() if depth != _PROMPT}
+    if not curve:
+        return {LATENCY: first, FIRST_TOKEN: first}
+    weights = mean_weights(workload.depths, list(curve))
+    tokens = list(zip(map(float, weights), curve.values(), strict=True))
+    further = len(workload.depths)
+    total = [(1.0, prefill), *((further * weight, each) for weight, each in tokens)]
+    return {
+        LATENCY: Time(_sum(total), total),
+        FIRST_TOKEN: first,
+        OUTPUT_TOKEN: Time(_sum(tokens), tokens),
+    }
+
+
+def jobs_of(loaded: LoadedModels | ModelsAtSizes, workload: Workload | None) -> list[AdviceTask]:
+    """A job for each model: an answer, or one run where there is no workload.
+
+    Args:
+        loaded: Models at one size, or at the sizes of the workload.
+        workload: The workload that the models were loaded for.
+    """
+    if isinstance(loaded, LoadedModels):
+        return [AdviceTask.of(each) for each in loaded.models]
+    if workload is None:
+        raise ValueError("models at several sizes are no jobs without a workload")
+    return [_job(each, workload) for each in loaded.every]
+
+
+def _job(model: SizedModel, workload: Workload) -> AdviceTask:
+    sizes = _sizes(DecoderDimensions.of(model.name, model.dimensions), workload)
+    models = [model.models[each] for each in sizes.values()]
+
+    def times(results: Sequence[ModelResult]) -> Times:
+        return _times(workload, _on_a_curve(dict(zip(sizes, results, strict=True))))
+
+    return AdviceTask(model.name, models[0].source, models, times)
+
+
+def _sum(parts: Sequence[tuple[float, ModelResult]]) -> Compared:
+    """Weighted sum of results, which preserves the correlation of their figures."""
+    estimate = Estimate.weighted([(weight, each.estimate) for weight, each in parts])
+    measured = [(weight, each.measured) for weight, each in parts if each.measured is not None]
+    whole = Combined(tuple(measured)) if len(measured) == len(parts) else None
+    return Compared(estimate, whole)

@@ -1,0 +1,177 @@
+"""Loads models at several sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from dlbricks_core.errors import ModelError
+from dlbricks_core.estimation.results import RunResult
+from dlbricks_core.estimation.sizes.sizing import Sizes
+from dlbricks_core.facts import Failure
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.importers.models import (
+    ImportSettings,
+    LoadedModels,
+    ModelLoader,
+    load_each,
+    load_models,
+    unique_names,
+)
+from dlbricks_core.ir import CanonicalModel, RawModel
+from dlbricks_core.passes.dimensions import OpenDimension
+from dlbricks_core.progress import Observer
+from dlbricks_core.wording import settings
+
+
+class Sized(Protocol):
+    """A request for models at several sizes."""
+
+    def sizes(self, name: str, dimensions: Sequence[OpenDimension]) -> Sequence[Sizes]:
+        """Requested sizes of a model, without duplicates.
+
+        Args:
+            name: Name of the model, for errors.
+            dimensions: Open dimensions of its inputs.
+
+        Raises:
+            ModelError: If the model does not have the dimensions.
+        """
+
+    def completed(self, models: Sequence[SizedModel], result: RunResult) -> RunResult:
+        """The result of a run, with answers to the request.
+
+        Args:
+            models: The models at all sizes.
+            result: Result for all of these models.
+        """
+
+
+@dataclass(frozen=True)
+class SizedModel:
+    """A model at several sizes.
+
+    Attributes:
+        name: Name of the model.
+        models: Models in canonical form, by their sizes. Their names include the sizes.
+        dimensions: Open dimensions of the inputs.
+    """
+
+    name: str
+    models: Mapping[Sizes, CanonicalModel]
+    dimensions: Sequence[OpenDimension] = ()
+
+    def renamed(self, name: str) -> SizedModel:
+        """A copy under another name."""
+        named = {s: replace(m, name=f"{name} [{s.text}]") for s, m in self.models.items()}
+        return replace(self, name=name, models=named)
+
+
+@dataclass(frozen=True)
+class ModelsAtSizes:
+    """Models that were loaded at several sizes, and failures.
+
+    Attributes:
+        asked: Request for the sizes.
+        every: Loaded models.
+        failures: Failure of each model that could not be loaded.
+    """
+
+    asked: Sized
+    every: list[SizedModel]
+    failures: list[Failure]
+
+    @property
+    def models(self) -> list[CanonicalModel]:
+        """Each model at each of its sizes, as separate models."""
+        return [model for each in self.every for model in each.models.values()]
+
+    def of_phase(self, phase: str) -> tuple[int, ...]:
+        """Positions of the models at the sizes of one phase of an answer."""
+        every = [sizes for each in self.every for sizes in each.models]
+        return tuple(i for i, sizes in enumerate(every) if sizes.phase == phase)
+
+    def completed(self, result: RunResult) -> RunResult:
+        """The result of a run, with answers to the request and failures of loading."""
+        return self.asked.completed(self.every, replace(result, unread=self.failures))
+
+
+def load_asked(
+    specs: Sequence[str],
+    asked: Sized | None,
+    options: LoadOptions,
+    observer: Observer,
+    how: ImportSettings | None = None,
+) -> LoadedModels | ModelsAtSizes:
+    """Loads models at the requested sizes. A model that fails does not stop the others.
+
+    Args:
+        specs: Names of models as typed by the user.
+        asked: Request for sizes; ``None`` for the sizes in the options.
+        options: How models are read otherwise.
+        observer: Receives a notice of each model.
+        how: How models are imported.
+
+    Raises:
+        DLBricksError: If no model can be loaded, or an option belongs to none of them.
+    """
+    if asked is None:
+        return load_models(specs, options, observer, how)
+    with ModelLoader(options, how) as loader:
+        found, failures = load_each(
+            specs, loader, lambda spec: _at_sizes(loader, spec, asked, options), observer
+        )
+    return ModelsAtSizes(asked, _with_unique_names(found), failures)
+
+
+def read_asked(
+    sources: Iterable[str | RawModel], asked: Sized, options: LoadOptions
+) -> ModelsAtSizes:
+    """Loads models at the requested sizes for a program; the first failure is an error.
+
+    Raises:
+        ModelError: If a model cannot be read, or does not have the dimensions.
+    """
+    with ModelLoader(options) as loader:
+        found = [_at_sizes(loader, source, asked, options) for source in sources]
+        loader.check_options()
+    return ModelsAtSizes(asked, _with_unique_names(found), [])
+
+
+def _at_sizes(
+    loader: ModelLoader, source: str | RawModel, asked: Sized, options: LoadOptions
+) -> SizedModel:
+    name = source if isinstance(source, str) else source.name
+    dimensions = loader.dimensions(source)
+    wanted = asked.sizes(name, dimensions)
+    for dim in options.dims.keys() & {dim for sizes in wanted for dim, _ in sizes.dims}:
+        raise ModelError(
+            f"{name}: {dim} has the sizes that are asked for, not {options.dims[dim]}",
+            hint=f"Leave {settings(dims={dim: options.dims[dim]})} out.",
+        )
+    models = {sizes: loader.load_one(source, sizes.options(options)) for sizes in wanted}
+    _check_batches(name, models, options.dims)
+    return SizedModel(next(iter(models.values())).name, models, dimensions)
+
+
+def _check_batches(
+    name: str, models: Mapping[Sizes, CanonicalModel], dims: Mapping[str, int]
+) -> None:
+    """Raises an error if a model has a fixed batch size other than the requested one."""
+    for sizes, model in models.items():
+        firsts = {model.tensors[each].sizes[:1] for each in model.inputs}
+        if sizes.batch is not None and (sizes.batch,) not in firsts:
+            fixed = {dim: size for dim, size in dims.items() if (size,) in firsts}
+            raise ModelError(
+                f"{name} has a batch of a fixed size, not {sizes.batch}",
+                hint=f"Leave {settings(dims=fixed)} out; the batch is an option of its own."
+                if fixed
+                else "Export it with an open batch axis, or leave the batch out.",
+            )
+
+
+def _with_unique_names(found: Sequence[SizedModel]) -> list[SizedModel]:
+    sources = [next(iter(each.models.values())).source for each in found]
+    names = unique_names([(each.name, src) for each, src in zip(found, sources, strict=True)])
+    return [each.renamed(name) for each, name in zip(found, names, strict=True)]

@@ -1,0 +1,68 @@
+"""Sweeps: the latency of a model over sizes of its open dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dlbricks_core.errors import ModelError
+from dlbricks_core.estimation.answers import SizeCurve, SizePoint
+from dlbricks_core.estimation.results import RunResult
+from dlbricks_core.estimation.sizes.loading import SizedModel
+from dlbricks_core.estimation.sizes.sizing import (
+    BATCH,
+    Axes,
+    Sizes,
+    by_dimension,
+    check_axes,
+    grid,
+    opened,
+)
+from dlbricks_core.passes.dimensions import OpenDimension
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Request for models over sizes of their open dimensions.
+
+    Attributes:
+        axes: Sizes by the names of dimensions; ``batch`` stands for all batch axes. Of several
+            names with commas between, tuples of sizes.
+
+    Raises:
+        DLBricksError: If an axis is not a list of sizes, or there are too many points.
+    """
+
+    axes: Axes
+
+    def __post_init__(self) -> None:
+        check_axes(self.axes)
+
+    def sizes(self, name: str, dimensions: Sequence[OpenDimension]) -> list[Sizes]:
+        """All combinations of the sizes.
+
+        Raises:
+            ModelError: If one of the dimensions is not open in the model.
+        """
+        known = {each.name for each in dimensions}.union(*(e.symbols for e in dimensions))
+        for axis in by_dimension(self.axes):
+            if axis not in known and axis != BATCH:
+                raise ModelError(f"{name} leaves no dimension {axis!r} open", opened(dimensions))
+        return [_sizes(point) for point in grid(self.axes)]
+
+    def completed(self, models: Sequence[SizedModel], result: RunResult) -> RunResult:
+        """The result of a run, with a curve for each model."""
+        found = {each.cut.model.name: each for each in result.models}
+        curves = [
+            SizeCurve(
+                each.name,
+                [SizePoint(p, found[each.models[_sizes(p)].name]) for p in grid(self.axes)],
+            )
+            for each in models
+        ]
+        return replace(result, curves=curves)
+
+
+def _sizes(point: Mapping[str, int]) -> Sizes:
+    dims = tuple((name, size) for name, size in point.items() if name != BATCH)
+    return Sizes(dims, point.get(BATCH))

@@ -1,0 +1,157 @@
+"""Cuts models as a composer requires: as they are, or as a backend rewrites them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.compose import Composer, Plan
+from dlbricks_core.compose.options import CutOptions
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import Calibration, Note
+from dlbricks_core.facts.note import note, warning
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.footprint import Footprint, available_to
+from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.rewrites import Rewrites, keep_rewrites, rewrite_models
+from dlbricks_core.plugins import find, use
+from dlbricks_core.progress import Observer
+from dlbricks_core.store import ResultStore
+from dlbricks_core.wording import argument
+
+MOST_DENORMAL = 0.001
+"""Share of denormal numbers among weights from which a note says so: trained weights have none."""
+
+
+@dataclass(frozen=True)
+class Cutting:
+    """Models cut into bricks, and the plan for these.
+
+    Attributes:
+        options: How the models were cut, and how they are composed again.
+        brickset: The models and their bricks.
+        plan: Networks to time, and how the figure of each brick follows from them.
+        calibration: Fitted parameters behind the plan; ``None`` for the composer's defaults.
+        seconds: Seconds in which the backend rewrote the models, part of the cost of benchmarking
+            by bricks.
+        footprints: Memory of each whole model by its signature, where known.
+    """
+
+    options: CutOptions
+    brickset: BrickSet
+    plan: Plan
+    calibration: Calibration | None = None
+    seconds: float = 0.0
+    footprints: Mapping[str, Footprint] = field(default_factory=dict)
+
+    @classmethod
+    def all_timed(cls, options: CutOptions, brickset: BrickSet) -> Cutting:
+        """Models whose bricks are all timed, whatever the composer."""
+        return cls(options, brickset, Plan.all_timed(brickset.bricks))
+
+
+def cut_models(
+    models: Sequence[CanonicalModel],
+    cut_options: CutOptions,
+    request: Request,
+    observer: Observer,
+    calibration: Calibration | None = None,
+    rewrites: Rewrites | None = None,
+    store: ResultStore | None = None,
+) -> Cutting:
+    """Cuts models into bricks and plans their timing.
+
+    If the backend cannot run a model, the model itself is cut, and a note says so. Its bricks then
+    show which layers are to blame. A backend that runs blocks only has no use for such bricks.
+    Layers that canonical form folded are put back for a backend that computes them in each run.
+
+    Args:
+        models: Models in canonical form.
+        cut_options: How to cut and compose.
+        request: The backend and its settings.
+        observer: Receives the progress.
+        calibration: Fitted parameters of the composer; ``None`` for its defaults.
+        rewrites: Result of :func:`rewrite_models`. If it is ``None`` and the composer needs it, the
+            backend rewrites the models.
+        store: Store that keeps the rewritten graphs, if the composer needs them; ``None`` for no
+            store.
+
+    Raises:
+        DLBricksError: If a backend that runs blocks only makes nothing of a model.
+    """
+    if not request.backend.traits.folds_weights and any(model.folded for model in models):
+        from dlbricks_core.passes.unfold import unfolded  # few models have such layers
+
+        models = [unfolded(model) for model in models]
+    plugin = find("composer", cut_options.composer, Composer)
+    composer: Composer = use(plugin, plugin.loaded)
+    if not composer.cuts_rewritten:
+        rewrites = Rewrites()
+    elif rewrites is None:
+        rewrites = rewrite_models(models, request, observer)
+        if request.backend.traits.blocks_only and rewrites.refused:
+            position, reason = next(iter(rewrites.refused.items()))
+            raise DLBricksError(
+                f"{request.backend.name} cannot run {models[position].name}: {reason}",
+                hint="Leave it out, or choose another backend.",
+            )
+    elif request.backend.traits.blocks_only and rewrites.refused:
+        name = models[min(rewrites.refused)].name
+        raise DLBricksError(
+            f"{name} was never measured with {request.backend.name} in this setup",
+            hint=f"Add {argument('measure')}.",
+        )
+    observer.stage("Cutting models into bricks")
+    granularity, strategy = cut_options.granularity, cut_options.strategy
+    brickset = BrickSet.of(
+        models, granularity, strategy, rewrites.graphs, rereading=composer.rereading
+    )
+    if store is not None and composer.cuts_rewritten:
+        keep_rewrites(rewrites, brickset.models, request, store)
+    for position, reason in rewrites.refused.items():
+        refused = note("cut-as-it-is", backend=request.backend.name, reason=reason)
+        brickset.models[position] = replace(brickset.models[position], notes=(refused,))
+    for position, layers in rewrites.shortened.items():
+        cut = brickset.models[position]
+        shortened = note(
+            "blocks-repeat",
+            backend=request.backend.name,
+            layers=layers,
+            of_layers=len(cut.model.layers),
+        )
+        brickset.models[position] = replace(cut, notes=(shortened,))
+    for position, cut in enumerate(brickset.models):
+        brickset.models[position] = replace(cut, notes=(*cut.notes, *_of_weights(cut.model)))
+    calibrated = composer.calibrated(calibration.values) if calibration else composer
+
+    def planned() -> Plan:
+        found = calibrated.plan(brickset.bricks, request.setup, request.target)
+        if not isinstance(found, Plan):
+            raise TypeError(f"plan() returned {found!r} instead of a plan")
+        if lacking := brickset.bricks.keys() - found.recipes.keys():
+            raise ValueError(f"the plan has no recipe for {len(lacking)} bricks")
+        return found
+
+    plan = use(plugin, planned)
+    if request.metric and plan.timed.keys() != brickset.bricks.keys():
+        raise DLBricksError(
+            f"the composer {composer.name!r} is not for {request.quantity.name}: it takes the "
+            "latency of bricks from that of others",
+            hint=f"Leave {argument('composer')} out.",
+        )
+    footprints = _footprints(brickset, request)
+    return Cutting(cut_options, brickset, plan, calibration, rewrites.seconds, footprints)
+
+
+def _of_weights(model: CanonicalModel) -> tuple[Note, ...]:
+    """A warning of denormal weights in the model's file."""
+    share = model.denormal_share
+    return (warning("denormal-weights", share=share),) if share >= MOST_DENORMAL else ()
+
+
+def _footprints(brickset: BrickSet, request: Request) -> Mapping[str, Footprint]:
+    available = available_to(request)
+    traits = request.backend.traits
+    found = {c.whole.signature: Footprint.of(c.model, traits, available) for c in brickset.models}
+    return {signature: each for signature, each in found.items() if each is not None}

@@ -1,0 +1,426 @@
+"""Measures the bricks and models that the store lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from itertools import chain
+from operator import or_
+
+from dlbricks_core.bricks import Brick
+from dlbricks_core.facts import Note, Question
+from dlbricks_core.facts import Session as SessionRecord
+from dlbricks_core.facts.note import note
+from dlbricks_core.figures.precision import MOST
+from dlbricks_core.importers.cache import keep_names
+from dlbricks_core.machine.cores import Cores
+from dlbricks_core.machine.load import LoadSampler, LoadWatch
+from dlbricks_core.machine.lock import measurement_lock
+from dlbricks_core.machine.system import current_host
+from dlbricks_core.measure.cutting import Cutting
+from dlbricks_core.measure.ledger import Ledger
+from dlbricks_core.measure.metric_session import MetricSession
+from dlbricks_core.measure.quiet import settle
+from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.schedule import (
+    ComparedTogether,
+    FixedRuns,
+    Schedule,
+    UntilPrecise,
+    long_enough,
+)
+from dlbricks_core.measure.session import TimingJob, TimingSession
+from dlbricks_core.measure.targets import Target, families, shortfalls
+from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
+from dlbricks_core.predict.training_data import groups_of, remember
+from dlbricks_core.progress import Observer
+from dlbricks_core.store import ResultStore
+from dlbricks_core.version import __version__
+from dlbricks_core.worker import memory_to_use
+
+
+def measure(
+    targets: Iterable[Target],
+    request: Request,
+    store: ResultStore,
+    observer: Observer,
+    cutting: Cutting | None = None,
+    worker: BackendWorker | None = None,
+) -> Ledger:
+    """Measures every target without a complete measurement in the store.
+
+    A measurement is complete if it has the requested number of samples, and if each figure that
+    rests on it has the requested precision (or every network in it has the maximum number of
+    samples). The figures are the sums over the bricks of each model of the cutting, and the
+    latencies of whole models. Without a cutting, each target is a figure.
+
+    A target that failed before is reported and not measured again, unless ``request.force`` or
+    ``request.retry_failed`` is set. A given worker is used and stays open.
+    """
+    share = BackendTargets(request, [list(targets)], cutting)
+    return measure_side_by_side([share], store, observer, worker)[0]
+
+
+def open_worker(request: Request) -> BackendWorker:
+    """A worker for one request at a time, not started yet."""
+    return _worker(request, memory_to_use())
+
+
+@dataclass(frozen=True)
+class BackendTargets:
+    """Targets of one of several backends that are timed side by side.
+
+    Attributes:
+        request: How the backend's networks are measured.
+        sweeps: Groups of targets. The targets of a group run directly one after another, before the
+            next backend takes its turn.
+        cutting: Models whose figures must be precise, as for :func:`measure`.
+    """
+
+    request: Request
+    sweeps: Sequence[Sequence[Target]]
+    cutting: Cutting | None = None
+
+
+def measure_side_by_side(
+    shares: Sequence[BackendTargets],
+    store: ResultStore,
+    observer: Observer,
+    worker: BackendWorker | None = None,
+) -> list[Ledger]:
+    """Times targets on several backends, in rounds that go through all of them.
+
+    Args:
+        shares: A share for each backend. Their requests differ only in the backend and its options,
+            their cuttings are of the same models, and their sweeps are equal in number.
+        store: Store that keeps the samples.
+        observer: Receives the progress.
+        worker: Worker of a single backend; ``None`` to start a new one for each backend.
+
+    Returns:
+        A ledger for each share. All have the effort of the whole session.
+    """
+    plans = [_plan(share, store) for share in shares]
+    reason = note("most-runs-reached", runs=MOST)
+    if any(plan.lacking for plan in plans):
+        late = _measure(plans, store, observer, worker)
+        if late:
+            reason = note("budget-ended", budget_s=plans[0].request.budget_s)
+    return [plan.finished(store, reason) for plan in plans]
+
+
+@dataclass
+class _Plan:
+    """Work of one backend.
+
+    Attributes:
+        share: Targets of the backend.
+        wanted: All targets, by key.
+        known: Stored measurements that count.
+        anew: Keys of stored measurements that the first new samples replace.
+        ledger: Failures and cost so far.
+        lacking: Targets to be timed, by key.
+    """
+
+    share: BackendTargets
+    wanted: Mapping[Question, Target]
+    known: Ledger
+    anew: AbstractSet[Question]
+    ledger: Ledger = field(default_factory=Ledger)
+    lacking: dict[Question, Target] = field(default_factory=dict)
+
+    @property
+    def request(self) -> Request:
+        """Request of the share."""
+        return self.share.request
+
+    def jobs(self, targets: Iterable[Target]) -> list[TimingJob]:
+        """Jobs for those of the targets that are lacking."""
+        keys = (self.request.key(t.brick.signature, t.kind) for t in targets)
+        return [self._job(key) for key in keys if key in self.lacking]
+
+    def _job(self, key: Question) -> TimingJob:
+        return TimingJob(key, self.lacking[key].brick.model, self._missing(key))
+
+    def able(self) -> list[Question]:
+        """Keys of the targets that have not failed."""
+        return [key for key in self.wanted if key not in self.ledger.failures]
+
+    def families(self) -> list[ComparedTogether]:
+        """Figures that must be precise, grouped by model."""
+        return families(self.request, self.share.cutting, self.able())
+
+    def too_few(self) -> set[Question]:
+        """Keys of the targets with too few samples in the store."""
+        if self.request.precision is not None:
+            schedule = UntilPrecise(
+                self.families(),
+                self.request.precision,
+                self.known,
+                disturbed=self.request.accepts_busy,
+            )
+            return schedule.lacking(self.able())
+        return {key for key in self.able() if self._missing(key) > 0}
+
+    def _missing(self, key: Question) -> int:
+        known = self.known.measurements.get(key)
+        taken = known.values if known else ()
+        return 0 if long_enough(taken, self.request.enough_s) else self.request.runs - len(taken)
+
+    def check(self, worker: BackendWorker, store: ResultStore, observer: Observer) -> None:
+        """Removes targets that the backend does not support or cannot check."""
+        bricks = {key: target.brick for key, target in self.lacking.items()}
+        self.ledger = check(bricks, self.ledger, self.request, worker, store, observer)
+        failed = self.ledger.failures
+        self.lacking = {key: each for key, each in self.lacking.items() if key not in failed}
+        if self.share.cutting is not None:
+            kind = [key for key in self.wanted if key.subject.kind == "brick"]
+            settle_models(self.share.cutting, kind, self.ledger, self.request, store)
+
+    def finished(self, store: ResultStore, reason: Note) -> Ledger:
+        """The ledger with all samples. Those that were complete before are summed up already."""
+        request, able = self.request, self.able()
+        new = [key for key in able if key in self.lacking or key not in self.known.figures]
+        parts = chain.from_iterable(map(request.parts, able))
+        held = self.known.only([key for key in able if key not in self.lacking])
+        found = held | Ledger.of(store.get([*new, *parts]), request.protocol)
+        ledger = replace(self.ledger, measurements=found.measurements, figures=found.figures)
+        return ledger.noting(*shortfalls(request, self.share.cutting, ledger, reason))
+
+
+def _plan(share: BackendTargets, store: ResultStore) -> _Plan:
+    request = share.request
+    wanted = {request.key(t.brick.signature, t.kind): t for each in share.sweeps for t in each}
+    found = store.get(wanted)
+    failed = (key for key, measurement in found.items() if measurement.failure)
+    anew = set(found if request.force else failed if request.retry_failed else ())
+    store.remember_system(request.system.fingerprint, request.system.to_dict())
+    _remember(share, wanted.values(), store)
+    known = {key: each for key, each in found.items() if key not in anew}
+    again = request.force or request.retry_failed
+    refused = {} if again else store.refused(request.setup, request.fingerprint)
+    failures: dict[Question, str] = {}
+    recalled: list[tuple[Question, str, bool]] = []
+    for key, target in wanted.items():
+        before = known.get(key)
+        if target.brick.opaque:
+            failures[key] = target.brick.opaque
+        elif before is not None and before.failure:
+            recalled.append((key, before.failure, before.unsupported))
+        elif key.subject.kind != "native" and (why := refused.get(key.subject.signature)):
+            recalled.append((key, why, True))
+        elif before is None and (reason := _does_not_fit(target, share.cutting)):
+            failures[key] = reason
+    ledger = Ledger().failing(failures).recalling(recalled)
+    plan = _Plan(share, wanted, Ledger.of(known, request.protocol), anew, ledger)
+    too_few = plan.too_few()
+    plan.lacking = {key: target for key, target in wanted.items() if key in too_few}
+    plan.ledger = replace(ledger, reused=len(plan.able()) - len(plan.lacking))
+    return plan
+
+
+def _does_not_fit(target: Target, cutting: Cutting | None) -> str:
+    """Reason why a whole model is not tried; empty if it fits into memory, as far as is known."""
+    if target.kind == "brick" or cutting is None:
+        return ""
+    footprint = cutting.footprints.get(target.brick.signature)
+    return "" if footprint is None or footprint.fits else f"it does not fit: {footprint}"
+
+
+def _remember(share: BackendTargets, targets: Collection[Target], store: ResultStore) -> None:
+    """Stores the facts that predictors need about the targets, and keeps names of whole models."""
+    wholes = any(target.kind == "model" for target in targets)
+    groups = groups_of(share.cutting.brickset, wholes=wholes) if share.cutting else {}
+    for target in targets:
+        if target.group:
+            groups.setdefault(target.brick.signature, set()).add(target.group)
+    bricks = {t.brick.signature: t.brick for t in targets if t.kind != "native"}
+    remember(store, bricks, groups)
+    if share.cutting:
+        keep_names({cut.whole.signature: cut.model.name for cut in share.cutting.brickset.models})
+
+
+def _measure(
+    plans: Sequence[_Plan],
+    store: ResultStore,
+    observer: Observer,
+    worker: BackendWorker | None = None,
+) -> bool:
+    """Measures the lacking targets. Returns whether the budget ended first."""
+    with ExitStack() as opened:
+        opened.enter_context(measurement_lock(observer.note))
+        benches = {
+            plan.request.backend.name: worker or opened.enter_context(_bench(plan.request, plans))
+            for plan in plans
+            if plan.lacking
+        }
+        for plan in plans:
+            if plan.lacking:
+                plan.check(benches[plan.request.backend.name], store, observer)
+        cores = Cores.of(plans[0].request.settings.threads)
+        turns = zip(*([(plan, each) for each in plan.share.sweeps] for plan in plans), strict=True)
+        jobs = [job for sweeps in turns for plan, targets in sweeps for job in plan.jobs(targets)]
+        session = _session(plans, jobs, benches, store, observer, cores, worker is not None)
+        reused = sum(plan.ledger.reused for plan in plans)
+        observer.stage(
+            f"{'Timing' if plans[0].request.metric is None else 'Observing'} {len(jobs)} networks "
+            f"({reused} more are in the store)",
+            session.steps(jobs),
+        )
+        _run(session, jobs, plans, store, cores)
+        return session.late
+
+
+def _session(
+    plans: Sequence[_Plan],
+    jobs: Sequence[TimingJob],
+    benches: Mapping[str, BackendWorker],
+    store: ResultStore,
+    observer: Observer,
+    cores: Cores,
+    keeps_workers: bool,
+) -> TimingSession | MetricSession:
+    """The session, in which all backends take turns."""
+    request = plans[0].request
+    anew = frozenset(chain.from_iterable(plan.anew for plan in plans))
+    watch = LoadWatch()
+    quiet = partial(settle, request=request, observer=observer)
+    if request.metric is not None:
+        return MetricSession(benches, store, request.metric, observer.advance, anew, watch, quiet)
+    return TimingSession(
+        benches,
+        store,
+        request.protocol,
+        observer.advance,
+        _schedule(plans, jobs),
+        request.budget_s,
+        anew,
+        cores,
+        watch,
+        quiet,
+        keeps_workers=keeps_workers,
+    )
+
+
+def _run(
+    session: TimingSession | MetricSession,
+    jobs: Sequence[TimingJob],
+    plans: Sequence[_Plan],
+    store: ResultStore,
+    cores: Cores,
+) -> None:
+    """Runs a session, and adds its results to the plans."""
+    system = plans[0].request.system.fingerprint
+    record = SessionRecord(session.identifier, current_host(), system, __version__)
+    store.keep_session(record)  # even if the session is interrupted
+    sampler = LoadSampler()
+    failures = session.run(jobs)
+    load = sampler.load()
+    store.keep_session(replace(record, load=load.share))
+    warnings = (*load.warnings, *cores.warnings)
+    for plan in plans:
+        own = {k: reason for k, reason in failures.items() if k in plan.wanted}
+        plan.ledger = replace(
+            plan.ledger.failing(own),
+            anew=frozenset(plan.lacking),
+            effort=session.effort,
+            warnings=warnings,
+            waited_s=session.waited_s,
+        )
+
+
+def _schedule(plans: Sequence[_Plan], jobs: Sequence[TimingJob]) -> Schedule:
+    """Schedule of the jobs: until figures are precise, or with a fixed number of runs."""
+    precision = plans[0].request.precision
+    if precision is None:
+        return FixedRuns({job.key: job.missing for job in jobs}, plans[0].request.enough_s)
+    each = [plan.families() for plan in plans]
+    of_models = all(plan.share.cutting for plan in plans)
+    # Figures that are compared are timed in the same rounds: those of a model on all backends.
+    together = map(chain.from_iterable, zip(*each, strict=True)) if of_models else chain(*each)
+    known = reduce(or_, (plan.known for plan in plans))
+    return UntilPrecise(
+        list(map(list, together)),
+        precision,
+        known,
+        disturbed=plans[0].request.accepts_busy,
+    )
+
+
+def _bench(request: Request, plans: Sequence[_Plan]) -> BackendWorker:
+    # Workers that hold networks at the same time share the memory.
+    share = memory_to_use() // sum(bool(plan.lacking) for plan in plans)
+    return _worker(request, share)
+
+
+def _worker(request: Request, memory_bytes: int) -> BackendWorker:
+    metric = request.metric
+    settings = WorkerSettings(
+        request.settings,
+        request.seed,
+        request.timeout_s,
+        memory_bytes,
+        keeps_memory=metric is None or not (metric.isolated or metric.in_sequence),
+        warm=metric is None or not metric.in_sequence,
+        as_used=metric is not None and metric.isolated,
+    )
+    return BackendWorker(request.plugin.target, request.backend, settings)
+
+
+def check(
+    bricks: Mapping[Question, Brick],
+    ledger: Ledger,
+    request: Request,
+    worker: BackendWorker,
+    store: ResultStore,
+    observer: Observer,
+) -> Ledger:
+    """The ledger with those of the networks that the backend does not support or cannot check.
+
+    The store keeps which it does not support, so that no estimate predicts how long they take.
+    """
+    observer.stage(f"Checking {len(bricks)} networks against {request.backend.name}")
+    keys = {f"{key.subject.kind}:{key.subject.signature}": key for key in bricks}
+    found = worker.check({handle: bricks[key].model for handle, key in keys.items()})
+    refused = {keys[handle]: reason for handle, reason in found.unsupported.items()}
+    for key, reason in refused.items():
+        store.record_failure(key, reason, bricks[key].operators, unsupported=True)
+    failed = {keys[handle]: reason for handle, reason in found.failed.items()}
+    return ledger.failing(refused, unsupported=True).failing(failed)
+
+
+def settle_models(
+    cutting: Cutting,
+    bricks: Iterable[Question],
+    ledger: Ledger,
+    request: Request,
+    store: ResultStore,
+) -> None:
+    """Stores which whole models hold a brick that the backend does not support.
+
+    Models are cut in several ways, and a brick tells nothing about those of another cut. Parts of
+    what a backend makes of a model say nothing about the model.
+
+    Args:
+        cutting: The models and their bricks.
+        bricks: Bricks that were checked, or measured before.
+        ledger: Failures among them.
+        request: How networks are measured.
+        store: The store.
+    """
+    refused = {key.subject.signature: why for key, why in ledger.unsupported.items()}
+    able = {key.subject.signature for key in bricks if key not in ledger.failures}
+    cuts = [cut for cut in cutting.brickset.models if cut.graph is cut.model]
+    keys = [request.key(cut.whole.signature, "model") for cut in cuts]
+    known_refusals = store.refused(request.setup, request.fingerprint)
+    known = store.get(keys)
+    for cut, key in zip(cuts, keys, strict=True):
+        whole = key.subject.signature
+        reasons = [refused[s] for s in cut.counts if s in refused]
+        if reasons and not (key in known and known[key].observations):
+            store.record_failure(key, reasons[0], cut.whole.operators, unsupported=True)
+        elif whole in known_refusals and cut.counts.keys() <= able:
+            store.accept(request.setup, request.fingerprint, [whole])

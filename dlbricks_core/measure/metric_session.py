@@ -1,0 +1,192 @@
+"""Sessions that observe a quantity with its metric, and commit every observation at once."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from time import perf_counter
+
+from dlbricks_core.backends.host import CALLS, next_to_nothing
+from dlbricks_core.errors import BackendError, DLBricksError, StoreError
+from dlbricks_core.facts import Observation, Question
+from dlbricks_core.machine.load import LoadWatch
+from dlbricks_core.measure.ledger import Effort
+from dlbricks_core.measure.metric import Metric
+from dlbricks_core.measure.session import Advance, TimingJob, reason_of
+from dlbricks_core.measure.worker import BackendWorker, start_of_a_line
+from dlbricks_core.store import ResultStore
+
+
+class MetricSession:
+    """Observes jobs in rounds, each network once a round until it has enough observations.
+
+    Every other round runs in reverse order. Where bricks share a process, whole models come last.
+    Each round also observes networks with almost no work, whose common value is the overhead of the
+    round's observations. Several backends take turns in every round, so that drift of the machine
+    affects all of them equally.
+
+    Args:
+        worker: The worker to observe in, or one worker for each backend, by the backend's name.
+        store: Store of the observations, which are committed one by one.
+        metric: The metric of the jobs' quantity.
+        advance: Function that is called after every observation.
+        anew: Questions whose stored observations the first new one replaces.
+        watch: Watch of the use of the CPUs by others; ``None`` for a new one.
+        settle: Waits for a quiet machine before the first round, and returns the seconds of it.
+
+    Attributes:
+        effort: Effort so far.
+        late: Always False: the number of observations is fixed.
+        waited_s: Seconds of waiting for a quiet machine.
+    """
+
+    late = False
+
+    def __init__(
+        self,
+        worker: BackendWorker | Mapping[str, BackendWorker],
+        store: ResultStore,
+        metric: Metric,
+        advance: Advance = lambda done: None,
+        anew: AbstractSet[Question] = frozenset(),
+        watch: LoadWatch | None = None,
+        settle: Callable[[LoadWatch], float] = lambda watch: 0.0,
+    ) -> None:
+        self.identifier = uuid.uuid4().hex
+        self.effort = Effort()
+        self._workers = worker
+        self._store = store
+        self._metric = metric
+        self._advance = advance
+        self._anew = set(anew)
+        self._watch = watch or LoadWatch()
+        self._settle = settle
+        self.waited_s = 0.0
+
+    def steps(self, jobs: Sequence[TimingJob]) -> int:
+        """Number of calls of ``advance`` if nothing fails."""
+        return sum(job.missing for job in jobs)
+
+    def run(self, jobs: Sequence[TimingJob]) -> dict[Question, str]:
+        """Observes the jobs.
+
+        Returns:
+            The jobs that failed and why; also committed to the store.
+
+        Raises:
+            DLBricksError: If the networks that measure the overhead cannot be observed.
+        """
+        failures: dict[Question, str] = {}
+        for job in jobs:
+            self.effort.networks[job.key.subject.kind] += 1
+        self.waited_s += self._settle(self._watch)
+        for number in range(max((job.missing for job in jobs), default=0)):
+            due = [job for job in jobs if job.missing > number and job.key not in failures]
+            for turn in self._turns(due[::-1] if number % 2 else due):
+                self._observe_turn(turn, number, failures)
+        return failures
+
+    def _turns(self, jobs: Sequence[TimingJob]) -> list[list[TimingJob]]:
+        """The jobs of each backend, in the order of the backends' first jobs."""
+        found: dict[str, list[TimingJob]] = {}
+        for job in jobs:
+            found.setdefault(job.key.setup.backend, []).append(job)
+        return list(found.values())
+
+    def _observe_turn(
+        self, jobs: Sequence[TimingJob], number: int, failures: dict[Question, str]
+    ) -> None:
+        """Observes the jobs of one backend once, and adds those that fail to the failures."""
+        worker = self._worker(jobs[0])
+        begin = perf_counter()
+        if self._metric.in_sequence:
+            worker.restart()
+        overheads = self._overheads(worker)
+        # Bricks come to nothing without the overhead, and may share the process that it starts.
+        kinds = {job.key.subject.kind for job in jobs}
+        payer = "brick" if "brick" in kinds else jobs[0].key.subject.kind
+        self.effort.seconds[payer] += perf_counter() - begin
+        for job in self._in_order(jobs):
+            try:
+                self._observe(job, number, overheads)
+            except StoreError:  # the network is not to blame
+                raise
+            except DLBricksError as error:
+                failures[job.key] = reason = reason_of(error)
+                self._store.record_failure(job.key, reason, job.operators)
+            self._advance(job.key.subject.kind)
+
+    def _worker(self, job: TimingJob) -> BackendWorker:
+        workers = self._workers
+        return workers if isinstance(workers, BackendWorker) else workers[job.key.setup.backend]
+
+    def _in_order(self, jobs: Sequence[TimingJob]) -> Sequence[TimingJob]:
+        """The jobs in order; those in a process of their own come last if others share one."""
+        return sorted(jobs, key=_is_whole) if self._metric.in_sequence else jobs
+
+    def _overheads(self, worker: BackendWorker) -> list[float]:
+        """Overhead that observations of all networks share, for the quantity and each part."""
+        try:
+            taken = [
+                self._as_needed(worker, "brick").observe(
+                    self._metric.target, next_to_nothing(layers), whole=False
+                )
+                for layers in CALLS.values()
+            ]
+        except DLBricksError as error:
+            told = f"no {self._metric.name} of a network with almost no work: {reason_of(error)}"
+            raise BackendError(told, hint=error.hint) from error
+        return [start_of_a_line(values) for values in zip(*taken, strict=True)]
+
+    def _observe(self, job: TimingJob, number: int, overheads: Sequence[float]) -> None:
+        begin = perf_counter()
+        kind = job.key.subject.kind
+        try:
+            values = self._as_needed(self._worker(job), kind).observe(
+                self._metric.target, job.model, whole=kind != "brick"
+            )
+        finally:
+            spent_s = perf_counter() - begin
+            self.effort.seconds[kind] += spent_s
+        load = self._watch.lately()
+        # Other quantities than times do not depend on what else runs.
+        flags = load.flags if self._metric.quantity.is_time else ()
+        # A whole model may tell no parts.
+        wanted = (self._metric.quantity, *self._metric.parts)[: len(values)]
+        keys = [replace(job.key, quantity=quantity) for quantity in wanted]
+        taken = [
+            (
+                key,
+                Observation(
+                    self.identifier,
+                    number,
+                    (value,),
+                    overhead=overhead,
+                    flags=flags,
+                    load=load.share,
+                    spent_s=spent_s,
+                ),
+                job.operators,
+            )
+            for key, value, overhead in zip(keys, values, overheads[: len(keys)], strict=True)
+        ]
+        self._store.add_all(taken, instead_of=keys if job.key in self._anew else ())
+        self._anew.discard(job.key)
+        self.effort.runs[kind] += 1
+
+    def _as_needed(self, worker: BackendWorker, kind: str) -> BackendWorker:
+        """The worker, restarted where an observation needs a process of its own.
+
+        Args:
+            worker: The worker.
+            kind: Kind of the observed network.
+        """
+        if self._metric.isolated or (self._metric.in_sequence and kind != "brick"):
+            worker.restart()
+        return worker
+
+
+def _is_whole(job: TimingJob) -> bool:
+    return job.key.subject.kind != "brick"

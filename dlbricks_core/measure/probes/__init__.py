@@ -1,1 +1,0 @@
-"""The built-in probes, one in each file."""

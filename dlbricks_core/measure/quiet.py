@@ -1,0 +1,24 @@
+"""Waiting for a quiet machine before the first round."""
+
+from __future__ import annotations
+
+from dlbricks_core.machine.load import LoadWatch, wait_for_quiet
+from dlbricks_core.machine.lock import alone_by_turns, first_look
+from dlbricks_core.measure.request import Request
+from dlbricks_core.progress import Observer
+
+
+def settle(watch: LoadWatch, request: Request, observer: Observer) -> float:
+    """Waits once in each turn until others use little of the CPUs, unless the user accepts them.
+
+    Args:
+        watch: Watch of the machine's load.
+        request: How networks are measured.
+        observer: Receives the progress.
+
+    Returns:
+        Seconds of the wait, which count for no budget.
+    """
+    if request.accepts_busy or not alone_by_turns() or not first_look():
+        return 0.0
+    return wait_for_quiet(watch, observer.note)

@@ -1,0 +1,320 @@
+"""Rewritten models: graphs that backends make of models, kept for estimates that run nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from time import perf_counter
+from types import TracebackType
+from typing import Self
+
+from dlbricks_core import ir
+from dlbricks_core.analysis import shortening
+from dlbricks_core.bricks import CutModel
+from dlbricks_core.errors import DLBricksError, ModelError
+from dlbricks_core.ir import CanonicalModel, Dim
+from dlbricks_core.machine.system import physical_cores_available
+from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.worker import START_BYTES, BackendWorker, WorkerSettings
+from dlbricks_core.progress import Observer
+from dlbricks_core.store import ResultStore
+from dlbricks_core.worker import memory_to_use
+
+COMFORTABLE = 0.5
+"""Maximum size of a model that a backend rewrites as a whole: weights and live results, as a share
+of the free memory. Below it, rewriting the whole takes about as long as rewriting two short models,
+and needs no proof. Above it, frameworks that reserve memory for all weights, or fold some of them
+in advance, run out of memory.
+"""
+
+FEW_LAYERS, FEW_BYTES = 200, 64 << 20
+"""Layers, and bytes of weights, of all models together for which one worker is enough. Rewriting
+them takes less than half of the time in which even a framework that starts quickly starts a worker.
+"""
+
+
+@dataclass
+class Rewrites:
+    """Graphs that a backend rewrites models into, by the models' positions.
+
+    Attributes:
+        graphs: The graphs.
+        refused: Reason for each model without a graph.
+        shortened: Number of layers that the backend rewrote, for each model that was too large to
+            rewrite as a whole.
+        seconds: Seconds of rewriting.
+    """
+
+    graphs: dict[int, CanonicalModel] = field(default_factory=dict)
+    refused: dict[int, str] = field(default_factory=dict)
+    shortened: dict[int, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+class Benches:
+    """Workers that rewrite models, kept for several sets of models with one request.
+
+    Starting a worker takes longer than rewriting several small models.
+    """
+
+    def __init__(self) -> None:
+        self._workers: list[BackendWorker] = []
+        self._stack = ExitStack()
+
+    @contextmanager
+    def lent(
+        self, number: int, most: int, request: Request
+    ) -> Iterator[SimpleQueue[BackendWorker]]:
+        """Some of the workers. An error ends all of them.
+
+        Workers share the memory. So others are started if there are too few or too many.
+
+        Args:
+            number: Number of workers to lend.
+            most: Maximum number of workers, each with memory enough for the largest model.
+            request: The backend and its settings.
+        """
+        if not number <= len(self._workers) <= most:
+            self._end()
+            share = memory_to_use() // number
+            settings = WorkerSettings(request.settings, request.seed, request.timeout_s, share)
+            target = request.plugin.target
+            self._workers = [
+                self._stack.enter_context(BackendWorker(target, request.backend, settings))
+                for _ in range(number)
+            ]
+        idle: SimpleQueue[BackendWorker] = SimpleQueue()
+        for worker in self._workers[:number]:
+            idle.put(worker)
+        try:
+            yield idle
+        except BaseException as error:
+            self._end(type(error), error, error.__traceback__)
+            raise
+
+    def _end(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
+    ) -> None:
+        self._workers = []
+        self._stack.__exit__(kind, error, trace)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end(kind, error, trace)
+
+
+def benches_or_own(benches: Benches | None) -> AbstractContextManager[Benches]:
+    """Given workers, which stay; or workers that end with the context."""
+    return Benches() if benches is None else nullcontext(benches)
+
+
+def rewrite_models(
+    models: Sequence[CanonicalModel],
+    request: Request,
+    observer: Observer,
+    benches: Benches | None = None,
+) -> Rewrites:
+    """Graphs that the backend rewrites models into; none if it runs models as they are.
+
+    Nothing is timed meanwhile, so models are rewritten in parallel, one or a few on each core,
+    unless they are small: starting a worker takes longer than rewriting several such models. A
+    model that would take too much of the memory is represented by a shorter one
+    (:mod:`dlbricks_core.analysis.shortening`), if its blocks repeat.
+
+    Args:
+        models: Models in canonical form.
+        request: The backend and its settings.
+        observer: Receives the progress.
+        benches: Workers that are kept for further models with the same request; ``None`` for none.
+    """
+    if not request.backend.traits.rewrites:
+        return Rewrites()
+    begin = perf_counter()
+    positions = [i for i, model in enumerate(models) if not _is_opaque(model)]
+    observer.stage(f"Asking {request.backend.name} what it makes of the models", len(positions))
+    asked = [models[position] for position in positions]
+    most = max(1, _held_at_once(asked))
+    number = max(1, min(_at_once(request), len(asked), most, _worth_starting(asked)))
+    rewrites = Rewrites()
+    with ThreadPoolExecutor(number) as pool, ExitStack() as stack:
+        kept = stack.enter_context(benches_or_own(benches))
+        idle = stack.enter_context(kept.lent(number, most, request))
+        # Whatever ends the loop: no rewriting may begin once the workers are closed.
+        stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+        short = not request.backend.traits.blocks_only
+        found = pool.map(lambda position: _answer(models[position], idle, short), positions)
+        for position, answer in zip(positions, found, strict=True):
+            name = models[position].name
+            if answer.graph is None:
+                rewrites.refused[position] = answer.refusal
+                if short:
+                    observer.note(f"{name} is cut as it is: {answer.refusal}")
+            else:
+                rewrites.graphs[position] = answer.graph
+                if answer.layers < len(models[position].layers):
+                    rewrites.shortened[position] = answer.layers
+            observer.advance(name)
+    rewrites.seconds = perf_counter() - begin
+    return rewrites
+
+
+def keep_rewrites(
+    rewrites: Rewrites, models: Sequence[CutModel], request: Request, store: ResultStore
+) -> None:
+    """Stores the graphs that the backend made of models.
+
+    For a backend that runs models as they are, the models themselves are stored. They show this
+    fact where the plugin is not installed.
+
+    Args:
+        rewrites: Result of :func:`rewrite_models`.
+        models: The same models, cut.
+        request: The backend and its settings.
+        store: Store of the graphs.
+    """
+    own: dict[int, CanonicalModel] = {}
+    if not request.backend.traits.rewrites:
+        own = {i: cut.model for i, cut in enumerate(models) if not _is_opaque(cut.model)}
+    for position, graph in (own | rewrites.graphs).items():
+        signature = models[position].whole.signature
+        store.keep_rewrite(signature, request.setup, request.fingerprint, ir.packed(graph))
+
+
+def kept_rewrites(
+    models: Sequence[CanonicalModel], request: Request, store: ResultStore
+) -> Rewrites:
+    """Stored graphs that a backend made of models. No backend is started.
+
+    Models without a stored graph are refused, unless the backend runs models as they are.
+    """
+    rewrites = Rewrites()
+    for position, model in enumerate(models):
+        signature = CutModel(model, (), model).whole.signature
+        data = store.rewrite(signature, request.setup, request.fingerprint)
+        if data is None:
+            if request.backend.traits.rewrites:
+                rewrites.refused[position] = "the store does not hold it"
+            continue
+        try:
+            graph = ir.unpacked(data, name=model.name, source=model.source)
+        except ModelError as error:
+            rewrites.refused[position] = error.message
+        else:
+            if _ends(graph) == _ends(model):
+                rewrites.graphs[position] = graph
+            else:
+                rewrites.refused[position] = f"what was kept of {model.name} is of another model"
+    return rewrites
+
+
+def _ends(model: CanonicalModel) -> list[list[tuple[str, tuple[Dim, ...] | None]]]:
+    """Types and shapes of inputs and outputs, which a backend leaves as they are."""
+    return [
+        [(spec.dtype, spec.shape) for spec in map(model.tensors.__getitem__, names)]
+        for names in (model.inputs, model.outputs)
+    ]
+
+
+def _is_opaque(model: CanonicalModel) -> bool:
+    """Whether the model has opaque layers."""
+    return any(layer.opaque for layer in model.layers)
+
+
+def _at_once(request: Request) -> int:
+    """Number of models that the cores can rewrite in parallel."""
+    traits = request.backend.traits
+    threads = request.settings.threads if traits.rewrite_uses_all_threads else 1
+    return max(1, physical_cores_available() // threads)
+
+
+def _held_at_once(models: Sequence[CanonicalModel]) -> int:
+    """Number of models that fit into memory together, if all were as large as the largest."""
+    largest = max(map(_bytes_asked, models), default=0)
+    return memory_to_use() // (largest + START_BYTES)
+
+
+def _worth_starting(models: Sequence[CanonicalModel]) -> int:
+    """Number of workers whose start does not take longer than what they rewrite."""
+    layers = sum(len(model.layers) for model in models)
+    weights = sum(model.weight_bytes for model in models)
+    return 1 + int(layers / FEW_LAYERS + weights / FEW_BYTES)
+
+
+def _bytes_asked(model: CanonicalModel) -> int:
+    """Bytes of the model that the backend rewrites, short or whole."""
+    if _is_comfortable(model):
+        return _nbytes(model)
+    shorts = shortening.shorten(model, shortening.KEPT + 1)
+    return _nbytes(shorts[-1].model if shorts else model)
+
+
+def _nbytes(model: CanonicalModel) -> int:
+    return model.weight_bytes + model.live_bytes
+
+
+def _is_comfortable(model: CanonicalModel) -> bool:
+    """Whether the machine has memory enough to rewrite the whole model."""
+    return _nbytes(model) <= COMFORTABLE * memory_to_use()
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """Result of rewriting a model.
+
+    Attributes:
+        graph: The graph; ``None`` if there is none.
+        layers: Maximum number of layers that the backend rewrote at once.
+        refusal: Reason why there is no graph.
+    """
+
+    graph: CanonicalModel | None
+    layers: int = 0
+    refusal: str = ""
+
+
+def _answer(model: CanonicalModel, idle: SimpleQueue[BackendWorker], short: bool) -> _Answer:
+    bench = idle.get()
+    try:
+        return _asked_shortly(model, bench) if short else _whole_answer(model, bench)
+    except DLBricksError as error:
+        return _Answer(None, refusal=error.message)
+    finally:
+        idle.put(bench)
+
+
+def _whole_answer(model: CanonicalModel, bench: BackendWorker) -> _Answer:
+    return _Answer(bench.rewrite(model), len(model.layers))
+
+
+def _asked_shortly(model: CanonicalModel, bench: BackendWorker) -> _Answer:
+    """Result of rewriting a model, or a shorter model where the whole is too large."""
+    if _is_comfortable(model):
+        return _whole_answer(model, bench)
+    asked: list[int] = []
+
+    def rewriting(short: CanonicalModel) -> CanonicalModel:
+        asked.append(len(short.layers))
+        return bench.rewrite(short)
+
+    try:
+        return _Answer(shortening.rewritten_short(model, rewriting), max(asked))
+    except shortening.NotRepeatedError as repeats_not:
+        try:
+            return _whole_answer(model, bench)
+        except DLBricksError as error:
+            raise DLBricksError(
+                f"{error.message}; nor can a shorter model be asked of, for {repeats_not.message}"
+            ) from error

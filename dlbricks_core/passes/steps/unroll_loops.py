@@ -1,0 +1,196 @@
+"""Writes a Loop or Scan out, step by step, where the number of its steps is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dlbricks_core.ir import CANONICAL_OPSET, Array, Layer, RawModel, TensorSpec, dtype_name
+from dlbricks_core.passes.steps.lowering import Lowering
+from dlbricks_core.passes.steps.subgraphs import read_subgraph, renamed, take_all
+
+_MOST_LAYERS = 20_000
+"""Maximum layers that one loop is written out as."""
+
+_FIRST_SCAN_OPSET = 9
+"""First operator set in which a Scan has no batch axis."""
+
+
+@dataclass
+class _Steps:
+    """The steps of a loop as far as they are written out.
+
+    Attributes:
+        layer: The loop.
+        body: Its body.
+        lowering: The model around it.
+        states: Tensors that the next step reads.
+        rows: Results of each step that are stacked, by position.
+    """
+
+    layer: Layer
+    body: RawModel
+    lowering: Lowering
+    states: list[str]
+    rows: list[list[str]]
+
+    @property
+    def prefix(self) -> str:
+        """Beginning of the names of the body's tensors."""
+        return next(name for name in self.layer.outputs if name)
+
+    def constant(self, name: str, value: Array) -> str:
+        """Adds a weight with a value."""
+        made = self.lowering.new_name(f"{self.prefix}/{name}")
+        self.lowering.tensors[made] = TensorSpec(dtype_name(value.dtype), value.shape)
+        self.lowering.add_weight(made, value)
+        return made
+
+    def step(self, number: int, given: Sequence[str], first: int) -> None:
+        """Writes a step.
+
+        Args:
+            number: Its number, from 0.
+            given: Tensor for each input of the body.
+            first: Position of the first state among the results of the body.
+        """
+        names = {
+            name: f"{self.prefix}/{name}" if name in self.body.weights else
+            f"{self.prefix}/{number}/{name}"
+            for name in self.body.tensors
+        }  # fmt: skip
+        names.update(zip(self.body.inputs, given, strict=False))
+        names.update({name: name for name in outside(self.layer, self.lowering)})
+        take_all(renamed(self.body, self.layer, names), self.lowering)
+        results = [names[name] for name in self.body.outputs[first:]]
+        count = len(self.states)
+        self.states = results[:count]
+        for rows, name in zip(self.rows, results[count:], strict=True):
+            rows.append(name)
+
+    def finish(self, axes: Sequence[int], backwards: Sequence[int]) -> None:
+        """Gives the results of the last step, and the stacked ones, the names of the loop's."""
+        count = len(self.states)
+        for state, name in zip(self.states, self.layer.outputs, strict=False):
+            if name:
+                self.lowering.take(Layer("Identity", (state,), (name,)))
+        for at, (rows, name) in enumerate(zip(self.rows, self.layer.outputs[count:], strict=False)):
+            if name:
+                self._stack(rows[::-1] if backwards[at] else rows, name, axes[at])
+
+    def _stack(self, rows: Sequence[str], name: str, axis: int) -> None:
+        axes = self.constant("axes", np.array([axis], np.int64))
+        parts = [f"{row}/row" for row in rows]
+        for row, part in zip(rows, parts, strict=True):
+            layer = Layer("Unsqueeze", (row, axes), (part,), opset=CANONICAL_OPSET)
+            self.lowering.take(layer)
+        joined = Layer("Concat", tuple(parts), (name,), {"axis": axis}, opset=CANONICAL_OPSET)
+        self.lowering.take(joined)
+
+
+def outside(layer: Layer, lowering: Lowering) -> Iterator[str]:
+    """Tensors around a loop that its body reads."""
+    return (name for name in layer.captures if name in lowering.tensors)
+
+
+def unrolled(layer: Layer, lowering: Lowering) -> bool:
+    """Writes a loop out.
+
+    Returns:
+        Whether that was possible; otherwise the model around it is as before.
+
+    Raises:
+        ModelError: If the body cannot be read.
+    """
+    write = _LOOPS.get(layer.op)
+    if write is None or layer.domain or not any(layer.outputs):
+        return False
+    before = lowering.state()
+    done = write(layer, lowering)
+    if not done:
+        lowering.restore(before)
+    return done
+
+
+def _loop(layer: Layer, lowering: Lowering) -> bool:
+    endless = not layer.inputs[0]
+    trips = _MOST_LAYERS if endless else _number(lowering, layer.inputs[0])
+    going = _number(lowering, layer.inputs[1]) if layer.inputs[1:2] not in ((), ("",)) else 1
+    if trips is None or going is None:
+        return False
+    states = [*layer.inputs[2:]]
+    body = read_subgraph(layer, "body", lowering)
+    rows: list[list[str]] = [[] for _ in body.outputs[1 + len(states) :]]
+    steps = _Steps(layer, body, lowering, states, rows)
+    most = _MOST_LAYERS // max(len(body.layers), 1)
+    if (trips > most and not endless) or (rows and (trips < 1 or not going)):
+        return False
+    true = steps.constant("true", np.array(True))
+    for number in range(min(trips, most) if going else 0):
+        count = steps.constant("step", np.array(number, np.int64))
+        steps.step(number, [count, true, *steps.states], 1)
+        name = f"{steps.prefix}/{number}/{body.outputs[0]}"
+        goes_on = true if body.outputs[0] == body.inputs[1] else name
+        more = _number(lowering, lowering.aliases.get(goes_on, goes_on))
+        if body.outputs[0] in body.weights:
+            more = _number(lowering, f"{steps.prefix}/{body.outputs[0]}")
+        if more is None:
+            return False
+        if not more:
+            break
+    else:
+        if endless and going:
+            return False
+    steps.finish([0] * len(rows), [0] * len(rows))
+    return True
+
+
+def _scan(layer: Layer, lowering: Lowering) -> bool:
+    read = layer.attributes.get("num_scan_inputs")
+    if lowering.opset_of(layer) < _FIRST_SCAN_OPSET or not isinstance(read, int):
+        return False
+    states, scanned = [*layer.inputs[:-read]], layer.inputs[-read:]
+    specs = [lowering.spec(name) for name in scanned]
+    if not all(spec.is_static and spec.rank for spec in specs):
+        return False
+    axes = [axis % spec.rank for axis, spec in
+            zip(_by_result(layer, "scan_input_axes", read), specs, strict=True)]  # fmt: skip
+    lengths = {spec.sizes[axis] for spec, axis in zip(specs, axes, strict=True)}
+    body = read_subgraph(layer, "body", lowering)
+    (length, *others) = lengths
+    if others or not length or length * max(len(body.layers), 1) > _MOST_LAYERS:
+        return False
+    rows: list[list[str]] = [[] for _ in body.outputs[len(states) :]]
+    steps = _Steps(layer, body, lowering, states, rows)
+    turned = _by_result(layer, "scan_input_directions", read)
+    for number in range(length):
+        picked = []
+        for at, (name, axis) in enumerate(zip(scanned, axes, strict=True)):
+            place = length - 1 - number if turned[at] else number
+            index = steps.constant("place", np.array(place, np.int64))
+            picked.append(f"{steps.prefix}/{number}/scanned.{at}")
+            gather = Layer("Gather", (name, index), (picked[-1],), {"axis": axis},
+                           opset=CANONICAL_OPSET)  # fmt: skip
+            lowering.take(gather)
+        steps.step(number, [*steps.states, *picked], 0)
+    axes_out = _by_result(layer, "scan_output_axes", len(rows))
+    if any(axis < 0 for axis in axes_out):
+        return False
+    steps.finish(axes_out, _by_result(layer, "scan_output_directions", len(rows)))
+    return True
+
+
+_LOOPS: Mapping[str, Callable[[Layer, Lowering], bool]] = {"Loop": _loop, "Scan": _scan}
+
+
+def _by_result(layer: Layer, name: str, count: int) -> Sequence[int]:
+    found = layer.attributes.get(name)
+    return found if isinstance(found, tuple) and len(found) == count else (0,) * count
+
+
+def _number(lowering: Lowering, name: str) -> int | None:
+    """Known value of a tensor of one element."""
+    value = lowering.values.get(name) if name else None
+    return int(value.item()) if value is not None and value.size == 1 else None

@@ -1,1 +1,0 @@
-"""Analyses of models: repetition, similarity and work."""

@@ -1,1 +1,0 @@
-"""Comparisons of backends."""

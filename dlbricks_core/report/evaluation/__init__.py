@@ -1,1 +1,0 @@
-"""Evaluations of estimates against measured latencies."""

@@ -1,1 +1,0 @@
-"""Explanations: deviations of an estimate from the measured latency, and their reasons."""

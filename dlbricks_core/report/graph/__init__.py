@@ -1,1 +1,0 @@
-"""Graphs of models, drawn as SVG."""

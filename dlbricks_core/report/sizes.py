@@ -1,0 +1,546 @@
+"""Models at several sizes: speed of language models, and curves over sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import TypedDict
+
+from markupsafe import Markup
+from rich.table import Table
+
+from dlbricks_core.estimation.answers import Answer, MemoryNeed, Rate, SizeCurve
+from dlbricks_core.estimation.model_result import Compared
+from dlbricks_core.estimation.results import RunResult
+from dlbricks_core.facts import LATENCY, Quantity, Workload
+from dlbricks_core.measure.footprint import gigabytes
+from dlbricks_core.report import heading
+from dlbricks_core.report.data import EstimatedData, Interval, QuantityData, quantity_data
+from dlbricks_core.report.heading import count, subject
+from dlbricks_core.report.html.plots import Curve, curves
+from dlbricks_core.report.html.templating import (
+    Cell,
+    PageTable,
+    TableColumn,
+    between,
+    or_dash,
+    page_table,
+)
+from dlbricks_core.report.tables import (
+    compared_cells,
+    estimate_text,
+    interval_text,
+    ms,
+    table,
+)
+
+
+class AnswerData(TypedDict):
+    """How fast a language model does a workload. Tokenizer and sampling are left out."""
+
+    name: str  #: Name of the model.
+    engine: str  #: Program for language models whose figures these are, and what of it they lack.
+    quantity: QuantityData  #: Quantity of its times, and their unit.
+    prompt: int  #: Tokens of the prompt.
+    generate: int  #: Output tokens.
+    depth: int  #: Tokens that the cache holds before the prompt.
+    batch: int  #: Requests that are computed together.
+    ttft: AnswerTimeData  #: Time to the first token.
+    #: Time per output token: mean over those after the first. Null where there is only one.
+    tpot: AnswerTimeData | None
+    total: AnswerTimeData  #: Time from the prompt to the last token.
+    #: Tokens of all prompts of the batch over the time to the first token.
+    prompt_tokens_per_s: RateData
+    generated_tokens_per_s: RateData  #: Size of the batch over the time per output token.
+    output_tokens_per_s: RateData  #: All output tokens of the batch over the total time.
+    prefill_model: str  #: Name of the entry of models that the time to the first token is from.
+    #: Time of one output token at a few depths, from which the time per output token follows.
+    curve: list[TokenTimeData]
+    tokens: list[EachTokenData]  #: Time of each output token after the first, from the curve.
+    memory: MemoryData | None  #: Memory of the model. Null where sizes are known only once it runs.
+
+
+class EachTokenData(TypedDict):
+    """Time of one output token, on the straight lines between the depths of the curve."""
+
+    depth: int  #: Tokens that the cache holds before it.
+    estimate: float | None  #: The time; null if it is unknown.
+    interval: Interval | None  #: 90% interval.
+
+
+class MemoryData(TypedDict):
+    """Memory of a model at all sizes of an answer or a curve."""
+
+    weights_bytes: int  #: Bytes of the weights, without further copies that the framework keeps.
+    #: Bytes of the keys and values of 1,000 tokens of one text.
+    cache_bytes_per_1000_tokens: float
+    #: Most bytes of inputs and results at a time, without the cache.
+    activations_bytes: int
+    #: Memory that 95 of 100 processes do not exceed at any of the sizes, in the unit of the
+    #: quantity. Null unless the quantity is a peak, such as peak-memory.
+    reserve: float | None
+
+
+class AnswerTimeData(EstimatedData):
+    """A time of an answer."""
+
+
+class TokenTimeData(EstimatedData):
+    """Time of one output token."""
+
+    depth: int  #: Tokens that the cache holds before it.
+    model: str  #: Name of the entry of models that it is from.
+
+
+class RateData(TypedDict):
+    """Tokens per second, by the estimate."""
+
+    value: float | None  #: The rate. Null if the time is not known, or a lower bound.
+    interval: Interval | None  #: 90% interval.
+
+
+class CurveData(TypedDict):
+    """A model over sizes of dimensions that it leaves open."""
+
+    name: str  #: Name of the model.
+    quantity: QuantityData  #: Quantity of the points, and its unit.
+    points: list[CurvePointData]  #: One for each combination of sizes.
+    memory: MemoryData | None  #: Memory of the model. Null where sizes are known only once it runs.
+
+
+class CurvePointData(EstimatedData):
+    """A model at one combination of sizes."""
+
+    sizes: dict[str, int]  #: Sizes by the names of dimensions; batch stands for all batch axes.
+    model: str  #: Name of the entry of models that it is from.
+
+
+Time = Callable[[Answer], Compared | None]
+
+#: Times of an answer by name.
+TIMES: Mapping[str, Time] = {
+    "Time to first token": lambda answer: answer.first,
+    "Time per output token": lambda answer: answer.token,
+    "Total time": lambda answer: answer.total,
+}
+
+#: Rates of an answer by name.
+RATES: Mapping[str, Callable[[Answer], Rate]] = {
+    "Prompt tokens per second": lambda answer: answer.prompt_rate,
+    "Generated tokens per second": lambda answer: answer.generation_rate,
+    "Output tokens per second": lambda answer: answer.output_rate,
+}
+
+
+_SECONDS_MS = 10_000  #: Minimum milliseconds that a sentence gives in seconds.
+
+
+def sizes_answer(result: RunResult) -> str:
+    """A sentence on answers or curves."""
+    if len(result.answers) == 1:
+        return f"{subject(result)}: {workload(result.answers[0].workload)}; {_of_one(result)}."
+    if result.answers:
+        first = _range(answer.first for answer in result.answers)
+        tokens = [answer.token for answer in result.answers if answer.token is not None]
+        then = f", then {_range(tokens)} a token" if tokens else ""
+        number = count(len(result.answers), "workload")
+        return f"{subject(result)}: {number}; first token after {first}{then}."
+    points = [point.result.compared for curve in result.curves for point in curve.points]
+    values = _range(points, result.request.quantity)
+    return f"{subject(result)}: {values} at {count(len(points), 'point')}."
+
+
+def engine(result: RunResult) -> str:
+    """Program for language models whose figures the answers are."""
+    return result.request.backend.engine(result.request.settings)
+
+
+def memory(result: RunResult) -> Iterator[str]:
+    """Sentences on the memory of each model at several sizes, and on how much to reserve."""
+    for name, several in result.by_name.items() if result.is_over_sizes else ():
+        found = MemoryNeed.of(several, result.request.quantity)
+        if found is None:
+            continue
+        parts = {
+            "weights": found.weights_bytes,
+            "cache per 1,000 tokens": found.cache_bytes,
+            "activations": found.live_bytes,
+        }
+        listed = ", ".join(f"{part} {gigabytes(size)} GB" for part, size in parts.items() if size)
+        if found.reserve is not None:
+            unit = result.request.quantity.unit
+            yield f"Reserve {found.reserve:,.0f} {unit} for {name}: 95 of 100 processes need less."
+        yield f"Memory of {name}: {listed}."
+
+
+def workload(asked: Workload) -> str:
+    """A workload in words: ``prompt 512, generate 128``."""
+    usual = Workload(asked.prompt, asked.generate)
+    shown = {
+        name: value
+        for name, value in asdict(asked).items()
+        if name in ("prompt", "generate") or value != getattr(usual, name)
+    }
+    return ", ".join(f"{name} {value}" for name, value in shown.items())
+
+
+def varying(workloads: Sequence[Workload]) -> list[str]:
+    """Fields in which workloads differ; the prompt if they do not."""
+    several = [asdict(each) for each in workloads]
+    names = [name for name in several[0] if len({each[name] for each in several}) > 1]
+    return names or ["prompt"]
+
+
+def span(compared: Compared) -> str:
+    """An estimated time and its interval: ``12.0 ms (10.0-14.0)``."""
+    estimate = compared.estimate
+    if estimate.value is None:
+        return "unknown"
+    if estimate.partial:
+        return f"more than {ms(estimate.value)} ms"
+    unit, scale = ("s", 1e-3) if estimate.value >= _SECONDS_MS else ("ms", 1.0)
+    ends = [ms(end * scale) for end in estimate.interval or ()]
+    between = f" ({'-'.join(ends)})" if ends else ""
+    return f"{ms(estimate.value * scale)} {unit}{between}"
+
+
+def _of_one(result: RunResult) -> str:
+    (answer,) = result.answers
+    found = f"first token after {span(answer.first)}"
+    if answer.token is not None:
+        found += f", then {span(answer.token)} a token"
+    times = (answer.first, answer.token)
+    figures = [each.measured for each in times if each is not None and each.measured is not None]
+    values = " and ".join(ms(figure.value) for figure in figures)
+    return f"{found}; measured {values} ms" if values else found
+
+
+def _range(several: Iterable[Compared], quantity: Quantity = LATENCY) -> str:
+    """Smallest and largest of several estimates."""
+    values = sorted(_values(several))
+    if not values:
+        return f"an unknown {quantity.name}"
+    low, high = ms(values[0]), ms(values[-1])
+    return f"{low} {quantity.unit}" if low == high else f"{low} to {high} {quantity.unit}"
+
+
+def _values(several: Iterable[Compared]) -> Iterator[float]:
+    yield from (each.estimate.value for each in several if each.estimate.value is not None)
+
+
+def answer_data(answer: Answer, quantity: Quantity, engine: str) -> AnswerData:
+    """An answer of a language model by an engine, with times in the unit of a quantity."""
+    workload = answer.workload
+    return {
+        "name": answer.name,
+        "engine": engine,
+        "quantity": quantity_data(quantity),
+        "prompt": workload.prompt,
+        "generate": workload.generate,
+        "depth": workload.depth,
+        "batch": workload.batch,
+        "ttft": _compared(answer.first),
+        "tpot": None if answer.token is None else _compared(answer.token),
+        "total": _compared(answer.total),
+        "prompt_tokens_per_s": _rate_data(answer.prompt_rate),
+        "generated_tokens_per_s": _rate_data(answer.generation_rate),
+        "output_tokens_per_s": _rate_data(answer.output_rate),
+        "prefill_model": answer.prefill.cut.model.name,
+        "curve": [
+            {"depth": depth, **_compared(each.compared), "model": each.cut.model.name}
+            for depth, each in answer.curve.items()
+        ],
+        "tokens": [
+            {"depth": depth, "estimate": each.value, "interval": each.interval}
+            for depth, each in answer.tokens.items()
+        ],
+        "memory": _memory_data(MemoryNeed.of(answer.results)),
+    }
+
+
+def curve_data(curve: SizeCurve, quantity: Quantity) -> CurveData:
+    """A model over sizes, in the unit of a quantity."""
+    return {
+        "name": curve.name,
+        "quantity": quantity_data(quantity),
+        "points": [
+            {
+                "sizes": dict(each.sizes),
+                **_compared(each.result.compared),
+                "model": each.result.cut.model.name,
+            }
+            for each in curve.points
+        ],
+        "memory": _memory_data(MemoryNeed.of(curve.results, quantity)),
+    }
+
+
+def _memory_data(memory: MemoryNeed | None) -> MemoryData | None:
+    if memory is None:
+        return None
+    return {
+        "weights_bytes": memory.weights_bytes,
+        "cache_bytes_per_1000_tokens": memory.cache_bytes,
+        "activations_bytes": memory.live_bytes,
+        "reserve": memory.reserve,
+    }
+
+
+def _compared(compared: Compared) -> EstimatedData:
+    """An estimate beside a measurement."""
+    measured = compared.measured
+    return {
+        "estimate": compared.estimate.value,
+        "interval": compared.estimate.interval,
+        "measured": measured.value if measured else None,
+        "measured_interval": measured.interval if measured else None,
+        "normalized": compared.normalized,
+        "partial": compared.estimate.partial,
+    }
+
+
+def _rate_data(rate: Rate) -> RateData:
+    return {"value": rate.value, "interval": rate.interval}
+
+
+_ESTIMATED = ("TTFT", "90%", "TPOT", "90%", "Tok/s")
+_MEASURED = ("TTFT meas.", "Norm.", "TPOT meas.", "Norm.")
+
+#: Maximum number of sizes, and of characters of their names, that leave room for the figures.
+_MOST_AXES, _ROOM = 2, 24
+
+
+def sizes_shown(result: RunResult) -> Iterator[str | Table]:
+    """Tables of answers or curves, and explanations of them."""
+    if len(result.answers) == 1:
+        yield _answer_table(result.answers[0])
+        yield "Times in ms. Norm.: estimate/measured. >: bricks are missing."
+    elif result.answers:
+        yield _workloads(result.answers, _ESTIMATED, _estimated)
+        if any(answer.first.measured for answer in result.answers):
+            yield _workloads(result.answers, _MEASURED, _measured_cells)
+        yield (
+            "TTFT: time to first token, TPOT: time per output token, in ms with 90% intervals; "
+            "Tok/s: generated tokens per second. >: bricks are missing."
+        )
+    if result.curves:
+        yield _curves(result.curves)
+        unit = result.request.quantity.unit
+        yield f"In {unit}. Norm.: estimate/measured. >: bricks are missing."
+    if result.answers:
+        yield f"Figures are those of {engine(result)}."
+    yield from memory(result)
+
+
+def _answer_table(answer: Answer) -> Table:
+    shown = table(answer.name, "Estimate", "90% interval", "Measured", "Norm.")
+    for name, time in TIMES.items():
+        if (compared := time(answer)) is not None:
+            shown.add_row(name, *compared_cells(compared))
+    for name, rate in RATES.items():
+        shown.add_row(name, *_rate(rate(answer)), "-", "-")
+    for depth, each in answer.curve.items():
+        shown.add_row(f"Token after {depth}", *compared_cells(each.compared))
+    return shown
+
+
+def _rate(rate: Rate) -> tuple[str, str]:
+    value = "-" if rate.value is None else ms(rate.value)
+    return value, interval_text(rate.interval)
+
+
+def _workloads(
+    answers: Sequence[Answer], columns: Sequence[str], cells: Callable[[Answer], Sequence[str]]
+) -> Table:
+    """A row for each workload: its distinguishing fields, and the cells of its answer."""
+    axes = varying([answer.workload for answer in answers])
+    rows = [
+        (name, {axis: getattr(answer.workload, axis) for axis in axes}, cells(answer))
+        for answer, name in zip(answers, _names(answers), strict=True)
+    ]
+    return _table(rows, columns)
+
+
+#: Name of a model, sizes by their names, and cells for figures.
+Row = tuple[str, Mapping[str, int], Sequence[str]]
+
+
+def _table(rows: Sequence[Row], columns: Sequence[str]) -> Table:
+    """Rows with a column for each size, or one for all of them where that would be too wide."""
+    axes = list(rows[0][1])
+    apart = len(axes) <= _MOST_AXES and sum(map(len, axes)) <= _ROOM
+    head = axes if apart else ["Sizes"]
+    shown = table("Model", *head, *columns, left=1 if apart else 2)
+    for name, sizes, cells in rows:
+        numbers = map(str, sizes.values())
+        named = ", ".join(f"{axis} {size}" for axis, size in sizes.items())
+        shown.add_row(name, *(numbers if apart else [named]), *cells)
+    return shown
+
+
+def _estimated(answer: Answer) -> list[str]:
+    first, token = _first_and_token(answer)
+    return [*first[:2], *token[:2], _rate(answer.generation_rate)[0]]
+
+
+def _measured_cells(answer: Answer) -> list[str]:
+    first, token = _first_and_token(answer)
+    return [*first[2:], *token[2:]]
+
+
+def _first_and_token(answer: Answer) -> tuple[list[str], list[str]]:
+    """Cells for the time to the first token, and for the time per output token."""
+    token = ["-"] * 4 if answer.token is None else compared_cells(answer.token)
+    return compared_cells(answer.first), token
+
+
+def _curves(curves: Sequence[SizeCurve]) -> Table:
+    rows = [
+        ("" if i else curve.name, point.sizes, compared_cells(point.result.compared))
+        for curve in curves
+        for i, point in enumerate(curve.points)
+    ]
+    return _table(rows, ("Estimate", "90% interval", "Measured", "Norm."))
+
+
+def _names(answers: Sequence[Answer]) -> Iterator[str]:
+    """Names of models for consecutive rows, without repetitions."""
+    before = ""
+    for answer in answers:
+        yield "" if answer.name == before else answer.name
+        before = answer.name
+
+
+_SERIES = 6  #: Maximum number of curves in a plot; tables show all.
+
+
+def sizes_table(result: RunResult) -> PageTable | None:
+    """Table of answers or curves; ``None`` for other runs."""
+    if result.answers:
+        return _answers(result.answers)
+    return _points(result) if result.curves else None
+
+
+def sizes_plot(result: RunResult) -> Markup | None:
+    """Time of a token over the depth of the cache, or latency over a size."""
+    if result.answers:
+        return _token_plot(result.answers)
+    return _size_plot(result) if result.curves else None
+
+
+def depths_table(result: RunResult) -> PageTable | None:
+    """Time of one token at each depth; ``None`` where no tokens follow the first."""
+    rows = [
+        [answer.name, workload(answer.workload), str(depth), *_cells(each.compared)]
+        for answer in result.answers
+        for depth, each in answer.curve.items()
+    ]
+    if not rows:
+        return None
+    columns = (*_ABOUT, "Tokens in the cache", *_COLUMNS)
+    return page_table(columns, rows, "Time of one output token in ms.")
+
+
+_ABOUT: tuple[str | TableColumn, ...] = ("Model", TableColumn("Workload", is_text=True))
+_COLUMNS = ("Estimate", "90% interval", "Measured", "Estimate / measured")
+
+
+def _answers(answers: Sequence[Answer]) -> PageTable:
+    rows: list[list[str | Cell]] = []
+    for answer in answers:
+        about = [answer.name, workload(answer.workload)]
+        for name, time in TIMES.items():
+            if (compared := time(answer)) is not None:
+                rows.append([*about, f"{name}, ms", *_cells(compared)])
+        for name, rate in RATES.items():
+            found = rate(answer)
+            rows.append([*about, name, or_dash(found.value), between(found.interval), "–", "–"])
+    columns = (*_ABOUT, TableColumn("Figure", is_text=True), *_COLUMNS)
+    return page_table(columns, rows, ">: bricks are missing.")
+
+
+def _points(result: RunResult) -> PageTable:
+    axes = list(result.curves[0].points[0].sizes)
+    rows = [
+        [curve.name, *(str(point.sizes[axis]) for axis in axes), *_cells(point.result.compared)]
+        for curve in result.curves
+        for point in curve.points
+    ]
+    quantity = result.request.quantity
+    name = heading.quantity_name(quantity).capitalize()
+    caption = f"{name} in {quantity.unit}. >: bricks are missing."
+    return page_table(["Model", *axes, *_COLUMNS], rows, caption)
+
+
+def _cells(compared: Compared) -> list[str]:
+    measured, normalized = compared.measured, compared.normalized
+    return [
+        estimate_text(compared.estimate).replace("-", "–"),
+        between(compared.estimate.interval),
+        or_dash(measured.value if measured else None),
+        "–" if normalized is None else f"{normalized:.3f}",
+    ]
+
+
+def _token_plot(answers: Sequence[Answer]) -> Markup | None:
+    several = {each.name for each in answers}
+    fields = varying([each.workload for each in answers])
+
+    def label(answer: Answer) -> str:
+        asked = [f"{name} {getattr(answer.workload, name)}" for name in fields]
+        return ", ".join([*([answer.name] if len(several) > 1 else []), *asked])
+
+    lines = [
+        (label(answer), {depth: each.compared for depth, each in answer.curve.items()})
+        for answer in answers
+        if answer.curve
+    ]
+    return _plot(
+        "tokens", lines, "Tokens in the cache", "ms a token",
+        "Time of one output token over the number of tokens in the cache",
+    )  # fmt: skip
+
+
+def _size_plot(result: RunResult) -> Markup | None:
+    sizes = [point.sizes for curve in result.curves for point in curve.points]
+    axes = list(sizes[0])
+    across = max(axes, key=lambda axis: len({each[axis] for each in sizes}))
+    # An axis that varies together with the one across needs no line of its own for each size.
+    apart = [axis for axis in axes if len({(e[across], e[axis]) for e in sizes})
+             > len({each[across] for each in sizes})]  # fmt: skip
+    lines: dict[str, dict[int, Compared]] = {}
+    for curve in result.curves:
+        for point in curve.points:
+            others = [f"{axis} {point.sizes[axis]}" for axis in apart]
+            named = ", ".join([curve.name, *others])
+            lines.setdefault(named, {})[point.sizes[across]] = point.result.compared
+    quantity = result.request.quantity
+    name = heading.quantity_name(quantity)
+    return _plot(
+        "sizes", list(lines.items()), across, f"{name} in {quantity.unit}",
+        f"{name.capitalize()} over {across}",
+    )  # fmt: skip
+
+
+def _plot(
+    name: str, lines: Sequence[tuple[str, dict[int, Compared]]], across: str, unit: str, title: str
+) -> Markup | None:
+    """Plot of estimates with their intervals, and of measurements, over whole numbers."""
+    shown = lines[:_SERIES]
+    series = dict(each for label, points in shown for each in _drawn(label, points))
+    return curves(name, series, across, unit, title) if series else None
+
+
+def _drawn(label: str, points: dict[int, Compared]) -> Iterator[tuple[str, Curve]]:
+    estimates = {
+        size: each.estimate for size, each in sorted(points.items()) if each.estimate.value
+    }
+    if estimates:
+        values = {size: each.value for size, each in estimates.items() if each.value is not None}
+        ends = {size: e.interval for size, e in estimates.items() if e.interval is not None}
+        yield f"{label}, estimated", Curve(values, intervals=ends)
+    figures = {size: each.measured for size, each in sorted(points.items()) if each.measured}
+    if figures:
+        values = {size: figure.value for size, figure in figures.items()}
+        ends = {size: figure.interval for size, figure in figures.items()}
+        yield f"{label}, measured", Curve(values, joined=False, intervals=ends)

@@ -1,1 +1,0 @@
-"""Models at several sizes: speed of language models, and curves over sizes."""

@@ -1,1 +1,0 @@
-"""Studies: the evaluation of the DLBricks paper for any models."""

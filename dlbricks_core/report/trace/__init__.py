@@ -1,1 +1,0 @@
-"""A trace: events that viewers of traces open, and a summary of its levels."""

@@ -1,0 +1,192 @@
+"""Rows of a damaged SQLite file that can still be read."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.schema import CreateTable
+
+from dlbricks_core.store.damage import Damage
+from dlbricks_core.store.schema import HEAD, metadata
+
+_FIRST, _LAST = -(2**63), 2**63 - 1
+"""Smallest and largest number of a row in SQLite."""
+
+_VERSIONS = "alembic_version"
+_LOST = "its page is damaged"
+
+_OF_ROWS = ("NULL value", "CHECK constraint", "non-unique", "NUMERIC value", "TEXT value")
+"""Beginnings of findings about single rows, which are checked when they are read."""
+
+
+def findings(connection: sqlite3.Connection, *, thorough: bool = False) -> list[str]:
+    """Damage of a database's pages, as SQLite describes it; none if all pages are sound.
+
+    Args:
+        connection: To the database.
+        thorough: Whether to compare indices with their tables, too.
+    """
+    pragma = "integrity_check" if thorough else "quick_check"
+    try:
+        found = [str(row[0]) for row in connection.execute(f"PRAGMA {pragma}(20)")]
+    except sqlite3.DatabaseError as error:
+        return [str(error)]
+    lines = [line for each in found for line in each.splitlines() if line.strip("* ")]
+    return [line for line in lines if line != "ok" and not line.startswith(_OF_ROWS)]
+
+
+def salvage(uri: str, target: sqlite3.Connection) -> Damage:
+    """Copies all rows that can be read, each into a table of the same name.
+
+    Args:
+        uri: The damaged file, which nobody changes meanwhile. It is only read.
+        target: An empty database.
+
+    Returns:
+        The rows that are lost.
+
+    Raises:
+        sqlite3.DatabaseError: If not even the list of tables can be read.
+    """
+    target.isolation_level = None
+    # Without this, SQLite refuses a file that is shorter than it says, or one damaged statement.
+    target.execute("PRAGMA writable_schema = ON")
+    target.execute("ATTACH ? AS damaged", (uri,))
+    lost = Damage()
+    try:
+        number = target.execute("PRAGMA damaged.application_id").fetchone()[0]
+        target.execute(f"PRAGMA main.application_id = {int(number)}")
+        query = "SELECT name, sql FROM damaged.sqlite_schema WHERE type = 'table'"
+        for name, statement in target.execute(query).fetchall():
+            if name in {_VERSIONS, *metadata.tables}:
+                try:
+                    target.execute(statement)
+                    _copy(target, name, lost)
+                except (sqlite3.Error, TypeError):
+                    lost.lose(name, f"all rows of {name}", "its definition is damaged")
+        _complete(target, lost)
+    finally:
+        target.execute("DETACH damaged")
+        target.execute("PRAGMA writable_schema = OFF")
+    return lost
+
+
+def _copy(target: sqlite3.Connection, table: str, lost: Damage) -> None:
+    """Copies the rows of a table one by one."""
+    insert = (
+        f'INSERT OR IGNORE INTO main."{table}" '
+        f'SELECT * FROM damaged."{table}" NOT INDEXED WHERE rowid = ?'
+    )
+    copied, gaps = set[int](), list[tuple[int, int | None]]()
+    for number in _numbers(target, table, gaps):
+        try:
+            is_whole = target.execute(insert, (number,)).rowcount == 1
+        except sqlite3.DatabaseError:
+            is_whole = False
+        if is_whole:
+            copied.add(number)
+        else:
+            lost.add(table, number, _LOST)
+    listed = _listed(target, table)
+    for begin, end in gaps:
+        inside = [n for n in listed if begin <= n and (end is None or n < end)]
+        for number in inside:
+            lost.add(table, number, _LOST)
+        if not inside:
+            until = "the last one" if end is None else str(end - 1)
+            lost.lose(table, f"rows of {table} from {max(begin, 0)} to {until}", _LOST)
+
+
+def _numbers(
+    connection: sqlite3.Connection, table: str, gaps: list[tuple[int, int | None]]
+) -> Iterator[int]:
+    """Numbers of a table's rows, upwards; what cannot be read between them is added to the gaps."""
+    query = f'SELECT rowid FROM damaged."{table}" NOT INDEXED WHERE rowid >= ? ORDER BY rowid'
+
+    def readable(begin: int) -> bool:
+        """Whether the first row from a number on can be read, or there is none."""
+        try:
+            row = connection.execute(query, (begin,)).fetchone()
+        except sqlite3.DatabaseError:
+            return False
+        return row is None or row[0] >= begin
+
+    begin = _FIRST
+    while True:
+        try:
+            for (number,) in connection.execute(query, (begin,)):
+                if number < begin:  # pages that refer to each other in a circle
+                    break
+                yield number
+                begin = number + 1
+            else:
+                return
+        except sqlite3.DatabaseError:
+            pass
+        found = _first_readable(readable, begin)
+        gaps.append((begin, found))
+        if found is None:
+            return
+        begin = found
+
+
+def _first_readable(readable: Callable[[int], bool], begin: int) -> int | None:
+    """Number from which on rows can be read again, after one that cannot; ``None`` if none can."""
+    bad, step = begin, 1
+    while not readable(min(bad + step, _LAST)):
+        bad += step
+        step *= 2
+        if bad >= _LAST:
+            return None
+    good = min(bad + step, _LAST)
+    while good - bad > 1:
+        middle = (bad + good) // 2
+        bad, good = (bad, middle) if readable(middle) else (middle, good)
+    return good
+
+
+def _listed(connection: sqlite3.Connection, table: str) -> list[int]:
+    """Numbers of the rows that the index of the table's key lists, as far as it can be read."""
+    found: dict[int, None] = {}
+    try:
+        names = [
+            name
+            for name, origin in connection.execute(
+                "SELECT name, origin FROM pragma_index_list(?, 'damaged')", (table,)
+            )
+            if origin in "pu"
+        ]
+        for name in names[:1]:
+            columns = [
+                row[0]
+                for row in connection.execute(
+                    "SELECT name FROM pragma_index_info(?, 'damaged')", (name,)
+                )
+            ]
+            order = ", ".join(f'"{each}"' for each in columns)
+            query = f'SELECT rowid FROM damaged."{table}" ORDER BY {order}'
+            for (number,) in connection.execute(query):
+                if number in found:
+                    break  # pages that refer to each other in a circle
+                found[number] = None
+    except sqlite3.DatabaseError:
+        pass  # the index is damaged, too
+    return list(found)
+
+
+def _complete(target: sqlite3.Connection, lost: Damage) -> None:
+    """Creates tables that are lost. A store whose version is lost gets that of this DLBricks.
+
+    Whether it has all columns of that version is checked later.
+    """
+    target.execute(f"CREATE TABLE IF NOT EXISTS main.{_VERSIONS} (version_num TEXT NOT NULL)")
+    versions = target.execute(f"SELECT version_num FROM main.{_VERSIONS}").fetchall()
+    if not versions:
+        lost.lose(_VERSIONS, "the version", _LOST)
+        target.execute(f"INSERT INTO main.{_VERSIONS} VALUES (?)", (HEAD,))
+    if versions in ([], [(HEAD,)]):
+        for table in metadata.sorted_tables:
+            statement = CreateTable(table, if_not_exists=True).compile(dialect=sqlite.dialect())
+            target.execute(str(statement))

@@ -1,1 +1,0 @@
-"""Scenarios: latency and throughput of instances under load, measured and composed from bricks."""

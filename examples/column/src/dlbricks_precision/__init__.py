@@ -1,0 +1,1 @@
+"""A column of DLBricks: how precise each estimate is."""

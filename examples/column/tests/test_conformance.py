@@ -1,0 +1,7 @@
+from dlbricks_precision.column import Precision
+
+from dlbricks_core.testing import ColumnConformance
+
+
+class TestPrecision(ColumnConformance):
+    plugin = Precision

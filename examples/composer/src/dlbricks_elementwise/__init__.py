@@ -1,0 +1,1 @@
+"""A composer of DLBricks: one element-wise layer of each operator is timed."""

@@ -1,0 +1,7 @@
+from dlbricks_elementwise.composer import Elementwise
+
+from dlbricks_core.testing import ComposerConformance
+
+
+class TestElementwise(ComposerConformance):
+    plugin = Elementwise

@@ -1,0 +1,1 @@
+"""A metric of DLBricks: the time of the first run."""

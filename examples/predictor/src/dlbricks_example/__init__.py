@@ -1,1 +1,0 @@
-"""A composer and a predictor, as templates."""

@@ -1,0 +1,1 @@
+"""A predictor of DLBricks: latencies in proportion to operations and bytes."""

@@ -1,0 +1,428 @@
+"""Description of a decoder: the properties in which families of language models differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A normalization over the last axis.
+
+    Attributes:
+        epsilon: Number that is added to the variance.
+        centered: Whether the mean is subtracted (LayerNorm), or not (RMSNorm).
+        weight: Whether there is a learned scale.
+        bias: Whether there is a learned offset.
+    """
+
+    epsilon: float
+    centered: bool = False
+    weight: bool = True
+    bias: bool = False
+
+
+@dataclass(frozen=True)
+class Rotary:
+    """Rotary position embedding (Su et al., RoFormer, 2021) of the first dimensions of a head.
+
+    Attributes:
+        frequencies: Angle by position of each pair of dimensions, in radians.
+        scale: Factor of sines and cosines.
+        long_frequencies: Frequencies for sequences that are longer than ``long_after``; none if the
+            length does not matter.
+        long_after: Longest sequence that ``frequencies`` are for.
+        interleaved: Whether neighbours are a pair, or elements of both halves.
+    """
+
+    frequencies: tuple[float, ...]
+    scale: float = 1.0
+    long_frequencies: tuple[float, ...] = ()
+    long_after: int = 0
+    interleaved: bool = False
+
+
+class JoinedProjections(Enum):
+    """Arrangement of the projections to queries, keys and values in one weight."""
+
+    APART = "three weights"
+    IN_ROW = "all queries, then all keys, then all values"
+    BY_HEAD = "query, key and value of the first head, then those of the second"
+    BY_GROUP = "queries, key and value of the first group of heads, then those of the second"
+
+
+@dataclass(frozen=True)
+class Indexer:
+    """Choice of the tokens that latent attention attends to (DeepSeek-V3.2, 2025).
+
+    Attributes:
+        heads: Number of heads that score the tokens.
+        size: Elements of a head, and of the key that the cache holds of each token.
+        most: Largest number of chosen tokens.
+        norm: Normalization of keys.
+        interleaved: Whether neighbours are a pair that is rotated.
+        shared: Whether the block uses the choice of an earlier one.
+    """
+
+    heads: int
+    size: int
+    most: int
+    norm: Norm
+    interleaved: bool = False
+    shared: bool = False
+
+
+@dataclass(frozen=True)
+class Latent:
+    """Latent attention (DeepSeek-V2, 2024): the cache holds a compressed state of each token.
+
+    Keys and values of all heads are projected from that state whenever a token attends to them.
+
+    Attributes:
+        state: Elements of the compressed state.
+        norm: Normalization of compressed states.
+        rotary: Position embedding of the elements that have one.
+        query: Elements of the compressed query; 0 where queries are projected in one step.
+        plain: Elements of a head's query and key without a position embedding.
+        turned: Elements of them with one; the key's are shared by all heads.
+        value: Elements of a head's value.
+        indexer: Choice of tokens; ``None`` where a token attends to all earlier ones.
+    """
+
+    state: int
+    norm: Norm
+    rotary: Rotary
+    query: int
+    plain: int
+    turned: int
+    value: int
+    indexer: Indexer | None = None
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """Scale of queries that grows with the position.
+
+    It is ``1 + rate * log(1 + (position + first) // after)``.
+
+    Attributes:
+        rate: Growth.
+        after: Number of positions until the first growth.
+        first: Number of the first position.
+    """
+
+    rate: float
+    after: int
+    first: int = 0
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Gate of attention's result, which is a projection of what attention reads.
+
+    Attributes:
+        op: ONNX operator that makes factors of the projection.
+        by_head: Whether a head has one factor, not one for each of its elements.
+        joined: Whether each head's gate follows its query in one weight.
+    """
+
+    op: str = "Sigmoid"
+    by_head: bool = False
+    joined: bool = False
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Attention of a block.
+
+    Attributes:
+        heads: Number of heads of queries.
+        kv_heads: Number of heads of keys and values.
+        head_dim: Elements of a head.
+        scale: Factor of the scores.
+        joined: Arrangement of the projections to queries, keys and values.
+        bias: Whether those projections have a bias.
+        output_bias: Whether the projection of the result has a bias.
+        rotary: Rotary position embedding.
+        alibi: Whether scores fall with the distance (Press et al., ALiBi, 2021).
+        window: Number of positions that a query attends to, including its own; ``None`` for all.
+        chunk: Number of positions of a chunk, outside of which a query attends to none; ``None``
+            for no chunks.
+        softcap: Soft upper bound on scores; 0 for none.
+        clip: Largest magnitude of queries, keys and values; ``None`` for no limit.
+        norm: Normalization of queries and keys.
+        norm_by_head: Whether the normalization applies to each head separately.
+        norm_after_rotary: Whether the normalization follows the position embedding.
+        temperature: Scale of queries by their position.
+        sinks: Whether each head has a learned score that no key belongs to (Xiao et al.,
+            StreamingLLM, 2023).
+        output_norm: Normalization of the result before its projection.
+        gate: Gate of the result before its projection.
+        value: Elements of a head's value; 0 for as many as its key has.
+        value_scale: Factor of the values.
+        latent: Compression of keys and values; ``None`` where the cache holds them as they are.
+    """
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    scale: float
+    joined: JoinedProjections = JoinedProjections.APART
+    bias: bool = False
+    output_bias: bool = False
+    rotary: Rotary | None = None
+    alibi: bool = False
+    window: int | None = None
+    chunk: int | None = None
+    softcap: float = 0.0
+    clip: float | None = None
+    norm: Norm | None = None
+    norm_by_head: bool = True
+    norm_after_rotary: bool = False
+    temperature: Temperature | None = None
+    sinks: bool = False
+    output_norm: Norm | None = None
+    gate: Gate | None = None
+    value: int = 0
+    value_scale: float = 1.0
+    latent: Latent | None = None
+
+    @property
+    def value_dim(self) -> int:
+        """Elements of a head's value."""
+        return self.latent.value if self.latent else self.value or self.head_dim
+
+    @property
+    def cached(self) -> Mapping[str, tuple[int, int]]:
+        """Heads and elements of a head in each part of the cache."""
+        if self.latent is None:
+            return {
+                "key": (self.kv_heads, self.head_dim),
+                "value": (self.kv_heads, self.value_dim),
+            }
+        indexer = self.latent.indexer
+        chosen = {"indexer": (1, indexer.size)} if indexer and not indexer.shared else {}
+        return {"key": (1, self.latent.state), "value": (1, self.latent.turned), **chosen}
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An activation function.
+
+    Attributes:
+        op: ONNX operator, or a function of several, see :mod:`activations`.
+        approximate: How the operator approximates.
+        limit: Largest magnitude of what it reads; 0 for no limit.
+    """
+
+    op: str
+    approximate: str = ""
+    limit: float = 0.0
+
+
+@dataclass(frozen=True)
+class Experts:
+    """Experts among which a router chooses for each token.
+
+    Attributes:
+        count: Number of experts.
+        per_token: Number of experts that work on a token.
+        normalized: Whether the weights of a token's experts add up to 1.
+        score: ONNX operator that makes weights of the router's results.
+        scale: Factor of the weights.
+        router_bias: Whether the router has a bias.
+        shared: Expert that works on every token, too; ``None`` without one.
+        shared_gate: Whether a gate weighs the shared expert.
+        weighs_input: Whether the weights are factors of what experts read, not of their results.
+        softcap: Soft upper bound on the router's results; 0 for none.
+        jitter: Relative distance of results that count as near where the best two choose among
+            those near theirs (Liu et al., GRIN, 2024); ``None`` for other routers.
+    """
+
+    count: int
+    per_token: int
+    normalized: bool = True
+    score: str = "Softmax"
+    scale: float = 1.0
+    router_bias: bool = False
+    shared: FeedForward | None = None
+    shared_gate: bool = False
+    weighs_input: bool = False
+    softcap: float = 0.0
+    jitter: float | None = None
+
+
+@dataclass(frozen=True)
+class FeedForward:
+    """Feed-forward part of a block.
+
+    Attributes:
+        width: Number of elements between its projections.
+        activation: Activation function.
+        gated: Whether a second projection is multiplied by the activation's result.
+        joined: Whether both projections lie in one weight.
+        interleaved: Whether elements of both projections alternate in that weight.
+        bias: Whether projections have a bias.
+        experts: Experts, each of which is such a part; ``None`` without a mixture of experts.
+        inner_norm: Normalization before the last projection.
+    """
+
+    width: int
+    activation: Activation
+    gated: bool = True
+    joined: bool = False
+    interleaved: bool = False
+    bias: bool = False
+    experts: Experts | None = None
+    inner_norm: Norm | None = None
+
+
+@dataclass(frozen=True)
+class ShortConvolution:
+    """A convolution over the last tokens between two gates (LFM2, 2025).
+
+    Attributes:
+        kernel: Number of tokens that it reads.
+        bias: Whether its layers have a bias.
+    """
+
+    kernel: int
+    bias: bool = False
+
+
+@dataclass(frozen=True)
+class StateSpace:
+    """A selective state space (Dao and Gu, Mamba 2, 2024), which replaces attention.
+
+    Attributes:
+        heads: Number of heads.
+        head_dim: Elements of a head.
+        state: Elements of the state of each element of a head.
+        groups: Number of groups of heads that share what is read from and added to the state.
+        kernel: Number of tokens that the convolution before it reads.
+        chunk: Number of tokens that are computed together.
+        norm: Normalization of the gated result, by group.
+        convolution_bias: Whether the convolution has a bias.
+        bias: Whether projections have a bias.
+        limits: Least and greatest step of time.
+    """
+
+    heads: int
+    head_dim: int
+    state: int
+    groups: int
+    kernel: int
+    chunk: int
+    norm: Norm
+    convolution_bias: bool = True
+    bias: bool = False
+    limits: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class DeltaRule:
+    """Linear attention by the gated delta rule (Yang et al., Gated DeltaNet, 2024).
+
+    Attributes:
+        heads: Number of heads of values.
+        key_heads: Number of heads of queries and keys.
+        key: Elements of a head's query and key.
+        value: Elements of a head's value.
+        kernel: Number of tokens that the convolution before it reads.
+        norm: Normalization of each head's result.
+        joined: Whether two weights make all parts of a group of heads, not four weights.
+    """
+
+    heads: int
+    key_heads: int
+    key: int
+    value: int
+    kernel: int
+    norm: Norm
+    joined: bool = False
+
+    @property
+    def channels(self) -> int:
+        """Elements that the convolution reads of a token."""
+        return 2 * self.key_heads * self.key + self.heads * self.value
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block: a part that mixes tokens, a feed-forward part, and normalizations around them.
+
+    Attributes:
+        attention: Attention of the block; ``None`` where another part mixes tokens, or none does.
+        feed_forward: Feed-forward part of the block; ``None`` without one.
+        before_attention: Normalization of attention's input.
+        after_attention: Normalization of attention's output.
+        attention_sum: Normalization of the sum of input and output.
+        before_feed_forward: Normalization of the feed-forward part's input. Without it, a part that
+            works in parallel shares attention's input.
+        after_feed_forward: Normalization of the feed-forward part's output.
+        feed_forward_sum: Normalization of the sum of input and output.
+        parallel: Whether both parts read the block's input.
+        residual_scale: Factor of each part's output.
+        state_space: State space in place of attention.
+        convolution: Convolution in place of attention.
+        delta: Linear attention in place of attention.
+    """
+
+    attention: Attention | None
+    feed_forward: FeedForward | None
+    before_attention: Norm | None = None
+    after_attention: Norm | None = None
+    attention_sum: Norm | None = None
+    before_feed_forward: Norm | None = None
+    after_feed_forward: Norm | None = None
+    feed_forward_sum: Norm | None = None
+    parallel: bool = False
+    residual_scale: float = 1.0
+    state_space: StateSpace | None = None
+    convolution: ShortConvolution | None = None
+    delta: DeltaRule | None = None
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """A language model that predicts the next token.
+
+    Attributes:
+        family: Name of its family, ``model_type`` in configurations.
+        vocabulary: Number of tokens.
+        hidden: Elements of a token's state between blocks.
+        blocks: Blocks from the first to the last.
+        norm: Normalization after the last block.
+        embedding: Elements of a token's embedding, which is projected if they differ from
+            ``hidden``.
+        embedding_scale: Factor of the embedding.
+        embedding_norm: Normalization of the embedding.
+        positions: Number of learned positions; 0 for none.
+        position_offset: Row of the first position among the learned ones.
+        tied: Whether the embedding is the last projection, too.
+        head_bias: Whether the last projection has a bias.
+        logits_scale: Factor of the logits.
+        softcap: Soft upper bound on logits; 0 for none.
+    """
+
+    family: str
+    vocabulary: int
+    hidden: int
+    blocks: tuple[Block, ...]
+    norm: Norm | None
+    embedding: int
+    embedding_scale: float = 1.0
+    embedding_norm: Norm | None = None
+    positions: int = 0
+    position_offset: int = 0
+    tied: bool = False
+    head_bias: bool = False
+    logits_scale: float = 1.0
+    softcap: float = 0.0
+
+    @property
+    def attentions(self) -> tuple[Attention, ...]:
+        """Attention of each block that has any."""
+        return tuple(block.attention for block in self.blocks if block.attention)

@@ -1,0 +1,182 @@
+"""Writes decoders in ONNX operators, as exporters write them from PyTorch.
+
+Attention, rotary embeddings and RMSNorm are operators of opset 23. ONNX Runtime has kernels for
+them, and the PyTorch plugin turns attention into ``scaled_dot_product_attention``, which
+transformers calls, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dlbricks_core.ir import RawModel
+from dlbricks_decoders.architecture import Block, Decoder, Norm
+from dlbricks_decoders.attention import AttentionWriter
+from dlbricks_decoders.delta import DeltaRuleWriter
+from dlbricks_decoders.feed_forward import feed_forward
+from dlbricks_decoders.graph import Graph
+from dlbricks_decoders.layers import capped, linear, normalized, scaled
+from dlbricks_decoders.positions import Positions
+from dlbricks_decoders.recurrent import (
+    StateSpaceWriter,
+    remembered,
+    short_convolution,
+)
+
+_END = 2**63 - 1
+"""End of an axis of any size, for slices."""
+
+
+def build(decoder: Decoder, name: str, source: str) -> RawModel:
+    """The decoder as a raw model with the open dimensions batch, sequence and past.
+
+    The inputs are token numbers, and the cache of keys and values of each block. The outputs are
+    the logits of the last position, and the cache with the new positions.
+
+    Args:
+        decoder: Description of the decoder.
+        name: Name of the model.
+        source: Name by which users refer to the model.
+    """
+    graph = Graph()
+    tokens = graph.input("input_ids", "int64", "batch", "sequence")
+    graph.output("logits", "batch", 1, decoder.vocabulary)
+    for index, block in enumerate(decoder.blocks):
+        _cache(graph, block, index, decoder.hidden)
+    keys = [f"past_key_values.{index}.key" for index, block in enumerate(decoder.blocks)
+            if block.attention]  # fmt: skip
+    positions = Positions(graph, tokens, keys[0] if keys else None)
+    x = _embedding(graph, decoder, tokens, positions)
+    for index, block in enumerate(decoder.blocks):
+        x = _Block(graph, positions, index, decoder.hidden).write(block, x)
+    _head(graph, decoder, x)
+    return graph.model(name, source)
+
+
+def _cache(graph: Graph, block: Block, index: int, hidden: int) -> None:
+    """Inputs and outputs that keep what a block remembers of earlier tokens."""
+    if block.attention:
+        for part, (heads, size) in block.attention.cached.items():
+            graph.input(f"past_key_values.{index}.{part}", "float32", "batch", heads, "past", size)
+            graph.output(f"present.{index}.{part}", "batch", heads, "past + sequence", size)
+    for part, shape in remembered(block, hidden).items():
+        graph.input(f"past_{part}.{index}", "float32", "batch", *shape)
+        graph.output(f"present_{part}.{index}", "batch", *shape)
+
+
+def _embedding(graph: Graph, decoder: Decoder, tokens: str, positions: Positions) -> str:
+    table = graph.weight("embed_tokens.weight", decoder.vocabulary, decoder.embedding)
+    x = graph.add("Gather", table, tokens, out="embed_tokens")
+    if decoder.embedding != decoder.hidden:
+        x = linear(graph, x, decoder.embedding, decoder.hidden, "project_in")
+    x = scaled(graph, x, decoder.embedding_scale, "embed_scale")
+    if decoder.positions:
+        places = positions.new
+        if decoder.position_offset:
+            offset = graph.integer(decoder.position_offset)
+            places = graph.add("Add", places, offset, out="embed_positions.rows")
+        learned = graph.weight("embed_positions.weight", decoder.positions, decoder.hidden)
+        at = graph.add("Gather", learned, places, out="embed_positions")
+        x = graph.add("Add", x, at, out="embed_sum")
+    return normalized(graph, decoder.embedding_norm, x, decoder.hidden, "embed_norm")
+
+
+def _head(graph: Graph, decoder: Decoder, x: str) -> None:
+    """Logits of the last position."""
+    x = normalized(graph, decoder.norm, x, decoder.hidden, "norm")
+    last, axis = graph.integers(-1), graph.integers(1)
+    x = graph.add("Slice", x, last, graph.integers(_END), axis, out="last_position")
+    if decoder.embedding != decoder.hidden:
+        x = linear(graph, x, decoder.hidden, decoder.embedding, "project_out")
+    bias = [graph.weight("lm_head.bias", decoder.vocabulary)] if decoder.head_bias else []
+    if decoder.tied:  # Gemm reads the embedding as it lies, so that there is one such weight
+        x = graph.add("Squeeze", x, axis, out="last_rows")
+        x = graph.add("Gemm", x, "embed_tokens.weight", *bias, out="lm_head.rows", transB=1)
+        x = graph.add("Unsqueeze", x, axis, out="lm_head")
+    else:
+        x = linear(graph, x, decoder.embedding, decoder.vocabulary, "lm_head",
+                   bias=decoder.head_bias)  # fmt: skip
+    x = scaled(graph, x, decoder.logits_scale, "lm_head.scaled")
+    x = capped(graph, x, decoder.softcap, "lm_head")
+    graph.add("Identity", x, out="logits")
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Writer of one block.
+
+    Attributes:
+        graph: Graph of the decoder.
+        positions: Positions of the decoder's tokens.
+        index: Number of the block.
+        hidden: Elements of a token's state.
+    """
+
+    graph: Graph
+    positions: Positions
+    index: int
+    hidden: int
+
+    def write(self, block: Block, x: str) -> str:
+        """The block's layers, from a token's state to its next one."""
+        if not self._mixes(block):
+            return self._fed(block, x, x)
+        read = self._norm(block.before_attention, x, "input_layernorm")
+        y = self._mixed(block, read)
+        y = self._norm(block.after_attention, y, "attention_layernorm")
+        y = self._scaled(block, y, "self_attn.scaled")
+        if block.parallel:
+            z = self._part(block, x if block.before_feed_forward else read)
+            return self._sum(x, self._sum(y, z, "parallel_sum"), "feed_forward_sum")
+        x = self._sum(x, y, "attention_sum")
+        x = self._norm(block.attention_sum, x, "attention_sum_layernorm")
+        return self._fed(block, x, x)
+
+    @staticmethod
+    def _mixes(block: Block) -> bool:
+        return bool(block.attention or block.state_space or block.convolution or block.delta)
+
+    def _fed(self, block: Block, x: str, read: str) -> str:
+        """The sum with the feed-forward part, if the block has one."""
+        if block.feed_forward is None:
+            return x
+        x = self._sum(x, self._part(block, read), "feed_forward_sum")
+        return self._norm(block.feed_forward_sum, x, "feed_forward_sum_layernorm")
+
+    def _part(self, block: Block, x: str) -> str:
+        """The feed-forward part with the normalizations around it."""
+        if block.feed_forward is None:
+            raise ValueError("a block with parallel parts has a feed-forward part")
+        z = self._norm(block.before_feed_forward, x, "post_attention_layernorm")
+        z = feed_forward(self.graph, block.feed_forward, z, self.hidden, self.positions.tokens,
+                         self._at("mlp"))  # fmt: skip
+        z = self._norm(block.after_feed_forward, z, "feed_forward_layernorm")
+        return self._scaled(block, z, "mlp.scaled")
+
+    def _mixed(self, block: Block, x: str) -> str:
+        """The result of the part that mixes tokens."""
+        graph, positions, index, hidden = self.graph, self.positions, self.index, self.hidden
+        if block.attention:
+            at = self._at("self_attn")
+            return AttentionWriter(graph, positions, index, hidden, at).write(block.attention, x)
+        if block.state_space:
+            at = self._at("mamba")
+            return StateSpaceWriter(graph, positions, index, hidden, at).write(block.state_space, x)
+        if block.convolution:
+            return short_convolution(graph, block.convolution, x, hidden, index, self._at("conv"))
+        if block.delta:
+            at = self._at("linear_attn")
+            return DeltaRuleWriter(graph, positions, index, hidden, at).write(block.delta, x)
+        raise ValueError("a block without a part that mixes tokens")
+
+    def _at(self, name: str) -> str:
+        return f"layers.{self.index}.{name}"
+
+    def _norm(self, norm: Norm | None, x: str, name: str) -> str:
+        return normalized(self.graph, norm, x, self.hidden, self._at(name))
+
+    def _sum(self, x: str, y: str, name: str) -> str:
+        return self.graph.add("Add", x, y, out=self._at(name))
+
+    def _scaled(self, block: Block, x: str, name: str) -> str:
+        return scaled(self.graph, x, block.residual_scale, self._at(name))

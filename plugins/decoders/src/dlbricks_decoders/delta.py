@@ -1,0 +1,230 @@
+"""Linear attention by the gated delta rule (Yang et al., Gated DeltaNet, 2024).
+
+A single token corrects the state directly. Several tokens are computed in chunks: the corrections
+within a chunk follow from a triangular system, and a loop carries the state over the chunks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dlbricks_decoders.architecture import DeltaRule
+from dlbricks_decoders.graph import Graph
+from dlbricks_decoders.layers import linear, normalized
+from dlbricks_decoders.positions import Positions
+from dlbricks_decoders.recurrent import chunked, convolved, spread
+
+_CHUNK = 64
+"""Tokens of a chunk, as in transformers."""
+
+_BY_CHUNK = (1, 0, 3, 2)
+"""Order that puts chunks first and heads before positions; its own inverse."""
+
+_EPSILON = 1e-6
+"""Number that is added to the squared lengths of queries and keys."""
+
+
+@dataclass(frozen=True)
+class DeltaRuleWriter:
+    """Writer of the delta rule of one block.
+
+    Attributes:
+        graph: Graph of the decoder.
+        positions: Positions of the decoder's tokens.
+        index: Number of the block.
+        hidden: Elements of a token's state between blocks.
+        at: Name of the part.
+    """
+
+    graph: Graph
+    positions: Positions
+    index: int
+    hidden: int
+    at: str
+
+    def write(self, part: DeltaRule, x: str) -> str:
+        """The layers of the part, from normalized states to the projected result."""
+        graph, at = self.graph, self.at
+        read = self._from_two if part.joined else self._from_four
+        x, gate, rate, step = read(part, x)
+        query, key, value = self._convolved(part, x)
+        rate = graph.add("Sigmoid", rate, out=f"{at}.rate")
+        step = graph.add("Add", step, graph.weight(f"{at}.dt_bias", part.heads), out=f"{at}.biased")
+        step = graph.add("Softplus", step, out=f"{at}.step")
+        decay = graph.add("Exp", graph.weight(f"{at}.A_log", part.heads), out=f"{at}.A")
+        decay = graph.add("Mul", step, decay, out=f"{at}.decay.positive")
+        decay = graph.add("Neg", decay, out=f"{at}.decay")
+        # All blocks share it, so it may not belong to a branch.
+        self.positions.missing(_CHUNK)
+        y, _ = graph.either(
+            self.positions.is_one,
+            graph.apart(lambda: self._step(part, query, key, value, rate, decay)),
+            graph.apart(lambda: self._scan(part, query, key, value, rate, decay)),
+            (f"{at}.result", f"present_state.{self.index}"),
+        )
+        y = normalized(graph, part.norm, y, part.value, f"{at}.norm")
+        gate = graph.add("Swish", gate, out=f"{at}.gate.act")
+        y = graph.add("Mul", y, gate, out=f"{at}.gated")
+        inner = part.heads * part.value
+        y = graph.add("Reshape", y, graph.integers(0, 0, inner), out=f"{at}.together")
+        return linear(graph, y, inner, self.hidden, f"{at}.out_proj")
+
+    def _from_four(self, part: DeltaRule, x: str) -> tuple[str, str, str, str]:
+        """Input of the convolution, gate, rate and step, from four weights."""
+        inner = part.heads * part.value
+        widths = {"qkv": part.channels, "z": inner, "b": part.heads, "a": part.heads}
+        x, gate, rate, step = (
+            linear(self.graph, x, self.hidden, width, f"{self.at}.in_proj_{name}")
+            for name, width in widths.items()
+        )
+        shape = self.graph.integers(0, 0, part.heads, part.value)
+        return x, self.graph.add("Reshape", gate, shape, out=f"{self.at}.z"), rate, step
+
+    def _from_two(self, part: DeltaRule, x: str) -> tuple[str, str, str, str]:
+        """Results of :func:`_from_four`, from two weights with the parts of each group of heads."""
+        graph, at, groups = self.graph, self.at, part.key_heads
+        each = part.heads // groups
+        sizes = (part.key, part.key, each * part.value, each * part.value)
+
+        def parts(name: str, sizes: tuple[int, ...], names: str) -> tuple[str, ...]:
+            both = linear(graph, x, self.hidden, groups * sum(sizes), f"{at}.in_proj_{name}")
+            shape = graph.integers(0, 0, groups, sum(sizes))
+            both = graph.add("Reshape", both, shape, out=f"{at}.{name}.groups")
+            return graph.add_many("Split", both, graph.integers(*sizes), axis=3,
+                                  out=tuple(f"{at}.{each}.groups" for each in names))  # fmt: skip
+
+        *read, gate = parts("qkvz", sizes, "qkvz")
+        rate, step = parts("ba", (each, each), "ba")
+        rows = [
+            graph.add("Reshape", y, graph.integers(0, 0, groups * size), out=f"{at}.{name}.rows")
+            for y, size, name in zip((*read, rate, step), (*sizes[:3], each, each), "qkvba",
+                                     strict=True)
+        ]  # fmt: skip
+        x = graph.add("Concat", *rows[:3], out=f"{at}.qkv", axis=-1)
+        shape = graph.integers(0, 0, part.heads, part.value)
+        return x, graph.add("Reshape", gate, shape, out=f"{at}.z"), rows[3], rows[4]
+
+    def _convolved(self, part: DeltaRule, x: str) -> tuple[str, str, str]:
+        """Queries, keys and values of all heads, ``[batch, sequence, heads, elements]``."""
+        graph, at, width = self.graph, self.at, part.key_heads * part.key
+        x = graph.add("Transpose", x, out=f"{at}.by_channel", perm=(0, 2, 1))
+        x = convolved(graph, x, part.channels, part.kernel, self.index, f"{at}.conv1d", bias=False)
+        x = graph.add("Swish", x, out=f"{at}.conv1d.act")
+        x = graph.add("Transpose", x, out=f"{at}.by_token", perm=(0, 2, 1))
+        query, key, value = graph.add_many(
+            "Split", x, graph.integers(width, width, part.heads * part.value), axis=-1,
+            out=(f"{at}.q.part", f"{at}.k.part", f"{at}.v.part"),
+        )  # fmt: skip
+        query = self._unit(part, query, part.key**-0.5, f"{at}.q")
+        key = self._unit(part, key, 1.0, f"{at}.k")
+        shape = graph.integers(0, 0, part.heads, part.value)
+        return query, key, graph.add("Reshape", value, shape, out=f"{at}.v")
+
+    def _unit(self, part: DeltaRule, x: str, length: float, at: str) -> str:
+        """Queries or keys of a length, once for each head of values."""
+        graph, size = self.graph, part.key
+        x = graph.add("Reshape", x, graph.integers(0, 0, part.key_heads, size), out=f"{at}.heads")
+        scale = graph.constant(np.full(size, length * size**-0.5, np.float32))
+        x = graph.add("RMSNormalization", x, scale, out=f"{at}.unit", axis=-1,
+                      epsilon=_EPSILON / size)  # fmt: skip
+        if part.heads == part.key_heads:
+            return x
+        return spread(graph, x, part.heads, part.key_heads, size, at)
+
+    def _step(
+        self, part: DeltaRule, query: str, key: str, value: str, rate: str, decay: str
+    ) -> tuple[str, str]:
+        """The result for one token, ``[batch, 1, heads, value]``, and the new state."""
+        graph, at, heads = self.graph, f"{self.at}.one", part.heads
+
+        def shaped(x: str, name: str, *shape: int) -> str:
+            return graph.add("Reshape", x, graph.integers(0, heads, *shape), out=f"{at}.{name}")
+
+        factor = graph.add("Exp", shaped(decay, "decay", 1, 1), out=f"{at}.factor")
+        state = graph.add("Mul", f"past_state.{self.index}", factor, out=f"{at}.kept")
+        seen = graph.add("MatMul", shaped(key, "k", 1, part.key), state, out=f"{at}.seen")
+        error = graph.add("Sub", shaped(value, "v", 1, part.value), seen, out=f"{at}.error")
+        error = graph.add("Mul", error, shaped(rate, "rate", 1, 1), out=f"{at}.correction")
+        added = graph.add("MatMul", shaped(key, "k.column", part.key, 1), error, out=f"{at}.added")
+        new = graph.add("Add", state, added, out=f"{at}.state")
+        y = graph.add("MatMul", shaped(query, "q", 1, part.key), new, out=f"{at}.row")
+        shape = graph.integers(0, 1, heads, part.value)
+        return graph.add("Reshape", y, shape, out=f"{at}.result"), new
+
+    def _scan(
+        self, part: DeltaRule, query: str, key: str, value: str, rate: str, decay: str
+    ) -> tuple[str, str]:
+        """The result for several tokens, ``[batch, sequence, heads, value]``, and the new state.
+
+        Parts of chunks are ``[chunks, batch, heads, position in the chunk, ...]``.
+        """
+        graph, at, heads = self.graph, f"{self.at}.scan", part.heads
+
+        def add(op: str, *inputs: str, out: str, **attributes: object) -> str:
+            return graph.add(op, *inputs, out=f"{at}.{out}", **attributes)  # type: ignore[arg-type]
+
+        def chunks(x: str, name: str, *inner: int) -> str:
+            x = chunked(graph, self.positions, _CHUNK, x, f"{at}.{name}", heads, *inner)
+            order = (*_BY_CHUNK, 4) if inner else _BY_CHUNK
+            return add("Transpose", x, out=f"{name}.by_head", perm=order)
+
+        def columns(x: str, name: str) -> str:
+            return add("Unsqueeze", x, graph.integers(-1), out=f"{name}.columns")
+
+        query, key = chunks(query, "q", part.key), chunks(key, "k", part.key)
+        value = chunks(value, "v", part.value)
+        rate = columns(chunks(rate, "rate"), "rate")
+        total = add("CumSum", chunks(decay, "decay"), graph.integer(-1), out="total")
+        begun = columns(add("Exp", total, out="begun"), "begun")
+        rows = add("Unsqueeze", total, graph.integers(-2), out="total.rows")
+        between = add("Sub", columns(total, "total"), rows, out="between")
+        upto = np.tril(np.ones((_CHUNK, _CHUNK), bool))
+        between = add("Where", graph.constant(upto), between, graph.number(-np.inf), out="earlier")
+        between = add("Exp", between, out="between.factor")
+        turned = add("Transpose", key, out="k.turned", perm=(0, 1, 2, 4, 3))
+        learned = add("Mul", key, rate, out="k.learned")
+        # The system of corrections, solved by (I + N)(I + N^2)(I + N^4)... for N^64 = 0.
+        system = add("Mul", add("MatMul", learned, turned, out="k.k"), between, out="system")
+        below = graph.constant(np.tril(upto, -1))
+        power = add("Where", below, add("Neg", system, out="system.negative"), graph.number(0.0),
+                    out="power")  # fmt: skip
+        inverse = add("Add", power, graph.constant(np.eye(_CHUNK, dtype=np.float32)), out="inverse")
+        for count in (2, 4, 8, 16, 32):
+            power = add("MatMul", power, power, out=f"power{count}")
+            more = add("MatMul", inverse, power, out=f"inverse{count}.more")
+            inverse = add("Add", inverse, more, out=f"inverse{count}")
+        value = add("MatMul", inverse, add("Mul", value, rate, out="v.learned"), out="new")
+        learned = add("Mul", learned, begun, out="k.learned.decayed")
+        known = add("MatMul", inverse, learned, out="known")
+        near = add("Mul", add("MatMul", query, turned, out="q.k"), between, out="near")
+        query = add("Mul", query, begun, out="q.decayed")
+        last = add("Slice", total, graph.integers(-1), graph.integers(2**63 - 1),
+                   graph.integers(3), out="total.last")  # fmt: skip
+        rest = add("Exp", add("Sub", last, total, out="rest.log"), out="rest")
+        rest = add("Unsqueeze", rest, graph.integers(-2), out="rest.rows")
+        turned = add("Mul", turned, rest, out="k.turned.decayed")
+        factor = columns(add("Exp", last, out="last.factor"), "last")
+        new, y = graph.scan(
+            self._chunk, (f"past_state.{self.index}",), (query, turned, value, known, near, factor),
+            (f"{at}.state", f"{at}.chunks"),
+        )  # fmt: skip
+        y = add("Transpose", y, out="by_position", perm=(*_BY_CHUNK, 4))
+        y = add("Reshape", y, graph.integers(0, -1, heads, part.value), out="padded")
+        start, axis = graph.integers(0), graph.integers(1)
+        return add("Slice", y, start, self.positions.sequence, axis, out="result"), new
+
+    def _chunk(
+        self, state: str, query: str, turned: str, value: str, known: str, near: str, factor: str
+    ) -> tuple[str, str]:
+        """The state after a chunk, and the chunk's result."""
+        graph, at = self.graph, f"{self.at}.chunk"
+        seen = graph.add("MatMul", known, state, out=f"{at}.seen")
+        value = graph.add("Sub", value, seen, out=f"{at}.corrections")
+        far = graph.add("MatMul", query, state, out=f"{at}.far")
+        y = graph.add("MatMul", near, value, out=f"{at}.near")
+        y = graph.add("Add", far, y, out=f"{at}.result")
+        kept = graph.add("Mul", state, factor, out=f"{at}.kept")
+        added = graph.add("MatMul", turned, value, out=f"{at}.added")
+        return graph.add("Add", kept, added, out=f"{at}.state"), y

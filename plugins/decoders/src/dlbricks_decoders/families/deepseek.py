@@ -1,0 +1,265 @@
+"""DeepSeek and its relatives: latent attention, and experts in all but the first blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dlbricks_decoders.architecture import (
+    Attention,
+    Block,
+    Decoder,
+    Experts,
+    FeedForward,
+    Indexer,
+    Latent,
+    Norm,
+)
+from dlbricks_decoders.families.parts import (
+    MOST_EXPERTS,
+    FamilySizes,
+    before_both,
+    count_of,
+    decoder_with,
+    plain_feed_forward,
+    rms_norm,
+    rotary_of,
+    routed,
+    sizes_of,
+)
+from dlbricks_decoders.fields import Fields
+
+_LATENT_NORM = Norm(1e-6)
+"""Norm of compressed states, whatever the epsilon of other norms."""
+
+
+def after_dense(
+    fields: Fields,
+    sizes: FamilySizes,
+    blocks: Sequence[Block],
+    dense: FeedForward,
+    *,
+    count: int,
+    first: int,
+    score: str = "Sigmoid",
+    scale: float = 1.0,
+) -> Decoder:
+    """The decoder of dense blocks, with experts in all but the first ones.
+
+    Args:
+        fields: The configuration.
+        sizes: Sizes of the decoder.
+        blocks: Its blocks, without experts.
+        dense: Feed-forward part of these blocks.
+        count: Default number of experts.
+        first: Default number of blocks without experts.
+        score: ONNX operator that makes weights of the router's results.
+        scale: Default factor of the weights.
+    """
+    width = fields.integer("moe_intermediate_size", default=1408)
+    experts = _experts(fields, dense, count, width, score, scale)
+    sparse = routed(fields, experts, width=width)
+    before = count_of(fields, "first_k_dense_replace", first)
+    kinds = fields.list_of("mlp_layer_types", ("dense", "sparse"), sizes.layers)
+    kinds = kinds or ["dense" if i < before else "sparse" for i in range(sizes.layers)]
+    blocks = [block if kind == "dense" else replace(block, feed_forward=sparse)
+              for block, kind in zip(blocks, kinds, strict=True)]  # fmt: skip
+    return decoder_with(fields, sizes, blocks, blocks[0].before_attention)
+
+
+def _experts(
+    fields: Fields, dense: FeedForward, count: int, width: int, score: str, scale: float
+) -> Experts:
+    count = fields.integer("n_routed_experts", "num_local_experts", "num_experts", default=count,
+                           most=MOST_EXPERTS)  # fmt: skip
+    shared = count_of(fields, "n_shared_experts", 2 if score == "Softmax" else 1)
+    fields.only("moe_layer_freq", 1)
+    # Groups of experts limit the router's choice, which costs little beside the experts.
+    fields.ignore("n_group", "topk_group", "scoring_func", "topk_method", "num_mtp_layers",
+                  "num_nextn_predict_layers", "ep_size", "aux_loss_alpha", "seq_aux")  # fmt: skip
+    return Experts(
+        count,
+        fields.integer("num_experts_per_tok", default=8, most=count),
+        fields.flag("norm_topk_prob", default=score == "Sigmoid") and score == "Sigmoid",
+        score=score,
+        scale=fields.number("routed_scaling_factor", default=scale),
+        shared=replace(dense, width=width * shared) if shared else None,
+    )
+
+
+@dataclass(frozen=True)
+class _LatentSizes:
+    """Default sizes of latent attention, as in :class:`Latent`."""
+
+    state: int = 512
+    query: int = 1536
+    plain: int = 128
+    turned: int = 64
+    value: int = 128
+
+
+def _attention(
+    fields: Fields, sizes: FamilySizes, usual: _LatentSizes, *, neighbours: bool = True
+) -> Attention:
+    """Latent attention.
+
+    Args:
+        fields: The configuration.
+        sizes: Sizes of the decoder.
+        usual: Default sizes.
+        neighbours: Default for whether neighbouring elements are rotated together.
+    """
+    query = fields.integer("q_lora_rank", default=0 if fields.given("q_lora_rank") else usual.query)
+    turned = fields.integer("qk_rope_head_dim", default=usual.turned)
+    turns = rotary_of(fields, replace(sizes, head_dim=turned))
+    latent = Latent(
+        fields.integer("kv_lora_rank", default=usual.state), _LATENT_NORM,
+        replace(turns, interleaved=fields.flag("rope_interleave", default=neighbours)), query,
+        fields.integer("qk_nope_head_dim", default=usual.plain), turned,
+        fields.integer("v_head_dim", default=usual.value),
+    )  # fmt: skip
+    fields.ignore("head_dim", "qk_head_dim", "num_key_value_heads")
+    size = latent.plain + latent.turned
+    scaling = fields.part("rope_parameters", "rope_scaling")
+    growth = scaling.number("mscale_all_dim", default=0.0)
+    factor = scaling.number("factor", default=1.0)
+    raised = 0.1 * growth * math.log(factor) + 1.0 if growth and factor > 1 else 1.0
+    bias = fields.flag("attention_bias", default=False)
+    return Attention(
+        sizes.heads, sizes.heads, size, size**-0.5 * raised * raised, bias=bias, output_bias=bias,
+        latent=latent,
+    )  # fmt: skip
+
+
+def _sizes(fields: Fields) -> FamilySizes:
+    """Sizes of a decoder whose heads need not divide its states."""
+    return sizes_of(fields, head_dim=fields.integer("qk_rope_head_dim", default=64))
+
+
+def _deepseek_v2(fields: Fields) -> Decoder:
+    sizes, norm = _sizes(fields), rms_norm(fields)
+    attention = _attention(fields, sizes, _LatentSizes())
+    dense = plain_feed_forward(fields, sizes, bias=fields.flag("mlp_bias", default=False))
+    blocks = [before_both(norm, attention, dense)] * sizes.layers
+    return after_dense(fields, sizes, blocks, dense, count=64, first=0, score="Softmax")
+
+
+def _deepseek_v3(fields: Fields) -> Decoder:
+    return _v3(fields, _LatentSizes(), first=3, scale=2.5)
+
+
+def _axk1(fields: Fields) -> Decoder:
+    """A.X K1: like DeepSeek V3, with norms after the experts."""
+    plain = _v3(fields, _LatentSizes(), first=1, scale=2.5, count=192)
+    norm = plain.norm
+    blocks = [replace(block, after_feed_forward=norm if _is_sparse(block) else None)
+              for block in plain.blocks]  # fmt: skip
+    return replace(plain, blocks=tuple(blocks))
+
+
+def _is_sparse(block: Block) -> bool:
+    return block.feed_forward is not None and block.feed_forward.experts is not None
+
+
+def _deepseek_v32(fields: Fields) -> Decoder:
+    """DeepSeek V3.2: like V3; an indexer chooses the tokens that a token attends to."""
+    return _indexed(_v3(fields, _LatentSizes(), first=3, scale=2.5), _indexer(fields, 64))
+
+
+def _glm_dsa(fields: Fields) -> Decoder:
+    """GLM 5: like DeepSeek V3.2; some blocks use the choice of the block before."""
+    usual = _LatentSizes(query=2048, plain=192, value=256)
+    plain = _v3(fields, usual, first=3, scale=2.5, epsilon=1e-5)
+    letters = fields.get("index_topk_pattern")
+    if isinstance(letters, str):
+        names = [{"F": _OWN, "S": _SHARED}.get(letter, letter) for letter in letters]
+        fields = fields.with_default("indexer_types", names)
+    every = fields.integer("index_topk_freq", default=1)
+    offset = fields.integer("index_skip_topk_offset", default=2)
+    kinds = fields.list_of("indexer_types", (_OWN, _SHARED), len(plain.blocks)) or [
+        _SHARED if max(i - offset + 1, 0) % every else _OWN for i in range(len(plain.blocks))
+    ]
+    indexer = replace(_indexer(fields, 32), interleaved=True)
+    return _indexed(plain, *(replace(indexer, shared=kind == _SHARED) for kind in kinds))
+
+
+_OWN, _SHARED = "full", "shared"
+
+
+def _indexer(fields: Fields, heads: int) -> Indexer:
+    fields.list_of("layer_types", ("indexed_attention", "full_attention"),
+                   fields.integer("num_hidden_layers"))  # fmt: skip
+    fields.ignore("indexer_rope_interleave")
+    return Indexer(
+        fields.integer("index_n_heads", default=heads),
+        fields.integer("index_head_dim", default=128),
+        fields.integer("index_topk", default=2048), Norm(1e-6, centered=True, bias=True),
+    )  # fmt: skip
+
+
+def _indexed(decoder: Decoder, *indexers: Indexer) -> Decoder:
+    """The decoder with the indexer of each block, or with one that fits all."""
+    each = indexers * len(decoder.blocks) if len(indexers) == 1 else indexers
+    blocks = []
+    for block, indexer in zip(decoder.blocks, each, strict=True):
+        attention = block.attention
+        if attention is None or attention.latent is None or not attention.latent.query:
+            raise ValueError("an indexer reads compressed queries")
+        latent = replace(attention.latent, indexer=indexer)
+        blocks.append(replace(block, attention=replace(attention, latent=latent)))
+    return replace(decoder, blocks=tuple(blocks))
+
+
+def _glm4_lite(fields: Fields) -> Decoder:
+    """GLM 4 with experts and latent attention."""
+    return _v3(
+        fields, _LatentSizes(query=768, plain=192, value=256), first=1, scale=1.8, epsilon=1e-5
+    )
+
+
+def _v3(
+    fields: Fields, usual: _LatentSizes, first: int, scale: float, epsilon: float = 1e-6,
+    count: int = 256,
+) -> Decoder:  # fmt: skip
+    sizes, norm = _sizes(fields), rms_norm(fields, default=epsilon)
+    attention = _attention(fields, sizes, usual)
+    dense = plain_feed_forward(fields, sizes)
+    blocks = [before_both(norm, attention, dense)] * sizes.layers
+    return after_dense(fields, sizes, blocks, dense, count=count, first=first, scale=scale)
+
+
+def _youtu(fields: Fields) -> Decoder:
+    sizes, norm = _sizes(fields), rms_norm(fields)
+    attention = _attention(fields, sizes, _LatentSizes())
+    block = before_both(norm, attention, plain_feed_forward(fields, sizes))
+    return decoder_with(fields, sizes, [block] * sizes.layers, norm, tied=True)
+
+
+def _minicpm3(fields: Fields) -> Decoder:
+    """MiniCPM 3: latent attention, with factors for the embedding, the sums and the logits."""
+    sizes, norm = _sizes(fields), rms_norm(fields, default=1e-5)
+    usual = _LatentSizes(256, 768, 64, 32, sizes.hidden // sizes.heads)
+    attention = _attention(fields, sizes, usual, neighbours=False)
+    depth = fields.number("scale_depth", default=1.4)
+    base = fields.integer("dim_model_base", default=256)
+    part = plain_feed_forward(fields, sizes, bias=fields.flag("mlp_bias", default=False))
+    block = replace(before_both(norm, attention, part), residual_scale=depth / sizes.layers**0.5)
+    return decoder_with(
+        fields, sizes, [block] * sizes.layers, norm, tied=True,
+        embedding_scale=fields.number("scale_emb", default=12.0),
+        logits_scale=base / sizes.hidden,
+    )  # fmt: skip
+
+
+FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
+    "deepseek_v2": _deepseek_v2,
+    "deepseek_v3": _deepseek_v3,
+    "deepseek_v32": _deepseek_v32,
+    "glm_moe_dsa": _glm_dsa,
+    "axk1": _axk1,
+    "glm4_moe_lite": _glm4_lite,
+    "youtu": _youtu,
+    "minicpm3": _minicpm3,
+}
+"""Families by ``model_type``."""

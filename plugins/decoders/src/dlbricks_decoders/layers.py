@@ -1,0 +1,50 @@
+"""Layers that all parts of a decoder are written in."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dlbricks_decoders.architecture import Norm
+from dlbricks_decoders.graph import Graph
+
+
+def linear(graph: Graph, x: str, inner: int, outer: int, at: str, *, bias: bool = False) -> str:
+    """A projection of the last axis."""
+    weight = graph.weight(f"{at}.weight", inner, outer)
+    if not bias:
+        return graph.add("MatMul", x, weight, out=at)
+    y = graph.add("MatMul", x, weight, out=f"{at}.product")
+    return graph.add("Add", y, graph.weight(f"{at}.bias", outer), out=at)
+
+
+def normalized(graph: Graph, norm: Norm | None, x: str, size: int, at: str) -> str:
+    """The normalization of the last axis; nothing where there is none.
+
+    The weight of an RMSNorm is the factor itself. Gemma's files hold the factor minus 1.
+    """
+    if norm is None:
+        return x
+    ones = (
+        graph.constant(np.ones(size, np.float32))
+        if not norm.weight
+        else graph.weight(f"{at}.weight", size)
+    )
+    if not norm.centered:
+        return graph.add("RMSNormalization", x, ones, out=at, axis=-1, epsilon=norm.epsilon)
+    bias = [graph.weight(f"{at}.bias", size)] if norm.bias else []
+    return graph.add("LayerNormalization", x, ones, *bias, out=at, axis=-1, epsilon=norm.epsilon)
+
+
+def capped(graph: Graph, x: str, cap: float, at: str) -> str:
+    """A tensor within a soft bound; the tensor itself where the bound is 0."""
+    if not cap:
+        return x
+    bound = graph.number(cap)
+    x = graph.add("Div", x, bound, out=f"{at}.divided")
+    x = graph.add("Tanh", x, out=f"{at}.tanh")
+    return graph.add("Mul", x, bound, out=f"{at}.capped")
+
+
+def scaled(graph: Graph, x: str, factor: float, at: str) -> str:
+    """A tensor times a factor; the tensor itself where the factor is 1."""
+    return x if factor == 1.0 else graph.add("Mul", x, graph.number(factor), out=at)

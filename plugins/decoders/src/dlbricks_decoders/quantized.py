@@ -1,0 +1,73 @@
+"""Configurations of checkpoints with quantized weights: the nearest conversion that there is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dlbricks_core.errors import ModelError, shown
+from dlbricks_core.wording import settings
+
+FIELD = "quantization_config"
+
+_BITS = ("bits", "num_bits", "nbits", "w_bit", "wbits", "weight_bits")
+"""Fields with the bits of a weight, as methods name them."""
+
+_FLAGS: Mapping[str, int] = {"load_in_4bit": 4, "load_in_8bit": 8}
+
+_TYPE = re.compile(r"(?:^|[^a-z])(?:u?int|nf|(?:mx|nv)?fp|float)(\d)")
+"""A type of weights in the name of a method or in a value: ``int4_weight_only``, ``mxfp4``."""
+
+_MOST_FIELDS = 1000
+"""Maximum fields that are looked at."""
+
+
+def refuse_quantized(quantization: Any, source: str) -> None:
+    """Refuses a configuration of quantized weights, and names the nearest conversion.
+
+    Args:
+        quantization: Value of the field; ``None`` for plain weights.
+        source: Name of the configuration for messages.
+
+    Raises:
+        ModelError: If the weights are quantized.
+    """
+    if quantization is None:
+        return
+    method = quantization.get("quant_method") if isinstance(quantization, dict) else None
+    by = f" by {shown(method)}" if isinstance(method, str) else ""
+    bits = next(_bits(quantization), None)
+    of = f" of {bits} bits" if bits else ""
+    nearest = "int4 or int8" if bits is None else "int4" if bits <= 4 else "int8"
+    raise ModelError(
+        f"{source}: weights{of} that are quantized{by} are not read ({FIELD})",
+        hint=f"Remove the field, and give {settings(dtype=nearest)}, which is nearest; without it, "
+        "weights have 32 bits.",
+    )
+
+
+def _bits(values: Any) -> Iterator[int]:
+    """Bits of a weight, from the field that is named after them and then from names of types."""
+    fields = list(_fields(values))
+    yield from (value for key, value in fields if key in _BITS and _is_width(value))
+    yield from (bits for key, bits in _FLAGS.items() if (key, True) in fields)
+    texts = (value for _, value in fields if isinstance(value, str))
+    yield from (int(found[1]) for text in texts if (found := _TYPE.search(text.lower())))
+
+
+def _is_width(value: object) -> bool:
+    return type(value) is int and 1 <= value <= 8
+
+
+def _fields(values: Any) -> Iterator[tuple[str, Any]]:
+    """Fields of a configuration and of its parts, those of the whole first."""
+    left: list[Any] = [[values]]
+    for _ in range(_MOST_FIELDS):
+        if not left:
+            return
+        part = left.pop(0)
+        items = part.items() if isinstance(part, dict) else enumerate(part)
+        for key, value in items:
+            yield str(key), value
+            left += [value] if isinstance(value, dict | list) else []

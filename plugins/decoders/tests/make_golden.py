@@ -1,0 +1,234 @@
+"""Writes golden.npz: what transformers computes with the configurations beside this file.
+
+The tests need no transformers; this script does. Run it where torch and transformers are
+installed: ``python make_golden.py``, with names of configurations for some of them. Weights are
+those of a formula (golden_weights.py).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+import transformers
+from dlbricks_decoders.build import build
+from dlbricks_decoders.families import decoder_of
+from golden_weights import UNCACHED, tokens, weight
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, DynamicCache
+
+HERE = Path(__file__).parent
+PROMPT = 7
+
+COMMON = [
+    (r"^(model\.decoder|model|transformer|gpt_neox|decoder)\.", ""),
+    (r"^h\.", "layers."),
+    (r"\b(word_embeddings|wte|embed_in|tokens_embed)\b", "embed_tokens"),
+    (r"\b(wpe|positions_embed)\b", "embed_positions"),
+    (r"\bword_embeddings_layernorm\b", "embed_norm"),
+    (r"^(ln_f|final_layernorm|final_layer_norm)\b", "norm"),
+    (r"\bembed_out\b", "lm_head"),
+    (r"\b(self_attention|attention|attn)\.", "self_attn."),
+    (r"\b(query_key_value|c_attn)\b", "qkv_proj"),
+    (r"self_attn\.(dense|out_proj|c_proj)\b", "self_attn.o_proj"),
+    (r"\b(ln_1|ln_attn|self_attn_layer_norm)\b", "input_layernorm"),
+    (r"\b(ln_2|ln_mlp|final_layer_norm)\b", "post_attention_layernorm"),
+    (r"\.(mlp\.)?(fc1|fc_in|c_fc|dense_h_to_4h)\b", ".mlp.up_proj"),
+    (r"\.(mlp\.)?(fc2|fc_out|dense_4h_to_h)\b|\.mlp\.c_proj\b", ".mlp.down_proj"),
+    (r"\bblock_sparse_moe\b", "mlp"),
+    (r"\bnorm_f\b", "norm"),
+    (r"\bblocks\.", "layers."),
+    (r"\bnorm_1\b", "input_layernorm"),
+    (r"\bnorm_2\b", "post_attention_layernorm"),
+    (r"\bWqkv\b", "qkv_proj"),
+    (r"\bffn\.", "mlp."),
+    (r"\bself_attn\.self_attn\.", "self_attn."),
+    (r"\bquery_layernorm\b|\bq_layernorm\b", "q_norm"),
+    (r"\bkey_layernorm\b|\bk_layernorm\b", "k_norm"),
+    (r"\bkv_a_proj_with_mqa\b", "kv_a_proj"),
+    (r"\bmlp\.(router\.gate|router|gate\.wg)\b", "mlp.gate"),
+    (r"\bmlp\.gate\.weight_", "mlp.gate.weight"),
+    (r"\b(shared_experts|shared_mlp)\b(?=\.(gate_proj|up_proj|down_proj))", "shared_expert"),
+    (r"(?<=layers\.\d)\.shared_mlp\.input_linear", ".mlp.shared_expert.gate_up_proj"),
+    (r"(?<=layers\.\d)\.shared_mlp\.output_linear", ".mlp.shared_expert.down_proj"),
+    (r"(?<=layers\.\d)\.attention_layernorm\b", ".input_layernorm"),
+    (r"(?<=layers\.\d)\.feedforward_layernorm\b", ".post_attention_layernorm"),
+    (r"\battn_sub_norm\b", "output_norm"),
+    (r"\bffn_sub_norm\b", "inner_norm"),
+    (r"^language_model\.", ""),
+    (r"\bpost_self_attn_layernorm\b|\bpost_norm1\b", "attention_layernorm"),
+    (r"(\bmlp\.)?\bpost_mlp_layernorm\b|\bpost_norm2\b", "feed_forward_layernorm"),
+    (r"\bg_proj\b|(?<=self_attn\.)gate_proj\b", "gate_proj"),
+]
+SANDWICH = [
+    (r"\bpost_attention_layernorm\b", "attention_layernorm"),
+    (r"\bpre_(feedforward|mlp)_layernorm\b", "post_attention_layernorm"),
+    (r"\bpost_feedforward_layernorm\b", "feed_forward_layernorm"),
+]
+AFTER_SUM = [
+    (r"\binput_layernorm\b", "attention_sum_layernorm"),
+    (r"\bpost_attention_layernorm\b", "feed_forward_sum_layernorm"),
+]
+
+
+CONSTANT = ("alpha_p", "alpha_n", "e_score_correction_bias", "expert_bias")
+"""Parameters without a weight here: coefficients of an activation, zeros that choose experts."""
+
+LESS_ONE = ("gemma", "gemma2", "gemma3_text", "vaultgemma", "nemotron",
+            "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")  # fmt: skip
+"""Families whose files hold the factor of a norm minus 1."""
+
+
+HYBRID = [
+    (r"^backbone\.", ""),
+    (r"^embeddings\b", "embed_tokens"),
+    (r"\.mixer\.(q_proj|k_proj|v_proj|o_proj)\b", r".self_attn.\1"),
+    (r"\.mixer\.(up_proj|down_proj|experts|gate\b|shared_expert)", r".mlp.\1"),
+    (r"\.mixer\.", ".mamba."),
+    (r"\b(operator_norm|pre_mixer_layernorm)\b", "input_layernorm"),
+    (r"\b(ffn_norm|pre_ff_layernorm)\b", "post_attention_layernorm"),
+    (r"\bpost_operator_norm\b", "attention_layernorm"),
+    (r"\bpost_ffn_norm\b", "feed_forward_layernorm"),
+    (r"\bembedding_norm\b", "norm"),
+    (r"\.feed_forward\.", ".mlp."),
+    (r"\.mlp\.router\b", ".mlp.gate"),
+    (r"\.mlp\.w1\b", ".mlp.gate_proj"),
+    (r"\.mlp\.w3\b", ".mlp.up_proj"),
+    (r"\.mlp\.w2\b", ".mlp.down_proj"),
+]
+
+
+def our_name(name: str, config: dict) -> str:
+    family = config["model_type"]
+    rules = list(COMMON)
+    if family in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4", "vaultgemma", "flex_olmo",
+                  "afmoe"):  # fmt: skip
+        rules += SANDWICH
+    if family in (
+        "mamba2",
+        "bamba",
+        "granitemoehybrid",
+        "nemotron_h",
+        "lfm2",
+        "lfm2_moe",
+        "lfm3",
+        "llama4_text",
+    ):
+        rules += HYBRID
+    if family == "openai-gpt" or (family == "opt" and not config.get("do_layer_norm_before", True)):
+        rules += AFTER_SUM
+    for pattern, new in rules:
+        name = re.sub(pattern, new, name)
+    return name
+
+
+def spellings(name: str) -> list[str]:
+    """Names that a weight has here, by what its block consists of."""
+    norm = r"(?<=layers\.\d)\.norm\b"
+    return [
+        name,
+        re.sub(norm, ".input_layernorm", name),
+        re.sub(norm, ".post_attention_layernorm", name),
+        name.replace(".shared_expert.", "."),
+    ]
+
+
+def filled(model: torch.nn.Module, config: dict, shapes: dict[str, tuple[int, ...]]) -> None:
+    """Gives every parameter of the module the values of the decoder's weight."""
+    used = set()
+
+    def values(name: str) -> np.ndarray:
+        used.add(name)
+        return weight(name, shapes[name])
+
+    family = config["model_type"]
+    for theirs, parameter in model.named_parameters():
+        name = our_name(theirs, config)
+        unseen = [f"layers.{i}." for i in config.get("cross_attention_layers", ())]
+        if name.rpartition(".")[2] in CONSTANT or name.startswith(tuple(unseen)):
+            continue
+        name = next((each for each in spellings(name) if each in shapes), name)
+        if ".experts." in name:
+            stem, part = name.rsplit(".", 1)
+            part = part.removesuffix("_bias") + (".bias" if part.endswith("_bias") else ".weight")
+            data = np.stack([values(f"{stem}.{i}.{part}") for i in range(len(parameter))])
+            if data.ndim == 3 and family not in ("gpt_oss", "llama4_text", "aria_text"):
+                data = data.transpose(0, 2, 1)
+        else:
+            data = values(name)
+            embeds = "embed" in name and not name.startswith("project")
+            if data.ndim == 2 and not embeds and family not in ("gpt2", "openai-gpt"):
+                data = data.T
+            data = data.reshape(parameter.shape) if name.endswith("sinks") else data
+            if family in LESS_ONE and name.endswith("norm.weight") and "linear_attn" not in name:
+                data = data - 1.0
+        with torch.no_grad():
+            # Llama 3.2 Vision embeds 8 tokens more.
+            parameter[: len(data)].copy_(torch.from_numpy(np.ascontiguousarray(data)))
+    missing = shapes.keys() - used
+    assert not missing, missing
+
+
+class Headed(torch.nn.Module):
+    """The text part of a model of pictures and text, with a projection to logits."""
+
+    def __init__(self, config) -> None:
+        super().__init__()
+        self.model = AutoModel.from_config(config, attn_implementation="eager")
+        self.lm_head = torch.nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+
+    def forward(self, ids, **more):
+        states = self.model(ids, **more).last_hidden_state
+        return SimpleNamespace(logits=self.lm_head(states))
+
+
+def their_model(config) -> torch.nn.Module:
+    """The language model in transformers."""
+    if config.model_type == "mllama_text_model":
+        return transformers.MllamaForCausalLM._from_config(config, attn_implementation="eager")
+    if "vl_text" in config.model_type or "vl_moe_text" in config.model_type:
+        return Headed(config)
+    return AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+
+
+def results_of(path: Path) -> dict[str, np.ndarray]:
+    """What transformers computes with one configuration."""
+    config = json.loads(path.read_text())
+    raw = build(decoder_of(config, path.name), path.stem, "")
+    shapes = {name: raw.tensors[name].shape for name in raw.weights - raw.constants.keys()}
+    theirs = AutoConfig.for_model(**config).get_text_config()
+    model = their_model(theirs).eval()
+    filled(model, config, shapes)
+    ids = torch.from_numpy(tokens(PROMPT + 1, config["vocab_size"]))
+    cache = DynamicCache(config=theirs)
+    # Bamba derives no positions from its cache.
+    places = {"position_ids": torch.tensor([[PROMPT]])} if path.stem == "bamba" else {}
+    with torch.no_grad():
+        if path.stem in UNCACHED:
+            first, second = model(ids[:, :PROMPT]), model(ids)
+        else:
+            first = model(ids[:, :PROMPT], cache=cache, use_cache=True)
+            second = model(ids[:, PROMPT:], cache=cache, use_cache=True, **places)
+    print(path.stem, float(first.logits.abs().max()))
+    kept = [layer for layer in cache.layers if getattr(layer, "keys", None) is not None]
+    last = {"key": kept[-1].keys.numpy(), "value": kept[-1].values.numpy()} if kept else {}
+    logits = {"prompt": first.logits[:, -1:].numpy(), "token": second.logits[:, -1:].numpy()}
+    return {f"{path.stem}/{name}": value for name, value in {**logits, **last}.items()}
+
+
+def main() -> None:
+    only = sys.argv[1:]
+    results = dict(np.load(HERE / "golden.npz")) if only else {}
+    for path in sorted((HERE / "configurations").glob("*.json")):
+        if not only or path.stem in only:
+            results.update(results_of(path))
+    results["transformers"] = transformers.__version__
+    np.savez_compressed(HERE / "golden.npz", **results)
+
+
+if __name__ == "__main__":
+    main()

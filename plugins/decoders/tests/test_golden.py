@@ -1,0 +1,123 @@
+"""Decoders compute what transformers computes with the same configuration and weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dlbricks_decoders.build import build
+from dlbricks_decoders.families import FAMILIES, decoder_of
+from families_page import PAGE, table
+from golden_weights import UNCACHED, tokens, weight
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+from dlbricks_core.ir import RawModel, node_proto
+from dlbricks_core.ir.tensors import DTYPE_NUMBERS
+
+HERE = Path(__file__).parent
+CONFIGURATIONS = sorted((HERE / "configurations").glob("*.json"), key=lambda path: path.stem)
+GOLDEN = np.load(HERE / "golden.npz")
+PROMPT = 7
+SEPARATED = ("axk1", "deepseek_v3", "deepseek_v32", "glm_moe_dsa", "glm4_moe_lite", "youtu")
+"""Configurations with rotated pairs that transformers separates in the cache."""
+
+
+def proto_of(model: RawModel):
+    """The raw model as a protobuf with the weights of the formula, for every size."""
+
+    def info(name):
+        spec = model.tensors[name]
+        return helper.make_tensor_value_info(name, DTYPE_NUMBERS[spec.dtype], spec.shape)
+
+    def initializer(name):
+        value = model.constants.get(name)
+        value = weight(name, model.tensors[name].shape) if value is None else value
+        return helper.make_tensor(
+            name, DTYPE_NUMBERS[model.tensors[name].dtype], value.shape, value.tobytes(), raw=True
+        )
+
+    graph = helper.make_graph(
+        [node_proto(layer) for layer in model.layers],
+        model.name or "decoder",
+        [info(name) for name in model.inputs],
+        [info(name) for name in model.outputs],
+        [initializer(name) for name in sorted(model.weights)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", model.opsets[""])])
+
+
+def no_cache(model: RawModel) -> dict[str, np.ndarray]:
+    """What a model remembers before the first token."""
+    return {
+        name: np.zeros([{"batch": 1, "past": 0}.get(s, s) for s in model.tensors[name].shape],
+                       np.float32)
+        for name in model.inputs[1:]
+    }  # fmt: skip
+
+
+def run(evaluator, model: RawModel, ids: np.ndarray, cache: dict) -> tuple[np.ndarray, dict]:
+    """Logits, and the cache afterwards."""
+    found = dict(zip(model.outputs, evaluator.run(None, {"input_ids": ids, **cache}), strict=True))
+    after = {
+        name.replace("present.", "past_key_values.").replace("present_", "past_"): value
+        for name, value in found.items()
+        if name != "logits"
+    }
+    return found["logits"], after
+
+
+def test_every_family_has_a_golden_file():
+    families = {json.loads(path.read_text())["model_type"] for path in CONFIGURATIONS}
+    assert families == set(FAMILIES)
+
+
+def test_the_page_lists_every_family():
+    page = PAGE.read_text()
+    assert table() in page
+    assert f"these {len(FAMILIES)} families" in page
+
+
+@pytest.mark.parametrize("path", CONFIGURATIONS, ids=lambda path: path.stem)
+def test_logits_and_cache_are_those_of_transformers(path):
+    config = json.loads(path.read_text())
+    model = build(decoder_of(config, path.name), path.stem, "")
+    evaluator = ReferenceEvaluator(proto_of(model))
+    ids = tokens(PROMPT + 1, config["vocab_size"])
+    prompt, cache = run(evaluator, model, ids[:, :PROMPT], no_cache(model))
+    token, cache = run(evaluator, model, ids[:, PROMPT:], cache)
+    golden = {key: GOLDEN[f"{path.stem}/{key}"] for key in ("prompt", "token")}
+    np.testing.assert_allclose(prompt, golden["prompt"], atol=2e-5)
+    np.testing.assert_allclose(token, golden["token"], atol=2e-5)
+    for part in ("key", "value"):
+        kept = [value for name, value in cache.items() if name.endswith(f".{part}")]
+        assert (bool(kept) and path.stem not in UNCACHED) == (f"{path.stem}/{part}" in GOLDEN)
+        if f"{path.stem}/{part}" not in GOLDEN:
+            continue
+        ours, theirs = kept[-1], GOLDEN[f"{path.stem}/{part}"]
+        # The cache of transformers keeps no more positions than a window has, and Falcon's
+        # repeats keys for all heads.
+        times = theirs.shape[1] // ours.shape[1]
+        ours = np.repeat(ours, times, axis=1)[:, :, -theirs.shape[2] :]
+        if path.stem in SEPARATED and part == "value":
+            ours = np.concatenate([ours[..., ::2], ours[..., 1::2]], axis=-1)
+        np.testing.assert_allclose(ours, theirs, atol=2e-5)
+
+
+def test_chunks_of_a_prompt_equal_its_tokens_one_by_one():
+    config = json.loads((HERE / "configurations/qwen3_next.json").read_text())
+    model = build(decoder_of({**config, "max_position_embeddings": 128}, "c"), "c", "")
+    proto = proto_of(model)
+    for each in proto.graph.initializer:
+        if each.name.endswith("A_log"):  # states that remember many tokens
+            each.raw_data = np.full(each.dims, -5.0, np.float32).tobytes()
+    evaluator = ReferenceEvaluator(proto)
+    ids, one_by_one = tokens(66, config["vocab_size"]), no_cache(model)
+    prompt, cache = run(evaluator, model, ids, one_by_one)
+    for index in range(66):
+        token, one_by_one = run(evaluator, model, ids[:, index : index + 1], one_by_one)
+    np.testing.assert_allclose(prompt, token, atol=1e-4)
+    for name, value in cache.items():
+        np.testing.assert_allclose(value, one_by_one[name], atol=1e-4)

@@ -1,0 +1,158 @@
+"""Configurations, the files that are written for them, and the chains that stand for models."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from dlbricks_llamacpp import files
+from dlbricks_llamacpp.architecture import architecture_of
+from dlbricks_llamacpp.backend import LlamaBackend
+from dlbricks_llamacpp.files import Block
+from dlbricks_llamacpp.rewrite import rewrite, smallest
+from dlbricks_llamacpp.timer import Blocks
+from dlbricks_llamacpp.weights import MIXTURES, TYPES, drawn, is_fine, type_for
+
+from dlbricks_core.backends import BackendSettings
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.importers.host import canonical
+from dlbricks_core.importers.options import LoadOptions
+from dlbricks_core.plugins import find
+from dlbricks_core.testing import cases
+
+MODELS = find("models", "llm").loaded()
+
+
+def settings(dtype="f16"):
+    return BackendSettings(1, {"dtype": dtype, "attention": "auto"})
+
+
+def sized(name, tokens, past):
+    raw = MODELS.load(name)
+    sizes = {"sequence": tokens, "past": past}
+    return canonical(raw, LoadOptions(batch=1, dims=sizes), raw.source).model
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["llama-3.2-1b", "smollm2-360m", "mistral-7b-v0.3", "qwen2-0.5b", "qwen2.5-1.5b", "qwen3-0.6b",
+     "gemma-2b", "gemma-2-2b", "gemma-3-270m", "phi-3-mini"],
+)  # fmt: skip
+def test_a_file_has_as_many_weights_as_the_model(name):
+    of = architecture_of(MODELS.load(name).configuration)
+    blocks = [Block(window=of.has_window(index)) for index in range(of.blocks)]
+    found = files.tensors_of(of, blocks, "f16")
+    count = sum(
+        each.columns * max(each.rows, 1) for each in found if not each.name.startswith("rope")
+    )
+    assert count == MODELS.describe(name).parameters
+
+
+def test_other_families_are_refused_by_name():
+    with pytest.raises(UnsupportedError, match="family gpt2"):
+        architecture_of(MODELS.load("gpt2").configuration)
+
+
+def test_fields_that_change_the_graph_are_refused():
+    fields = json.loads(MODELS.load("qwen3-0.6b").configuration)
+    with pytest.raises(UnsupportedError, match="mlp_bias"):
+        architecture_of(json.dumps({**fields, "mlp_bias": True}))
+    del fields["vocab_size"]
+    with pytest.raises(UnsupportedError, match="vocab_size"):
+        architecture_of(json.dumps(fields))
+
+
+def test_a_prompt_is_an_embedding_equal_blocks_a_shorter_last_one_and_a_head():
+    model = sized("qwen3-0.6b", 16, 0)
+    chain = rewrite(model, settings())
+    cut = BrickSet.of([model], 128, "segments", {0: chain}, rereading=True)
+    (found,) = cut.models
+    ops = Counter()
+    for signature, count in found.counts.items():
+        (layer,) = cut.bricks[signature].model.layers
+        ops[layer.op, layer.attributes["last"]] += count
+    assert ops == {("Embedding", 0): 1, ("Block", 0): 27, ("Block", 1): 1, ("Head", 1): 1}
+    assert (chain.inputs, chain.outputs) == (model.inputs, model.outputs)
+
+
+def test_prompts_of_any_length_share_the_head():
+    def head(tokens):
+        model = sized("qwen3-0.6b", tokens, 0)
+        cut = BrickSet.of([model], 128, "segments", {0: rewrite(model, settings())})
+        return {s for s, each in cut.bricks.items() if each.model.layers[0].op == "Head"}
+
+    assert head(16) == head(64)
+
+
+def test_windows_are_those_of_the_model():
+    model = sized("gemma-3-270m", 1, 16)
+    blocks = [each for each in rewrite(model, settings()).layers if each.op == "Block"]
+    assert [each.attributes["window"] for each in blocks] == ([1] * 5 + [0]) * 3
+
+
+def test_only_types_that_differ_make_blocks_differ():
+    model = sized("qwen3-0.6b", 1, 16)
+    for dtype, fine in (("q8_0", 0), ("q4_k_m", 14)):
+        layers = rewrite(model, settings(dtype)).layers
+        assert sum(each.attributes["fine"] for each in layers) == fine
+
+
+def test_other_models_and_batches_are_refused():
+    with pytest.raises(UnsupportedError, match="configuration"):
+        rewrite(cases.network("relu").model, settings())
+    raw = MODELS.load("qwen3-0.6b")
+    two = canonical(raw, LoadOptions(batch=2, dims={"sequence": 1, "past": 4}), raw.source).model
+    with pytest.raises(UnsupportedError, match="batches of 2"):
+        rewrite(two, settings())
+
+
+def test_layers_of_onnx_are_refused_and_chains_are_not():
+    backend, relu = LlamaBackend(), cases.network("relu").model
+    assert list(backend.check(relu)) == [0]
+    with pytest.raises(UnsupportedError, match="language models"):
+        Blocks.of_model(relu)
+    assert not backend.check(smallest(3))
+    assert len(Blocks.of_model(smallest(3)).blocks) == 3
+
+
+def test_a_last_projection_alone_is_read_by_one_token():
+    model = sized("qwen3-0.6b", 64, 0)
+    cut = BrickSet.of([model], 128, "segments", {0: rewrite(model, settings())})
+    found = {each.model.layers[0].op: Blocks.of_model(each.model) for each in cut.bricks.values()}
+    assert (found["Head"].tokens, found["Head"].outputs) == (1, "last")
+    assert found["Head"].of.vocabulary == 151936
+    assert (found["Embedding"].tokens, found["Embedding"].outputs) == (64, "none")
+    assert found["Block"].of.vocabulary == 32
+
+
+@pytest.mark.parametrize("dtype", MIXTURES)
+def test_a_file_is_as_long_as_its_weights(dtype, tmp_path: Path):
+    of = architecture_of(MODELS.load("qwen3-0.6b").configuration).of_block
+    path = tmp_path / "blocks.gguf"
+    files.write(path, of, [Block(), Block(True)], dtype, 64)
+    data = sum(
+        math.ceil(each.nbytes / 32) * 32
+        for each in files.tensors_of(of, [Block(), Block(True)], dtype)
+    )
+    assert 0 < path.stat().st_size - data < 4096
+
+
+def test_rows_that_cannot_be_grouped_have_another_type():
+    assert type_for("q4_k", 896) is TYPES["q5_0"]
+    assert type_for("q6_k", 960) is TYPES["q8_0"]
+    assert type_for("q8_0", 24) is TYPES["f16"]
+    assert type_for("q4_k", 1024) is TYPES["q4_k"]
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_drawn_weights_have_the_bytes_of_their_type(name):
+    kind = TYPES[name]
+    assert sum(map(len, drawn(kind, 3000, 1024, 0))) == 3000 * kind.row_bytes(1024)
+
+
+def test_as_many_blocks_are_fine_as_in_a_file_of_llama_cpp():
+    assert [i for i in range(16) if is_fine(i, 16)] == [0, 1, 4, 7, 10, 13, 14, 15]

@@ -1,0 +1,78 @@
+"""The backend's description; OpenVINO is imported only where it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_openvino.messages import one_line
+
+if TYPE_CHECKING:
+    from dlbricks_openvino.timer import OpenvinoTimer
+
+
+class OpenvinoBackend(Backend):
+    """Runs bricks with OpenVINO's CPU plugin."""
+
+    name = "openvino"
+    distribution = "openvino"
+    importing = "import openvino"
+    options: Mapping[str, BackendOption] = {
+        "precision": BackendOption(
+            default="model",
+            choices=("model", "openvino"),
+            help="Compute in the model's element type, or in what OpenVINO chooses for this CPU.",
+        ),
+    }
+    traits = Traits(
+        # Each compiled model has code, weights and memory of its own.
+        primed=True,
+        # It chooses the layouts of feature maps.
+        rewrites=True,
+        domains=frozenset({"com.microsoft"}),
+        engine="OpenVINO on ONNX operators, not OpenVINO GenAI",
+    )
+    default_models = (
+        "onnx:light_resnet50",
+        "onnx:light_densenet121",
+        "onnx:light_inception_v1",
+        "onnx:light_shufflenet",
+        "onnx:light_squeezenet",
+    )
+
+    def version(self) -> str:
+        """Version of the installed OpenVINO, from its metadata."""
+        return self.installed_version()
+
+    def timer(self, settings: BackendSettings) -> OpenvinoTimer:
+        """Imports OpenVINO and returns a timer."""
+        self.version()
+        self.check_options(settings)
+        from dlbricks_openvino.timer import OpenvinoTimer
+
+        return OpenvinoTimer(settings)
+
+    def opens(self, source: str) -> bool:
+        """Whether the source is an ONNX file, which OpenVINO reads itself."""
+        return source.endswith(".onnx") and Path(source).is_file()
+
+    def rewrite(
+        self, model: CanonicalModel, settings: BackendSettings, seed: int
+    ) -> CanonicalModel:
+        """The model with the layouts in which OpenVINO keeps its feature maps."""
+        from dlbricks_openvino.rewrite import rewrite
+
+        return rewrite(model, settings, seed)
+
+    def reason(self, error: Exception) -> str:
+        """Type of an error, and the problem in its message."""
+        return f"{type(error).__name__}: {one_line(error)}"
+
+    def check(self, model: CanonicalModel) -> Mapping[int, str]:
+        """Layers that OpenVINO cannot compile, or computes in another element type."""
+        from dlbricks_openvino.check import unsupported
+
+        return unsupported(model)

@@ -1,0 +1,206 @@
+"""``dlbricks private``: packs models that nobody may know, estimates them, and attacks suites."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dlbricks_core import report
+from dlbricks_core.commands.options import given, measuring, reading
+from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options.groups import Group
+from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
+from dlbricks_core.commands.options.results import request_elsewhere
+from dlbricks_core.estimation.invocation import Invocation
+from dlbricks_core.estimation.results_files import read_results
+from dlbricks_core.estimation.systems import at_system
+from dlbricks_core.estimation.without_runs import NO_PREDICTOR, estimate
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.importers.models import load_models
+from dlbricks_core.measure.request import Request
+from dlbricks_core.suites import check_unused
+from dlbricks_private.exposure import privacy
+from dlbricks_private.report import print_privacy, print_suite, privacy_data, suite_data
+from dlbricks_private.suites import (
+    DECOYS,
+    generate_private,
+    key_beside,
+    private_options,
+    published_models,
+    unlocked,
+)
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+_key_option = click.option(
+    "--key", type=_FILE, metavar="FILE", required=True, help="Key of the suite."
+)
+
+
+@click.group("private", cls=Group)
+def command() -> None:
+    """Pack models that nobody may know, and estimate them.
+
+    A private suite holds bricks of a model among decoys. Another machine times all of them
+    ('dlbricks suite time'). The key, a file that stays with you, composes the model's estimate.
+    """
+
+
+@command.command("generate")
+@options.models_argument
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Folder to write to.",
+)
+@click.option(
+    "--backend",
+    metavar="NAME",
+    help="Framework that the bricks are for.  [default: any]",
+)
+@click.option(
+    "--decoys",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=DECOYS,
+    show_default=True,
+    help="Decoys for each brick.",
+)
+@click.option(
+    "--decoys-from",
+    metavar="MODEL",
+    multiple=True,
+    help="Model or collection that decoys come from. May be given more than once.  "
+    "[default: onnx:]",
+)
+@click.option(
+    "--key",
+    type=_FILE,
+    metavar="FILE",
+    help="File for the key.  [default: beside FOLDER]",
+)
+@options.cut_options
+@options.load_options_beside_a_file
+@options.json_option
+@options.quiet_options
+def generate_command(
+    models: tuple[str, ...],
+    folder: Path,
+    backend: str | None,
+    decoys: int,
+    decoys_from: tuple[str, ...],
+    key: Path | None,
+    **values: Any,
+) -> int:
+    """Pack bricks of MODELs among decoys, and write the key.
+
+    Name the --backend that the bricks are for, or leave it out for bricks that suit any framework,
+    less accurately. Time the folder on any machine: 'dlbricks suite time FOLDER --backend NAME
+    --results FILE'. 'dlbricks private attack' shows what an attacker can learn from it.
+    """
+    if not models:
+        raise click.UsageError("Name at least one MODEL.")
+    output = Output(values)
+    check_unused(folder)
+    key = key or key_beside(folder)
+    with output.progress() as progress:
+        loaded = load_models(
+            models,
+            reading.load_options_of(values),
+            progress,
+            reading.import_settings_of(values),
+        )
+        suite, hidden = generate_private(
+            loaded.models,
+            private_options(values["split"], values["granularity"]),
+            Request.of(backend) if backend else None,
+            published_models(decoys_from, progress) if decoys else [],
+            decoys,
+            folder,
+            key,
+            progress,
+        )
+    failures = [*loaded.failures, *suite.omitted]
+    print_suite(output.console, suite, hidden, folder, key, failures)
+    output.write_json(suite_data(suite, hidden, folder, failures))
+    return EXIT_PARTIAL if failures else 0
+
+
+@command.command("estimate")
+@_key_option
+@click.option(
+    "--results",
+    type=_FILE,
+    metavar="FILE",
+    multiple=True,
+    required=True,
+    help="File that 'dlbricks suite time --results' wrote. May be given more than once.",
+)
+@measuring.quantity_option
+@measuring.setup_options
+@click.option(
+    "--system",
+    metavar="SYSTEM",
+    help="Machine to estimate for, where the results are of several: its name, or the start of its "
+    "fingerprint.",
+)
+@measuring.predictor_option
+@options.json_option
+@options.html_option
+@options.quiet_options
+def estimate_command(
+    key: Path,
+    results: tuple[Path, ...],
+    system: str | None,
+    predictor: str | None,
+    **values: Any,
+) -> int:
+    """Estimate the models of a private suite from what was timed of it; runs nothing.
+
+    The key has the models, so none is named.
+    """
+    output = Output(values)
+    with output.progress(), read_results(results) as opened:
+        request = request_elsewhere(opened, system, given.open_request_of(values))
+        _, there = at_system(opened, system)
+        models, cut = unlocked(key, request, opened)
+        named = None if predictor == NO_PREDICTOR else predictor
+        result = estimate(models, cut, request, there, named)
+    load = LoadOptions()
+    invocation = partial(Invocation.of, "estimate", models, end_to_end=False, cut_by_store=True)
+    report.print_run(output.console, result)
+    output.write_record(lambda: report.run_data(result, load, invocation()))
+    output.write_html(lambda: report.run_page(result, load))
+    return EXIT_PARTIAL if result.failures else 0
+
+
+@command.command("attack")
+@click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
+@_key_option
+@click.option(
+    "--published",
+    metavar="MODEL",
+    multiple=True,
+    help="Model or collection that attackers know. May be given more than once.  [default: onnx:]",
+)
+@options.json_option
+@options.table_options
+def attack_command(folder: Path, key: Path, published: tuple[str, ...], **values: Any) -> int:
+    """Show what an attacker learns from the private suite in FOLDER.
+
+    Attackers know how suites are made, and they know published models, from which they make suites
+    to learn from. The report gives the number of candidates that are left for your model, the
+    accuracy of telling decoys from true bricks, and the bricks that stand out.
+    """
+    output = Output(values)
+    with output.progress() as progress:
+        found = privacy(folder, key, published_models(published, progress), progress)
+    print_privacy(output.console, found)
+    output.write_json(privacy_data(found))
+    return 0

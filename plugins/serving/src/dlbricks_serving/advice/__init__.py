@@ -1,0 +1,1 @@
+"""System and framework with which models are best."""

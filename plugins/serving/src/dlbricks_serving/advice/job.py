@@ -1,0 +1,114 @@
+"""Advice on systems, frameworks and models, from what a store knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dlbricks_core.commands.options.jobs import Models, opened
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.estimation.conditioned import PREDICTOR
+from dlbricks_core.estimation.sizes import Generation, jobs_of
+from dlbricks_core.estimation.without_runs import NO_PREDICTOR
+from dlbricks_core.facts.workload import Workload
+from dlbricks_core.progress import Observer
+from dlbricks_core.store import ResultStore
+from dlbricks_core.wording import argument
+from dlbricks_serving.advice.advice import Advice, AdviceRequest, order_by
+from dlbricks_serving.advice.places import places
+from dlbricks_serving.advice.requirements import Requirement
+from dlbricks_serving.advice.search import advise
+from dlbricks_serving.advice.tariff import Accuracies, Prices
+from dlbricks_serving.scenarios import Scenario
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdviseJob:
+    """Advice on where models run best. Nothing runs.
+
+    Attributes:
+        models: The models; with requested sizes, language models that answer.
+        max_latency_ms: Maximum latency of a run, percentile of it under load, or total time of an
+            answer, in milliseconds; ``None`` for any.
+        require: Bounds of other quantities, as typed by the user.
+        on: Texts that name systems; none for all of the store.
+        backends: Names of backends; none for all of the store.
+        by: Name of the quantity whose best value comes first; ``None`` for the default.
+        prices: File with prices of systems.
+        accuracies: File with accuracies of the models, which are alternatives then.
+        min_accuracy: Minimum accuracy in the unit of the file.
+        predictor: Name of the predictor; ``None`` for the default.
+        scenario: Name of the load pattern; ``None`` for single runs.
+    """
+
+    models: Models
+    max_latency_ms: float | None = None
+    require: Sequence[str] = ()
+    on: Sequence[str] = ()
+    backends: Sequence[str] = ()
+    by: str | None = None
+    prices: Path | None = None
+    accuracies: Path | None = None
+    min_accuracy: float | None = None
+    predictor: str | None = None
+    scenario: str | None = None
+
+    def run(self, store: str | ResultStore | None, observer: Observer) -> Advice:
+        """Ranks the places, and the models where they are alternatives.
+
+        Args:
+            store: Path or URL of a store, an open store, or ``None`` for the user's own.
+            observer: Receives the progress.
+
+        Raises:
+            DLBricksError: If settings contradict each other, no model can be read, or there is no
+                place to advise on.
+        """
+        name = PREDICTOR if self.predictor is None else self.predictor
+        predictor = None if name == NO_PREDICTOR else name
+        request, workload = self._request(predictor), self._workload()
+        models = self.models.or_default()
+        with opened(store, writes=False) as there:
+            where = places(
+                there,
+                self.on,
+                self.backends,
+                request.metrics,
+                under_load=request.scenario is not None,
+                predicts=predictor is not None,
+                installed=True,
+            )
+            loaded = models.load(observer)
+            tasks = jobs_of(loaded, workload)
+            advice = advise(tasks, where, request, there, observer, predictor)
+        return replace(advice, unread=loaded.failures)
+
+    def _request(self, predictor: str | None) -> AdviceRequest:
+        prices = Prices.read(self.prices) if self.prices else None
+        workload = self._workload()
+        scenario = None if self.scenario is None else Scenario(self.scenario)
+        return AdviceRequest(
+            max_latency_ms=self.max_latency_ms,
+            min_accuracy=self.min_accuracy,
+            prices=prices,
+            accuracies=Accuracies.read(self.accuracies) if self.accuracies else None,
+            reading=self.models.options,
+            predictor=predictor,
+            requirements=[Requirement.read(text) for text in self.require],
+            by=None if self.by is None else order_by(self.by, prices, workload, scenario),
+            workload=workload,
+            scenario=scenario,
+        )
+
+    def _workload(self) -> Workload | None:
+        """The workload of language models; ``None`` for single runs."""
+        answer = self.models.sizes
+        if not isinstance(answer, Generation):
+            return None
+        if len(answer.workloads) > 1:
+            raise DLBricksError(
+                "advice is for one workload",
+                hint=f"Name one {argument('prompt')} and one {argument('generate')} at a time.",
+            )
+        return answer.workloads[0]

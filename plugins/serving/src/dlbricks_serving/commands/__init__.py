@@ -1,0 +1,1 @@
+"""The commands ``dlbricks serve`` and ``dlbricks advise``."""

@@ -1,0 +1,54 @@
+"""``dlbricks advise``: which system, and which model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from dlbricks_core.commands.options import given, measuring
+from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options.help import Concise
+from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
+from dlbricks_core.commands.options.settings import option
+from dlbricks_core.commands.options.settings import options as options_of
+from dlbricks_serving.advice.job import AdviseJob
+from dlbricks_serving.advice.report.data import advice_data
+from dlbricks_serving.advice.report.page import advice_page
+from dlbricks_serving.advice.report.terminal import print_advice
+from dlbricks_serving.settings import FILES, PLACES, SCENARIO
+
+
+@click.command("advise", cls=Concise)
+@options.models_argument
+@options_of(*PLACES, *FILES)
+@option(
+    SCENARIO,
+    required=False,
+    help="Compare instances under a load, as 'dlbricks serve --measure' measured it, or predicted. "
+    "Latency is the scenario's percentile then.",
+)
+@measuring.predictor_option
+@options.load_options
+@measuring.answer_options
+@options.result_options
+def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
+    """Tell which system, and which model, is fastest, cheapest or needs least. Runs nothing.
+
+    Systems, frameworks and threads are those of the store, or this machine with what is installed
+    if it has none. A model that was not measured there is predicted. With --prompt or --generate,
+    language models are compared by the total time of their answer, which is its latency then. With
+    --scenario, places are compared with each number of instances that fits there. Exit status 3:
+    the latency of a model, or a quantity that --require or --by names, is unknown in some place,
+    or nothing keeps a bound; it is reported.
+    """
+    output = Output({**values, "store": store})
+    chosen = replace(given.models_of(models, values), sizes=given.answer_of(values))
+    job = given.job_of(AdviseJob, models, values, models=chosen)
+    with output.progress() as progress:
+        advice = job.run(store, progress)
+    print_advice(output.console, advice)
+    output.write_json(advice_data(advice))
+    output.write_html(lambda: advice_page(advice))
+    return 0 if advice.is_complete and not advice.unread else EXIT_PARTIAL

@@ -1,0 +1,1 @@
+"""Throughput and tail latency of several instances of a model."""

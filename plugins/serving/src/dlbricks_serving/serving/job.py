@@ -1,0 +1,83 @@
+"""Throughput and tail latency of instances of models, known or measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from dlbricks_core.commands.options.jobs import TimedJob, opened
+from dlbricks_core.estimation.systems import at_system
+from dlbricks_core.estimation.without_runs import predictor_named
+from dlbricks_core.measure.known_setups import known_setups
+from dlbricks_core.progress import Observer
+from dlbricks_core.store import ResultStore
+from dlbricks_serving.serving.estimated import estimate_scenario
+from dlbricks_serving.serving.run import LoadRequest, UnderLoad, run_scenario
+
+_ONLY_MEASURED = ("end_to_end", "force", "retry_failed", "budget_s", "duration_s")
+"""Settings that have no effect where nothing runs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeJob(TimedJob):
+    """Models under a load. Nothing runs unless ``measure`` is given.
+
+    Attributes:
+        scenario: Name of the scenario.
+        instances: Numbers of instances; ``None`` for those that fit.
+        threads: Numbers of threads of each instance; ``None`` as for the instances.
+        latency_bound_ms: Bound on the scenario's percentile of the latency in milliseconds.
+        duration_s: Minimum seconds of a load of whole models; ``None`` for the default.
+        end_to_end: Whether to put whole models under load, too.
+    """
+
+    scenario: str
+    instances: Sequence[int] | None = None
+    threads: Sequence[int] | None = None
+    latency_bound_ms: float | None = None
+    duration_s: float | None = None
+    end_to_end: bool = False
+
+    def run(self, store: str | ResultStore | None, observer: Observer) -> UnderLoad:
+        """Figures of the models under load.
+
+        Args:
+            store: Path or URL of a store, an open store, or ``None`` for the user's own.
+            observer: Receives the progress.
+
+        Raises:
+            DLBricksError: If settings contradict each other, or no model can be read.
+        """
+        models = self.models.or_default()
+        cut_options = self.cut_options
+        if self.measure:
+            self.refuse_known("system", "predictor")
+            load = self._load()
+            request = self.request(threads=load.placements[-1].threads)
+            with opened(store) as there:
+                loaded = models.load(observer)
+                result = run_scenario(loaded.models, load, request, there, observer, cut_options)
+            return replace(result, unread=loaded.failures)
+        self.refuse_measuring(*_ONLY_MEASURED)
+        with opened(store, writes=False) as every:
+            target, there = at_system(every, self.system)
+            setups = partial(known_setups, there, self.backend)
+            request = self.request(threads=None, system=target, known=setups)
+            load = self._load(request.target.available_cores)
+            predictor = predictor_named(self.predictor, request)
+            loaded = models.load(observer)
+            result = estimate_scenario(loaded.models, load, request, there, predictor, cut_options)
+        return replace(result, unread=loaded.failures)
+
+    def _load(self, cores: int | None = None) -> LoadRequest:
+        """The load, on so many cores; ``None`` for those of this system."""
+        return LoadRequest.of(
+            self.scenario,
+            instances=self.instances,
+            threads=self.threads,
+            bound_ms=self.latency_bound_ms,
+            seconds=self.duration_s,
+            end_to_end=self.end_to_end,
+            cores=cores,
+        )

@@ -1,0 +1,1 @@
+"""Evaluation of the DLBricks paper for any models: the command ``dlbricks study``."""

@@ -1,0 +1,108 @@
+"""The table of errors on systems that the reference data lack, and the program that writes it."""
+
+from collections import Counter
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dlbricks_core.predict import shipped
+
+ROOT = Path(__file__).parents[2]
+
+TOLERANCE = {"error": 0.01, "bias": 0.02, "within": 0.05, "half_width": 0.03, "covered": 0.05,
+             "rank": 0.005}  # fmt: skip
+"""Largest change of a number that is no change of predictions: libraries for linear algebra differ
+in rounding, which may turn the choice of a probe.
+"""
+
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture(scope="module")
+def stranger():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "benchmarks"))
+        import stranger
+
+        yield stranger
+
+
+@pytest.fixture(scope="module")
+def table(stranger):
+    return stranger.read()
+
+
+def place(row):
+    return row.system, row.backend, row.threads
+
+
+def test_the_table_has_a_dated_row_for_each_file_split_and_stop(stranger, table):
+    files = {
+        (e.system.microarchitecture, e.setup.backend, e.setup.threads)
+        for e in stranger.with_others()
+    }
+    stops = {row.stop for row in table}
+    assert Counter((row.split, place(row), row.stop) for row in table) == Counter(
+        (split, file, stop) for split in stranger.SPLITS for file in files for stop in stops
+    )
+    assert len(stops) == len(stranger.PROBES) + len(stranger.WHOLES)
+    assert all(date.fromisoformat(row.day) for row in table)
+
+
+def test_predictions_are_as_good_as_the_table_says(stranger, table):
+    """If they differ, judge whether that is an improvement, and write the table anew."""
+    it = next(e for e in shipped("onnxruntime") if e.system.vendor == "GenuineIntel")
+    said = {
+        row.stop: asdict(row.score)
+        for row in table
+        if (row.split, *place(row))
+        == ("maker", it.system.microarchitecture, "onnxruntime", it.setup.threads)
+    }
+    for stop, score in stranger.scores(it, stranger.others_of(it, "maker")):
+        found = asdict(score)
+        assert found.pop("networks") == said[stop].pop("networks")
+        for name, number in found.items():
+            assert number == pytest.approx(said[stop][name], abs=TOLERANCE[name]), (stop, name)
+
+
+def test_a_split_leaves_out_what_shares_its_property(stranger):
+    for it in shipped("mxnet"):
+        left = {s: {e.system for e in stranger.others_of(it, s)} for s in stranger.SPLITS}
+        assert it.system not in left["system"]
+        assert left["maker"] <= left["generation"] <= left["system"]
+        assert {e.vendor for e in left["maker"]}.isdisjoint({it.system.vendor})
+        assert left["maker"]
+
+
+def test_networks_to_judge_are_of_models_and_probes_are_drawn(stranger):
+    part, judged = stranger.parts_of(shipped("mxnet")[0])
+    drawn = [group.startswith("survey:") for group in part.groups]
+    assert 0 < judged <= stranger.MOST
+    assert not any(drawn[:judged])
+    assert all(drawn[judged:])
+    assert (np.asarray(part.counts.sum(axis=1)).ravel()[:judged] >= stranger.LEAST_LAYERS).all()
+
+
+def test_the_least_alike_system_is_that_of_the_other_maker(stranger):
+    (other,) = (each for each in stranger.systems() if each.vendor == "GenuineIntel")
+    assert stranger.hardest(stranger.systems()) == other.microarchitecture
+
+
+def test_the_page_has_the_table(stranger, table):
+    page = (ROOT / "docs" / "results" / "strangers.md").read_text("utf-8")
+    lines = stranger.shown(table, stranger.hardest(stranger.systems()))
+    assert len(lines) == 2 + 3 * (len(stranger.PROBES) + len(stranger.WHOLES))
+    assert "\n".join(lines) in page
+
+
+def test_a_score_counts_errors_and_coverage(stranger):
+    off, deviation = np.log([1.0, 1.1, 1.5, 0.5]), np.array([0.1, 0.1, 0.1, 0.5])
+    score = stranger.Score.of(off, deviation, np.log([1.0, 2.0, 3.0, 40.0]))
+    assert score.networks == 4
+    assert score.error == pytest.approx((0 + 0.1 + 0.5 + 0.5) / 4)
+    assert score.bias == pytest.approx(0.05)
+    assert (score.within, score.covered, score.rank) == (0.5, 0.75, pytest.approx(1.0))

@@ -1,0 +1,103 @@
+"""Commands of distributions that may be missing, and spellings that they have replaced."""
+
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from dlbricks_core.errors import UnknownPluginError
+from dlbricks_core.plugins import names
+
+#: The module; its package has a function of that name.
+PROGRAM = import_module("dlbricks_core.cli.main")
+
+OTHERS = {
+    "advise": "serving", "fleet": "fleet", "private": "private", "serve": "serving",
+    "study": "study",
+}  # fmt: skip
+"""Distributions of commands."""
+
+INSTALL = "pip install -c constraints.txt -e plugins/{} (in a clone of DLBricks)"
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Sets which commands of other distributions are installed."""
+    own = names("command") - OTHERS.keys()
+
+    def install(*others):
+        monkeypatch.setattr(PROGRAM, "names", lambda _kind: own | {*others})
+
+    return install
+
+
+OLD = [
+    (("privacy", "suite", "--key", "k.json"), "private attack"),
+    (("generate", "m.onnx", "-o", "suite", "--private"), "private generate"),
+    (("-q", "estimate", "--key=k.json", "--results", "r.zst"), "private estimate"),
+]
+
+
+@pytest.mark.parametrize(("line", "now"), OLD)
+@pytest.mark.parametrize(
+    ("others", "hint"),
+    [((), INSTALL.format("private")), (("private",), "See 'dlbricks {} --help'.")],
+    ids=["missing", "installed"],
+)
+def test_an_old_spelling_names_the_new_one(dlbricks, installed, line, now, others, hint):
+    installed(*others)
+    done = dlbricks(*line)
+    assert done.status == 2
+    error, advice = done.err.splitlines()
+    assert error.startswith("Error: 'dlbricks ")
+    assert error.endswith(f"is 'dlbricks {now}' now, which comes with dlbricks-private")
+    assert advice == f"Hint: {hint.format(now)}"
+
+
+@pytest.mark.parametrize("name", sorted(OTHERS))
+def test_a_missing_command_names_its_distribution(dlbricks, installed, tmp_path, name):
+    installed()
+    (tmp_path / name).mkdir()  # a folder of that name is not a model
+    done = dlbricks(name, "run")
+    assert done.status == 2
+    assert done.err.splitlines() == [
+        f"Error: 'dlbricks {name}' comes with dlbricks-{OTHERS[name]}, which is not installed",
+        f"Hint: {INSTALL.format(OTHERS[name])}",
+    ]
+
+
+def test_a_model_may_have_the_name_of_a_missing_command(dlbricks, installed, tmp_path):
+    installed()
+    (tmp_path / "fleet").write_text("no model")
+    done = dlbricks("fleet", "--backend", "onnxruntime")
+    assert done.status == 2
+    assert "comes with" not in done.err
+
+
+COLLECTIONS = {"llm": "decoders", "mxnet": "mxnet", "paper": "mxnet", "torch": "pytorch"}
+
+
+@pytest.mark.parametrize("name", sorted(COLLECTIONS))
+def test_a_missing_collection_names_its_distribution(dlbricks, monkeypatch, name):
+    monkeypatch.setattr("dlbricks_core.importers.models.find", missing)
+    done = dlbricks("estimate", f"{name}:some", "--backend", "onnxruntime")
+    assert done.status == 2
+    assert done.err.splitlines() == [
+        f"Error: models of {name}: come with dlbricks-{COLLECTIONS[name]}, which is not installed",
+        f"Hint: {INSTALL.format(COLLECTIONS[name])}",
+    ]
+
+
+def missing(kind, name, _interface):
+    raise UnknownPluginError(f"no {kind} {name}")
+
+
+def test_collections_of_dlbricks_are_in_the_distributions_that_the_core_names():
+    found = {
+        name: project["name"].removeprefix("dlbricks-")
+        for path in (Path(__file__).parents[2] / "plugins").glob("*/pyproject.toml")
+        for project in [tomllib.loads(path.read_text())["project"]]
+        for name in project.get("entry-points", {}).get("dlbricks.models", {})
+    }
+    assert found == COLLECTIONS

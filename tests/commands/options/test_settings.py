@@ -1,0 +1,280 @@
+"""One table of settings: options, arguments of the API and fields of jobs are made of it."""
+
+import importlib
+import inspect
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any, get_args, get_type_hints
+
+import click
+import pytest
+from dlbricks_serving import advise, announced, serve
+from dlbricks_serving.advice.job import AdviseJob
+from dlbricks_serving.commands.advise import command as advise_command
+from dlbricks_serving.commands.serve import command as serve_command
+from dlbricks_serving.serving.job import ServeJob
+from dlbricks_serving.settings import OWN
+from dlbricks_study.announced import StudyCommand
+
+import dlbricks_core as dlbricks
+from dlbricks_core.api import AtSizes, Measuring
+from dlbricks_core.api.arguments import checked
+from dlbricks_core.commands import own
+from dlbricks_core.commands.check import actions as check
+from dlbricks_core.commands.check.job import CheckJob, LayersJob, TraceJob
+from dlbricks_core.commands.command import Action, loaded
+from dlbricks_core.commands.compare import actions as compare
+from dlbricks_core.commands.compare.job import CompareJob, OutputsJob
+from dlbricks_core.commands.estimate.estimate import command as estimate_command
+from dlbricks_core.commands.estimate.job import EstimateJob
+from dlbricks_core.commands.options.settings import MODEL_OUTPUT, SETTINGS
+from dlbricks_core.commands.options.spelling import option_of
+from dlbricks_core.commands.results.json_records import ResultsRecordData
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.importers import LoadOptions
+
+
+def fields_of(job: type) -> set[str]:
+    return {each.name for each in fields(job)}
+
+
+MODELS = {
+    *("batch", "dims", "values", "outputs", "fold_batchnorm", "dtype", "reimport"),
+    *("prompt", "generate", "task", "sweeps"),
+}
+"""Options of commands that are in the field ``models`` of a job."""
+
+OUTPUT = {"store", "json_path", "html_path", "table_format", "verbose", "quiet"}
+"""Options of commands on where results are kept and shown."""
+
+COMMAND_ALONE = {
+    EstimateJob: {"results"},
+    ServeJob: {"runs", "precision", "budget_s", "retry_failed"},
+    CompareJob: set(),
+    AdviseJob: set(),
+}
+"""Fields of jobs that only a command sets: files, and what has a fixed extent in Python."""
+
+JOBS = [
+    pytest.param(EstimateJob, estimate_command, dlbricks.estimate, id="estimate"),
+    pytest.param(ServeJob, serve_command, serve, id="serve"),
+    pytest.param(CompareJob, compare.latencies_command, dlbricks.compare, id="compare"),
+    pytest.param(AdviseJob, advise_command, advise, id="advise"),
+]
+
+OF_COMMANDS = [
+    *JOBS,
+    pytest.param(OutputsJob, compare.outputs_command, None, id="compare outputs"),
+    pytest.param(CheckJob, check.accuracy_command, None, id="check"),
+    pytest.param(LayersJob, check.layers_command, None, id="check layers"),
+    pytest.param(TraceJob, check.trace_command, None, id="check trace"),
+]
+
+SHOWN = {"top", "trace_path"}
+"""Options of single commands on how results are shown."""
+
+ACTIONS = {
+    f"{command.name} {action.name}": action
+    for command in (*vars(own).values(), *vars(announced).values(), StudyCommand)
+    for action in getattr(command, "actions", ())
+}
+
+WITHOUT_SETTINGS = {
+    *("show repeats", "show graph", "suite write", "machine check", "machine list"),
+    *("machine show", "machine name", "list models", "list plugins"),
+    *(name for name in ACTIONS if name.startswith("results ")),
+}
+"""Actions whose JSON has no settings, since they run nothing that could be repeated."""
+
+PLACES = {
+    "models": "models.source",
+    "backend": "backend.name",
+    "backends": "backends.name",
+    "backend_options": "backend.settings",
+    "condition": "settings.protocol",  # which is hot, or one of those in the cold
+    "quantity": "invocation.quantity.name",
+    "measure": "invocation.measures",
+    "end_to_end": "invocation.end_to_end",
+    "system": "system.machine",
+    **dict.fromkeys(("prompt", "generate", "task"), "answers.prompt"),
+    "sweeps": "curves.points.sizes",
+}
+"""Places of options in JSON, where these are not in ``settings``."""
+
+OF_LOADS = {
+    "models": "scenarios.source",
+    "instances": "scenarios.placements.instances",
+    "threads": "scenarios.placements.threads",
+    "end_to_end": "settings.end_to_end",
+    "measure": "scenarios.placements.predicted",
+}
+
+PLACES_OF = {
+    "compare latencies": {"backend_options": "backends.settings"},
+    "compare outputs": {
+        "models": "verdicts.model",
+        **{name: f"settings.{name}" for name in ("backends", "backend_options")},
+    },
+    "serve load": OF_LOADS,
+    "machine survey": {"families": "families.name"},
+    "advise places": {
+        "models": "rankings.alternatives.model",
+        "require": "settings.required",
+        "on": "systems.machine",
+        "backends": "rankings.alternatives.backend",
+        "prices": "settings.currency",
+        "accuracies": "rankings.alternatives.accuracy",
+        **dict.fromkeys(("prompt", "generate", "task"), "settings.workload"),
+    },
+}
+"""Places that differ for single actions."""
+
+WITHOUT_TRACE = {*("force", "retry_failed", "busy", "reimport"), *OUTPUT, *SHOWN}
+"""Options that leave nothing in JSON: how stored samples are used, and where results go."""
+
+ONLY_IN_COMMANDS = {
+    "estimate models": {"results"},  # the samples, not what is done with them
+    "serve load": {"runs", "precision", "budget_s"},  # the time to measure is fixed
+    "advise places": {"timeout_s"},  # of imports alone
+    "show layers": {"timeout_s"},
+    "suite time": {"bricks", "results"},
+    "machine calibrate": {"probes", "forget"},
+    # A survey goes on from what is stored, which other models and sizes gave.
+    "machine survey": {"folder", "extend", "models", "timeout_s", *fields_of(LoadOptions)},
+    "study corpus": {"quick", "folder", "source"},
+}
+
+IN_RECORDS = {
+    "models": "models.source",
+    **dict.fromkeys(("backend", "backends"), "software.backends.name"),
+    "backend_options": "software.backends.settings",
+    **dict.fromkeys(("protocol", "condition"), "protocol.name"),
+    **{name: f"composing.{name}" for name in ("granularity", "split", "composer", "predictor")},
+    "quantity": "task.quantity",
+    "end_to_end": "task.end_to_end",
+    "measure": "measures",
+    "system": "hardware.machine",
+}
+"""Places of a job's fields in records, where these are not in ``protocol``."""
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("4", 4), ("prompt=8,token=4", {"prompt": 8, "token": 4})]
+)
+def test_threads_are_one_number_or_one_for_each_phase(text, number):
+    assert SETTINGS["threads_by_phase"].kind.text(text) == number
+    assert checked(threads_by_phase=number) == {"threads_by_phase": number}
+
+
+@pytest.mark.parametrize("text", ["0", "x", "prompt=8,4", "prompt=0,token=1", "2,4", "prompt="])
+def test_other_threads_are_refused(text):
+    with pytest.raises(click.BadParameter, match="is not a number of threads"):
+        SETTINGS["threads_by_phase"].kind.text(text)
+
+
+def options_of_all() -> Iterator[click.Parameter]:
+    """Options of our commands."""
+    for action in ACTIONS.values():
+        yield from (each for each in loaded(action).params if isinstance(each, click.Option))
+
+
+def arguments_of(function) -> set[str]:
+    """Names of a function's arguments, and of those that its keywords stand for."""
+    found = set(inspect.signature(function).parameters)
+    return found | set(Measuring.__annotations__) if "measuring" in found else found
+
+
+@pytest.mark.parametrize(("job", "command", "function"), OF_COMMANDS)
+def test_options_of_a_command_are_the_fields_of_its_job(job, command, function):
+    names = {each.name for each in command.params if each.expose_value}
+    # The timeout counts for imports as well, and only for these where nothing runs.
+    of_models = MODELS | {"timeout_s"} - fields_of(job)
+    assert (names - {"model"} | {"models"}) - of_models - OUTPUT - SHOWN == fields_of(job)
+
+
+def has(kind: Any, path: str) -> bool:
+    """Whether objects of a type have a field at a path, in one of the types of a union."""
+    name, _, rest = path.partition(".")
+    found = [kind]
+    for each in found:
+        found += get_args(each)
+    hints = [get_type_hints(each) for each in found if hasattr(each, "__annotations__")]
+    return any(name in each and (not rest or has(each[name], rest)) for each in hints)
+
+
+def object_of(action: Action) -> Any:
+    """Type of the object that an action writes."""
+    module, _, name = action.writes.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+@pytest.mark.parametrize("name", [each for each in ACTIONS if each != "serve compare"])
+def test_the_settings_in_json_are_the_options(name):
+    written = object_of(ACTIONS[name])
+    assert has(written, "settings") == (name not in WITHOUT_SETTINGS)
+    if name in WITHOUT_SETTINGS:
+        return
+    options = {each.name for each in loaded(ACTIONS[name]).params if each.expose_value} - {"model"}
+    places = {each: f"settings.{each}" for each in options} | PLACES | PLACES_OF.get(name, {})
+    free = WITHOUT_TRACE | ONLY_IN_COMMANDS.get(name, set())
+    assert {each for each in options - free if not has(written, places[each])} == set()
+    if "dims" in options - free:
+        read = fields_of(LoadOptions)
+        assert {each for each in read if not has(written, f"settings.{each}")} == set()
+
+
+@pytest.mark.parametrize("job", [EstimateJob, CompareJob, CheckJob])
+def test_records_keep_the_fields_of_jobs_and_how_models_were_read(job):
+    kept = fields_of(job) - WITHOUT_TRACE - COMMAND_ALONE.get(job, set())
+    places = {each: IN_RECORDS.get(each, f"protocol.{each}") for each in kept}
+    places |= {each: f"task.reading.{each}" for each in fields_of(LoadOptions)}
+    assert {each for each, place in places.items() if not has(ResultsRecordData, place)} == set()
+
+
+@pytest.mark.parametrize(("job", "command", "function"), JOBS)
+def test_arguments_of_the_api_are_the_fields_of_its_job(job, command, function):
+    expected = fields_of(job) - COMMAND_ALONE[job]
+    assert arguments_of(function) - {"measuring", "store"} - MODELS == expected
+
+
+@pytest.mark.parametrize("arguments", [Measuring, AtSizes], ids=lambda each: each.__name__)
+def test_keywords_of_the_api_are_settings(arguments):
+    assert arguments.__annotations__.keys() <= SETTINGS.keys()
+
+
+def test_messages_spell_an_option_as_commands_declare_it():
+    every = [each for each in options_of_all() if each.name in SETTINGS]
+    assert len({each.name for each in every}) > 30
+    for each in every:
+        several = option_of(each.name)
+        single = several.removesuffix("s")  # of --system and --backend, each time for one of them
+        if each.name == "outputs":  # no message names it; --output may be a file
+            assert MODEL_OUTPUT in each.opts
+            continue
+        assert several in each.opts or (each.multiple and single in each.opts)
+
+
+def test_an_option_has_a_spelling_of_its_own_in_each_command():
+    for command in (*vars(own).values(), *vars(announced).values()):
+        for action in getattr(command, "actions", ()):
+            spelled = [text for each in loaded(action).params for text in each.opts]
+            assert len(set(spelled)) == len(spelled), action
+
+
+def refused(setting, further, key):
+    """The hint where the value of a setting is of no kind that it has."""
+    with pytest.raises(DLBricksError, match=f"{setting.name} cannot be") as error:
+        checked(further, **{key: object()})
+    return error.value.hint
+
+
+@pytest.mark.parametrize("key", list(SETTINGS))
+def test_a_wrong_value_is_refused_in_words(key):
+    assert (
+        refused(SETTINGS[key], {}, key) == f"{SETTINGS[key].name} takes {SETTINGS[key].kind.words}."
+    )
+
+
+@pytest.mark.parametrize("key", list(OWN))
+def test_a_wrong_value_of_another_distribution_is_refused_in_its_words(key):
+    assert refused(OWN[key], OWN, key) == f"{key} takes {OWN[key].kind.words}."

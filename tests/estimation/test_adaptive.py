@@ -1,0 +1,299 @@
+"""Whole models that run, and what they tell of others."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
+from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.estimation.adaptive.coverage import RunCosts, chosen
+from dlbricks_core.estimation.adaptive.wholes import WholeRuns
+from dlbricks_core.estimation.run import run
+from dlbricks_core.estimation.without_runs import estimate
+from dlbricks_core.facts.note import note
+from dlbricks_core.figures.protocols import HOT
+from dlbricks_core.machine.load import LoadWatch, MachineLoad
+from dlbricks_core.measure.cutting import cut_models
+from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.worker import BackendWorker
+from dlbricks_core.plugins import Plugin
+from dlbricks_core.progress import Observer
+from dlbricks_core.report.notes import text
+from dlbricks_core.store import ResultStore
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture(autouse=True)
+def synthetic(monkeypatch):
+    """The backend of ``helpers/synthetic_backend.py``."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "helpers"))
+    import synthetic_backend
+
+    found = Plugin("backend", "synthetic", synthetic_backend.TARGET, "tests", "1",
+                   synthetic_backend.SyntheticBackend)  # fmt: skip
+    monkeypatch.setattr("dlbricks_core.measure.request.find", lambda *_: found)
+    monkeypatch.setattr("dlbricks_core.bricks.segments.SHORT_BYTES", 10_000)
+    return synthetic_backend
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """Names of the models that ran, in order."""
+    names = []
+    begin = WholeRuns.run
+
+    def noted(self, cut, burst, *, harvest):
+        names.append(cut.model.name)
+        begin(self, cut, burst, harvest=harvest)
+
+    monkeypatch.setattr(WholeRuns, "run", noted)
+    return names
+
+
+@pytest.fixture
+def stack(builder):
+    """A model of equal blocks, named by their number."""
+
+    def built(blocks, name=None, size=2000):
+        b = builder((2, size))
+        x = b.input
+        for _ in range(blocks):
+            x = b.add("Relu", b.add("Add", x, b.weight(*b.shape)))
+            x = b.add("Tanh", b.add("Add", x, b.weight(*b.shape)))
+        return b.model(x, name=name or f"stack{blocks}")
+
+    return built
+
+
+@pytest.fixture
+def adapted(tmp_path):
+    """A run with a store that stays; its result."""
+
+    def result(models, precision=0.1, *, end_to_end=False, observer=None, **request):
+        asked = Request.of("synthetic", threads=1, precision=precision, condition="hot", **request)
+        cut = CutOptions.chosen(None, None, LEARNED_COMPOSER)
+        with ResultStore.open(tmp_path / "results.sqlite") as store:
+            return run(models, cut, asked, store, observer or Observer(), end_to_end=end_to_end)
+
+    return result
+
+
+def test_one_model_runs_itself(adapted, stack, ran, synthetic):
+    (model,) = adapted([stack(3)]).models
+    assert ran == ["stack3"]
+    assert model.is_measurement
+    assert model.measured.value == model.estimate.value
+    assert model.normalized is None
+    assert model.estimate.value == pytest.approx(synthetic.truth_ms(stack(3)), rel=0.01)
+
+
+def test_the_shortest_of_relatives_tells_about_all(adapted, stack, ran, synthetic):
+    models = [stack(12), stack(4), stack(8)]
+    found = adapted(models)
+    assert ran == ["stack4"]
+    for model, result in zip(models, found.models, strict=True):
+        assert result.estimate.value == pytest.approx(synthetic.truth_ms(model), rel=0.05)
+    assert found.models[0].origin == {"profiled": 1.0}
+    assert found.adaptive.wholes == 1
+
+
+def test_a_fine_precision_takes_a_run_of_each(adapted, stack, ran):
+    adapted([stack(4), stack(8)], precision=0.051)
+    assert sorted(ran) == ["stack4", "stack8"]
+
+
+def test_a_second_time_nothing_runs(adapted, stack, ran):
+    first = adapted([stack(4), stack(8)])
+    again = adapted([stack(4), stack(8)])
+    assert ran == ["stack4"]
+    assert [e.estimate.value for e in again.models] == [e.estimate.value for e in first.models]
+
+
+def test_models_that_ran_only_for_comparison_tell_nothing(adapted, stack, ran):
+    once = adapted([stack(4), stack(8)], end_to_end=True)
+    again = adapted([stack(4), stack(8)], end_to_end=True)
+    assert ran == ["stack4", "stack8"]
+    for found in (once, again):
+        four, eight = found.models
+        assert (four.normalized, four.is_measurement) == (None, True)
+        assert eight.normalized == pytest.approx(1.0, abs=0.05)
+        assert eight.origin == {"profiled": 1.0}
+        assert eight.measured.value != eight.estimate.value
+
+
+def test_estimates_know_what_ran(adapted, stack, tmp_path, synthetic):
+    adapted([stack(4)])
+    asked = Request.of("synthetic", threads=1)
+    with ResultStore.open(tmp_path / "results.sqlite") as store:
+        found = estimate([stack(4), stack(8)], None, asked, store, "atlas")
+    four, eight = found.models
+    assert four.is_measurement
+    assert eight.origin == {"profiled": 1.0}
+    assert eight.estimate.value == pytest.approx(synthetic.truth_ms(stack(8)), rel=0.05)
+    assert not [each for each in found.ledger.notes if each.code == "no-run-narrows"]
+
+
+def test_what_the_backend_lacks_makes_its_model_partial_and_no_other(adapted, builder, stack):
+    b = builder((2, 2000))
+    odd = b.model(b.add("Ceil", b.add("Relu", b.input)), name="odd")
+    found = adapted([odd, stack(4)])
+    assert found.models[0].estimate.partial
+    assert found.models[0].unsupported
+    assert found.models[1].is_measurement
+    assert {each.subject for each in found.failures} == {"odd"}
+
+
+def test_a_model_that_does_not_fit_is_estimated_from_its_bricks(
+    adapted, stack, ran, monkeypatch, synthetic
+):
+    monkeypatch.setattr("dlbricks_core.measure.footprint.Footprint.fits", False)
+    (model,) = adapted([stack(3)]).models
+    assert ran == []
+    assert model.estimate.value == pytest.approx(synthetic.truth_ms(stack(3)), rel=0.2)
+    assert "profiled" not in model.origin
+
+
+def test_a_budget_ends_between_two_models(adapted, stack):
+    found = adapted([stack(4), stack(4, "other", size=3000)], budget_s=0.001)
+    assert found.adaptive.wholes == 0
+    assert [each.code for each in found.ledger.notes] == ["budget-ended"]
+
+
+def test_an_interrupted_run_loses_nothing(adapted, stack, ran):
+    class Stop(Observer):
+        def advance(self, what=""):
+            raise KeyboardInterrupt
+
+    pair = [stack(4), stack(4, "other", size=3000)]
+    with pytest.raises(KeyboardInterrupt):
+        adapted(pair, observer=Stop())
+    first = list(ran)
+    adapted(pair)
+    assert len(first) == 1
+    assert sorted(ran) == ["other", "stack4"]
+
+
+def test_what_is_stored_names_its_condition(adapted, stack, tmp_path):
+    adapted([stack(4)])
+    with ResultStore.open(tmp_path / "results.sqlite") as store:
+        setups = {setup.protocol for setup, _ in store.setups("synthetic")}
+    assert setups == {HOT.identity}
+
+
+def test_models_are_chosen_by_what_they_tell_in_each_second(stack):
+    request = Request.of("synthetic", threads=1)
+    options = CutOptions.chosen(None, None, LEARNED_COMPOSER)
+    models = [stack(9), stack(3), stack(3, "alone", size=5000)]
+    cuts = cut_models(models, options, request, Observer()).brickset.models
+    costs = RunCosts(cuts, 4)
+    assert sorted(chosen(costs, range(3), range(3), (), 0.9)) == [1, 2]
+    assert sorted(chosen(costs, range(3), range(3), (), 2.0)) == [0, 1, 2]
+    assert chosen(costs, range(3), [0], cuts[1].counts, 0.9) == []
+    assert costs.share(0, cuts[1].counts) == pytest.approx(1.0)
+
+
+def test_a_profile_that_fails_is_told_and_costs_no_latency(adapted, stack, monkeypatch):
+    def fails(self, *_):
+        raise UnsupportedError("no profile today")
+
+    monkeypatch.setattr("dlbricks_core.measure.worker.BackendWorker.profile", fails)
+    found = adapted([stack(4)])
+    assert found.models[0].is_measurement
+    assert note("no-brick-latencies", "stack4", reason="no profile today") in found.ledger.notes
+
+
+def test_a_profile_that_names_few_layers_tells_nothing(adapted, stack, monkeypatch):
+    monkeypatch.setattr("dlbricks_core.estimation.adaptive.wholes.LEAST_ASSIGNED", 1.1)
+    found = adapted([stack(4)])
+    assert found.adaptive.timed == 0
+    assert "names few of its layers" in " ".join(map(text, found.ledger.notes))
+
+
+def test_large_weights_are_not_drawn(adapted, stack, ran, monkeypatch):
+    monkeypatch.setattr("dlbricks_core.estimation.adaptive.adapting._MOST_DRAWN_BYTES", 1)
+    (model,) = adapted([stack(3)]).models
+    assert ran == []
+    assert model.estimate.value is not None
+
+
+def test_a_process_that_holds_much_memory_starts_anew(adapted, stack, monkeypatch):
+    started = []
+    restart = BackendWorker.restart
+    monkeypatch.setattr(BackendWorker, "restart", lambda self: (started.append(1), restart(self)))
+    pair = [stack(3), stack(3, "other", size=3000)]
+    adapted(pair, precision=0.11)
+    assert started == []
+    monkeypatch.setattr("dlbricks_core.estimation.adaptive.wholes._MOST_HELD_BYTES", 1)
+    found = adapted(pair, force=True)
+    assert started
+    assert all(each.is_measurement for each in found.models)
+
+
+@pytest.fixture
+def others(monkeypatch):
+    """Sets the share of the CPUs that others use, as far as runs see it."""
+
+    def use(share):
+        load = MachineLoad(1.0, 2, others=2 * share, steal=0.0, throttled=0.0)
+        monkeypatch.setattr(LoadWatch, "lately", lambda self: load)
+
+    return use
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_figure_rests_on_every_run_as_in_the_store(
+    adapted, stack, ran, monkeypatch, tmp_path, force
+):
+    whole = BackendWorker.run_whole
+    samples = iter([(1.0, 9.0), (2.0, 8.0)])
+
+    def scattered(self, *arguments, **named):
+        return replace(whole(self, *arguments, **named), samples_ms=next(samples))
+
+    monkeypatch.setattr(BackendWorker, "run_whole", scattered)
+    (model,) = adapted([stack(3)], force=force).models
+    assert ran == ["stack3", "stack3"]
+    assert sorted(model.measured.samples) == [1.0, 2.0, 8.0, 9.0]
+    asked = Request.of("synthetic", threads=1)
+    with ResultStore.open(tmp_path / "results.sqlite") as store:
+        (known,) = estimate([stack(3)], None, asked, store, "atlas").models
+    assert known.measured == model.measured
+    assert known.estimate.interval == model.estimate.interval
+
+
+def test_bricks_of_a_disturbed_run_stand_for_themselves_alone(adapted, stack, others):
+    others(0.5)
+    first, other = adapted([stack(4), stack(8)]).models
+    for each in (first, other):
+        assert each.disturbance.load == pytest.approx(0.5)
+        low, high = each.estimate.interval
+        assert high > 1.9 * low
+    others(0.0)
+    (again,) = adapted([stack(4)], force=True).models
+    assert not again.disturbance.marked
+
+
+def test_where_others_leave_nothing_an_estimate_is_predicted(adapted, stack, others):
+    others(0.99)
+    found = adapted([stack(4)])
+    (model,) = found.models
+    assert model.measured is None
+    assert model.failure == "not measured: other programs used 99% of the CPUs meanwhile"
+    assert set(model.origin) == {"predicted"}
+    assert not found.is_sound
+
+
+def test_a_model_of_much_memory_runs_only_if_asked(adapted, stack, ran, monkeypatch):
+    model = stack(4)
+    (footprint,) = adapted([model], 0.95).cutting.footprints.values()
+    ran.clear()
+    monkeypatch.setattr(
+        "dlbricks_core.measure.footprint.memory_to_use", lambda: 2 * footprint.needed_bytes
+    )
+    found = adapted([model], force=True)
+    assert ran == []
+    assert "whole-takes-much-memory" in {each.code for each in found.ledger.notes}
+    adapted([model], force=True, end_to_end=True)
+    assert ran == ["stack4"]

@@ -1,0 +1,63 @@
+"""Bricks that no running model has shown: corrected by those that were."""
+
+import numpy as np
+import pytest
+
+from dlbricks_core.bricks import BrickSet
+from dlbricks_core.estimation.adaptive import unknown
+from dlbricks_core.figures.figure import RESAMPLES, InPlace, Predicted
+
+
+@pytest.fixture
+def bricks(builder):
+    """Twenty bricks of one layer each, by signature, half of them of each operator."""
+
+    def layers(op):
+        models = []
+        for size in range(10):
+            b = builder((4, 100 + size))
+            models.append(b.model(b.add(op, b.input)))
+        return models
+
+    return BrickSet.of([*layers("Relu"), *layers("Tanh")], 1, "chain").bricks
+
+
+def split(bricks, op):
+    return [s for s, each in bricks.items() if each.operators == (op,)]
+
+
+def test_rough_figures_follow_from_the_size_and_from_bricks_of_the_kind(bricks):
+    relu, tanh = split(bricks, "Relu"), split(bricks, "Tanh")
+    costs = dict.fromkeys(bricks, 2.0)
+    seen = {s: InPlace((4.0,), 0) for s in relu[1:]} | {s: InPlace((40.0,), 0) for s in tanh[1:]}
+    found = unknown.by_size([relu[0], tanh[0]], costs, bricks, seen)
+    low, high = found[relu[0]].value, found[tanh[0]].value
+    assert 3.5 < low < 12 < high < 42
+    spread = np.std(np.log(found[relu[0]].draws))
+    assert spread > 0.3
+
+
+def test_predictions_are_corrected_by_what_running_models_show(bricks):
+    relu = split(bricks, "Relu")
+    prediction = Predicted(2.0, np.full(RESAMPLES, 2.0))
+    ratios = unknown._Ratios.of(dict.fromkeys(relu, ("Relu", 3.0)))
+    corrected = unknown._corrected(ratios, "Relu", prediction)
+    assert corrected.value == pytest.approx(6.0)
+    assert corrected.draws == pytest.approx(np.full(RESAMPLES, 6.0))
+    assert unknown._corrected(ratios, "Tanh", prediction).value == pytest.approx(6.0)
+
+
+def test_predictions_are_no_more_certain_than_they_proved_to_be():
+    errors = np.random.default_rng(0).normal(0, 0.3, 200)
+    ratios = unknown._Ratios.of({str(i): ("Relu", np.exp(e)) for i, e in enumerate(errors)})
+    assert ratios.spread == pytest.approx(0.3, rel=0.2)
+    wide = np.exp(np.random.default_rng(1).normal(0, 1.0, RESAMPLES))
+    found = unknown._corrected(ratios, "Relu", Predicted(1.0, wide))
+    assert np.std(np.log(found.draws)) == pytest.approx(ratios.spread, rel=0.1)
+
+
+def test_few_bricks_of_a_kind_count_less_than_all_together():
+    seen = {str(i): ("Relu", 2.0) for i in range(20)} | {"other": ("Tanh", 8.0)}
+    ratios = unknown._Ratios.of(seen)
+    assert ratios.factor("Relu") == pytest.approx(2.0)
+    assert 2.0 < ratios.factor("Tanh") < 4.0

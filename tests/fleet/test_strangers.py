@@ -1,0 +1,134 @@
+"""What else listens at the scheduler's address is found out in seconds, and said."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from dlbricks_fleet.certificates import make
+
+LIMIT_S = 60
+
+
+@contextmanager
+def silent():
+    """A server that accepts connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@contextmanager
+def spoken(says):
+    """A server that says something and waits."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        kept = []
+
+        def accept():
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                kept.append(connection)
+                connection.sendall(says)
+                if not says:
+                    connection.close()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield server.getsockname()[1]
+
+
+@contextmanager
+def http():
+    """A server of HTTP."""
+
+    class Quiet(BaseHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+STRANGERS = {
+    "silent": (silent, "says nothing for 3 s", "says nothing for 3 s"),
+    "http": (http, "an HTTP server answers there", "something answers there, but without TLS"),
+    "ssh": (lambda: spoken(b"SSH-2.0-OpenSSH_9.2\r\n"), "begins with 'SSH-2.0-Open", "without TLS"),
+    "closing": (lambda: spoken(b""), "closes it at once", "(closes it at once|without TLS)"),
+}
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("keys")
+    make(folder, ["one"])
+    return folder
+
+
+@pytest.mark.parametrize("command", ["status", "worker"])
+@pytest.mark.parametrize("scheme", ["tcp", "tls"])
+@pytest.mark.parametrize("stranger", STRANGERS)
+def test_a_stranger_at_the_address_is_one_line_within_seconds(
+    start, keys, stranger, scheme, command
+):
+    server, plain, encrypted = STRANGERS[stranger]
+    role = {"status": "client", "worker": "hosts/one"}[command]
+    given = ("--certificates", keys / role) if scheme == "tls" else ()
+    more = ("--patience", "1s", "--spool", "strangers") if command == "worker" else ()
+    with server() as port:
+        address = f"{scheme}://127.0.0.1:{port}"
+        begin = time.monotonic()
+        status, _, err = start(command, "--scheduler", address, *given, *more).done()
+        assert time.monotonic() - begin < LIMIT_S
+    assert status == 2
+    assert re.search(plain if scheme == "tcp" else encrypted, " ".join(err.split())), err
+    assert address in err
+    assert "Traceback" not in err
+
+
+def test_a_member_without_tls_and_a_scheduler_with_it_find_each_other_out(start, keys):
+    scheduler = start("scheduler", "--host", "127.0.0.1", "--port", "0",
+                      "--certificates", keys / "scheduler")  # fmt: skip
+    address = scheduler.says("Scheduler at").split()[-1]
+    plain = address.replace("tls://", "tcp://")
+    status, _, err = start("status", "--scheduler", plain).done()
+    assert status == 2
+    assert f"{plain}: something accepts the connection and closes it at once" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("scheduler", "--host", "0.0.0.0"), "can be reached from other machines"),
+        (("scheduler", "--host", "192.0.2.1"), "can be reached from other machines"),
+        (("worker", "--scheduler", "tcp://192.0.2.1:8786"), "can be reached from other machines"),
+        (("worker", "--scheduler", "tcp://127.0.0.1:9", "--host", "192.0.2.1"), "can be reached"),
+        (("status", "--scheduler", "tcp://192.0.2.1:8786"), "can be reached from other machines"),
+        (("status", "--scheduler", "tls://192.0.2.1:8786"), "needs certificates"),
+        (("status", "--scheduler", "tls://h:1", "--insecure"), "needs certificates"),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, tuple) else None,
+)
+def test_nothing_leaves_this_machine_in_plain_text_unasked(start, arguments, words):
+    status, _, err = start(*arguments).done()
+    assert status == 2
+    assert words in err
+
+
+def test_certificates_and_no_protection_exclude_each_other(start, keys):
+    given = ("--certificates", keys / "client")
+    for arguments, words in [
+        (("--scheduler", "tls://127.0.0.1:9", "--insecure", *given), "exclude each other"),
+        (("--scheduler", "tcp://127.0.0.1:9", *given), "is not encrypted, in spite of"),
+        (("--scheduler", "tls://h:1", "--certificates", keys / "hosts"), "lacks authority.pem"),
+    ]:
+        status, _, err = start("status", *arguments).done()
+        assert status == 2
+        assert words in err

@@ -1,0 +1,148 @@
+"""Watching the load beside samples, and waiting for a quiet machine."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from dlbricks_core.machine import load as module
+from dlbricks_core.machine import lock
+from dlbricks_core.machine.load import LONGEST_WAIT_S, LoadWatch, MachineLoad, wait_for_quiet
+from dlbricks_core.measure import quiet
+from dlbricks_core.progress import Observer
+
+
+def loaded(share, seconds=1.0, throttled=0.0):
+    return MachineLoad(seconds, 2, others=2 * share, steal=0.0, throttled=throttled)
+
+
+class Watched:
+    """A watch that sees one load after another, the last one for ever."""
+
+    def __init__(self, *loads):
+        self.loads = list(loads)
+
+    def lately(self):
+        return self.loads.pop(0) if len(self.loads) > 1 else self.loads[0]
+
+
+@pytest.fixture
+def waited():
+    said, naps = [], []
+
+    def wait(*loads):
+        seconds = wait_for_quiet(Watched(*loads), said.append, nap=naps.append)
+        assert sum(naps) == seconds
+        return seconds, said
+
+    return wait
+
+
+def test_a_quiet_machine_is_not_waited_for(waited):
+    assert waited(loaded(0.05)) == (0.0, [])
+
+
+def test_a_first_look_takes_half_a_second_where_nobody_looked_before(waited):
+    assert waited(loaded(1.0, seconds=0.01), loaded(0.05)) == (0.5, [])
+
+
+def test_a_busy_machine_is_waited_for_until_it_is_quiet(waited):
+    seconds, [said] = waited(*[loaded(0.5)] * 5, loaded(0.0))
+    assert seconds == 2.5
+    assert "other programs use 50% of the CPUs" in said
+    assert "60 s at most" in said
+
+
+def test_a_machine_that_stays_busy_is_waited_for_a_minute(waited):
+    seconds, said = waited(loaded(0.5))
+    assert seconds == LONGEST_WAIT_S
+    assert len(said) == 2
+    assert "still busy" in said[1]
+
+
+def test_an_unknown_load_is_not_waited_for(waited):
+    assert waited(MachineLoad(1.0, 2, None, None, 0.0)) == (0.0, [])
+
+
+@pytest.mark.parametrize(
+    ("found", "flags"),
+    [
+        (loaded(0.1), ()),
+        (loaded(0.11), ("others-used-cpus",)),
+        (MachineLoad(1.0, 2, 0.1, 0.2, 0.0), ("others-used-cpus",)),
+        (loaded(0.0, throttled=0.1), ("quota-stopped-container",)),
+        (MachineLoad(1.0, 2, None, None, 0.0), ()),
+    ],
+)
+def test_what_marks_samples(found, flags):
+    assert found.flags == flags
+
+
+@pytest.fixture
+def watch(monkeypatch):
+    """A watch on a machine with a clock of its own, on which others use a given share."""
+    clock = SimpleNamespace(now=0.0, used=0.0, reads=0)
+
+    def read(self):
+        clock.reads += 1
+        used = module._Used(busy=clock.used, own=0.0, steal=0.0)
+        return module._Reading(clock.now, used, 0.0)
+
+    monkeypatch.setenv(lock.FOLDER, "somewhere")
+    monkeypatch.setattr(LoadWatch, "_read", read)
+    monkeypatch.setattr(module.time, "perf_counter", lambda: clock.now)
+    found = LoadWatch(SimpleNamespace(cpus=frozenset({0, 1})))
+
+    def passes(seconds, share):
+        clock.now += seconds
+        clock.used += 2 * share * seconds
+        return found.lately()
+
+    return passes, clock
+
+
+def test_a_watch_sees_the_last_half_second(watch):
+    passes, _ = watch
+    for _ in range(20):
+        assert passes(0.1, 0.0).share == 0.0
+    for _ in range(6):
+        found = passes(0.1, 0.8)
+    assert found.share == pytest.approx(0.8)
+    assert 0.5 <= found.seconds < 0.7
+    for _ in range(6):
+        found = passes(0.1, 0.0)
+    assert found.share == pytest.approx(0.0)
+
+
+def test_a_watch_sees_all_of_a_long_run(watch):
+    passes, _ = watch
+    passes(0.6, 0.0)
+    found = passes(10.0, 0.3)
+    assert (found.seconds, found.share) == (pytest.approx(10.0), pytest.approx(0.3))
+
+
+def test_a_watch_reads_ten_times_a_second_at_most(watch):
+    passes, clock = watch
+    for _ in range(1000):
+        passes(0.001, 0.5)
+    assert clock.reads <= 12
+
+
+def test_nobody_looks_where_measurements_do_not_wait_for_each_other(watch, monkeypatch):
+    passes, _ = watch
+    monkeypatch.setenv(lock.FOLDER, "")
+    assert passes(1.0, 0.9).share == 0.0
+
+
+def test_a_turn_waits_once_unless_the_user_accepts_a_busy_machine(monkeypatch):
+    waits = []
+    monkeypatch.setattr(quiet, "alone_by_turns", lambda: True)
+    monkeypatch.setattr(quiet, "wait_for_quiet", lambda *_: waits.append(1) or 3.0)
+    asked = SimpleNamespace(accepts_busy=False)
+    accepts = SimpleNamespace(accepts_busy=True)
+    for number in (1, 2):
+        with lock.measurement_lock():
+            assert quiet.settle(None, accepts, Observer()) == 0.0
+            assert quiet.settle(None, asked, Observer()) == 3.0
+            with lock.measurement_lock():
+                assert quiet.settle(None, asked, Observer()) == 0.0
+        assert len(waits) == number

@@ -1,0 +1,39 @@
+"""How models are cut for a composer."""
+
+from itertools import pairwise
+
+import pytest
+
+from dlbricks_core.compose import Plan, Sequential
+from dlbricks_core.compose.options import CutOptions
+from dlbricks_core.errors import PluginError
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
+from dlbricks_core.measure.cutting import cut_models
+from dlbricks_core.measure.rewrites import Rewrites
+from dlbricks_core.progress import Observer
+
+
+@pytest.mark.parametrize(("composer", "bricks"), [("segmented", 2), ("sequential", 1)])
+def test_only_our_own_composers_tell_warm_weights_from_cold(asked, composer, bricks):
+    names = ["x", "t0", "t1", "t2"]
+    layers = tuple(Layer("MatMul", (before, "w"), (after,)) for before, after in pairwise(names))
+    tensors = dict.fromkeys(names, TensorSpec("float32", (1, 1000)))
+    tensors["w"] = TensorSpec("float32", (1000, 1000))
+    model = CanonicalModel("steps", layers, ("x",), ("t2",), tensors, frozenset("w"))
+    chosen = CutOptions.chosen(None, None, composer)
+    found = cut_models([model], chosen, asked, Observer(), rewrites=Rewrites())
+    assert len(found.brickset.bricks) == bricks
+
+
+@pytest.mark.parametrize(
+    ("plan", "told"),
+    [(None, "returned None instead of a plan"), (Plan({}, {}), "has no recipe for 1 bricks")],
+)
+def test_a_plan_without_what_is_needed_is_blamed_on_the_composer(
+    asked, builder, monkeypatch, plan, told
+):
+    monkeypatch.setattr(Sequential, "plan", lambda *_: plan)
+    b = builder()
+    model = b.model(b.relu(b.input))
+    with pytest.raises(PluginError, match=f"composer 'sequential': .*{told}"):
+        cut_models([model], CutOptions.chosen(1, None, None), asked, Observer())

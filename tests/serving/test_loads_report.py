@@ -1,0 +1,84 @@
+"""Sentences on models under load, from made-up figures."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from dlbricks_serving.scenarios import Scenario, ScenarioAnswer
+from dlbricks_serving.serving.comparing import ComparedLoads
+from dlbricks_serving.serving.report.words import compared_load_report
+from dlbricks_serving.serving.run import (
+    LoadRequest,
+    ModelUnderLoad,
+    Placement,
+    Row,
+    UnderLoad,
+)
+
+
+def answer(scenario, throughput, tail_ms, holds=None):
+    return ScenarioAnswer(
+        scenario=scenario, instances=1, throughput=throughput, p50=tail_ms, p90=tail_ms,
+        p99=tail_ms, holds=holds, queries=100, early_stopping_ms=None,
+        throughput_interval=(0.9 * throughput, 1.1 * throughput),
+        tail_interval=(0.9 * tail_ms, 1.1 * tail_ms),
+    )  # fmt: skip
+
+
+def compared(scenario, bound_ms=None, **answers):
+    """What is said of one model, by the backend's figures at 1 x 1."""
+    place = Placement(1, 1)
+    asked = LoadRequest(scenario, [place], bound_ms)
+    model = SimpleNamespace(name="net", source="net.onnx")
+    runs = {
+        name: UnderLoad(
+            SimpleNamespace(backend=SimpleNamespace(name=name)),
+            asked,
+            [ModelUnderLoad(model, [Row(place, found)])],
+        )
+        for name, found in answers.items()
+    }
+    (sentence,) = compared_load_report(ComparedLoads(runs)).answers
+    return sentence
+
+
+OFFLINE, STREAM = Scenario.OFFLINE, Scenario.SINGLE_STREAM
+
+
+@pytest.mark.parametrize(
+    ("scenario", "bound_ms", "answers", "sentence"),
+    [
+        (
+            OFFLINE,
+            None,
+            {"slow": answer(OFFLINE, 100, 10), "fast": answer(OFFLINE, 200, 5)},
+            "net: fast with 1 x 1 serves most: 200 samples/s (composed), 2.00 times as many as "
+            "slow with 1 x 1",
+        ),
+        (
+            OFFLINE,
+            None,
+            {"one": answer(OFFLINE, 105, 10), "other": answer(OFFLINE, 100, 10)},
+            "net: one with 1 x 1 serves most: 105 samples/s (composed), 1.05 times as many as "
+            "other with 1 x 1; their intervals overlap",
+        ),
+        (
+            STREAM,
+            None,
+            {"slow": answer(STREAM, 100, 10), "fast": answer(STREAM, 200, 5)},
+            "net: fast with 1 x 1 is fastest: 90th percentile of 5.00 ms (composed), 2.00 times "
+            "as fast as slow with 1 x 1",
+        ),
+        (
+            OFFLINE,
+            7,
+            {"late": answer(OFFLINE, 200, 10, False), "punctual": answer(OFFLINE, 100, 5, True)},
+            "net: punctual with 1 x 1 serves most within 7 ms: 100 samples/s (composed)",
+        ),
+        (OFFLINE, 7, {"late": answer(OFFLINE, 200, 10, False)}, "net: no n x m keeps 7 ms"),
+        (OFFLINE, None, {"broken": None}, "net: no figure is known"),
+    ],
+)
+def test_the_best_framework_is_named(scenario, bound_ms, answers, sentence):
+    assert compared(scenario, bound_ms, **answers) == sentence

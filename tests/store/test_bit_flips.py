@@ -1,0 +1,200 @@
+"""Mutated SQLite stores: each is read or refused in one line, and its file is never changed."""
+
+import random
+import sqlite3
+import struct
+import warnings
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import pytest
+
+from dlbricks_core.errors import DLBricksError, StoreError
+from dlbricks_core.facts import (
+    LATENCY,
+    Calibration,
+    CalibrationKey,
+    MachineName,
+    NetworkFeatures,
+    Observation,
+    Question,
+    Session,
+    Setup,
+    Subject,
+)
+from dlbricks_core.predict.features import NAMES
+from dlbricks_core.predict.training_data import FEATURES, contributions
+from dlbricks_core.store import ResultStore, Selection, exported
+
+SETUP = Setup("mxnet", "1.9.1", '{"executor":"gluon"}', 2, "interleaved:rounds=30,sweep", "0.1.0")
+FITTED = CalibrationKey("similar", "chain", 1, LATENCY, SETUP, "sys")
+QUESTIONS = [Question(Subject(f"net{i:03}", "brick"), LATENCY, SETUP, "sys") for i in range(60)]
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+PAGE = 4096
+FEATURE = struct.pack(f"<{len(NAMES)}f", *[1.0] * len(NAMES))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Bytes of a store of some 30 pages, in one file; they are the same each time."""
+    path = tmp_path_factory.mktemp("whole") / "results.db"
+    with ResultStore.open(path) as store:
+        store.remember_system("sys", {"cpu": "fast"})
+        store.merge([MachineName("sys", "host", "lab", NOW)])
+        for number in range(3):
+            store.keep_session(Session(f"s{number}", "host", "sys", "0.1.0", NOW))
+        store.add_all(
+            (
+                each,
+                Observation(f"s{number}", 0, (1.5, 2.5 + i), flags=("busy",), taken_at=NOW),
+                ["Conv"],
+            )
+            for number in range(3)
+            for i, each in enumerate(QUESTIONS)
+        )
+        store.keep_networks(
+            NetworkFeatures(each.subject.signature, FEATURES, ("conv",), FEATURE)
+            for each in QUESTIONS
+        )
+        store.keep_calibration(Calibration(FITTED, {"composing_error": 0.04}, (), 7, "0.1", NOW))
+        store.keep_rewrite("net000", SETUP, "sys", bytes(10_000))
+        store.record_failure(QUESTIONS[7], "ill")
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute("PRAGMA journal_mode = DELETE")
+    connection.close()
+    return path.read_bytes()
+
+
+def used(path):
+    """Everything that a store is read for."""
+    with ResultStore.open(path, writes=False) as store:
+        store.get(QUESTIONS), store.systems(), store.sessions(), store.machines()
+        store.outlines(), store.backends(), store.quantities(), store.model_names()
+        store.setups("mxnet"), store.refused(SETUP, "sys"), store.sampled(LATENCY)
+        store.info(), store.inventory(), store.rewritten(), store.rewrite("net000", SETUP, "sys")
+        store.networks(None), store.calibration(FITTED), contributions(store)
+        exported(store), exported(store, Selection(outdated=True))
+        list(store.measurements())
+    ResultStore.check(path)
+
+
+def use_all(path):
+    """Reads all of a store, or finds it refused; its file and folder stay as they are."""
+    before = path.read_bytes()
+    with warnings.catch_warnings(), suppress(DLBricksError):
+        warnings.simplefilter("ignore", UserWarning)
+        used(path)
+    assert path.read_bytes() == before
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def flipped(content, draw):
+    """The file with some bits changed, most of them close to each other."""
+    data = bytearray(content)
+    begin, width = draw.randrange(len(data)), draw.choice((1, 64, PAGE, len(data)))
+    for _ in range(draw.choice((1, 1, 2, 8, 40))):
+        data[(begin + draw.randrange(width)) % len(data)] ^= 1 << draw.randrange(8)
+    return bytes(data)
+
+
+def cut(content, draw):
+    """The file without its end, without a page, or with a page of zeros or of another place."""
+    pages = [content[at : at + PAGE] for at in range(0, len(content), PAGE)]
+    at = draw.randrange(1, len(pages))
+    how = draw.randrange(5)
+    if how == 0:
+        return content[: draw.randrange(len(content))]
+    if how == 1:
+        return b"".join(pages[:at])
+    if how == 2:
+        return b"".join(pages[:at] + pages[at + 1 :])
+    if how == 3:
+        pages[at] = bytes(PAGE)
+    else:
+        pages[at] = pages[draw.randrange(len(pages))]
+    return b"".join(pages)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mutated", [flipped, cut])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_mutated_store_is_read_or_refused_and_never_changed(whole, tmp_path, mutated, seed):
+    path = tmp_path / "results.db"
+    draw = random.Random(seed)
+    for _ in range(5):  # benchmarks/fuzz.py makes thousands
+        path.write_bytes(mutated(whole, draw))
+        use_all(path)
+
+
+def root_of(content, path, table):
+    """Number of the page at which a table begins, from 1."""
+    path.write_bytes(content)
+    connection = sqlite3.connect(path)
+    query = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
+    (root,) = connection.execute(query, (table,)).fetchone()
+    connection.close()
+    return root
+
+
+def last_leaf(content, path, table):
+    """Place of a leaf of a table: the right-most child of the table's root."""
+    header = (root_of(content, path, table) - 1) * PAGE
+    assert content[header] == 5  # a page of a table that points to others
+    (child,) = struct.unpack(">I", content[header + 8 : header + 12])
+    return (child - 1) * PAGE
+
+
+def test_a_damaged_page_loses_its_own_rows_and_names_them(whole, tmp_path):
+    path, table = tmp_path / "results.db", "observations"
+    at = last_leaf(whole, path, table)
+    before = ResultStore.check(path)
+    assert before.is_sound
+    damaged = whole[:at] + b"\xff" * PAGE + whole[at + PAGE :]
+    path.write_bytes(damaged)
+    found = ResultStore.check(path)
+    lost = before.rows[table] - found.rows[table]
+    assert 0 < lost < before.rows[table]
+    assert dict(found.damage.counts) == {table: lost}
+    assert {**found.rows, table: 0} == {**before.rows, table: 0}
+    with (
+        pytest.warns(UserWarning, match=f"the file is damaged: row .* of {table}"),
+        ResultStore.open(path, writes=False) as store,
+    ):
+        assert len(list(store.measurements())) == len(QUESTIONS)
+    assert path.read_bytes() == damaged
+
+
+def test_nothing_is_written_to_a_damaged_file_and_the_rest_is_saved_elsewhere(whole, tmp_path):
+    path = tmp_path / "results.db"
+    at = last_leaf(whole, path, "observations")
+    path.write_bytes(whole[:at] + b"\xff" * PAGE + whole[at + PAGE :])
+    with pytest.raises(StoreError, match="the file is damaged") as caught:
+        ResultStore.open(path)
+    assert "results merge" in caught.value.hint
+    with (
+        pytest.warns(UserWarning, match="is damaged"),
+        ResultStore.open(path, writes=False) as damaged,
+        ResultStore.open(tmp_path / "new.db") as new,
+    ):
+        merged = new.merge(damaged.records())
+    assert merged.observations == ResultStore.check(path).rows["observations"]
+    assert ResultStore.check(tmp_path / "new.db").is_sound
+
+
+def test_a_file_that_lacks_its_end_is_read_as_far_as_it_goes(whole, tmp_path):
+    path = tmp_path / "results.db"
+    path.write_bytes(whole[: -2 * PAGE])
+    found = ResultStore.check(path)
+    assert found.damage.counts.total() > 0
+    assert found.rows["measurements"] == len(QUESTIONS)
+
+
+def test_pages_in_a_circle_end(whole, tmp_path):
+    path = tmp_path / "results.db"
+    root = root_of(whole, path, "observations")
+    page = bytearray(whole[(root - 1) * PAGE : root * PAGE])
+    struct.pack_into(">I", page, 8, root)  # the root is its own child
+    path.write_bytes(whole[: (root - 1) * PAGE] + page + whole[root * PAGE :])
+    found = ResultStore.check(path)
+    assert found.damage.counts["observations"] + found.rows["observations"] == 3 * len(QUESTIONS)

@@ -1,0 +1,12 @@
+"""The command passes the conformance suite that any distribution's must pass."""
+
+import pytest
+from dlbricks_study.announced import StudyCommand
+
+from dlbricks_core.testing import CommandConformance
+
+pytestmark = pytest.mark.process
+
+
+class TestStudy(CommandConformance):
+    plugin = StudyCommand

@@ -1,0 +1,31 @@
+"""The core's own metrics pass the suite, on ONNX Runtime."""
+
+import pytest
+
+from dlbricks_core.measure.metrics.cold_start import ColdStart
+from dlbricks_core.measure.metrics.load_time import LoadTime
+from dlbricks_core.measure.metrics.peak_memory import PeakMemory
+from dlbricks_core.testing import MetricConformance
+
+onnxruntime = pytest.importorskip("dlbricks_onnxruntime.backend")
+
+
+@pytest.mark.process
+class TestColdStart(MetricConformance):
+    plugin = ColdStart
+    backend = onnxruntime.OnnxruntimeBackend
+    framework_modules = ("onnxruntime",)
+
+
+@pytest.mark.process
+class TestLoadTime(MetricConformance):
+    plugin = LoadTime
+    backend = onnxruntime.OnnxruntimeBackend
+    framework_modules = ("onnxruntime",)
+
+
+@pytest.mark.process
+class TestPeakMemory(MetricConformance):
+    plugin = PeakMemory
+    backend = onnxruntime.OnnxruntimeBackend
+    framework_modules = ("onnxruntime",)
