@@ -15,6 +15,7 @@ import os
 import pickle
 import resource
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -39,6 +40,8 @@ MOST = 12
 LARGEST = 1 << 17
 
 LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
+
+FAULTS = signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT
 
 EXECUTABLE, PATH = sys.executable, os.environ.get("PYTHONPATH", "")
 
@@ -144,8 +147,8 @@ class Nurseries:
             return self.from_nothing(arguments, variables, passed)
         from dlbricks_core.worker.memory import as_given
 
-        variables = {**os.environ, **variables}
         modules = [module for name, module in IMPORTED_WITH.items() if name in variables]
+        variables = {**os.environ, **variables}
         with self._lent, as_given():
             nursery = self._for(variables, ("numpy", "onnx", *modules))
             return nursery.worker(arguments, variables, passed)
@@ -229,6 +232,8 @@ def _become(kind, words, variables, folder, limits, processors, descriptors):
     sys.path = [*_folders(variables), *(each for each in sys.path if each not in before)]
     importlib.invalidate_caches()
     os.close(stdin)
+    for fault in FAULTS:  # a framework that was imported may have its own end for them
+        signal.signal(fault, signal.SIG_DFL)
     if kind == "worker":
         os.setsid()
         sys.argv[1:] = [str(out), str(err), *words]

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from dlbricks_core.worker import RemoteError, WorkerProcess
+from dlbricks_core.worker import RemoteError, WorkerError, WorkerProcess
 
 pytestmark = pytest.mark.process
 
@@ -59,3 +59,20 @@ def test_a_command_has_its_status_and_its_streams(nurseries, tmp_path, status):
     out, err = command.communicate(timeout=60)
     assert command.returncode == status
     assert ("dlbricks" in out, "absent.onnx" in err) == (status == 0, status == 2)
+
+
+def test_they_end_with_the_signal_of_a_fault(born, tmp_path, monkeypatch):
+    (tmp_path / "fault.py").write_text(
+        "import os, signal\n"
+        "class Fault:\n    def happen(self):\n        os.kill(os.getpid(), signal.SIGSEGV)"
+    )
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    )
+    # MXNet ends a process that has a fault with another status.
+    variables = {"MXNET_ENGINE_TYPE": "NaiveEngine"}
+    with (
+        WorkerProcess("fault:Fault", variables) as worker,
+        pytest.raises(WorkerError, match="SIGSEGV"),
+    ):
+        worker.call("happen")
