@@ -1,4 +1,4 @@
-"""Functions of the API for what runs elsewhere: suites, and surveys."""
+"""Functions of the API for suites, which other machines time, and for surveys."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def generate(
     split: str | None = None,
     seed: int | None = None,
 ) -> GeneratedSuite:
-    """Packs what another machine needs to time models, without their weights.
+    """Packs models without their weights, for another machine to time.
 
     Args:
-        models: One or several, as :func:`load` takes them.
-        folder: Folder to write to; it must not hold a suite already.
-        granularity: The most layers that a brick may hold. With it, or with ``split``, the suite
-            holds the paper's bricks, and otherwise the structures of the models.
+        models: One model or several, as for :func:`load`.
+        folder: Folder to write to; it must not contain a suite already.
+        granularity: Maximum number of layers in a brick. With it, or with ``split``, the suite
+            contains the paper's bricks, and otherwise the structures of the models.
         split: Name of the split strategy.
         seed: Seed of the weights of the paper's bricks; without it, 0.
 
     Raises:
-        DLBricksError: If an argument is wrong, or something cannot be written.
+        DLBricksError: If an argument is wrong, or a file cannot be written.
         ModelError: If a model cannot be read.
     """
     given = checked(granularity=granularity, split=split, seed=seed)
@@ -78,12 +78,12 @@ def bench(
     Args:
         folder: The suite, which :func:`generate` wrote.
         backend: Name of the framework's plugin.
-        results: File that is written. What it holds already is not timed again.
+        results: File to write. Bricks with results in an existing file are not timed again.
         backend_options: As for :func:`time`.
         **measuring: As for :func:`time`.
 
     Raises:
-        DLBricksError: If an argument is wrong, or the folder holds no suite.
+        DLBricksError: If an argument is wrong, or the folder is not a suite.
     """
     request = request_of(backend, backend_options, measuring)
     with written_results(Path(results)) as opened:
@@ -101,9 +101,9 @@ def take_survey(
     backend_options: Mapping[str, str] | None = None,
     families: Sequence[str] = (),
 ) -> Surveyed:
-    """Times networks from which latencies of others are predicted, until a budget ends.
+    """Times networks for predictions of other networks, until a budget ends.
 
-    What the store holds is not timed again: call it again, and it goes on.
+    Networks in the store are not timed again, so a second call continues the first.
 
     Args:
         models: Paths, and names of models and collections, whose bricks are timed beside drawn
@@ -111,12 +111,12 @@ def take_survey(
         backend: Name of the framework's plugin.
         threads: Threads that compute one operator; ``None`` for all physical cores that the
             process may use.
-        budget_s: Seconds after which no further networks are taken on; without it, 180.
+        budget_s: Seconds after which no further network is begun; without it, 180.
         seed: Seed of networks, weights and inputs; without it, 0.
         store: As for :func:`time`.
         backend_options: As for :func:`time`.
-        families: Names of the families that networks are drawn from, such as ``"half_floats"``;
-            none for all. With some, only ``models`` are cut into bricks.
+        families: Names of the families from which networks are drawn, such as ``"half_floats"``;
+            empty for all. If it is not empty, only ``models`` are cut into bricks.
 
     Raises:
         DLBricksError: If an argument is wrong. A network that cannot be timed is not an error:
@@ -142,19 +142,22 @@ def take_survey(
 def pack_survey(
     folder: Pathlike, *, backend: str | None = None, extend: bool = False, store: Store = None
 ) -> list[Path]:
-    """Writes what a store knows for predictors: a file for each system, backend and threads.
+    """Writes the measurements of a store as training data for predictors.
+
+    There is one file for each system, backend and number of threads.
 
     Args:
         folder: Folder to write to.
         backend: Name of a backend; ``None`` for all.
-        extend: Whether files also hold what the installed atlas has of the same system and setup.
+        extend: Whether files also contain the installed atlas's networks of the same system and
+            setup.
         store: As for :func:`systems`.
 
     Returns:
         The files.
 
     Raises:
-        DLBricksError: If there is no such store, it knows nothing, or a file cannot be written.
+        DLBricksError: If there is no such store, it is empty, or a file cannot be written.
     """
     given = checked(backend=backend) if backend is not None else {}
     with opened_store(store, writes=False, create=False) as opened:

@@ -1,4 +1,4 @@
-"""Results of the API's functions for what travels: systems of a store, suites, and surveys."""
+"""Results of the API's functions for systems of a store, suites, and surveys."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Systems(Result):
     """The systems of a store.
 
     Attributes:
-        inventory: What the store holds, as a :class:`dlbricks_core.store.Inventory`.
+        inventory: Content of the store, as a :class:`dlbricks_core.store.Inventory`.
     """
 
     inventory: Inventory
 
     def to_dict(self) -> dict[str, Any]:
-        """Systems and how much they measured, as ``dlbricks machine list`` writes them."""
+        """Systems and their numbers of measurements, as ``dlbricks machine list`` writes them."""
         return dict(systems_data(self.inventory))
 
     def rows(self) -> Rows:
@@ -45,8 +45,8 @@ class GeneratedSuite(Result):
     """A suite that was written.
 
     Attributes:
-        folder: Where it is.
-        suite: What it holds.
+        folder: Folder of the suite.
+        suite: Content of the suite.
     """
 
     folder: Path
@@ -71,7 +71,7 @@ class GeneratedSuite(Result):
 
 @dataclass(frozen=True, repr=False)
 class Surveyed(Result):
-    """Networks that were timed so that a predictor knows this system.
+    """Networks that were timed to predict latencies on this system.
 
     Attributes:
         survey: Result of the workflow.

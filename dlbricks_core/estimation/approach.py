@@ -18,7 +18,7 @@ from dlbricks_core.wording import argument
 
 @dataclass(frozen=True)
 class Wishes:
-    """Arguments of a user that decide on the approach; ``None`` for each that was left open.
+    """Arguments of a user that decide on the approach; ``None`` for an argument that is not given.
 
     Attributes:
         granularity: Maximum number of layers in a brick.
@@ -46,12 +46,12 @@ class Wishes:
 
     @classmethod
     def among(cls, arguments: Mapping[str, Any]) -> Self:
-        """Wishes from the arguments of a command, some of which have nothing to do with them."""
+        """Wishes from the arguments of a command; other arguments are ignored."""
         return cls(**{each.name: arguments.get(each.name) for each in fields(cls)})
 
     @property
     def of_bricks(self) -> list[str]:
-        """Names of the arguments that only bricks that are timed alone can meet."""
+        """Names of the arguments that require bricks to be timed alone."""
         given = {
             "granularity": self.granularity is not None,
             "split": self.split is not None,
@@ -64,7 +64,7 @@ class Wishes:
 
     @property
     def blocks_only(self) -> bool:
-        """Whether the backend, as far as it is installed, runs blocks of language models only."""
+        """Whether the backend is installed and runs only blocks of language models."""
         found = discover("backend", Backend, self.backend) if self.backend else []
         return any(each.loaded.traits.blocks_only for each in found if not each.problem)
 
@@ -96,7 +96,7 @@ class Approach:
 
     @classmethod
     def of_run(cls, wishes: Wishes) -> Self:
-        """Approach of estimates: as few runs as their precision needs, unless that is ruled out.
+        """Approach of estimates: as few runs as possible, unless an argument excludes it.
 
         Raises:
             DLBricksError: If the hot condition is requested for bricks that are timed alone.
@@ -123,11 +123,11 @@ class Approach:
 
 
 def _condition(wanted: str | None, of_bricks: list[str]) -> Condition:
-    """Condition of the latencies: hot, unless another is wanted or bricks are timed alone.
+    """Condition of the latencies: hot, unless another is requested or bricks are timed alone.
 
     Args:
-        wanted: Name of a condition; ``None`` where the user left it open.
-        of_bricks: Names of the arguments that only bricks that are timed alone can meet.
+        wanted: Name of a condition; ``None`` if the user gave none.
+        of_bricks: Names of the arguments that require bricks to be timed alone.
     """
     if wanted is not None and wanted not in CONDITIONS:
         raise DLBricksError(

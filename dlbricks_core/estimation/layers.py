@@ -18,7 +18,7 @@ class LayerLatencies:
     """Stored latencies of single layers.
 
     Attributes:
-        request: How they were measured.
+        request: How the layers were measured.
         ms: Latency of each measured layer in milliseconds without the call of the timer, by
             signature.
     """

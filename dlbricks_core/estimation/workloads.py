@@ -1,4 +1,4 @@
-"""Jobs to find a place for: a model that runs once, or a language model that answers a prompt."""
+"""Jobs for which places are compared: one run of a model, or an answer of a language model."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dlbricks_core.figures.figure import Origin
 from dlbricks_core.ir import CanonicalModel
 
 Basis = Literal["measured", "composed", "predicted"]
-"""Basis of a figure: samples of the whole model in the place, samples of its bricks there, or
-predictions for at least some of them.
+"""Basis of a figure: samples of the whole model in the place, samples of all its bricks there, or
+predictions for at least some bricks.
 """
 
 
 _LEAST = 1e-9
-"""Milliseconds that a result counts as if its own are 0 or unknown."""
+"""Milliseconds that replace a result that is 0 or unknown."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Time:
 
     @property
     def is_known(self) -> bool:
-        """Whether there is a measurement, or an estimate without missing bricks."""
+        """Whether the time has a measurement, or an estimate without missing bricks."""
         estimate = self.compared.estimate
         whole = estimate.value is not None and not estimate.partial
         return self.compared.measured is not None or whole
@@ -75,22 +75,22 @@ class Time:
         results = [each for _, each in self.parts]
         reasons = [reason for each in results for reason in each.missing.values()]
         failures = [each.failure for each in results if each.failure]
-        return next(iter((*reasons, *failures)), "nothing is known of it")
+        return next(iter((*reasons, *failures)), "it has no figure")
 
 
 Times = Mapping[Quantity, Time]
-"""Times of a job in one place by their quantities, one of which is latency."""
+"""Times of a job in one place by their quantities, including latency."""
 
 
 @dataclass(frozen=True, eq=False)
 class AdviceTask:
-    """Work to find a place for.
+    """Work for which places are compared.
 
     Attributes:
         name: Name of the model.
         source: Name that the user gave the model.
         models: Models to estimate: the model at each size that the job needs.
-        times: Function that gives the times of the job from results for these models.
+        times: Function that computes the times of the job from results for these models.
     """
 
     name: str

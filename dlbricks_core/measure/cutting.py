@@ -21,7 +21,7 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 
 MOST_DENORMAL = 0.001
-"""Share of denormal numbers among weights from which a note says so: trained weights have none."""
+"""Share of denormal weights from which a note reports them; trained weights have none."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Cutting:
     Attributes:
         options: How the models were cut, and how they are composed again.
         brickset: The models and their bricks.
-        plan: Networks to time, and how the figure of each brick follows from them.
+        plan: Networks to time, and recipes for the figure of each brick.
         calibration: Fitted parameters behind the plan; ``None`` for the composer's defaults.
         seconds: Seconds in which the backend rewrote the models, part of the cost of benchmarking
             by bricks.
@@ -47,7 +47,7 @@ class Cutting:
 
     @classmethod
     def all_timed(cls, options: CutOptions, brickset: BrickSet) -> Cutting:
-        """Models whose bricks are all timed, whatever the composer."""
+        """A cutting in which all bricks are timed, for any composer."""
         return cls(options, brickset, Plan.all_timed(brickset.bricks))
 
 
@@ -63,7 +63,7 @@ def cut_models(
     """Cuts models into bricks and plans their timing.
 
     If the backend cannot run a model, the model itself is cut, and a note says so. Its bricks then
-    show which layers are to blame. A backend that runs blocks only has no use for such bricks.
+    show which layers are unsupported. A backend that runs blocks only cannot run such bricks.
     Layers that canonical form folded are put back for a backend that computes them in each run.
 
     Args:
@@ -78,7 +78,7 @@ def cut_models(
             store.
 
     Raises:
-        DLBricksError: If a backend that runs blocks only makes nothing of a model.
+        DLBricksError: If a backend that runs blocks only cannot rewrite a model.
     """
     if not request.backend.traits.folds_weights and any(model.folded for model in models):
         from dlbricks_core.passes.unfold import unfolded  # few models have such layers
@@ -136,8 +136,8 @@ def cut_models(
     plan = use(plugin, planned)
     if request.metric and plan.timed.keys() != brickset.bricks.keys():
         raise DLBricksError(
-            f"the composer {composer.name!r} is not for {request.quantity.name}: it takes the "
-            "latency of bricks from that of others",
+            f"the composer {composer.name!r} is not for {request.quantity.name}: it derives "
+            "latencies of bricks from those of others",
             hint=f"Leave {argument('composer')} out.",
         )
     footprints = _footprints(brickset, request)

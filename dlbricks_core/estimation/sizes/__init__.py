@@ -1,4 +1,4 @@
-"""Models at several sizes. Each size is a model of its own, and the sizes share bricks."""
+"""Models at several sizes. Each size is a separate model, and the sizes share bricks."""
 
 from dlbricks_core.estimation.sizes.generation import (
     GENERATE,

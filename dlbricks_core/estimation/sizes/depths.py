@@ -1,8 +1,8 @@
 """Joint fit of the latencies of one token at several depths of the cache.
 
-A token's work grows smoothly with the cache, but each depth is timed on its own, in moments of its
-own. Fitted one by one, the depths would contradict each other: a token after 64 others would be
-said to take twice as long as one after 67.
+A token's work grows smoothly with the cache, but each depth is timed separately, at another moment.
+Separate figures may contradict each other: a token after 64 tokens may appear to take twice as
+long as a token after 67.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from dlbricks_core.figures.figure import relative_half_width
 from dlbricks_core.figures.statistics import FloatArray
 
 _GROWTHS = np.linspace(0.0, 4.0, 81)
-"""Growths of the latency that are tried, in units of the growth of the bytes that layers move. A
-framework that copies the cache at each token moves it several times."""
+"""Tried growths of the latency, in units of the growth of the bytes that layers move. A framework
+that copies the cache at each token moves it several times."""
 
 _USUAL_GROWTH, _GROWTH_SPREAD = 1.0, 1.0
 """Expected growth, and its standard deviation: without it, noise would decide the growth of depths
 whose bytes are nearly equal."""
 
 _FINEST = 0.01
-"""Smallest relative half-width that a figure counts with."""
+"""Minimum relative half-width of a figure in the weights."""
 
 
 def fitted(results: Mapping[int, ModelResult]) -> dict[int, ModelResult]:
     """Results at several depths, with estimates on one curve.
 
-    The latency at each depth is ``a * (1 + g * growth)``, where ``growth`` is that of the bytes
-    that the layers move. The factor ``a`` and ``g`` are common to all depths. What the figures
-    scatter about the curve widens the intervals.
+    The latency at each depth is ``a * (1 + g * growth)``, where ``growth`` is the growth of the
+    bytes that the layers move. The factors ``a`` and ``g`` are common to all depths. The scatter of
+    the figures about the curve widens the intervals.
 
     Args:
-        results: Results by depth. They are returned as they are unless a whole model was timed:
-            estimates from bricks share the bricks' figures already.
+        results: Results by depth. They are returned unchanged unless a whole model was timed,
+            because estimates from bricks share the bricks' figures already.
     """
     timed = any(each.is_measurement for each in results.values())
     values = {depth: each.estimate.value for depth, each in results.items()}
@@ -61,7 +61,7 @@ def fitted(results: Mapping[int, ModelResult]) -> dict[int, ModelResult]:
 
 
 def _precisions(results: Mapping[int, ModelResult]) -> FloatArray:
-    """Weight of each depth's figure: more for a narrower one."""
+    """Weight of each depth's figure: a narrower interval gives a larger weight."""
     widths = [relative_half_width(each.estimate.interval) for each in results.values()]
     finite = [max(width, _FINEST) if math.isfinite(width) else 1.0 for width in widths]
     return np.asarray(1.0 / np.square(finite))
@@ -77,7 +77,7 @@ def _shape(
         rest = logs - np.log1p(times * growth)
         return float(np.sum(precisions * (rest - np.sum(weights * rest)) ** 2))
 
-    # Figures that no curve fits scatter more than they say, and decide little about the growth.
+    # Figures that no curve fits scatter more than their intervals, so their weight is reduced.
     scatter = max(1.0, min(map(misfit, _GROWTHS)) / max(1, len(logs) - 2))
 
     def cost(times: float) -> float:

@@ -37,7 +37,7 @@ AXES = ("prompt", "generate", "depth", "batch")
 """Axes of a sweep over workloads: the fields of a workload."""
 
 PHASES = ("prompt", "token")
-"""Phases of an answer, which may have numbers of threads of their own."""
+"""Phases of an answer, which may have different numbers of threads."""
 
 _LEAST: Mapping[str, int] = {"prompt": 1, "generate": 1, "depth": 0, "batch": 1}
 """Least value of each axis: tokens, or sequences."""
@@ -51,8 +51,8 @@ class Generation:
         axes: Values by the fields of a workload, in display order; tuples by several fields.
 
     Raises:
-        DLBricksError: If a workload has no such field, or a value is too small, or there are too
-            many workloads.
+        DLBricksError: If a workload has no such field, a value is too small, or there are too many
+            workloads.
     """
 
     axes: Axes
@@ -91,8 +91,8 @@ class Generation:
     def completed(self, models: Sequence[SizedModel], result: RunResult) -> RunResult:
         """The result of a run, with an answer for each model and workload.
 
-        Times follow from latencies alone. Of another quantity there is a curve for each model: the
-        figure for the prompts, and for tokens at the depths. An estimate beyond the roofline is a
+        Only latencies give times. For another quantity, the result has a curve for each model:
+        figures for the prompts, and for tokens at the depths. An estimate below the roofline is a
         failure.
         """
         if result.request.metric:
@@ -125,7 +125,7 @@ class Generation:
 
 
 def of_task(task: str | None) -> dict[str, tuple[int, ...]]:
-    """Axes of the workload that a task stands for; none for no task.
+    """Axes of the workload of a task; empty without a task.
 
     Raises:
         DLBricksError: If there is no such task.
@@ -155,7 +155,7 @@ def _sizes(dimensions: DecoderDimensions, workload: Workload) -> dict[int, Sizes
 
 
 def _on_a_curve(results: Mapping[int, ModelResult]) -> dict[int, ModelResult]:
-    """The result for the prompt, and those of tokens on one curve."""
+    """The result for the prompt, and the results of tokens on one curve."""
     tokens = {depth: each for depth, each in results.items() if depth != _PROMPT}
     return {**results, **fitted(tokens)}
 
@@ -189,7 +189,7 @@ def _times(workload: Workload, results: Mapping[int, ModelResult]) -> Times:
 
 
 def jobs_of(loaded: LoadedModels | ModelsAtSizes, workload: Workload | None) -> list[AdviceTask]:
-    """A job for each model: an answer, or one run where there is no workload.
+    """A job for each model: an answer, or one run without a workload.
 
     Args:
         loaded: Models at one size, or at the sizes of the workload.
@@ -198,7 +198,7 @@ def jobs_of(loaded: LoadedModels | ModelsAtSizes, workload: Workload | None) -> 
     if isinstance(loaded, LoadedModels):
         return [AdviceTask.of(each) for each in loaded.models]
     if workload is None:
-        raise ValueError("models at several sizes are no jobs without a workload")
+        raise ValueError("models at several sizes need a workload")
     return [_job(each, workload) for each in loaded.every]
 
 

@@ -26,8 +26,8 @@ class Sweep:
     """Request for models over sizes of their open dimensions.
 
     Attributes:
-        axes: Sizes by the names of dimensions; ``batch`` stands for all batch axes. Of several
-            names with commas between, tuples of sizes.
+        axes: Sizes by the names of dimensions; ``batch`` means all batch axes. Several names with
+            commas between have tuples of sizes.
 
     Raises:
         DLBricksError: If an axis is not a list of sizes, or there are too many points.
