@@ -28,11 +28,11 @@ class LayerLatencies:
 
 
 def layer_latencies(
-    model: CanonicalModel, request: Request, store: ResultStore, system: str | None = None
+    model: CanonicalModel, request: Request, store: ResultStore
 ) -> LayerLatencies:
     """Looks up all layers of a model. Runs nothing. Arguments as for :func:`estimate`."""
     single = CutOptions(granularity=1, strategy="chain", composer="sequential")
-    result = estimate([model], single, request, store, system)
+    result = estimate([model], single, request, store)
     known = {
         each.brick.signature: Cost.brick(each.latency).ms for each in result.bricks if each.latency
     }
