@@ -27,9 +27,7 @@ class LayerLatencies:
     ms: Mapping[str, float]
 
 
-def layer_latencies(
-    model: CanonicalModel, request: Request, store: ResultStore
-) -> LayerLatencies:
+def layer_latencies(model: CanonicalModel, request: Request, store: ResultStore) -> LayerLatencies:
     """Looks up all layers of a model. Runs nothing. Arguments as for :func:`estimate`."""
     single = CutOptions(granularity=1, strategy="chain", composer="sequential")
     result = estimate([model], single, request, store)

@@ -13,8 +13,8 @@ from rich.table import Table
 from dlbricks_core.analysis import Analysis, Count, ModelAnalysis, Repetition, Similarity, Work
 from dlbricks_core.facts import Failure, Note
 from dlbricks_core.facts.note import note
-from dlbricks_core.report import heading
 from dlbricks_core.importers import LoadOptions
+from dlbricks_core.report import heading
 from dlbricks_core.report.data import (
     SCHEMA_VERSION,
     ListedFailuresData,

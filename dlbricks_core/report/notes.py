@@ -201,8 +201,8 @@ WORDS: dict[str, Callable[..., str]] = {
     ),
     # Samples.
     "samples-deviate": lambda deviation_ms, mean_ms: (
-        f"the standard deviation ({time_text(deviation_ms)}) is {deviation_ms / mean_ms:.0%} of the "
-        f"mean ({time_text(mean_ms)})"
+        f"the standard deviation ({time_text(deviation_ms)}) is {deviation_ms / mean_ms:.0%} of "
+        f"the mean ({time_text(mean_ms)})"
     ),
     "extreme-sample": _extreme,
     "short-sample": lambda sample_ms: f"the shortest sample took only {time_text(sample_ms)}",

@@ -32,7 +32,6 @@ from dlbricks_core.report.tables import (
     table,
 )
 
-
 Time = Callable[[Answer], Compared | None]
 
 #: Times of an answer by name.

@@ -14,7 +14,6 @@ from dlbricks_core.commands.machine.calibration import (
     probing_data,
 )
 from dlbricks_core.commands.machine.job import (
-    PROBE_RUNS,
     CalibrateJob,
     ForgetJob,
     PackJob,
@@ -31,6 +30,7 @@ from dlbricks_core.commands.options import given, measuring
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.help import Concise
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
+from dlbricks_core.estimation.characterization import RUNS as PROBE_RUNS
 from dlbricks_core.survey import weights
 
 
@@ -70,7 +70,9 @@ def calibrate_command(models: tuple[str, ...], store: str | None, **values: Any)
         output.console.print("Forgotten." if known else "There was no such calibration.")
         return 0
     if values["probes"] is not None:
-        return _probe(given.job_of(ProbeJob, models, values, "--probes fits nothing"), store, output)
+        return _probe(
+            given.job_of(ProbeJob, models, values, "--probes fits nothing"), store, output
+        )
     job = given.job_of(CalibrateJob, models, values)
     with output.progress() as progress:
         fitting = job.run(store, progress)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import Any, TypeVar
@@ -212,7 +212,9 @@ def requests_of_each(job: Any, **chosen: Any) -> list[Request]:
             hint=f"Give options by backend: {', '.join(backends)}.",
         )
     return [
-        Request.of(**open_request({**values, "backend": name, "backend_options": options.get(name)}))
+        Request.of(
+            **open_request({**values, "backend": name, "backend_options": options.get(name)})
+        )
         for name in backends
     ]
 

@@ -63,4 +63,3 @@ def _sweeps(texts: tuple[str, ...]) -> dict[str, tuple[int | tuple[int, ...], ..
 
 def _size(text: str) -> int | tuple[int, ...]:
     return parse_shape(text) if "x" in text else int(text)
-

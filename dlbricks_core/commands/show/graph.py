@@ -18,7 +18,7 @@ from dlbricks_core.commands.options.help import Concise
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import option
 from dlbricks_core.commands.show.drawing import Picture, draw
-from dlbricks_core.commands.show.job import ShowLatenciesJob, ShowOperationsJob, ShownModel
+from dlbricks_core.commands.show.job import ShowLatenciesJob, ShownModel, ShowOperationsJob
 from dlbricks_core.progress import Observer
 from dlbricks_core.report import write_text
 from dlbricks_core.report.data import SCHEMA_VERSION, ReadingData, WrittenData, reading_data
@@ -136,15 +136,15 @@ def graph_data(picture: Picture, job: ShowLatenciesJob | ShowOperationsJob) -> S
 
 
 def _settings(job: ShowLatenciesJob | ShowOperationsJob) -> GraphSettingsData:
-    about = job if isinstance(job, ShowLatenciesJob) else None
+    about = vars(job)
     return {
         **reading_data(job.models.options),
-        "backend": about and about.backend,
-        "backend_options": dict(about.backend_options) if about else {},
-        "threads": about and about.threads,
-        "protocol": about and about.protocol,
-        "runs": about and about.runs,
-        "system": about and about.system,
+        "backend": about.get("backend"),
+        "backend_options": dict(about.get("backend_options", {})),
+        "threads": about.get("threads"),
+        "protocol": about.get("protocol"),
+        "runs": about.get("runs"),
+        "system": about.get("system"),
     }
 
 

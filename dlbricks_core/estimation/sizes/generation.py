@@ -84,7 +84,9 @@ class Generation:
             ModelError: If the model is not a decoder with open dimensions and a cache.
         """
         found = DecoderDimensions.of(name, dimensions)
-        wanted = (each for workload in self.workloads for each in sizes_of(found, workload).values())
+        wanted = (
+            each for workload in self.workloads for each in sizes_of(found, workload).values()
+        )
         return list(dict.fromkeys(wanted))
 
     def completed(self, models: Sequence[SizedModel], result: RunResult) -> RunResult:

@@ -10,8 +10,8 @@ import click
 import pytest
 from dlbricks_serving import advise, announced, serve
 from dlbricks_serving.advice.job import AdviseJob
-from dlbricks_serving.commands.advise import command as advise_command
 from dlbricks_serving.commands import serve as serving
+from dlbricks_serving.commands.advise import command as advise_command
 from dlbricks_serving.serving.job import ServeCompareJob, ServeJob
 from dlbricks_serving.settings import OWN
 from dlbricks_study.announced import StudyCommand
@@ -158,9 +158,7 @@ PLACES_OF = {
         "backends": "backends.backend.name",
         "backend_options": "backends.backend.settings",
     },
-    "show graph": {
-        name: f"settings.{name}" for name in ("backend", "backend_options", "system")
-    },
+    "show graph": {name: f"settings.{name}" for name in ("backend", "backend_options", "system")},
     "suite write": {"models": "models.name", "folder": "folder"},
     "machine survey": {"families": "families.name"},
     "advise places": {
@@ -180,7 +178,7 @@ WITHOUT_TRACE = {*("force", "retry_failed", "busy", "reimport"), *OUTPUT, *SHOWN
 
 ONLY_IN_COMMANDS = {
     "estimate models": {"results"},  # the samples, not what is done with them
-    **dict.fromkeys(("show repeats", "show graph", "suite write"), {"timeout_s"}),
+    **{name: {"timeout_s"} for name in ("show repeats", "show graph", "suite write")},
     "advise places": {"timeout_s"},  # of imports alone
     "show layers": {"timeout_s"},
     "suite time": {"bricks", "results"},
@@ -245,9 +243,7 @@ def test_options_of_a_command_are_the_fields_of_its_jobs(command, jobs):
 
 @pytest.mark.parametrize(("command", "jobs"), [(c, j) for c, *j in COMMANDS.values()], ids=COMMANDS)
 def test_a_job_has_the_defaults_of_its_options(command, jobs):
-    context = click.Context(command)
-    values = {each.name: each.type_cast_value(context, each.get_default(context)) for each in
-              command.params if isinstance(each, click.Option) and each.name != "busy"}  # fmt: skip
+    values = command.make_context("", [], resilient_parsing=True).params
     for job in jobs:
         known = {f.name: f.default for f in fields(job) if f.default not in (MISSING, None)}
         assert {name: values[name] for name in known} == known

@@ -20,8 +20,8 @@ from dlbricks_core.wording import argument, settings
 from dlbricks_serving.advice.choice import Mask
 from dlbricks_serving.advice.places import Place
 from dlbricks_serving.advice.requirements import THROUGHPUT, RequiredFigure, Requirement
-from dlbricks_serving.advice.tasks import AdviceTask
 from dlbricks_serving.advice.tariff import Accuracies, Prices
+from dlbricks_serving.advice.tasks import AdviceTask
 from dlbricks_serving.scenarios import PATTERNS, Scenario
 
 MILLION = 1_000_000

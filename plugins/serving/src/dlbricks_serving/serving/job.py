@@ -111,7 +111,5 @@ class ServeCompareJob(_LoadJob):
         cut_options = CutOptions.chosen(self.granularity, self.split, None)
         with opened(store) as there:
             loaded = models.load(observer)
-            result = compare_under_load(
-                loaded.models, load, requests, there, observer, cut_options
-            )
+            result = compare_under_load(loaded.models, load, requests, there, observer, cut_options)
         return replace(result, unread=loaded.failures)
