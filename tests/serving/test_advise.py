@@ -11,14 +11,13 @@ from dlbricks_serving.advice.places import Place, places
 from dlbricks_serving.advice.report.data import advice_data
 from dlbricks_serving.advice.search import advise
 from dlbricks_serving.advice.tariff import Accuracies, Prices
-from dlbricks_serving.advice.tasks import tasks_of
+from dlbricks_serving.advice.tasks import AdviceTask, tasks_of
 
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation import conditioned as oracle
 from dlbricks_core.estimation.sizes import Generation, load_asked
 from dlbricks_core.estimation.systems import name_machine
-from dlbricks_core.estimation.workloads import AdviceTask
 from dlbricks_core.facts import Observation, Question, Session, Subject
 from dlbricks_core.facts.quantity import LATENCY
 from dlbricks_core.figures.figure import RESAMPLES
