@@ -30,8 +30,8 @@ from dlbricks_core.api.results import (
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.commands.compare.job import CompareJob
 from dlbricks_core.commands.estimate.job import EstimateJob
-from dlbricks_core.commands.options.jobs import Models
-from dlbricks_core.errors import DLBricksError, ModelError
+from dlbricks_core.commands.options.models import Models
+from dlbricks_core.errors import ModelError
 from dlbricks_core.estimation.run import run as run_models
 from dlbricks_core.estimation.sizes import (
     Generation,
@@ -40,7 +40,6 @@ from dlbricks_core.estimation.sizes import (
 )
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.progress import Observer
-from dlbricks_core.wording import settings
 
 
 def load(
@@ -150,11 +149,6 @@ def time(
         ModelError: If a model cannot be read. A brick that cannot be timed is not an error:
             ``failures`` of the result names it.
     """
-    if checked(condition=measuring.get("condition")).get("condition") == "hot":
-        raise DLBricksError(
-            "bricks that are timed alone are not hot",
-            hint=f"Leave {settings(condition='hot')} out, or estimate whole models.",
-        )
     request = request_of(backend, backend_options, measuring)
     cutting = cut_options(granularity, split, composer, measuring.get("quantity"))
     every = models_of(models)

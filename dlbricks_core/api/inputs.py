@@ -5,22 +5,24 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any, TypedDict
 
 import onnx
 
 from dlbricks_core.api.arguments import checked
 from dlbricks_core.api.results import LoadedModel
-from dlbricks_core.commands.options.jobs import Models
+from dlbricks_core.commands.options.jobs import opened
+from dlbricks_core.commands.options.models import Models
 from dlbricks_core.compose.options import CutOptions
-from dlbricks_core.errors import ModelError
+from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.estimation.sizes import Sized
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import ModelLoader
 from dlbricks_core.ir import CanonicalModel, RawModel, read_model
 from dlbricks_core.measure.request import Request
 from dlbricks_core.store import ResultStore
+from dlbricks_core.wording import settings
 
 Source = str | os.PathLike[str] | onnx.ModelProto | RawModel | CanonicalModel | LoadedModel
 Sources = Source | Iterable[Source]
@@ -142,10 +144,23 @@ def request_of(
         TypeError: If there is no such argument.
     """
     check_names(measuring)
-    return Request.of(
-        **checked(backend=backend, **measuring),
-        backend_options={} if backend_options is None else backend_options,
-    )
+    given = cold(checked(backend=backend, **measuring))
+    return Request.of(**given, backend_options={} if backend_options is None else backend_options)
+
+
+def cold(given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of functions that time bricks alone, without the condition.
+
+    Raises:
+        DLBricksError: If another condition is requested.
+    """
+    condition = given.pop("condition", "cold")
+    if condition != "cold":
+        raise DLBricksError(
+            f"bricks that are timed alone are not {condition}",
+            hint=f"Leave {settings(condition=condition)} out, or estimate whole models.",
+        )
+    return given
 
 
 def cut_options(
@@ -228,17 +243,8 @@ def _importable(source: Any) -> str | RawModel:
 def opened_store(
     store: Store, *, writes: bool = True, create: bool = True
 ) -> AbstractContextManager[ResultStore]:
-    """A store to use in a ``with`` statement; a store that was open before stays open.
-
-    Args:
-        store: Path or URL, an open store, or ``None`` for the user's default store.
-        writes: As for :meth:`ResultStore.open`.
-        create: As for :meth:`ResultStore.open`.
-    """
-    found = checked(store=store).get("store")
-    if isinstance(found, ResultStore):
-        return nullcontext(found)
-    return ResultStore.open(found, writes=writes, create=create)
+    """A store to use in a ``with`` statement; arguments as for :func:`.jobs.opened`."""
+    return opened(job_store(store), writes=writes, create=create)
 
 
 def job_store(store: Store) -> str | ResultStore | None:

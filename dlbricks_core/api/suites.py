@@ -12,23 +12,17 @@ from dlbricks_core.api.inputs import (
     Measuring,
     Sources,
     Store,
-    models_of,
-    opened_store,
-    request_of,
+    check_names,
+    cold,
+    job_store,
+    strict_models,
 )
 from dlbricks_core.api.results import Timings
 from dlbricks_core.api.travelling_results import GeneratedSuite, Surveyed
-from dlbricks_core.commands.machine import surveying
-from dlbricks_core.commands.machine.surveying import RUNS, pack
-from dlbricks_core.commands.suite.writing import generate as write_suite
-from dlbricks_core.compose.options import CutOptions
-from dlbricks_core.estimation.results_files import written_results
-from dlbricks_core.estimation.suite import bench as time_suite
-from dlbricks_core.figures.precision import SURVEY_S
-from dlbricks_core.importers import LoadOptions
-from dlbricks_core.importers.models import ImportSettings
+from dlbricks_core.commands.machine.job import PackJob, SurveyJob
+from dlbricks_core.commands.options.models import Models
+from dlbricks_core.commands.suite.job import SuiteTimeJob, SuiteWriteJob
 from dlbricks_core.progress import Observer
-from dlbricks_core.suites import check_unused
 
 Pathlike = str | os.PathLike[str]
 
@@ -56,13 +50,8 @@ def generate(
         ModelError: If a model cannot be read.
     """
     given = checked(granularity=granularity, split=split, seed=seed)
-    target = Path(folder)
-    check_unused(target)
-    every = models_of(models)
-    asked = given.keys() & {"granularity", "split"}
-    cut = CutOptions.chosen(granularity, split, None) if asked else None
-    written = write_suite(every, cut, target, given.get("seed", 0), Observer())
-    return GeneratedSuite(target, written)
+    job = SuiteWriteJob(models=strict_models(models), folder=Path(folder), **given)
+    return GeneratedSuite(job.run(Observer()), job)
 
 
 def bench(
@@ -85,9 +74,12 @@ def bench(
     Raises:
         DLBricksError: If an argument is wrong, or the folder is not a suite.
     """
-    request = request_of(backend, backend_options, measuring)
-    with written_results(Path(results)) as opened:
-        return Timings(time_suite(Path(folder), request, opened, Observer()))
+    check_names(measuring)
+    given = cold(checked(backend=backend, **measuring))
+    job = SuiteTimeJob(
+        folder=Path(folder), results=Path(results), backend_options=backend_options or {}, **given
+    )
+    return Timings(job.run(None, Observer()).result)
 
 
 def take_survey(
@@ -122,21 +114,11 @@ def take_survey(
         DLBricksError: If an argument is wrong. A network that cannot be timed is not an error:
             ``failures`` of the result names it.
     """
-    given = checked(models=models, budget_s=budget_s)
-    request = request_of(backend, backend_options, Measuring(threads=threads, seed=seed, runs=RUNS))
-    budget = given.get("budget_s", SURVEY_S)
-    with opened_store(store) as opened:
-        found = surveying.survey(
-            given["models"],
-            request,
-            opened,
-            Observer(),
-            budget,
-            LoadOptions(),
-            ImportSettings(),
-            families,
-        )
-    return Surveyed(found)
+    given = checked(backend=backend, threads=threads, budget_s=budget_s, seed=seed)
+    named = Models(checked(models=models)["models"])
+    options = {} if backend_options is None else backend_options
+    job = SurveyJob(models=named, backend_options=options, families=families, **given)
+    return Surveyed(job.run(job_store(store), Observer()))
 
 
 def pack_survey(
@@ -160,6 +142,5 @@ def pack_survey(
         DLBricksError: If there is no such store, it is empty, or a file cannot be written.
     """
     given = checked(backend=backend) if backend is not None else {}
-    with opened_store(store, writes=False, create=False) as opened:
-        packed = pack(opened, Path(folder), Observer(), given.get("backend"), extend=extend)
-        return [each.path for each in packed]
+    job = PackJob(folder=Path(folder), extend=extend, **given)
+    return [each.path for each in job.run(job_store(store), Observer())]

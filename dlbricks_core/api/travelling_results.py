@@ -10,6 +10,7 @@ from dlbricks_core.api.results import Result, Rows, listed
 from dlbricks_core.commands.machine.survey_report import survey_data
 from dlbricks_core.commands.machine.surveying import Survey
 from dlbricks_core.commands.machine.systems_report import systems_data
+from dlbricks_core.commands.suite.job import SuiteWriteJob, WrittenSuite
 from dlbricks_core.commands.suite.writing import generated_data
 from dlbricks_core.report.notes import text
 from dlbricks_core.sanitize import sanitized
@@ -45,12 +46,22 @@ class GeneratedSuite(Result):
     """A suite that was written.
 
     Attributes:
-        folder: Folder of the suite.
-        suite: Content of the suite.
+        written: The suite, and bricks that could not be written.
+        job: How it was written.
     """
 
-    folder: Path
-    suite: Suite
+    written: WrittenSuite
+    job: SuiteWriteJob
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the suite."""
+        return self.job.folder
+
+    @property
+    def suite(self) -> Suite:
+        """Content of the suite."""
+        return self.written.suite
 
     @property
     def failures(self) -> list[dict[str, str]]:
@@ -59,7 +70,7 @@ class GeneratedSuite(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Models and bricks, as ``dlbricks suite write`` writes them."""
-        return dict(generated_data(self.suite, self.folder, self.suite.omitted))
+        return dict(generated_data(self.written, self.job))
 
     def rows(self) -> Rows:
         """One row for each brick."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 from dlbricks_core.worker import WorkerProcess
 
 if TYPE_CHECKING:
-    from dlbricks_core.backends.base import BackendSettings
     from dlbricks_core.backends.saved import Saved
+    from dlbricks_core.backends.traits import BackendSettings
     from dlbricks_core.ir import CanonicalModel
 
 

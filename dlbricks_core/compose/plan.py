@@ -12,7 +12,8 @@ from dlbricks_core.compose.recipes import FromPredictor, OwnFigure
 if TYPE_CHECKING:
     from dlbricks_core.bricks import Brick
     from dlbricks_core.compose.recipes import Recipe
-    from dlbricks_core.figures.figure import Figure, Predicted
+    from dlbricks_core.figures.figure import Figure
+    from dlbricks_core.figures.predicted import Predicted
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from dlbricks_core.estimation.results import Benchmarking, BrickResult, RunResul
 from dlbricks_core.facts import Note
 from dlbricks_core.facts.note import note, warning
 from dlbricks_core.figures.disturbance import Disturbance, disturbance_notes
-from dlbricks_core.figures.figure import Figure, Measured, Origin, Placed, interval
+from dlbricks_core.figures.figure import Figure, Measured, Origin, interval
 from dlbricks_core.figures.hours import between_hours
+from dlbricks_core.figures.predicted import Placed
 from dlbricks_core.figures.protocols import HOT
 from dlbricks_core.figures.statistics import warnings_for
 from dlbricks_core.measure.cutting import Cutting

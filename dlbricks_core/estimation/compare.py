@@ -95,17 +95,7 @@ def _timed_side_by_side(
     observer: Observer,
 ) -> Mapping[str, RunResult]:
     """Times whole models and their bricks on each backend, in the same rounds; by backend."""
-    cuttings = [
-        cut_models(
-            models,
-            cut_options,
-            request,
-            observer,
-            store.calibration(request.calibration_key(cut_options)),
-            store=store,
-        )
-        for request in requests
-    ]
+    cuttings = [cut_models(models, cut_options, each, observer, store) for each in requests]
     sweeps = sweeps_side_by_side(cuttings)
     shares = [BackendTargets(*each) for each in zip(requests, sweeps, cuttings, strict=True)]
     ledgers = measure_side_by_side(shares, store, observer)

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from dlbricks_core.bricks import Brick
-from dlbricks_core.figures.figure import Figure, Predicted
+from dlbricks_core.figures.figure import Figure
+from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.measure.request import Request
 from dlbricks_core.passes.contrib.owner import as_run_by
 from dlbricks_core.plugins import find, use

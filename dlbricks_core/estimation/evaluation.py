@@ -52,8 +52,7 @@ def evaluate(
     """
     if request.condition == "hot":
         return Evaluation.of(run_each(models, request, store, observer))
-    calibration = store.calibration(request.calibration_key(cut_options))
-    cutting = cut_models(models, cut_options, request, observer, calibration, store=store)
+    cutting = cut_models(models, cut_options, request, observer, store)
     return evaluate_bricks(cutting, request, store, observer, precision)
 
 

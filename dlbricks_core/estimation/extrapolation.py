@@ -12,7 +12,8 @@ from dlbricks_core.bricks.naming import fold
 from dlbricks_core.estimation.results import ModelResult, RunResult
 from dlbricks_core.facts import Note
 from dlbricks_core.facts.note import note
-from dlbricks_core.figures.figure import Predicted, interval, relative_half_width
+from dlbricks_core.figures.figure import interval, relative_half_width
+from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.request import Request
 from dlbricks_core.passes.contrib.owner import DOMAIN, as_run_by

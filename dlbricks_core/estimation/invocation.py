@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.importers import FileNotes, ModelCollection, ModelNotes
-from dlbricks_core.importers.models import importer_for
+from dlbricks_core.importers.lookup import importer_for
 from dlbricks_core.plugins import attempt, discover
 
 if TYPE_CHECKING:

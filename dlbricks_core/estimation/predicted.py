@@ -20,7 +20,8 @@ from dlbricks_core.estimation.extrapolation import (
 )
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts.note import note
-from dlbricks_core.figures.figure import Measured, Placed
+from dlbricks_core.figures.figure import Measured
+from dlbricks_core.figures.predicted import Placed
 from dlbricks_core.measure.request import Request
 from dlbricks_core.passes.contrib.owner import DOMAIN
 from dlbricks_core.predict.training_data import training_data

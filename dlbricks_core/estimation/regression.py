@@ -11,7 +11,8 @@ from dlbricks_core.estimation.assemble import NOT_MEASURED, assemble
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts import Note, Question
 from dlbricks_core.facts.note import note
-from dlbricks_core.figures.figure import Figure, Measured, Predicted
+from dlbricks_core.figures.figure import Figure, Measured
+from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.request import Request
 from dlbricks_core.predict.features import Features

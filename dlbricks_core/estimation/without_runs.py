@@ -181,9 +181,8 @@ class _Way:
         store: ResultStore,
     ) -> Self:
         """The way of these options; no backend is started."""
-        calibration = store.calibration(request.calibration_key(options))
         rewrites = kept_rewrites(models, request, store) if options.cuts_rewritten else None
-        cutting = cut_models(models, options, request, Observer(), calibration, rewrites)
+        cutting = cut_models(models, options, request, Observer(), store, rewrites=rewrites)
         return cls(request, cutting, _held_by(store, cutting, request))
 
     def result(self) -> RunResult:

@@ -1,16 +1,15 @@
-"""Jobs for which places are compared: one run of a model, or an answer of a language model."""
+"""Times of a model that runs once, or of a language model that answers a prompt."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Literal
 
 from dlbricks_core.compose.options import LEARNED_COMPOSER
 from dlbricks_core.estimation.model_result import Compared, ModelResult
-from dlbricks_core.facts import LATENCY, Quantity
+from dlbricks_core.facts import Quantity
 from dlbricks_core.figures.figure import Origin
-from dlbricks_core.ir import CanonicalModel
 
 Basis = Literal["measured", "composed", "predicted"]
 """Basis of a figure: samples of the whole model in the place, samples of all its bricks there, or
@@ -79,36 +78,4 @@ class Time:
 
 
 Times = Mapping[Quantity, Time]
-"""Times of a job in one place by their quantities, including latency."""
-
-
-@dataclass(frozen=True, eq=False)
-class AdviceTask:
-    """Work for which places are compared.
-
-    Attributes:
-        name: Name of the model.
-        source: Name that the user gave the model.
-        models: Models to estimate: the model at each size that the job needs.
-        times: Function that computes the times of the job from results for these models.
-    """
-
-    name: str
-    source: str
-    models: Sequence[CanonicalModel]
-    times: Callable[[Sequence[ModelResult]], Times]
-
-    @classmethod
-    def of(cls, model: CanonicalModel) -> Self:
-        """One run of a model."""
-        return cls(model.name, model.source, [model], _of_one)
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """Names by which a file may refer to the model."""
-        return self.name, self.source
-
-
-def _of_one(results: Sequence[ModelResult]) -> Times:
-    (result,) = results
-    return {LATENCY: Time(result.compared, [(1.0, result)])}
+"""Times of a job in one place by their quantities, one of which is latency."""

@@ -56,9 +56,10 @@ def cut_models(
     cut_options: CutOptions,
     request: Request,
     observer: Observer,
-    calibration: Calibration | None = None,
-    rewrites: Rewrites | None = None,
     store: ResultStore | None = None,
+    *,
+    rewrites: Rewrites | None = None,
+    calibrated: bool = True,
 ) -> Cutting:
     """Cuts models into bricks and plans their timing.
 
@@ -71,11 +72,11 @@ def cut_models(
         cut_options: How to cut and compose.
         request: The backend and its settings.
         observer: Receives the progress.
-        calibration: Fitted parameters of the composer; ``None`` for its defaults.
-        rewrites: Result of :func:`rewrite_models`. If it is ``None`` and the composer needs it, the
-            backend rewrites the models.
-        store: Store that keeps the rewritten graphs, if the composer needs them; ``None`` for no
-            store.
+        store: Store that has the composer's calibration, and keeps graphs that are rewritten now;
+            ``None`` for no store.
+        rewrites: Graphs that the backend made of the models before. If it is ``None`` and the
+            composer needs them, the backend rewrites the models.
+        calibrated: Whether a calibration counts.
 
     Raises:
         DLBricksError: If a backend that runs blocks only cannot rewrite a model.
@@ -86,9 +87,10 @@ def cut_models(
         models = [unfolded(model) for model in models]
     plugin = find("composer", cut_options.composer, Composer)
     composer: Composer = use(plugin, plugin.loaded)
-    if not composer.cuts_rewritten:
+    rewrites_now = composer.cuts_rewritten and rewrites is None
+    if rewrites is None or not composer.cuts_rewritten:
         rewrites = Rewrites()
-    elif rewrites is None:
+    if rewrites_now:
         rewrites = rewrite_models(models, request, observer)
         if request.backend.traits.blocks_only and rewrites.refused:
             position, reason = next(iter(rewrites.refused.items()))
@@ -107,7 +109,7 @@ def cut_models(
     brickset = BrickSet.of(
         models, granularity, strategy, rewrites.graphs, rereading=composer.rereading
     )
-    if store is not None and composer.cuts_rewritten:
+    if store is not None and rewrites_now:
         keep_rewrites(rewrites, brickset.models, request, store)
     for position, reason in rewrites.refused.items():
         refused = note("cut-as-it-is", backend=request.backend.name, reason=reason)
@@ -123,10 +125,13 @@ def cut_models(
         brickset.models[position] = replace(cut, notes=(shortened,))
     for position, cut in enumerate(brickset.models):
         brickset.models[position] = replace(cut, notes=(*cut.notes, *_of_weights(cut.model)))
-    calibrated = composer.calibrated(calibration.values) if calibration else composer
+    calibration = None
+    if store is not None and calibrated:
+        calibration = store.calibration(request.calibration_key(cut_options))
+    fitted = composer.calibrated(calibration.values) if calibration else composer
 
     def planned() -> Plan:
-        found = calibrated.plan(brickset.bricks, request.setup, request.target)
+        found = fitted.plan(brickset.bricks, request.setup, request.target)
         if not isinstance(found, Plan):
             raise TypeError(f"plan() returned {found!r} instead of a plan")
         if lacking := brickset.bricks.keys() - found.recipes.keys():

@@ -36,12 +36,13 @@ def texts(data: Iterable[Mapping[str, Any]]) -> list[str]:
     return [str(each["text"]) for each in data]
 
 
-def _threads(number: int) -> str:
+def threads_text(number: int) -> str:
+    """A number of threads in words."""
     return f"{number} thread{'' if number == 1 else 's'}"
 
 
-def _time(ms: float) -> str:
-    """A time in the unit that reads best, with three significant digits."""
+def time_text(ms: float) -> str:
+    """A time in milliseconds in the unit that reads best, with three significant digits."""
     if ms >= 1:
         return f"{ms:.3g} ms" if ms < 1000 else f"{ms / 1000:.3g} s"
     return f"{ms * 1000:.3g} µs" if ms >= 1e-3 else f"{ms * 1e6:.3g} ns"
@@ -50,8 +51,8 @@ def _time(ms: float) -> str:
 def _extreme(which: str, sample_ms: float, mean_ms: float) -> str:
     side = "greater" if sample_ms > mean_ms else "smaller"
     return (
-        f"the {which} ({_time(sample_ms)}) is {abs(sample_ms - mean_ms) / mean_ms:.0%} {side}"
-        f" than the mean ({_time(mean_ms)})"
+        f"the {which} ({time_text(sample_ms)}) is {abs(sample_ms - mean_ms) / mean_ms:.0%} {side}"
+        f" than the mean ({time_text(mean_ms)})"
     )
 
 
@@ -146,7 +147,7 @@ def _shipped(
     theirs = "its" if len(names) == 1 else "their"
     return (
         f"{quantity} of {listed(names, _NAMED)} is predicted from {models} well-known models on "
-        f"{backend} {version}, {_threads(threads)} ({system}, {date}): measuring with "
+        f"{backend} {version}, {threads_text(threads)} ({system}, {date}): measuring with "
         f"{argument('quantity')} {quantity} observes {theirs} bricks"
     )
 
@@ -199,11 +200,11 @@ WORDS: dict[str, Callable[..., str]] = {
     ),
     # Samples.
     "samples-deviate": lambda deviation_ms, mean_ms: (
-        f"the standard deviation ({_time(deviation_ms)}) is {deviation_ms / mean_ms:.0%} of the "
-        f"mean ({_time(mean_ms)})"
+        f"the standard deviation ({time_text(deviation_ms)}) is {deviation_ms / mean_ms:.0%} of "
+        f"the mean ({time_text(mean_ms)})"
     ),
     "extreme-sample": _extreme,
-    "short-sample": lambda sample_ms: f"the shortest sample took only {_time(sample_ms)}",
+    "short-sample": lambda sample_ms: f"the shortest sample took only {time_text(sample_ms)}",
     # Precision that was not reached, by the reason.
     "budget-ended": _imprecise(_BUDGET),
     "budget-ended-at-start": _imprecise(f"{_BUDGET}, without time to start {{backend}}"),
@@ -213,11 +214,6 @@ WORDS: dict[str, Callable[..., str]] = {
     "no-run-narrows": _imprecise("no further run narrows the interval"),
     "no-timing-narrows": _imprecise("no further timing narrows the interval"),
     "store-ended": _imprecise("the store has no further measurements"),
-    "threads-of-phases": lambda prompt, token, prompt_ms, token_ms: (
-        f"a prompt is fastest with {_threads(prompt)} ({_time(prompt_ms)}), a token with "
-        f"{_threads(token)} ({_time(token_ms)}): "
-        f"{argument('threads')} prompt={prompt},token={token}"
-    ),
     # Models and how they ran.
     "cut-as-it-is": lambda backend, reason: (
         f"its own layers are cut, because {backend} does not report the graph that it executes: "
@@ -292,8 +288,8 @@ WORDS: dict[str, Callable[..., str]] = {
     ),
     "measured-elsewhere": lambda backend, here, threads, cpu, cpu_threads: (
         f"{backend} was not measured on {'this' if here else 'that'} system with "
-        f"{_threads(threads)}: predictions rest on {cpu or 'another processor'} with "
-        f"{_threads(cpu_threads)}"
+        f"{threads_text(threads)}: predictions rest on {cpu or 'another processor'} with "
+        f"{threads_text(cpu_threads)}"
     ),
     "type-not-measured": lambda backend, dtype, layers: (
         f"nothing was measured in {_TYPES.get(dtype, dtype)} with {backend} on a "

@@ -17,7 +17,8 @@ from dlbricks_core.estimation import extrapolation as doubts
 from dlbricks_core.estimation.systems import at_system, name_machine
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.facts import LATENCY, Observation, Session
-from dlbricks_core.figures.figure import RESAMPLES, Placed, Predicted
+from dlbricks_core.figures.figure import RESAMPLES
+from dlbricks_core.figures.predicted import Placed, Predicted
 from dlbricks_core.ir import packed
 from dlbricks_core.measure import rewrites
 from dlbricks_core.plugins import Plugin

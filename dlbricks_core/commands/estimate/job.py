@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from dlbricks_core.commands.options.jobs import TimedJob, open_request, opened, with_own_types
+from dlbricks_core.commands.options.given import open_request
+from dlbricks_core.commands.options.jobs import PreciseJob, TimedJob, opened, with_own_types
 from dlbricks_core.commands.options.results import request_elsewhere
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.approach import Approach, Wishes
@@ -28,7 +29,7 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 
 #: Settings that have no effect where nothing runs.
-_ONLY_MEASURED = ("end_to_end", "force", "retry_failed", "budget_s", "condition")
+_ONLY_MEASURED = ("end_to_end", "force", "retry_failed", "budget_s", "condition", "seed")
 
 _ONLY_KNOWN = ("system", "results", "predictor")  #: Settings that have no effect where models run.
 
@@ -47,7 +48,7 @@ class Estimated:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EstimateJob(TimedJob):
+class EstimateJob(TimedJob, PreciseJob):
     """Estimates of models. Nothing runs unless ``measure`` or ``precision`` is given.
 
     Attributes:

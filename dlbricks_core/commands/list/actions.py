@@ -19,7 +19,7 @@ from dlbricks_core.commands.options.output import Output
 from dlbricks_core.compose import Composer
 from dlbricks_core.errors import DLBricksError, PluginError
 from dlbricks_core.importers import Importer, ModelCollection, ModelNotes
-from dlbricks_core.importers.models import find_collection
+from dlbricks_core.importers.lookup import find_collection
 from dlbricks_core.measure.metric import Metric
 from dlbricks_core.plugins import GROUPS, Plugin, attempt, discover
 from dlbricks_core.predict import Predictor

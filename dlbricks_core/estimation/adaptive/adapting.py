@@ -24,12 +24,12 @@ from dlbricks_core.facts.note import note
 from dlbricks_core.figures.figure import (
     Figure,
     InPlace,
-    Placed,
     in_place_errors,
     interval,
     relative_half_width,
 )
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
+from dlbricks_core.figures.predicted import Placed
 from dlbricks_core.measure.costs import QUICK_START_S
 from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.footprint import gigabytes

@@ -5,7 +5,6 @@ from dlbricks_core.estimation.sizes.generation import (
     PHASES,
     PROMPT,
     Generation,
-    jobs_of,
     of_task,
 )
 from dlbricks_core.estimation.sizes.loading import ModelsAtSizes, Sized, load_asked, read_asked
@@ -21,7 +20,6 @@ __all__ = [
     "Sized",
     "Sizes",
     "Sweep",
-    "jobs_of",
     "load_asked",
     "of_task",
     "read_asked",

@@ -13,10 +13,8 @@ from dlbricks_core.facts import Failure
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import (
     ImportSettings,
-    LoadedModels,
     ModelLoader,
     load_each,
-    load_models,
     unique_names,
 )
 from dlbricks_core.ir import CanonicalModel, RawModel
@@ -99,25 +97,23 @@ class ModelsAtSizes:
 
 def load_asked(
     specs: Sequence[str],
-    asked: Sized | None,
+    asked: Sized,
     options: LoadOptions,
     observer: Observer,
     how: ImportSettings | None = None,
-) -> LoadedModels | ModelsAtSizes:
+) -> ModelsAtSizes:
     """Loads models at the requested sizes. A model that fails does not stop the others.
 
     Args:
         specs: Names of models as typed by the user.
-        asked: Request for sizes; ``None`` for the sizes in the options.
-        options: Further options of reading models.
+        asked: Request for sizes.
+        options: How models are read otherwise.
         observer: Receives a notice of each model.
         how: How models are imported.
 
     Raises:
         DLBricksError: If no model can be loaded, or an option applies to no model.
     """
-    if asked is None:
-        return load_models(specs, options, observer, how)
     with ModelLoader(options, how) as loader:
         found, failures = load_each(
             specs, loader, lambda spec: _at_sizes(loader, spec, asked, options), observer

@@ -10,7 +10,7 @@ import numpy as np
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.answers import SHORT, quantities_of
-from dlbricks_core.estimation.workloads import AdviceTask, Basis
+from dlbricks_core.estimation.workloads import Basis
 from dlbricks_core.facts import LATENCY, Composition, Failure, Note, Quantity, Workload
 from dlbricks_core.figures.figure import Origin, interval
 from dlbricks_core.figures.statistics import FloatArray
@@ -21,6 +21,7 @@ from dlbricks_serving.advice.choice import Mask
 from dlbricks_serving.advice.places import Place
 from dlbricks_serving.advice.requirements import THROUGHPUT, RequiredFigure, Requirement
 from dlbricks_serving.advice.tariff import Accuracies, Prices
+from dlbricks_serving.advice.tasks import AdviceTask
 from dlbricks_serving.scenarios import PATTERNS, Scenario
 
 MILLION = 1_000_000

@@ -8,7 +8,7 @@ from zlib import crc32
 
 import numpy as np
 
-from dlbricks_core.estimation.workloads import AdviceTask, Basis
+from dlbricks_core.estimation.workloads import Basis
 from dlbricks_core.facts import Failure, Note
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.request import Request
@@ -18,6 +18,7 @@ from dlbricks_core.wording import argument, settings
 from dlbricks_serving.advice.advice import AdviceRequest, Alternative
 from dlbricks_serving.advice.places import Place
 from dlbricks_serving.advice.requirements import THROUGHPUT, RequiredFigure, Requirement
+from dlbricks_serving.advice.tasks import AdviceTask
 from dlbricks_serving.scenarios import PATTERNS, Scenario
 from dlbricks_serving.serving.composed import Composed
 from dlbricks_serving.serving.figures import LoadFigures
