@@ -15,7 +15,8 @@ class Burst:
 
     Attributes:
         profiled: Runs under the framework's profiler; 0 for no profile.
-        fewest: Minimum number of runs that count.
+        fewest: Minimum number of runs that agree. Where the tolerance is coarse, a long profiled
+            run is one of them.
         most: Maximum number of runs that count, where runs are long.
         tolerance: Relative difference between runs that ends the loop.
         enough_ms: Milliseconds that the runs of a short model take together at least.
@@ -43,6 +44,11 @@ class Burst:
         """The burst of a fixed number of runs."""
         return cls(1, runs, runs, 0.0, enough_ms=0.0)
 
+    @property
+    def fewest_samples(self) -> int:
+        """Minimum number of samples: a long profiled run may be one of the runs that agree."""
+        return max(self.fewest - (self.tolerance >= _COARSE), 1)
+
     def for_harvest(self) -> Burst:
         """The burst with a profile on which estimates of other models may rest."""
         return replace(self, profiled=max(self.profiled, _HARVEST_RUNS))
@@ -54,15 +60,18 @@ class Burst:
             run: Function that runs the model once and returns its latency in milliseconds.
             profile: Profile of the runs before; ``None`` if there were none. Where a single run
                 suffices, a long profiled one does: the profiler's own time is a small part of it.
+                Where more have to agree, it is no sample, since the profiler makes it slower.
         """
+        seen: list[float] = []
+        if profile is not None and self.tolerance >= _COARSE and profile.run_ms >= LONG_MS:
+            seen.append(profile.run_ms)
         samples: list[float] = []
-        if profile is not None and self.fewest == 1 and profile.run_ms >= LONG_MS:
-            samples.append(profile.run_ms)
-        while not self._suffice(samples):
+        while not self._suffice([*seen, *samples]):
             samples.append(run())
-        return samples
+        return samples or seen
 
     def _suffice(self, samples: Sequence[float]) -> bool:
+        """Whether runs, in milliseconds, are as many as needed, and the last ones agree."""
         if len(samples) < self.fewest:
             return False
         if sum(samples) < self.enough_ms and len(samples) < _MOST_SHORT:
@@ -80,7 +89,8 @@ _HARVEST_RUNS = 3
 """
 
 _COARSE = 0.1
-"""Precision from which a single profiled run suffices: profiles are scaled to runs without."""
+"""Precision from which a single profiled run suffices: profiles are scaled to runs without. A long
+one also tells how long a run takes, to that precision."""
 
 MOST_OF_BURST = 8
 """Maximum runs of a long model: as many as a plain script makes."""
