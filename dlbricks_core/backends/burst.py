@@ -15,7 +15,8 @@ class Burst:
 
     Attributes:
         profiled: Runs under the framework's profiler; 0 for no profile.
-        fewest: Minimum number of timed runs.
+        fewest: Minimum number of runs that agree. At a coarse tolerance, a long profiled run is one
+            of them.
         most: Maximum number of timed runs of a long model.
         tolerance: Relative difference between runs at which the loop ends.
         enough_ms: Minimum total of the timed runs of a short model, in milliseconds.
@@ -43,6 +44,11 @@ class Burst:
         """The burst of a fixed number of runs."""
         return cls(1, runs, runs, 0.0, enough_ms=0.0)
 
+    @property
+    def fewest_samples(self) -> int:
+        """Minimum number of samples: a long profiled run may be one of the runs that agree."""
+        return max(self.fewest - (self.tolerance >= _COARSE), 1)
+
     def for_harvest(self) -> Burst:
         """The burst with enough profiled runs for estimates of other models."""
         return replace(self, profiled=max(self.profiled, _HARVEST_RUNS))
@@ -52,18 +58,21 @@ class Burst:
 
         Args:
             run: Function that runs the model once and returns its latency in milliseconds.
-            profile: Profile of earlier runs; ``None`` without profiled runs. If one timed run
+            profile: Profile of earlier runs; ``None`` without profiled runs. If a single run
                 suffices, a long profiled run replaces it: the profiler's overhead is a small part
-                of a long run.
+                of a long run. If several runs have to agree, the profiled run is no sample,
+                because the profiler makes it slower.
         """
+        seen: list[float] = []
+        if profile is not None and self.tolerance >= _COARSE and profile.run_ms >= LONG_MS:
+            seen.append(profile.run_ms)
         samples: list[float] = []
-        if profile is not None and self.fewest == 1 and profile.run_ms >= LONG_MS:
-            samples.append(profile.run_ms)
-        while not self._suffice(samples):
+        while not self._suffice([*seen, *samples]):
             samples.append(run())
-        return samples
+        return samples or seen
 
     def _suffice(self, samples: Sequence[float]) -> bool:
+        """Whether runs, in milliseconds, are as many as needed, and the last ones agree."""
         if len(samples) < self.fewest:
             return False
         if sum(samples) < self.enough_ms and len(samples) < _MOST_SHORT:
@@ -81,7 +90,9 @@ _HARVEST_RUNS = 3
 """
 
 _COARSE = 0.1
-"""Precision from which one profiled run suffices: profiles are scaled to runs without profiler."""
+"""Precision from which one profiled run suffices: profiles are scaled to runs without profiler. At
+this precision, a long profiled run also shows how long a run takes.
+"""
 
 MOST_OF_BURST = 8
 """Maximum runs of a long model: as many as a plain script makes."""

@@ -12,6 +12,7 @@ from time import monotonic, perf_counter
 from dlbricks_core.backends.burst import Burst
 from dlbricks_core.compose.options import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
 from dlbricks_core.estimation.adaptive.adapting import Adapting, half_width
+from dlbricks_core.estimation.adaptive.ahead import Ahead
 from dlbricks_core.estimation.adaptive.brick_loop import measure_adaptively
 from dlbricks_core.estimation.adaptive.candidates import memory_notes
 from dlbricks_core.estimation.adaptive.precisions import FINEST, USUAL
@@ -44,6 +45,7 @@ def run(
     observer: Observer,
     *,
     end_to_end: bool = True,
+    ahead: Ahead | None = None,
 ) -> RunResult:
     """Estimates models from their bricks, and times bricks that the store lacks.
 
@@ -57,11 +59,12 @@ def run(
         store: Store of the measurements.
         observer: Receives the progress.
         end_to_end: Whether to time the whole models as well, for comparison.
+        ahead: Process that was begun before; ``None`` if there is none.
     """
     start, begin = monotonic(), perf_counter()
     cutting = cut_models(models, cut_options, request, observer, store)
     if request.condition == "hot":
-        result = _run_wholes(cutting, request, store, observer, begin, end_to_end=end_to_end)
+        result = _run_wholes(cutting, request, store, observer, begin, ahead, end_to_end=end_to_end)
     elif cut_options.composer == LEARNED_COMPOSER and request.precision is not None:
         result = _time_bricks(cutting, request, store, observer, begin, end_to_end=end_to_end)
     else:
@@ -114,6 +117,7 @@ def _run_wholes(
     store: ResultStore,
     observer: Observer,
     begin: float,
+    ahead: Ahead | None,
     *,
     end_to_end: bool,
 ) -> RunResult:
@@ -126,7 +130,7 @@ def _run_wholes(
     with ExitStack() as opened:
         opened.enter_context(measurement_lock(observer.note))
         adapting = Adapting(
-            cutting, request, store, observer, opened, PREDICTOR, compares=end_to_end
+            cutting, request, store, observer, opened, PREDICTOR, compares=end_to_end, ahead=ahead
         )
         adapting.run_most_informative(end)
         # Without time for their bricks, models that cannot run are predicted.

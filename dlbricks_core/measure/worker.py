@@ -159,6 +159,10 @@ class BackendWorker:
         """Known limit of the bytes of networks. Other limits may be lower."""
         return self._room
 
+    def begin(self) -> None:
+        """Begins to import the framework. Whatever is asked of the worker next waits for that."""
+        self._launched(asked=False).begin("start", *self._start_arguments)
+
     def start(self) -> None:
         """Imports the framework, unless it is imported. Otherwise the first network imports it."""
         self._started()
@@ -394,25 +398,32 @@ class BackendWorker:
 
     def _started(self) -> WorkerProcess:
         """The child process, with the framework imported and ready to time."""
+        release()
         worker = self._launched(asked=False)
         if not self._ready:
-            start = (
-                self._target,
-                self._backend_settings,
-                self._memory,
-                self._cache_bytes,
-                self._private_cache_bytes,
-                self._settings.warm,
-                self._settings.keeps_memory,
-            )
             timeout = self._settings.timeout_s + _START_S
             try:
-                self._room = self._answer(worker, "start", *start, timeout=timeout)
+                self._room = self._answer(
+                    worker, "start", *self._start_arguments, timeout=timeout
+                )
             except DLBricksError as error:
                 self._discard()
                 raise _start_error(self._backend.name, error) from error
             self._ready = True
         return worker
+
+    @property
+    def _start_arguments(self) -> tuple[Any, ...]:
+        """Arguments of :meth:`TimerHost.start`."""
+        return (
+            self._target,
+            self._backend_settings,
+            self._memory,
+            self._cache_bytes,
+            self._private_cache_bytes,
+            self._settings.warm,
+            self._settings.keeps_memory,
+        )
 
     def _launched(self, *, asked: bool) -> WorkerProcess:
         """The child process, for timing or rewriting. Its memory is limited while it rewrites."""
@@ -420,7 +431,6 @@ class BackendWorker:
             self._discard()
         if self._worker is None:
             if not asked:
-                release()
                 take_turn()
                 self._has_turn = True
             environment = self._backend.environment(self._backend_settings)

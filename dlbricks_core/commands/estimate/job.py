@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -115,7 +115,7 @@ class EstimateJob(TimedJob, PreciseJob):
 
     def _measured(self, store: str | ResultStore | None, observer: Observer) -> Estimated:
         # Estimates that run nothing start faster without this code.
-        from dlbricks_core.estimation.run import run
+        from dlbricks_core.estimation.adaptive.ahead import begun
 
         approach = Approach.of_run(Wishes.among(vars(self)))
 
@@ -124,13 +124,25 @@ class EstimateJob(TimedJob, PreciseJob):
         (first, *_) = requests.values()
         models = self.models.or_default(first.backend.default_models)
         end_to_end = not self.models.sources if self.end_to_end is None else self.end_to_end
-        with opened(store) as there:
+        with (
+            opened(store) as there,
+            nullcontext() if len(requests) > 1 else begun(first, there, observer) as ahead,
+        ):
+            # The framework is imported by another process meanwhile.
+            from dlbricks_core.estimation.run import run
+
             loaded = models.load(observer)
             result = _in_phases(
                 loaded,
                 requests,
                 lambda these, request: run(
-                    these, approach.cut_options, request, there, observer, end_to_end=end_to_end
+                    these,
+                    approach.cut_options,
+                    request,
+                    there,
+                    observer,
+                    end_to_end=end_to_end,
+                    ahead=ahead,
                 ),
             )
         invocation = Invocation.of("estimate", loaded.models, end_to_end=end_to_end)
