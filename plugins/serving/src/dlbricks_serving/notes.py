@@ -52,6 +52,11 @@ add_words(
         "quantity-predicted": lambda quantity, predicted, alternatives: (
             f"{quantity} is predicted in {predicted} of {alternatives} alternatives"
         ),
+        "alternatives-beside-others": lambda busy, alternatives, most_load: (
+            f"{busy} of {alternatives} latencies rest on samples that were measured while other "
+            f"programs used up to {most_load:.0%} of the CPUs ('load' in the table): on a quiet "
+            "machine they are shorter, and the intervals allow for that"
+        ),
         "only-reference-data": lambda systems: (
             f"nothing in the store is from {', '.join(systems)}: the atlas alone knows it"
         ),
