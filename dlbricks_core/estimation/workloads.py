@@ -69,6 +69,11 @@ class Time:
         return found
 
     @property
+    def load(self) -> float:
+        """Share of the CPUs that others used during the measurements, from 0 to 1."""
+        return max(each.disturbance.load for _, each in self.parts)
+
+    @property
     def missing(self) -> str:
         """Reason why the time is unknown."""
         results = [each for _, each in self.parts]

@@ -58,6 +58,11 @@ add_words(
             f"with {threads_text(token)} ({time_text(token_ms)}): "
             f"{argument('threads')} prompt={prompt},token={token}"
         ),
+        "alternatives-beside-others": lambda busy, alternatives, most_load: (
+            f"{busy} of {alternatives} latencies rest on samples that were measured while other "
+            f"programs used up to {most_load:.0%} of the CPUs ('load' in the table): on a quiet "
+            "machine they are shorter, and the intervals allow for that"
+        ),
         "only-reference-data": lambda systems: (
             f"nothing in the store is from {', '.join(systems)}: the atlas alone knows it"
         ),

@@ -413,6 +413,7 @@ def _alternative(draft: _Draft, wanted: AdviceRequest) -> Alternative:
         per_hour=prices.of(draft.place) if prices else None,
         accuracy=accuracies.of(draft.job.names) if accuracies else None,
         required=others,
+        load=draft.times[LATENCY].load,
     )
 
 
