@@ -116,7 +116,8 @@ class Traits:
             graph of DLBricks.
         blocks_only: Whether the framework runs nothing but what :meth:`Backend.rewrite` makes of
             the configuration that a language model was built from. Models are then rewritten as a
-            whole, which needs no weights, and estimated from bricks that are timed alone.
+            whole, which needs no weights, and estimated from bricks that are timed alone. Weights
+            of networks are not drawn: the timer has its own.
     """
 
     primed: bool = False
