@@ -161,16 +161,21 @@ class TimerHost:
             UnsupportedError: If the framework has no counterpart for a layer.
         """
         load = self.timer.load_native if kind == "native" else self.timer.load
-        network = (
-            _with_own_weights(model, seed) if kind == "model" else values.materialize(model, seed)
-        )
-        loaded = self._tried(load(network))
+        loaded = self._tried(load(self._drawn(model, seed, kind)))
         self._loaded[key] = loaded
         latency_ms = self._warmed_up(key)
         if kind and (self._primed or weights_are_reread(model)) and latency_ms < _LONG_MS:
             copied = kind != "native" and is_copied(model, self._cache_bytes)
             self._twins[key] = self._copied(loaded, model, seed, kind) if copied else loaded
         return latency_ms
+
+    def _drawn(self, model: CanonicalModel, seed: int, kind: str) -> Network:
+        """A network with values for whatever the framework does not draw itself."""
+        if self.timer.traits.blocks_only:
+            return values.materialize(model, seed, without=model.weights)
+        if kind == "model":
+            return _with_own_weights(model, seed)
+        return values.materialize(model, seed)
 
     def _copied(self, loaded: Any, model: CanonicalModel, seed: int, kind: str) -> Any:
         """A copy of a network with other weights, loaded to run before the network."""

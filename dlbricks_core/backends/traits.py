@@ -28,7 +28,7 @@ class BackendSettings:
     Attributes:
         threads: Number of threads that compute one operator.
         options: Value of every option that the backend declares, by name.
-        as_used: Whether the process is like a user's: nothing in it is shared among networks, and
+        as_used: Whether the process is set up as a user's process is: networks share nothing, and
             the framework has its own defaults.
     """
 
@@ -42,45 +42,47 @@ class Traits:
     """Peculiarities of a framework that decide how its networks are timed.
 
     The defaults suit a framework that keeps nothing between runs. Where estimates are off,
-    ``dlbricks check`` shows whether another value of a trait brings them nearer.
+    ``dlbricks check`` shows whether another value of a trait reduces the error.
 
     Attributes:
         primed: Whether a copy of the network, with other weights, runs right before each timed
-            run. In the middle of a model, the layers before have left code and memory warm.
-            Where a framework keeps both for each network separately, only a run of the same
-            layers warms them. The network's own weights stay cold.
+            run. In the middle of a model, earlier layers have warmed code and memory. If a
+            framework has separate code and memory for each network, only a run of the same layers
+            warms them. The network's own weights stay cold.
         in_turns: Whether the worker goes from one network to the next without a pause.
-            Otherwise it waits until each sample is stored, and whatever computes during the
-            pause cools the caches. Which of the two is nearer to the middle of a model depends
-            on what the framework keeps in the caches.
+            Otherwise it waits until each sample is stored, and other code replaces data in the
+            caches during the pause. The better value depends on the data that the framework keeps
+            in the caches.
         weights_held: Number of copies of a network's weights that the framework keeps in
             memory: the given ones, and a second copy if it reorders them for its kernels.
-            It limits how many networks are loaded at the same time, and says whether a model
-            fits, and whether layers that read the same weights share what is kept of them.
-            The quantity ``peak-memory`` shows it: ``kept-memory`` of a large layer over the
-            bytes of its weights.
-        weights_loading: Number of copies of a model's weights that are there at a time, at most,
-            while the framework loads it from a file. The quantity ``peak-memory`` shows it:
-            ``loading-memory`` of a large layer over the bytes of its weights.
-        results_apart: Whether results of a graph have memory of their own, although feature maps
-            that nobody reads any more would have room for them. A layer in the middle of a model
-            uses that room. A graph of a layer and an activation shows it: with a small layer
-            behind these it takes less memory.
+            It limits how many networks are loaded at the same time. It also decides whether a model
+            fits into memory, and whether layers with the same weights share the kept copy. To
+            measure it with the quantity ``peak-memory``, divide ``kept-memory`` of a large layer by
+            the bytes of its weights.
+        weights_loading: Maximum number of copies of a model's weights in memory while the framework
+            loads the model from a file. To measure it with the quantity ``peak-memory``, divide
+            ``loading-memory`` of a large layer by the bytes of its weights.
+        results_apart: Whether the framework allocates separate memory for a graph's results, even
+            where a dead feature map is large enough. A layer in the middle of a model reuses such
+            memory. Test: a graph of a layer and an activation takes less memory with a small layer
+            at its end.
         rewrites: Whether the framework executes another graph than the given one; see
             :meth:`Backend.rewrite`.
         folds_weights: Whether layers that read only weights run once, while a network is loaded,
-            and not in each run. Graphs are optimized so; programs that run line by line are not.
+            and not in each run. True of frameworks that optimize graphs, false of frameworks that
+            run line by line.
         rewrite_uses_all_threads: Whether rewriting one model keeps all threads busy. Several
             models are otherwise rewritten at the same time, one on each core.
         domains: Domains of operators beside ONNX's whose layers the framework runs as they are.
             Other frameworks run the definitions of such operators, or refuse them. ``None`` if
-            nobody knows, as where the framework is not installed.
-        engine: Program for language models whose figures its estimates are, and what of it they
-            lack, to follow "Figures are those of". Without it they are the framework's, on the
-            graph of DLBricks.
-        blocks_only: Whether the framework runs nothing but what :meth:`Backend.rewrite` makes of
-            the configuration that a language model was built from. Models are then rewritten as a
-            whole, which needs no weights, and estimated from bricks that are timed alone.
+            unknown, for example if the framework is not installed.
+        engine: Name of the program for language models whose speed is estimated, and its parts that
+            the estimate leaves out; the text follows "Figures are those of". If empty, the estimate
+            is for the framework on the graph of DLBricks.
+        blocks_only: Whether the framework runs only the graphs that :meth:`Backend.rewrite` makes
+            from the configuration of a language model. Whole models are then rewritten, which needs
+            no weights, and estimated from bricks that are timed alone. The timer
+            draws the weights itself.
     """
 
     primed: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -31,6 +31,7 @@ class Wishes:
         quantity: Name of the quantity.
         condition: Condition of the latencies.
         backend: Name of the backend; its trait ``blocks_only`` rules whole models out.
+        backends: Names of the backends, where several are compared.
     """
 
     granularity: int | None = None
@@ -43,11 +44,13 @@ class Wishes:
     quantity: str | None = None
     condition: str | None = None
     backend: str | None = None
+    backends: Sequence[str] = ()
 
     @classmethod
     def among(cls, arguments: Mapping[str, Any]) -> Self:
         """Wishes from the arguments of a command; other arguments are ignored."""
-        return cls(**{each.name: arguments.get(each.name) for each in fields(cls)})
+        names = [each.name for each in fields(cls) if arguments.get(each.name) is not None]
+        return cls(**{name: arguments[name] for name in names})
 
     @property
     def of_bricks(self) -> list[str]:
@@ -59,14 +62,20 @@ class Wishes:
             "protocol": self.protocol not in (None, next(iter(PROTOCOLS))),
             "quantity": self.quantity not in (None, LATENCY.name),
         }
-        blocks = [f"{argument('backend')} {self.backend}"] if self.blocks_only else []
+        blocks = [f"{argument('backend')} {name}" for name in self._of_blocks]
         return blocks + [argument(name) for name, is_given in given.items() if is_given]
 
     @property
     def blocks_only(self) -> bool:
-        """Whether the backend is installed and runs only blocks of language models."""
-        found = discover("backend", Backend, self.backend) if self.backend else []
-        return any(each.loaded.traits.blocks_only for each in found if not each.problem)
+        """Whether an installed backend runs only blocks of language models."""
+        return bool(self._of_blocks)
+
+    @property
+    def _of_blocks(self) -> list[str]:
+        """Names of the installed backends that run only blocks of language models."""
+        names = [self.backend] if self.backend else self.backends
+        found = [each for name in names for each in discover("backend", Backend, name)]
+        return [p.name for p in found if not p.problem and p.loaded.traits.blocks_only]
 
     @property
     def cut_options(self) -> CutOptions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dlbricks_core.bricks import BrickSet
+from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.compose import Composer, Plan
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
@@ -36,6 +36,8 @@ class Cutting:
         seconds: Seconds in which the backend rewrote the models, part of the cost of benchmarking
             by bricks.
         footprints: Memory of each whole model by its signature, where known.
+        runs_graphs: Whether whole models run as the graphs that the backend made of them, as it
+            runs nothing else.
     """
 
     options: CutOptions
@@ -44,6 +46,11 @@ class Cutting:
     calibration: Calibration | None = None
     seconds: float = 0.0
     footprints: Mapping[str, Footprint] = field(default_factory=dict)
+    runs_graphs: bool = False
+
+    def whole(self, cut: CutModel) -> Brick:
+        """A whole model as one brick, as the backend runs it."""
+        return Brick(cut.whole.signature, cut.graph) if self.runs_graphs else cut.whole
 
     @classmethod
     def all_timed(cls, options: CutOptions, brickset: BrickSet) -> Cutting:
@@ -146,7 +153,8 @@ def cut_models(
             hint=f"Leave {argument('composer')} out.",
         )
     footprints = _footprints(brickset, request)
-    return Cutting(cut_options, brickset, plan, calibration, rewrites.seconds, footprints)
+    blocks = request.backend.traits.blocks_only
+    return Cutting(cut_options, brickset, plan, calibration, rewrites.seconds, footprints, blocks)
 
 
 def _of_weights(model: CanonicalModel) -> tuple[Note, ...]:

@@ -83,7 +83,7 @@ def _sweeps(
         }
         targets = [Target(brick, "brick") for brick in bricks.values()]
         if end_to_end and not any(brick.opaque for brick in bricks.values()):
-            targets.insert(0, Target(cuts[0].whole, "model"))
+            targets.insert(0, Target(cuttings[0].whole(cuts[0]), "model"))
         sweeps.append([t for t in targets if (t.brick.signature, t.kind) not in seen])
         seen.update((t.brick.signature, t.kind) for t in targets)
     return sweeps

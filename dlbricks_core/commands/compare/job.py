@@ -125,5 +125,12 @@ class OutputsJob(VerifyOptions):
             DLBricksError: If settings contradict each other, or no model can be read.
         """
         requests = requests_of_each(self)
+        for each in requests:
+            if each.backend.traits.blocks_only:
+                raise DLBricksError(
+                    f"{each.backend.name} runs blocks with weights of its own, so its outputs "
+                    "cannot be compared",
+                    hint="Leave it out.",
+                )
         loaded = self.models.or_default().load(observer)
         return ComparedOutputs(verify(loaded.models, requests, self, observer), loaded.failures)
