@@ -13,6 +13,7 @@ from dlbricks_core.commands.options.jobs import (
     requests_of_each,
 )
 from dlbricks_core.commands.options.models import Models
+from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.approach import Approach, Wishes
 from dlbricks_core.estimation.compare import check_backends, compare
 from dlbricks_core.estimation.comparison import Comparison

@@ -11,7 +11,7 @@ from dlbricks_core.estimation.answers import FIRST_TOKEN, OUTPUT_TOKEN, Answer, 
 from dlbricks_core.estimation.model_result import Compared, ModelResult
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.estimation.sizes.decoder import DecoderDimensions
-from dlbricks_core.estimation.sizes.depths import fitted
+from dlbricks_core.estimation.sizes.joint import with_joint_fit
 from dlbricks_core.estimation.sizes.loading import SizedModel
 from dlbricks_core.estimation.sizes.roofline import Roofline, within
 from dlbricks_core.estimation.sizes.sizing import Axes, Sizes, by_dimension, check_axes, grid
@@ -99,7 +99,7 @@ class Generation:
         if result.request.metric:
             found = {each.cut.model.name: each for each in result.models}
             return replace(result, curves=[self._curve(each, found) for each in models])
-        result = within(Roofline.of(result), result)
+        result = with_joint_fit(models, within(Roofline.of(result), result))
         found = {each.cut.model.name: each for each in result.models}
         answers = []
         for each in models:
@@ -107,7 +107,7 @@ class Generation:
             for workload in self.workloads:
                 sizes = sizes_of(dimensions, workload)
                 results = {p: found[each.models[s].name] for p, s in sizes.items()}
-                answers.append(_answer(each.name, workload, on_a_curve(results)))
+                answers.append(_answer(each.name, workload, results))
         return replace(result, answers=answers)
 
     def _curve(self, model: SizedModel, found: Mapping[str, ModelResult]) -> SizeCurve:
@@ -153,12 +153,6 @@ def sizes_of(dimensions: DecoderDimensions, workload: Workload) -> dict[int, Siz
         for depth in spread_over(workload.depths, _DEPTHS):
             found[depth] = dimensions.sizes(1, depth, batch)
     return found
-
-
-def on_a_curve(results: Mapping[int, ModelResult]) -> dict[int, ModelResult]:
-    """The result for the prompt, and the results of tokens on one curve."""
-    tokens = {depth: each for depth, each in results.items() if depth != _PROMPT}
-    return {**results, **fitted(tokens)}
 
 
 def _answer(name: str, workload: Workload, results: Mapping[int, ModelResult]) -> Answer:

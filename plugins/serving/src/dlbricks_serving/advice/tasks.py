@@ -9,7 +9,8 @@ from typing import Self
 from dlbricks_core.estimation.model_result import ModelResult
 from dlbricks_core.estimation.sizes import ModelsAtSizes
 from dlbricks_core.estimation.sizes.decoder import DecoderDimensions
-from dlbricks_core.estimation.sizes.generation import on_a_curve, sizes_of, times_of
+from dlbricks_core.estimation.sizes.generation import sizes_of, times_of
+from dlbricks_core.estimation.sizes.joint import jointly
 from dlbricks_core.estimation.sizes.loading import SizedModel
 from dlbricks_core.estimation.workloads import Time, Times
 from dlbricks_core.facts import LATENCY, Workload
@@ -68,6 +69,7 @@ def _answering(model: SizedModel, workload: Workload) -> AdviceTask:
     models = [model.models[each] for each in sizes.values()]
 
     def times(results: Sequence[ModelResult]) -> Times:
-        return times_of(workload, on_a_curve(dict(zip(sizes, results, strict=True))))
+        joint = jointly(dict(zip(sizes.values(), results, strict=True)))
+        return times_of(workload, {depth: joint[each] for depth, each in sizes.items()})
 
     return AdviceTask(model.name, models[0].source, models, times)
