@@ -4,6 +4,7 @@ import re
 
 import click
 import pytest
+from dlbricks_private.command import command as private
 from dlbricks_serving.commands import serve
 from dlbricks_study.command import command as study
 
@@ -46,6 +47,7 @@ REFUSED = [
         for option in [("--runs", "3"), ("--precision", "1%"), ("--budget", "9s"),
                        ("--retry-failed",)]
     ),
+    (private, ("generate", "a", "-o", "f", "--decoys", "0", "--decoys-from", "b"), "is for decoys"),
     (serve.command, ("a", *ON, *UNDER_LOAD, "--force"), "--force needs --measure"),
     (graph.command, ("a", "-o", "f.svg", *ON, "--seed", "0"), "No such option '--seed'"),
 ]  # fmt: skip
