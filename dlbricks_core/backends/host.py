@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from time import perf_counter, perf_counter_ns
 from typing import Any
@@ -21,19 +20,16 @@ from dlbricks_core import values
 from dlbricks_core.backends.auxiliary import AuxiliaryProcess
 from dlbricks_core.backends.base import WARMUP_RUNS, Backend, CpuTimer
 from dlbricks_core.backends.burst import Burst, WholeRun
+from dlbricks_core.backends.call import CALLS, next_to_nothing
 from dlbricks_core.backends.profiles import Opened, Profile, Timeline
 from dlbricks_core.backends.saved import Saved
 from dlbricks_core.backends.traits import BackendSettings
 from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.errors import BackendError, first_line
-from dlbricks_core.ir import Array, CanonicalModel, Layer, Network, TensorSpec
+from dlbricks_core.ir import Array, CanonicalModel, Network
 from dlbricks_core.plugins import load_object
 from dlbricks_core.worker.memory import limit_memory
 from dlbricks_core.worker.resident import MIB, give_back, keep_freed, resident_mib
-
-CALLS: dict[str, int] = {"call:1": 1, "call:9": 9}
-"""Number of layers of each network that shows the cost of a call, by the network's key."""
-
 
 POSITION_BYTES = 8
 """Bytes of the number in the file that :meth:`TimerHost.sample_in_turn` writes."""
@@ -462,22 +458,6 @@ def is_copied(model: CanonicalModel, cache_bytes: int | None) -> bool:
         return False
     return model.weight_bytes < _KEPT * (
         _UNKNOWN_CACHE_BYTES if cache_bytes is None else cache_bytes
-    )
-
-
-def next_to_nothing(layers: int, shape: tuple[int, ...] = (1, 1)) -> CanonicalModel:
-    """A chain of layers, on one number. No framework is known to fuse or drop Sigmoid."""
-    spec = TensorSpec("float32", shape)
-    names = ["x0", *(f"t{i}" for i in range(layers))]
-    return CanonicalModel(
-        name="call",
-        layers=tuple(
-            Layer("Sigmoid", (before,), (after,), name=f"Sigmoid_{i}")
-            for i, (before, after) in enumerate(pairwise(names))
-        ),
-        inputs=(names[0],),
-        outputs=(names[-1],),
-        tensors=dict.fromkeys(names, spec),
     )
 
 

@@ -8,14 +8,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from time import perf_counter
 
-from dlbricks_core.backends.host import CALLS, next_to_nothing
+from dlbricks_core.backends.call import CALLS, next_to_nothing, start_of_a_line
 from dlbricks_core.errors import BackendError, DLBricksError, StoreError
 from dlbricks_core.facts import Observation, Question
 from dlbricks_core.machine.load import LoadWatch
 from dlbricks_core.measure.ledger import Effort
 from dlbricks_core.measure.metric import Metric
 from dlbricks_core.measure.session import Advance, TimingJob, reason_of
-from dlbricks_core.measure.worker import BackendWorker, start_of_a_line
+from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.store import ResultStore
 
 

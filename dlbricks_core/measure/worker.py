@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import linear_regression
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +11,8 @@ import numpy as np
 from dlbricks_core import values
 from dlbricks_core.backends import Backend, BackendSettings, Profile, Timeline
 from dlbricks_core.backends.burst import Burst, WholeRun
-from dlbricks_core.backends.host import CALLS, POSITION_BYTES, is_copied
+from dlbricks_core.backends.call import CALLS, start_of_a_line
+from dlbricks_core.backends.host import POSITION_BYTES, is_copied
 from dlbricks_core.errors import BackendError, DLBricksError
 from dlbricks_core.ir import Array, CanonicalModel
 from dlbricks_core.machine.lock import give_turn, take_turn
@@ -501,13 +501,3 @@ def _start_error(backend: str, error: DLBricksError) -> DLBricksError:
             hint="Raise or remove that limit, or use another backend.",
         )
     return BackendError(f"{backend} does not start: {error.message}", hint=error.hint)
-
-
-def start_of_a_line(latencies_ms: Sequence[float]) -> float:
-    """Cost of a call of the timer in milliseconds, derived from the latencies of ``CALLS``.
-
-    The latency is a linear function of the number of layers; its intercept is the cost of the call.
-    The minimum cost of a layer is not part of it, because a model has this cost for each layer.
-    """
-    slope, start = linear_regression(list(CALLS.values()), latencies_ms)
-    return max(start, 0.0) if slope > 0 else min(latencies_ms)

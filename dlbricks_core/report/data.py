@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from dlbricks_core.facts import Calibration, Failure, Quantity
     from dlbricks_core.importers import LoadOptions
     from dlbricks_core.measure.request import Request
-    from dlbricks_core.store import Holding
 
 
 Interval = tuple[float, float]  #: Lower and upper end of a 90% interval.
@@ -241,22 +240,6 @@ class CalibrationData(TypedDict):
     bricks: int  #: Number of bricks to which the numbers were fitted.
     version: str  #: Version of DLBricks that fitted the numbers.
     taken_at: str  #: Time of the fit, in ISO 8601.
-
-
-class HoldingData(TypedDict):
-    """Content of a store for one machine, framework and number of threads."""
-
-    system: str  #: Fingerprint of the system.
-    machine: str  #: Name of the machine; empty if it has none.
-    backend: str  #: Name of the backend.
-    version: str  #: Version of its framework.
-    threads: int  #: Threads that compute one operator.
-    networks: int  #: Different bricks and models that were measured.
-    failures: int  #: Measurements that failed.
-    observations: int  #: Observations, each of one or several samples.
-    samples: int  #: Samples in all observations.
-    first: str | None  #: Time of the first observation, as ISO 8601.
-    last: str | None  #: Time of the last observation.
 
 
 class ModelHeadData(TypedDict):
@@ -505,22 +488,4 @@ def brick_figures(result: BrickResult) -> BrickFiguresData:
         "derived_from": next(iter(result.derived_from), None),
         "warnings": notes_data(result.warnings),
         "failure": result.failure or None,
-    }
-
-
-def holding_data(holding: Holding) -> HoldingData:
-    """Holdings of the store for one place."""
-    place = holding.place
-    return {
-        "system": place.system,
-        "machine": place.machine,
-        "backend": place.backend,
-        "version": place.version,
-        "threads": place.threads,
-        "networks": len(holding.networks),
-        "failures": holding.failures,
-        "observations": holding.observations,
-        "samples": holding.samples,
-        "first": holding.first or None,
-        "last": holding.last or None,
     }

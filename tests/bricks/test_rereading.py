@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from dlbricks_core.backends import Traits
 from dlbricks_core.backends.host import TimerHost
 from dlbricks_core.bricks import BrickSet, cold_tensors, signature, weights_are_reread
 from dlbricks_core.bricks.annotations import with_cold

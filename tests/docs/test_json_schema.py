@@ -22,9 +22,10 @@ pytest.importorskip("onnxruntime")
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "docs" / "reference" / "dlbricks.schema.json").read_text("utf-8"))
 
-QUICK = ("--threads", "1", "--runs", "2", "--store", "results.sqlite")
+THERE = ("--threads", "1", "--store", "results.sqlite")
+QUICK = (*THERE, "--runs", "2")
 ONE = ("--backend", "onnxruntime", *QUICK)
-SURVEY = ("--backend", "onnxruntime", "--threads", "1", "--store", "results.sqlite")
+UNCOUNTED = ("--backend", "onnxruntime", *THERE)
 TWO = ("--backends", "onnxruntime,twin")
 DIALLED = ("--backend", "onnxruntime", "--threads", "1", "--store", "dial.sqlite",
            "--precision", "20%")  # fmt: skip
@@ -47,10 +48,10 @@ LINES = [
     ("estimate", A, B, "absent.onnx", *DIALLED, "--composer", "similar"),
     ("estimate", DECODER, *DIALLED, "--prompt", "8", "--generate", "4", "--end-to-end"),
     ("estimate", OPEN, *ONE, "--measure", "--sweep", "sequence=2,4", "--sweep", "batch=1,2"),
-    ("serve", A, "absent.onnx", *ONE, "--measure", "--scenario", "server", "--latency-bound", "1s",
+    ("serve", A, "absent.onnx", *UNCOUNTED, "--measure", "--scenario", "server", "--latency-bound", "1s",
      "--instances", "1", "--end-to-end", "--duration", "0.2s"),
     ("estimate", DECODER, "absent.onnx", *ONE, "--sweep", "prompt=8,16", "--generate", "1"),
-    ("serve", A, *ONE, "--scenario", "offline", "--instances", "1"),
+    ("serve", A, *UNCOUNTED, "--scenario", "offline", "--instances", "1"),
     ("estimate", A, *ONE),
     ("advise", A, "absent.onnx", "--store", "results.sqlite"),
     ("advise", DECODER, "--prompt", "8", "--generate", "4", "--store", "results.sqlite"),
@@ -59,14 +60,14 @@ LINES = [
     ("check", A, B, *ONE),
     ("machine", "calibrate", A, B, *ONE),
     ("machine", "calibrate", A, "--probes", "1", *ONE),
-    ("machine", "survey", A, "--budget", "1s", *SURVEY),
+    ("machine", "survey", A, "--budget", "1s", *UNCOUNTED),
     ("machine", "survey", "--pack", "packed", "--store", "results.sqlite"),
     ("results", "pages", "-o", "site", "--store", "results.sqlite"),
     ("study", A, B, "-G", "1,3", *ONE),
     ("study", "--from", "study/study.json", "-o", "again"),
     ("check", "layers", A, *ONE),
     ("check", "trace", A, "-o", "trace.events.json", *ONE),
-    ("serve", "compare", A, "absent.onnx", *TWO, *QUICK, "--scenario", "offline",
+    ("serve", "compare", A, "absent.onnx", *TWO, *THERE, "--scenario", "offline",
      "--instances", "1"),
     ("compare", A, *TWO, *QUICK),
     ("compare", "outputs", A, *TWO),

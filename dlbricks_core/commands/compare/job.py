@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from dlbricks_core.commands.compare.verification import Verdict, VerifyOptions, verify
 from dlbricks_core.commands.options.jobs import (
+    MeasuredJob,
     PreciseJob,
     opened,
     refuse_budget,
@@ -37,7 +38,7 @@ class ComparedBackends:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareJob(PreciseJob):
+class CompareJob(MeasuredJob, PreciseJob):
     """Models and their parts on several backends, side by side.
 
     Attributes:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from dlbricks_core.commands.machine.calibration import (
@@ -13,8 +13,13 @@ from dlbricks_core.commands.machine.calibration import (
     forget_calibration,
 )
 from dlbricks_core.commands.machine.surveying import RUNS, Packed, Survey, pack, survey
-from dlbricks_core.commands.options.given import open_request
-from dlbricks_core.commands.options.jobs import BackendJob, PreciseJob, opened
+from dlbricks_core.commands.options.jobs import (
+    BackendJob,
+    PreciseJob,
+    RunsJob,
+    SetupJob,
+    opened,
+)
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
@@ -23,7 +28,6 @@ from dlbricks_core.estimation.characterization import Characterization, characte
 from dlbricks_core.facts import Failure
 from dlbricks_core.figures.precision import SURVEY_S
 from dlbricks_core.importers import LoadOptions
-from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 
@@ -57,13 +61,11 @@ class CalibrateJob(BackendJob, PreciseJob):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForgetJob:
+class ForgetJob(SetupJob):
     """The removal of a calibration.
 
     Attributes:
-        backend: Name of the backend.
         forget: Whether to remove it, which is the only purpose.
-        backend_options: Values of options that the backend declares, by name.
         threads: Threads that compute one operator; ``None`` for all physical cores.
         protocol: Name of the protocol; ``None`` for the default.
         granularity: Maximum number of layers in a brick; ``None`` for the composer's own.
@@ -71,9 +73,7 @@ class ForgetJob:
         composer: Name of the composer; ``None`` as for :class:`.BackendJob`.
     """
 
-    backend: str
     forget: bool
-    backend_options: Mapping[str, str] = field(default_factory=dict)
     threads: int | None = None
     protocol: str | None = None
     granularity: int | None = None
@@ -90,7 +90,7 @@ class ForgetJob:
             DLBricksError: If the composer has no parameters to fit.
         """
         cut_options = CutOptions.chosen(self.granularity, self.split, self.composer)
-        request = Request.of(**open_request(vars(self)))
+        request = self.request()
         with opened(store) as there:
             return forget_calibration(cut_options, request, there)
 
@@ -109,36 +109,18 @@ class Characterized:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProbeJob:
+class ProbeJob(SetupJob, RunsJob):
     """Times of a few networks, from which latencies of others are predicted.
 
     Attributes:
         models: Models whose predictions are to become better; none for all kinds of networks.
-        backend: Name of the backend.
         probes: Number of networks to time.
-        backend_options: Values of options that the backend declares, by name.
         threads: Threads that compute one operator; ``None`` for all physical cores.
-        protocol: Name of the protocol; ``None`` for the default.
-        runs: Runs of each network.
-        seed: Seed of weights and inputs; ``None`` for 0.
-        timeout_s: Maximum seconds to load a network, or to run it once; ``None`` for the default.
-        force: Whether to repeat stored measurements.
-        retry_failed: Whether to repeat failed measurements.
-        busy: What happens where other programs use the CPUs; ``None`` for the default.
     """
 
     models: Models
-    backend: str
     probes: int
-    backend_options: Mapping[str, str] = field(default_factory=dict)
     threads: int | None = None
-    protocol: str | None = None
-    runs: int | None = None
-    seed: int | None = None
-    timeout_s: float | None = None
-    force: bool = False
-    retry_failed: bool = False
-    busy: str | None = None
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> Characterized:
         """Times the networks. Arguments as for :meth:`CalibrateJob.run`.
@@ -152,7 +134,7 @@ class ProbeJob:
                 "settings of how models are read have no effect without a MODEL",
                 hint="Name the MODEL, or leave them out.",
             )
-        request = Request.of(**open_request({**vars(self), "runs": self.runs or PROBE_RUNS}))
+        request = self.request(runs=self.runs or PROBE_RUNS)
         with opened(store) as there:
             loaded = self.models.load(observer) if named else None
             models = loaded.models if loaded else []
@@ -161,13 +143,11 @@ class ProbeJob:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SurveyJob:
+class SurveyJob(SetupJob):
     """Times of many networks, from which latencies of others are predicted.
 
     Attributes:
         models: Models whose bricks are timed beside drawn networks; none for all collections.
-        backend: Name of the backend.
-        backend_options: Values of options that the backend declares, by name.
         threads: Threads that compute one operator; ``None`` for all physical cores.
         budget_s: Seconds after which no further network is started.
         seed: Seed of networks, weights and inputs; ``None`` for 0.
@@ -176,8 +156,6 @@ class SurveyJob:
     """
 
     models: Models
-    backend: str
-    backend_options: Mapping[str, str] = field(default_factory=dict)
     threads: int | None = None
     budget_s: float = SURVEY_S
     seed: int | None = None
@@ -191,7 +169,7 @@ class SurveyJob:
             DLBricksError: If settings contradict each other, or there is no such collection or
                 family.
         """
-        request = Request.of(**open_request({**vars(self), "budget_s": None, "runs": RUNS}))
+        request = self.request(budget_s=None, runs=RUNS)
         names = [str(each) for each in self.models.sources]
         how = self.models.options, self.models.settings
         with opened(store) as there:

@@ -13,6 +13,7 @@ from dlbricks_core.machine.readiness import Check
 from dlbricks_core.preferences import NAMES, Preference, preferences_file, variable
 from dlbricks_core.report import data as common
 from dlbricks_core.report.heading import count
+from dlbricks_core.report.holdings import HoldingData, holding_data
 from dlbricks_core.report.notes import text
 from dlbricks_core.report.remarks import processor_notes
 from dlbricks_core.report.tables import Console, lines, styled, table
@@ -154,7 +155,7 @@ class MachineShowData(ListedSystemData, common.ListedFailuresData):
     """Output of ``dlbricks machine show``."""
 
     facts: common.SystemFactsData  #: All facts about the system.
-    holdings: list[common.HoldingData]  #: Its measurements.
+    holdings: list[HoldingData]  #: Its measurements.
     sessions: list[SessionData]  #: Its sessions, oldest first.
 
 
@@ -259,7 +260,7 @@ def system_shown_data(
         "schema_version": common.SCHEMA_VERSION,
         **_listed(inventory, machine),
         "facts": cast("common.SystemFactsData", facts),
-        "holdings": [common.holding_data(each) for each in _held(inventory, machine)],
+        "holdings": [holding_data(each) for each in _held(inventory, machine)],
         "sessions": [cast("SessionData", each.to_dict()) for each in _sessions(machine, sessions)],
         "failures": common.failures_data([]),
     }

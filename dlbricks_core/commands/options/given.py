@@ -17,7 +17,7 @@ from dlbricks_core.preferences import preferred
 
 JobT = TypeVar("JobT")
 
-OUTPUT = ("json_path", "html_path", "table_format", "verbose", "quiet")
+OUTPUT = ("json_path", "html_path", "svg_path", "svg_path", "table_format", "verbose", "quiet")
 """Options of commands on how results are shown."""
 
 REQUESTED = (

@@ -55,66 +55,16 @@ def with_own_types(job: JobT) -> JobT:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasuredJob:
-    """A job whose figures are measured. ``None`` stands for the default of :meth:`Request.of`.
-
-    Attributes:
-        models: The models.
-        protocol: Name of the protocol of networks that run alone.
-        seed: Seed of weights and inputs.
-        timeout_s: Maximum seconds to load a network, or to run it once.
-        force: Whether to repeat stored measurements.
-        busy: What happens where other programs use the CPUs; ``None`` for the default.
-        granularity: Maximum number of layers in a brick; ``None`` for the composer's own.
-        split: Name of the split strategy; ``None`` for the composer's own.
-    """
-
-    models: Models
-    protocol: str | None = None
-    seed: int | None = None
-    timeout_s: float | None = None
-    force: bool = False
-    busy: str | None = None
-    granularity: int | None = None
-    split: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class PreciseJob(MeasuredJob):
-    """A job that measures until figures are precise, or a number of runs.
-
-    Attributes:
-        runs: Runs of each network.
-        precision: Half-width of the 90% intervals to reach, relative to the figure.
-        budget_s: Seconds after which measuring ends, precise or not.
-        retry_failed: Whether to repeat failed measurements.
-    """
-
-    runs: int | None = None
-    precision: float | None = None
-    budget_s: float | None = None
-    retry_failed: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class BackendJob(MeasuredJob):
-    """A job on one backend.
+class SetupJob:
+    """A job on one backend. ``None`` stands for the default of :meth:`Request.of`, here and below.
 
     Attributes:
         backend: Name of the backend.
         backend_options: Values of options that the backend declares, by name.
-        composer: Name of the composer; ``None`` for the most accurate, or the paper's where a
-            granularity or a split is given.
     """
 
     backend: str
     backend_options: Mapping[str, str] = field(default_factory=dict)
-    composer: str | None = None
-
-    @property
-    def cut_options(self) -> CutOptions:
-        """How models are cut and composed from bricks that are timed alone."""
-        return CutOptions.chosen(self.granularity, self.split, self.composer)
 
     def request(self, **chosen: Any) -> Request:
         """The request for figures.
@@ -123,6 +73,83 @@ class BackendJob(MeasuredJob):
             **chosen: Further arguments of :meth:`Request.of`, and those that the job decides.
         """
         return Request.of(**{**open_request(vars(self)), **chosen})
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworksJob:
+    """A job that runs networks.
+
+    Attributes:
+        protocol: Name of the protocol of networks that run alone.
+        seed: Seed of weights and inputs.
+        timeout_s: Maximum seconds to load a network, or to run it once.
+        force: Whether to repeat stored measurements.
+        busy: What happens where other programs use the CPUs.
+    """
+
+    protocol: str | None = None
+    seed: int | None = None
+    timeout_s: float | None = None
+    force: bool = False
+    busy: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsJob(NetworksJob):
+    """A job that runs networks a number of times.
+
+    Attributes:
+        runs: Runs of each network.
+        retry_failed: Whether to repeat failed measurements.
+    """
+
+    runs: int | None = None
+    retry_failed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreciseJob(RunsJob):
+    """A job that runs networks until figures are precise.
+
+    Attributes:
+        precision: Half-width of the 90% intervals to reach, relative to the figure.
+        budget_s: Seconds after which measuring ends, precise or not.
+    """
+
+    precision: float | None = None
+    budget_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredJob(NetworksJob):
+    """A job that runs models or their bricks.
+
+    Attributes:
+        models: The models.
+        granularity: Maximum number of layers in a brick; ``None`` for the composer's own.
+        split: Name of the split strategy; ``None`` for the composer's own.
+    """
+
+    models: Models
+    granularity: int | None = None
+    split: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackendJob(SetupJob, MeasuredJob):
+    """A job that runs models or their bricks on one backend.
+
+    Attributes:
+        composer: Name of the composer; ``None`` for the most accurate, or the paper's where a
+            granularity or a split is given.
+    """
+
+    composer: str | None = None
+
+    @property
+    def cut_options(self) -> CutOptions:
+        """How models are cut and composed from bricks that are timed alone."""
+        return CutOptions.chosen(self.granularity, self.split, self.composer)
 
 
 @dataclass(frozen=True, kw_only=True)

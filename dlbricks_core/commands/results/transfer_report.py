@@ -11,6 +11,7 @@ from dlbricks_core.facts import Failure
 from dlbricks_core.report import data as common
 from dlbricks_core.report.files import to_standard_output
 from dlbricks_core.report.heading import count
+from dlbricks_core.report.holdings import HoldingData, holding_data
 from dlbricks_core.report.tables import Console, quantity, styled, table
 from dlbricks_core.store import Exported, Inventory, Merged, Pruned, StoreCheck, StoreInfo
 
@@ -55,7 +56,7 @@ class ResultsInfoData(common.ListedFailuresData):
     store_schema: str  #: Version of its tables, after an upgrade.
     versions: list[str]  #: Versions of DLBricks that measured, as far as they are known.
     content: StoreContentData  #: Content of the store.
-    holdings: list[common.HoldingData]  #: The same by system, framework and threads.
+    holdings: list[HoldingData]  #: The same by system, framework and threads.
 
 
 class ResultsCheckData(common.ListedFailuresData):
@@ -255,7 +256,7 @@ def inventory_data(info: StoreInfo, inventory: Inventory) -> ResultsInfoData:
         "store_schema": inventory.schema,
         "versions": list(inventory.versions),
         "content": cast("StoreContentData", content),
-        "holdings": [common.holding_data(each) for each in inventory.holdings],
+        "holdings": [holding_data(each) for each in inventory.holdings],
         "failures": common.failures_data([]),
     }
 

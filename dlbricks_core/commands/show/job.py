@@ -1,4 +1,4 @@
-"""What a model consists of: layers and bricks, repeats, a picture. Nothing runs."""
+"""Content of a model: layers and bricks, repeats, a picture. Nothing runs."""
 
 from __future__ import annotations
 

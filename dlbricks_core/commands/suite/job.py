@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from dlbricks_core.commands.options.given import open_request
-from dlbricks_core.commands.options.jobs import opened, refuse
+from dlbricks_core.commands.options.jobs import PreciseJob, SetupJob, opened, refuse
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.commands.suite.writing import generate
 from dlbricks_core.compose.options import CutOptions
@@ -17,7 +16,6 @@ from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.estimation.results_files import written_results
 from dlbricks_core.estimation.suite import bench
 from dlbricks_core.facts import Failure
-from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.suites import Suite, check_unused
@@ -94,41 +92,19 @@ class TimedSuite:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuiteTimeJob:
-    """Times of the bricks of a suite. ``None`` stands for the default of :meth:`Request.of`.
+class SuiteTimeJob(SetupJob, PreciseJob):
+    """Times of the bricks of a suite.
 
     Attributes:
         folder: The suite.
-        backend: Name of the backend.
-        backend_options: Values of options that the backend declares, by name.
-        quantity: Name of the quantity.
+        quantity: Name of the quantity; ``None`` for latency.
         threads: Threads that compute one operator; ``None`` for all physical cores.
-        protocol: Name of the protocol.
-        runs: Runs of each brick.
-        seed: Seed of weights and inputs.
-        precision: Half-width of the 90% intervals to reach, relative to the figure.
-        budget_s: Seconds after which measuring ends, precise or not.
-        timeout_s: Maximum seconds to load a brick, or to run it once.
-        force: Whether to repeat stored measurements.
-        retry_failed: Whether to repeat failed measurements.
-        busy: What happens where other programs use the CPUs.
         results: File for the samples in place of a store; what it holds is not measured again.
     """
 
     folder: Path
-    backend: str
-    backend_options: Mapping[str, str] = field(default_factory=dict)
     quantity: str | None = None
     threads: int | None = None
-    protocol: str | None = None
-    runs: int | None = None
-    seed: int | None = None
-    precision: float | None = None
-    budget_s: float | None = None
-    timeout_s: float | None = None
-    force: bool = False
-    retry_failed: bool = False
-    busy: str | None = None
     results: Path | None = None
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> TimedSuite:
@@ -141,7 +117,7 @@ class SuiteTimeJob:
         Raises:
             DLBricksError: If settings contradict each other, or the folder holds no suite.
         """
-        request = Request.of(**open_request(vars(self)))
+        request = self.request()
         with self._opened(store) as there:
             result = bench(self.folder, request, there, observer)
             return TimedSuite(result, str(self.results or there.info().location))

@@ -106,6 +106,8 @@ def generate_command(
     """
     if not models:
         raise click.UsageError("Name at least one MODEL.")
+    if decoys_from and not decoys:
+        raise click.UsageError("--decoys-from is for decoys: leave it out, or --decoys 0.")
     output = Output(values)
     check_unused(folder)
     key = key or key_beside(folder)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dlbricks_core.commands.options.given import open_request
-from dlbricks_core.commands.options.jobs import opened
+from dlbricks_core.commands.options.jobs import RunsJob, SetupJob, opened
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
@@ -36,40 +34,22 @@ class PlacedStudy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudyJob:
-    """The paper's evaluation of models. ``None`` stands for the default of :meth:`Request.of`.
+class StudyJob(SetupJob, RunsJob):
+    """The paper's evaluation of models.
 
     Attributes:
         models: The models.
         folder: Folder for the report.
         granularities: Maximum numbers of layers in a brick.
-        backend: Name of the backend.
-        backend_options: Values of options that the backend declares, by name.
         threads: Threads that compute one operator; ``None`` for all physical cores.
-        protocol: Name of the protocol.
-        runs: Runs of each network.
         quick: Whether there are only a few runs.
-        seed: Seed of weights and inputs.
-        timeout_s: Maximum seconds to load a network, or to run it once.
-        force: Whether to repeat stored measurements.
-        retry_failed: Whether to repeat failed measurements.
-        busy: What happens where other programs use the CPUs.
     """
 
     models: Models
-    backend: str
     folder: Path = Path("study")
     granularities: Sequence[int] = tuple(range(1, 11))
-    backend_options: Mapping[str, str] = field(default_factory=dict)
     threads: int | None = None
-    protocol: str | None = None
-    runs: int | None = None
     quick: bool = False
-    seed: int | None = None
-    timeout_s: float | None = None
-    force: bool = False
-    retry_failed: bool = False
-    busy: str | None = None
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> PlacedStudy:
         """Makes the study.
@@ -87,8 +67,7 @@ class StudyJob:
                 f"{argument('quick')} and {argument('runs')} contradict each other",
                 hint="Leave one of them out.",
             )
-        runs = QUICK_RUNS if self.quick else self.runs
-        request = Request.of(**open_request({**vars(self), "runs": runs}))
+        request = self.request(runs=QUICK_RUNS) if self.quick else self.request()
         with opened(store) as there:
             loaded = models.load(observer)
             found = study(loaded.models, self.granularities, request, there, observer)
