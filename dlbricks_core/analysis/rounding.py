@@ -29,11 +29,9 @@ _BITS = re.compile(r"u?int(\d+)$")
 class Rounding(StrEnum):
     """Why results of a layer are less precise than their type."""
 
-    ALLOWED = "may round what it reads to few bits (accuracy_level)"
+    ALLOWED = "may round its inputs to few bits (accuracy_level)"
     CODES = "rounds to codes, which may differ by one unit in the last place"
-    FUSED = (
-        "may be fused with the DequantizeLinear before it, and round what it reads to eight bits"
-    )
+    FUSED = "may be fused with the DequantizeLinear before it, and round its inputs to eight bits"
 
 
 def rounding_of(model: CanonicalModel, layer: Layer) -> tuple[Rounding, float] | None:

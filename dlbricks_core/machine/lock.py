@@ -131,7 +131,7 @@ def _locked(say: Say, longest_s: float) -> ExitStack:
                 if monotonic() > end:
                     raise DLBricksError(
                         f"another measurement has run on this machine for {longest_s:g} s",
-                        hint="End it, or wait for it. It is the process that holds the "
+                        hint="End it, or wait for it. It is the process that locks the "
                         f"files in {folder} (see lsof).",
                     )
                 sleep(_LOOK_S)

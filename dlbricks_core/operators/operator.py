@@ -52,7 +52,7 @@ class Lacks:
 class Traffic(Enum):
     """Bytes that an operator moves."""
 
-    ALL = "what it reads and writes"
+    ALL = "bytes read and written"
     VIEW = "nothing: it only changes a tensor's shape"
     PICKED = "of the first input only the elements that become the result"
 
@@ -233,10 +233,10 @@ def halved(layer: Layer, powers: Sequence[float], model: CanonicalModel) -> floa
 
 
 ANYTHING = Lacks("no known model computes arguments of a domain, or indices, from such results")
-BY_TYPE = Lacks("its results have no other bounds than those of their type")
-RARE = Lacks("it is rare, and no other operator tells about its kernels")
-LATE = Lacks("it came after the canonical operator set, and nothing was measured of it")
-OWN = Lacks("it has kernels of its own, of which nothing was measured")
+BY_TYPE = Lacks("its results have only the bounds of their type")
+RARE = Lacks("it is rare, and no other operator has similar kernels")
+LATE = Lacks("it came after the canonical operator set, and was never measured")
+OWN = Lacks("it has its own kernels, which were never measured")
 
 
 def rows_of(position: int) -> Input:

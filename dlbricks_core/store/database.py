@@ -294,6 +294,6 @@ def patiently(database: Database, work: Callable[[], ResultT]) -> ResultT:
             if time.monotonic() > deadline:
                 raise StoreError(
                     f"{error.message} (for {LOST_SECONDS:g} s)",
-                    "what was measured before is kept: run it again when the server is there",
+                    "all earlier measurements are kept: run it again when the server answers",
                 ) from error
         pause = min(2 * pause, _LONGEST_PAUSE)

@@ -107,7 +107,7 @@ class OpenStore:
         if self._identity is not None and self.place.identity() != self._identity:
             raise StoreError(
                 f"{self.place}: the result store was deleted or replaced during the run",
-                "what was measured since is lost; run it again",
+                "all later measurements are lost; run it again",
             )
 
     @contextmanager

@@ -149,7 +149,7 @@ class SQLiteFile(Database):
     def _damaged(self) -> StoreError:
         return StoreError(
             f"{self}: the file is damaged",
-            f"save what can be read in another store: dlbricks results merge {self.name} "
+            f"copy the readable records to another store: dlbricks results merge {self.name} "
             f"{settings(store='new.db')}",
         )
 

@@ -30,8 +30,8 @@ _LONGEST_NAME = 60
 
 _ABOUT = {
     True: "The files are structures of models without weights. They are cut where they are timed: "
-    "frameworks rewrite models, each in its own way. The bricks listed here are those of the "
-    "models as they are; 'used' tells how often a model has each.",
+    "frameworks rewrite models, each in its own way. The bricks listed here are cut from the "
+    "models as they are; 'used' is the number of occurrences in a model.",
     False: "The files are bricks: short layer sequences, each to be timed once.",
 }
 """Description of a suite's content, by whether the suite holds models."""

@@ -216,7 +216,7 @@ class BackendConformance(DescriptionConformance):
         network = cases.network(name)
         reasons = lab.check(network.model)
         values = name in self.unsupported_values
-        assert not (reasons and values), f"check() refuses it, whatever the values: {reasons}"
+        assert not (reasons and values), f"check() refuses it for all values: {reasons}"
         if reasons or values:
             self.assert_refused(lab, network, reasons)
         else:

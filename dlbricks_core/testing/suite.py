@@ -44,8 +44,8 @@ class ConformanceSuite:
         changed = _changed_tests(cls)
         if changed:
             raise TypeError(
-                f"{cls.__name__} replaces {', '.join(changed)}; say what the plugin does not "
-                "support in the suite's class attributes instead"
+                f"{cls.__name__} replaces {', '.join(changed)}; declare in the suite's class "
+                "attributes what the plugin does not support"
             )
 
     @classmethod

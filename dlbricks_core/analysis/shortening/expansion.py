@@ -44,7 +44,7 @@ def rewritten_short(
     shorter = shorten(longer)
     made = rewriting(longer)
     if not same_structure(expand(shorter, rewriting(shorter[-1].model)), made):
-        raise NotRepeatedError("what is made of one more block differs from that of the others")
+        raise NotRepeatedError("one more block is rewritten differently from the others")
     return expand(shorts, made)
 
 
@@ -118,7 +118,7 @@ class _Expansion:
             found = wiring.repeat(*candidate)
             if found is not None and self._is_counterpart(found):
                 return found
-        raise NotRepeatedError("what is made of its blocks does not repeat")
+        raise NotRepeatedError("the rewritten blocks do not repeat")
 
     def _model_copy(self) -> int:
         """Number of the first copy of which all that is the model's has counterparts later.
@@ -138,7 +138,7 @@ class _Expansion:
             }  # fmt: skip
             if all(not (origin := self._origin(name)) or origin in following for name in own):
                 return number
-        raise NotRepeatedError("what is made of its blocks shares nothing with them")
+        raise NotRepeatedError("the rewritten blocks share no tensor with its blocks")
 
     def _is_counterpart(self, repeat: Repeat) -> bool:
         """Whether a copy in the graph holds tensors of one block later than the copy before."""

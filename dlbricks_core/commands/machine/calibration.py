@@ -300,11 +300,11 @@ def print_probing(
         console.print(f"Note: {text(each)}.")
     if not probing.probes and not probing.ledger.failures:
         console.print(
-            f"No probe is left that would tell more: {count(probing.known, 'network')} had been "
-            "measured here before."
+            f"No further probe would narrow the predictions: {count(probing.known, 'network')} "
+            "had been measured here before."
         )
     if probing.elsewhere:
-        console.print(f"Expected from what was measured on: {', '.join(probing.elsewhere)}.")
+        console.print(f"Expected from measurements on: {', '.join(probing.elsewhere)}.")
     else:
         console.print("No other system is known with this backend: expectations are rough.")
     print_failures(console, (*unread, *_failures(probing)))

@@ -108,7 +108,7 @@ def print_survey(console: Console, survey: Survey) -> None:
         console.print(_families(survey))
         console.print(_width(survey.judged))
     else:
-        console.print("Too few networks were drawn to tell how wide predictions are.")
+        console.print("Too few networks were drawn to measure the width of predictions.")
     _print_unsupported(console, survey.unsupported)
     console.print("Run it again to go on.")
     print_failures(console, (*survey.unread, *survey.failures))

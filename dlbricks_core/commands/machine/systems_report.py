@@ -180,7 +180,7 @@ class MachineNameData(common.ListedFailuresData):
 def print_systems(console: Console, inventory: Inventory) -> None:
     """Prints a row for each machine."""
     if not inventory.machines:
-        console.print("The store knows no system: nothing was measured yet.")
+        console.print("The store has no system: nothing was measured yet.")
         return
     shown = table("System", "Processor", "Cores", "Memory", "Networks", "Samples", "Last", left=2)
     for machine in inventory.machines:
@@ -198,7 +198,7 @@ def print_systems(console: Console, inventory: Inventory) -> None:
     console.print(shown)
     if unnamed := [each for each in inventory.machines if not each.name and not each.alone]:
         first = reference(unnamed[0])
-        console.print(f"Several machines share a fingerprint. Tell them apart: name {first}.")
+        console.print(f"Several machines share a fingerprint. To separate them, name {first}.")
 
 
 def print_system(

@@ -82,7 +82,7 @@ def calibrate_command(
             raise click.UsageError("--forget fits nothing: leave out the MODELs.")
         with ResultStore.open(store) as opened:
             known = forget_calibration(cutting, measuring, opened)
-        output.console.print("Forgotten." if known else "There was no such calibration.")
+        output.console.print("Forgotten." if known else "No calibration was stored.")
         return 0
     with output.progress() as progress, ResultStore.open(store) as opened:
         loaded = load_models(

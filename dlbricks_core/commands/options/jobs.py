@@ -78,7 +78,8 @@ class Models:
             return self
         if not names or self.sizes is not None:
             raise DLBricksError(
-                "Name at least one MODEL.", hint="'dlbricks list models' shows those that are here."
+                "Name at least one MODEL.",
+                hint="'dlbricks list models' shows the installed models.",
             )
         return replace(self, sources=names)
 

@@ -48,7 +48,7 @@ _systems_option = click.option(
     "systems",
     metavar="SYSTEM",
     multiple=True,
-    help="Only what this system measured: a name, or the start of a fingerprint. May be given "
+    help="Only measurements of this system: a name, or the start of a fingerprint. May be given "
     "more than once.",
 )
 _backends_option = click.option(
@@ -56,7 +56,7 @@ _backends_option = click.option(
     "backends",
     metavar="NAME",
     multiple=True,
-    help="Only what this framework measured. May be given more than once.",
+    help="Only measurements of this framework. May be given more than once.",
 )
 
 
@@ -194,7 +194,7 @@ def check_command(store: str | None, **values: Any) -> int:
 @click.option(
     "--disturbed",
     is_flag=True,
-    help="Only samples that were taken beside other programs, or while the machine was disturbed "
+    help="Only samples that were taken while other programs ran or the machine was disturbed "
     "otherwise.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Delete without asking.")
@@ -249,7 +249,9 @@ def _agreed() -> bool:
         return click.confirm("Delete this?", err=True)
     except click.Abort as abort:
         if isinstance(abort.__context__, EOFError):
-            raise click.UsageError("Nobody answered, and nothing was deleted: add --yes.") from None
+            raise click.UsageError(
+                "There was no answer, so nothing was deleted: add --yes."
+            ) from None
         raise
 
 

@@ -102,7 +102,7 @@ def grouped_query(body: Body) -> None:
     past = body.sizes(3)[2] if body.has(3) else 0
     total = past + steps
     if body.number(6) not in (None, total):
-        raise UnsupportedError("a cache that is longer than what it holds has no definition")
+        raise UnsupportedError("a cache that is longer than its content has no definition")
     query, key, value = (body.input(position) for position in range(3))
     if not key:
         size = width // (body.heads + 2 * shared)

@@ -249,7 +249,7 @@ def grouped_query_attention(asked: LayerInputs) -> Sequence[TensorSpec]:
     past = asked.sizes(3)[2] if asked.has(3) else 0
     if total is not None and total > past + length:
         # The kernel would read beyond the cache.
-        raise ValueError(f"all steps are {total}, those of the cache and new ones {past + length}")
+        raise ValueError(f"all steps are {total}, steps of the cache and new steps {past + length}")
     room = None if total is None else max(past, total)
     kept = asked.spec(3).dtype if asked.has(3) else spec.dtype
     stored = asked.sizes(3)[3] if asked.has(3) else head  # two quantized elements fit in a byte

@@ -142,7 +142,7 @@ def _overview(shown: View) -> str:
         shown,
         "overview.html",
         "",
-        title="Atlas of what was measured",
+        title="Atlas of measurements",
         answer=[view.holdings(atlas), view.origin(atlas)],
         systems=tables.systems(shown),
         places=tables.places(shown, atlas.places, ""),

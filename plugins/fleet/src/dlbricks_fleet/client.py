@@ -144,7 +144,7 @@ class FleetClient:
                 if monotonic() > end:
                     raise LostError(
                         f"the scheduler at {address} does not answer (for {patience_s:g} s)",
-                        hint="Restart the scheduler, and run again: hosts keep what they measured.",
+                        hint="Restart the scheduler, and run again: hosts keep their measurements.",
                     ) from error
                 sleep(_RETRY_S)
 

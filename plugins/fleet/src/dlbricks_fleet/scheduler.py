@@ -63,7 +63,7 @@ _KEPT = ("name", "identity")
 """Facts of a host that are still reported after it has left."""
 
 _GONE: Mapping[str, str] = {
-    "check-worker-ttl": "said nothing for {silence:g} s",
+    "check-worker-ttl": "sent nothing for {silence:g} s",
     "handle-worker-cleanup": "its connection ended: the worker or its host died",
     "worker-close": "left the fleet",
 }
@@ -344,8 +344,8 @@ def serve(
     host = access.listening_at(host)
     if silence_s < LEAST_SILENCE_S:
         raise DLBricksError(
-            f"{silence_s:g} s of silence are too few: a host tells every {HEARTBEAT_S:g} s that it "
-            "is there",
+            f"{silence_s:g} s of silence are too few: a host sends a sign of life every "
+            f"{HEARTBEAT_S:g} s",
             hint=f"Let {argument('silence_s')} be {LEAST_SILENCE_S:g} s or more.",
         )
     override(silence_s)

@@ -173,7 +173,7 @@ class _Plain(TCP):  # type: ignore[misc, unused-ignore]
         return None
 
 
-_SILENT = f"something accepts the connection and says nothing for {LIMIT_S:g} s"
+_SILENT = f"something accepts the connection and sends nothing for {LIMIT_S:g} s"
 _CLOSES = "something accepts the connection and closes it at once"
 _NO_TLS = "something answers there, but without TLS"
 _REFUSES = "the other end refuses the certificate of this machine"

@@ -44,7 +44,7 @@ def _one_by_one(settings: BackendSettings) -> Iterator[None]:
     if settings.options.get("executor", "cachedop") != "cachedop":
         raise UnsupportedError("what oneDNN fuses for Symbol.bind is not told operator by operator")
     if settings.options.get("engine", "naive") != "naive":
-        raise UnsupportedError("the threaded engine does not tell which operator of a kind ran")
+        raise UnsupportedError("the threaded engine does not report which operator of a kind ran")
     before = {name: os.environ.get(name) for name in _ONE_BY_ONE}
     os.environ.update(_ONE_BY_ONE)
     try:

@@ -100,7 +100,7 @@ def command(
 def _rewrite(source: Path, folder: Path, models: tuple[str, ...], values: dict[str, Any]) -> int:
     """Writes the reports of all studies in a file."""
     if models or values["backend"]:
-        raise click.UsageError("--from takes neither a MODEL nor --backend: it measures nothing.")
+        raise click.UsageError("--from measures nothing: leave out MODEL and --backend.")
     output = Output(values)
     found = read_studies(source)
     if values["json_path"] and len(found) > 1:

@@ -277,7 +277,7 @@ def print_study(console: Console, study: StudyRecord, folder: Path) -> None:
         console.print(styled(("Left out of the figures:", "red"), text))
     console.print(_ways(study))
     console.print(
-        "Bricks: those that are timed. Geo. mean, MAPE: of estimate/measured, over the "
+        "Bricks: timed bricks. Geo. mean, MAPE: of estimate/measured, over the "
         "models. Speedup: one run of each model over one of each brick, as in the paper. "
         "Wall: by seconds spent, loading included."
     )

@@ -159,7 +159,7 @@ def _cast(ctx: LayerContext) -> Node:
             largest = LARGEST_FLOAT8[target]
             node = ctx.call(torch.clamp, node, -largest, largest)
         elif target == torch.float8_e4m3fn:
-            raise UnsupportedError("torch saturates in this conversion, whatever is asked")
+            raise UnsupportedError("torch always saturates in this conversion")
     return ctx.call(torch.Tensor.to, node, target)
 
 

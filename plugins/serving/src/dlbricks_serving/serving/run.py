@@ -102,7 +102,7 @@ class LoadRequest:
         if seconds is not None and not end_to_end:
             raise DLBricksError(
                 f"{argument('duration_s')} needs {argument('end_to_end')}",
-                hint="It is the time of loads of whole models; bricks take what they need.",
+                hint="It is for loads of whole models; the time for bricks is not limited.",
             )
         chosen = Scenario(scenario)
         pattern = PATTERNS[chosen]
