@@ -91,7 +91,7 @@ class SuiteCommand(_CoreCommand):
 
 
 class MachineCommand(_CoreCommand):
-    """Is the machine ready, what is it, which are known?"""
+    """Check, calibrate and survey this machine; list known machines."""
 
     name = "machine"
     purpose = "Check, calibrate and survey this machine; list and name systems."

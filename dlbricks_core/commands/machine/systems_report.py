@@ -137,8 +137,8 @@ class ListedSystemData(TypedDict):
     reference: str  #: Shortest text that names this machine in commands.
     fingerprint: str  #: Fingerprint of the system; equal machines share it.
     name: str | None  #: Name that its owner gave it.
-    #: Hashes that tell machines of one fingerprint apart; in containers, a machine that was
-    #: restarted has several.
+    #: Hashes that separate machines of one fingerprint; a restarted machine has several in
+    #: containers.
     hosts: list[str]
     processor: str  #: Name of the processor.
     cores: int  #: Physical cores that may be used; 0 if unknown.

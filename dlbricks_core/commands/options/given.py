@@ -115,7 +115,7 @@ def open_request_of(
 
     Args:
         values: Values of the options.
-        backend_options: Settings of the backend; ``None`` for those of ``--backend-option``.
+        backend_options: Settings of the backend; ``None`` for the values of ``--backend-option``.
     """
     chosen = backend_options_of(values) if backend_options is None else backend_options
     return open_request({**values, "backend_options": chosen})
@@ -143,7 +143,7 @@ def job_of(job: type[JobT], names: tuple[str, ...], values: dict[str, Any], **ch
         job: Kind of the job, a data class with the field ``models``.
         names: Names of models as typed by the user.
         values: Values of the options.
-        **chosen: Fields whose values are not those of the options of their names.
+        **chosen: Fields whose values differ from the options of the same names.
     """
     own = {each.name for each in fields(job)}  # type: ignore[arg-type]
     given = {name: value for name, value in values.items() if name in own}

@@ -1,4 +1,4 @@
-"""Jobs: records of what a user requests, which a command and a function of the API both run."""
+"""Jobs: records of a user's request, which a command and a function of the API both run."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Models:
     strict: bool = False
 
     def or_default(self, names: Sequence[str] = ()) -> Models:
-        """The models; where there are none, those of a default set as they are.
+        """The models, or a default set if none are named.
 
         Args:
             names: Names of the default set.
@@ -142,7 +142,7 @@ class MeasuredJob:
         timeout_s: Maximum seconds to load a network, or to run it once.
         force: Whether to repeat stored measurements.
         retry_failed: Whether to repeat failed measurements.
-        busy: What happens where other programs use the CPUs; ``None`` for the default.
+        busy: Behaviour if other programs use the CPUs; ``None`` for the default.
         granularity: Maximum number of layers in a brick; ``None`` for the composer's own.
         split: Name of the split strategy; ``None`` for the composer's own.
     """
@@ -164,7 +164,7 @@ class MeasuredJob:
         """The request for figures.
 
         Args:
-            **chosen: Further arguments of :meth:`Request.of`, and those that the job decides.
+            **chosen: Further arguments of :meth:`Request.of`, and arguments that the job decides.
         """
         return Request.of(**{**open_request(vars(self)), **chosen})
 
@@ -197,8 +197,8 @@ class TimedJob(BackendJob):
     Attributes:
         measure: Whether networks run.
         predictor: Name of the predictor, where nothing runs; ``None`` for the default.
-        system: Text that names the machine to estimate for, where nothing runs; ``None`` for this
-            one.
+        system: Text that names the machine to estimate for, if nothing runs; ``None`` for this
+            machine.
     """
 
     measure: bool = False
