@@ -39,8 +39,8 @@ _SMALLEST = 1e-6
 """Least value, in the unit of the quantity, that replicates are compared with."""
 
 Origin = Literal["measured", "stored", "profiled", "derived", "predicted"]
-"""Where a figure comes from: samples of this run, samples that the store held before, profiles of
-running models, figures of other networks, or a predictor."""
+"""Origin of a figure: samples of this run, earlier samples in the store, profiles of running
+models, figures of other networks, or a predictor."""
 
 
 class Figure(ABC):
@@ -106,7 +106,7 @@ class Figure(ABC):
 
     @property
     def measures_nothing(self) -> bool:
-        """Whether an interval says nothing: samples scatter, or others used nearly all CPUs."""
+        """Whether an interval is useless: samples scatter, or others used nearly all CPUs."""
         if self.origin not in ("measured", "profiled"):
             return False
         if self.disturbance.leaves_nothing:
@@ -153,8 +153,7 @@ class Measured(Figure):
         samples: Raw values that count, in the order in which they were taken.
         protocol: Protocol by which they were taken.
         overhead: As in :class:`Figure`.
-        rounds: The round in which each sample was taken; if left out, they are the first rounds
-            of one session.
+        rounds: The round of each sample; by default the first rounds of one session.
         disturbed: Disturbance of the samples.
         flags: Disturbances of the machine while they were taken.
     """
@@ -353,8 +352,8 @@ class Discrepancy:
     """Relative errors that the bricks of one model share, and that differ between models.
 
     A predictor learns from models that were measured. A model of another family combines its layers
-    differently, so that the predictions of its bricks err together. The bricks of other models tell
-    nothing about this error (model discrepancy; Kennedy and O'Hagan, Bayesian Calibration of
+    differently, so that the predictions of its bricks err together. Bricks of other models carry no
+    information about this error (model discrepancy; Kennedy and O'Hagan, Bayesian Calibration of
     Computer Models, JRSS B 63, 2001).
 
     Attributes:
@@ -381,8 +380,8 @@ class Predicted(Figure):
     Attributes:
         expected: The number that stands for the prediction.
         draws: Numbers that are equally likely to be right: shape (RESAMPLES,). The i-th draws of
-            all figures of one prediction belong together, so that errors that networks have in
-            common do not average out in a sum.
+            all figures of one prediction belong together, so that shared errors of networks do not
+            average out in a sum.
         overhead: What of all these numbers is the measurement's own.
         discrepancy: Errors that the figures of one model share. The draws do not include them,
             because a figure may belong to many models.
@@ -439,12 +438,12 @@ class Predicted(Figure):
 class Placed(Figure):
     """Figure of a measured network as a part of a model.
 
-    Run alone, a network also hands over its inputs and outputs; a predictor tells what is left of
-    its latency in the middle of a model.
+    A network that runs alone also passes inputs and outputs; a predictor estimates the remaining
+    latency in the middle of a model.
 
     Attributes:
         measured: Figure of the network alone.
-        predicted: What the predictor makes of it.
+        predicted: The predictor's figure for the network inside a model.
     """
 
     measured: Figure
@@ -496,7 +495,7 @@ class Placed(Figure):
 class Combined(Figure):
     """Weighted sum of figures, such as a mean over several sizes of a model.
 
-    Their replicates are added one by one: what rounds have in common does not average out.
+    Replicates are added one by one, so that effects that rounds share do not average out.
 
     Attributes:
         parts: Weights and figures; one or more.

@@ -45,7 +45,7 @@ class Pass(Generic[Run]):
     Attributes:
         run: Function that does the work, on a model, a layer, or a draft of a layer.
         requires: Properties that must hold before the pass.
-        ensures: Properties that hold afterwards, for everything that the pass hands on.
+        ensures: Properties of the resulting model.
     """
 
     run: Run

@@ -38,11 +38,11 @@ _ABOUT = {
 
 
 def write_suite(suite: Suite, folder: Path) -> Suite:
-    """Writes a suite. Even after an interruption, the folder holds all of it or nothing.
+    """Writes a suite. Even after an interruption, the folder is complete or empty.
 
     Args:
-        suite: The suite. With a seed, the files of its bricks hold weights generated from it;
-            without one, they hold none.
+        suite: The suite. With a seed, the files of bricks contain weights generated from the seed;
+            otherwise no weights.
         folder: Folder of the suite. It is created if missing, and must not hold a suite already.
 
     Returns:

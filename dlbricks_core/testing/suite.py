@@ -18,7 +18,7 @@ class ConformanceSuite:
     """Base of the conformance suites.
 
     A subclass answers the suite's questions in class attributes. It may add tests. It can neither
-    replace nor skip those of the suite.
+    replace nor skip tests of the suite.
 
     Attributes:
         plugin: The class under test. Required.
