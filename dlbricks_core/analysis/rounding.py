@@ -1,4 +1,4 @@
-"""Operators that round what they read to fewer bits than their types have, or draw numbers."""
+"""Operators that round their inputs to fewer bits than the types have, or draw numbers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Rounding(StrEnum):
 
 
 def rounding_of(model: CanonicalModel, layer: Layer) -> tuple[Rounding, float] | None:
-    """Way in which a layer rounds, and its unit relative to the size of what is rounded.
+    """Way in which a layer rounds, and the rounding unit relative to the rounded values.
 
     Returns:
         ``None`` if results are as precise as their type.

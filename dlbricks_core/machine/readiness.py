@@ -51,7 +51,7 @@ class Check:
 
 
 def check_readiness(machine: MachineState | None = None, window_s: float = 0.5) -> list[Check]:
-    """Checks everything that is known to disturb measurements.
+    """Checks for all known disturbances of measurements.
 
     Args:
         machine: Machine to check; this one by default.

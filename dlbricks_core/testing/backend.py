@@ -245,7 +245,7 @@ class BackendConformance(DescriptionConformance):
     # -- life cycle
 
     def test_two_networks_are_loaded_at_once(self, lab: Laboratory) -> None:
-        """Two networks that run in turn have separate results; one stays after the other is unloaded."""
+        """Two networks that run in turn have separate results; unloading one keeps the other."""
         names = ("conv", "gemm")
         for name in names:
             lab.call("load", name, self.needed(name))

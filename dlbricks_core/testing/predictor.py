@@ -18,8 +18,7 @@ from dlbricks_core.testing.suite import ConformanceSuite
 
 
 class PredictorConformance(ConformanceSuite):
-    """Conformance suite of a predictor: its figures with and without known figures.
-    Nothing runs.
+    """Conformance suite of a predictor: figures with and without known ones. Nothing runs.
 
     Whether 90% of the intervals contain the measured latency is for the predictor's own tests: it
     needs measurements.
