@@ -152,7 +152,7 @@ class Wiring:
         return found
 
     def _corresponds(self, a: str, b: str, period: int, following: Mapping[str, str]) -> bool:
-        """Whether a layer reads or computes a tensor of its counterpart one period earlier."""
+        """Whether a layer's tensor corresponds to its counterpart's tensor one period earlier."""
         model = self.model
         if following[a] != b:
             return False

@@ -28,7 +28,7 @@ from dlbricks_mxnet.loading import Loaded, feeds_blocks, placed, unload
 from dlbricks_mxnet.lowering import lower
 from dlbricks_mxnet.lowering.build import LAYER
 
-#: Environment for running operators one by one; MXNet reads it when it binds an executor.
+#: Environment for running operators one by one; MXNet reads it during binding of an executor.
 _ONE_BY_ONE = {"MXNET_EXEC_BULK_EXEC_INFERENCE": "0", "MXNET_SUBGRAPH_BACKEND": "NONE"}
 
 

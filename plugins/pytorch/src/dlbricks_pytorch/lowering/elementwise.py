@@ -117,7 +117,7 @@ def _clip(ctx: LayerContext) -> Node:
     given = [position for position in (1, 2) if ctx.has(position)]
     if not given:
         return ctx.call(torch.clone, ctx.input(0))
-    # torch.clamp takes two numbers or two tensors, not one of each.
+    # torch.clamp accepts two numbers or two tensors, not a number and a tensor.
     numbers = all(ctx.is_scalar_weight(position) for position in given)
     bounds = {
         ("min", "max")[position - 1]: ctx.number(position) if numbers else ctx.input(position)

@@ -64,7 +64,7 @@ class LoadReport:
         columns: Headings of all tables.
         tables: Name of each model, and the rows of its table.
         explained: Sentences on what columns mean, and on the overhead of the load generator.
-        notes: What predictions rest on, and why to doubt them.
+        notes: Basis of the predictions, and reasons to doubt them.
         failures: All failures.
     """
 
