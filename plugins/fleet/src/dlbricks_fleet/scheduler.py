@@ -243,7 +243,7 @@ class FleetScheduler(Scheduler):  # type: ignore[misc, unused-ignore]
         self.stream_comms[host].send({"op": ORDER, "key": key, "what": what, "given": given})
 
     def _pass_end(self, client: str, key: str) -> None:
-        """Tells a host that the result of an order is no longer wanted."""
+        """Cancels an order on a host."""
         ordered_by, host = self._orders.get(key, ("", ""))
         if ordered_by == client and host in self.stream_comms:
             del self._orders[key]

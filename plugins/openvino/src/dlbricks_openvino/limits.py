@@ -16,7 +16,7 @@ from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 _TYPES = frozenset(
     ("float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool")
 )  # fmt: skip
-"""Element types that OpenVINO takes and computes as such, or in a wider type."""
+"""Element types in which OpenVINO computes, or which it computes in a wider type."""
 
 _MOST = 2**30
 """Least absolute value of 64-bit integers that is refused: OpenVINO computes them in 32 bits, and a

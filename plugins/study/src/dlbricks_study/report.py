@@ -315,7 +315,7 @@ def _figures(way: WayRecord) -> list[str]:
 
 
 def _published(study: StudyRecord) -> Table:
-    """Published numbers of the models beside those of the study."""
+    """Published numbers of the models, and the study's numbers."""
     shown = table("Of the paper's models", "Where", "Paper", "Here", left=2)
     for each in study.data["published"]["figures"]:
         shown.add_row(each["what"], each["where"], each["paper"], each["ours_text"])
