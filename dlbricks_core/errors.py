@@ -11,8 +11,8 @@ class DLBricksError(Exception):
     """Base of every error that DLBricks raises on purpose.
 
     Args:
-        message: What went wrong, in one line.
-        hint: What the user can do about it, in one line; may be empty.
+        message: Description of the error, in one line.
+        hint: Advice for the user, in one line; may be empty.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
@@ -109,14 +109,14 @@ def reason(error: BaseException) -> str:
 
 
 class Border:
-    """The border of what untrusted input may do: whatever goes wrong inside is a ModelError.
+    """Boundary for untrusted input: any exception inside becomes a ModelError.
 
-    It says where; a ModelError from further inside gets the place in front of its own words. Any
-    other exception becomes one. Entered for every layer of a model, so it formats nothing until
-    something is wrong.
+    The error names the place; a ModelError from further inside gets the place in front of its
+    message. Any other exception becomes one. Entered for every layer of a model, so it formats
+    nothing until something is wrong.
 
     Args:
-        place: What is being read or worked on.
+        place: Object that is read or processed.
         name: Its name in the file, if ``place`` does not say that.
 
     Examples:

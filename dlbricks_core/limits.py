@@ -79,7 +79,7 @@ EXPORTED = Limit("DLBRICKS_MOST_EXPORTED_MIB", 4096, "MiB")
 """Text of one exported file, after it is decompressed."""
 
 JSON_TEXT = Limit("DLBRICKS_MOST_JSON_MIB", 128, "MiB")
-"""Text of one line of an exported file, or of a whole one of version 1 or 2."""
+"""Text of one line of an exported file, or of a whole file of version 1 or 2."""
 
 JSON_VALUES = Limit("DLBRICKS_MOST_JSON_VALUES", 2**24, "values")
 """Values in one JSON text. Each takes up to 100 bytes of memory, and as few as 3 in the text."""

@@ -54,7 +54,7 @@ _MOST_LETTERS = 300
 
 
 def shortened(text: str, most: int = _MOST_LETTERS) -> str:
-    """The text, with an ellipsis in the middle if it is long: both of its ends tell names apart.
+    """The text, with an ellipsis in the middle if it is long, because both ends distinguish names.
 
     >>> shortened("abcdefghij", 7)
     'abc...hij'

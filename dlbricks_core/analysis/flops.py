@@ -29,4 +29,4 @@ def layer_flops(model: CanonicalModel, layer: Layer) -> int | None:
     try:
         return rule(layer, inputs, outputs)
     except (ArithmeticError, LookupError, TypeError, ValueError):
-        return None  # a layer that no runtime would run; it is listed among those without a rule
+        return None  # a layer that no runtime would run; it is listed among layers without a rule

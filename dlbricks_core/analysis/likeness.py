@@ -55,7 +55,7 @@ class Volume:
 def form(model: CanonicalModel) -> Hashable:
     """Key that networks share if they differ only in size.
 
-    It holds the operators in order, each with its windows, strides and element types, whether
+    It has the operators in order, each with its windows, strides and element types, whether
     channels fill whole blocks, and whether the network finds its weights in the caches.
     """
     layers = tuple(

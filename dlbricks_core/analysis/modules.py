@@ -19,10 +19,10 @@ MOST_COMPARISONS = 2**25
 seconds."""
 
 _LAYERS = 128
-"""Layers whose kinds are compared in the time of one such comparison."""
+"""Number of layers whose kinds are compared in the time of one such comparison."""
 
 _STARTS = 8
-"""Starts that are compared with a shorter run in the time of one such comparison."""
+"""Number of starts that are compared with a shorter run in the time of one such comparison."""
 
 MOST_VISITS = 2**17
 """Layers that are visited to find modules within others: some seconds. Copies that are tried after
@@ -79,14 +79,14 @@ class Modules:
 
 
 def repeated_modules(cut: CutModel) -> Modules:
-    """Modules that leave the fewest layers to draw when one copy stands for all.
+    """Modules that leave the fewest layers to draw if one copy represents all.
 
     Copies are equal if their layers have the same signatures one by one, and if each layer reads
     corresponding tensors: of its own copy, of the copy before, or the same tensor from outside.
     Where later copies read the copy before, the first copy reads from outside. Of copies in a
-    row, only the last is read by other layers. Modules do not overlap. Of modules that leave
-    equally many layers, the one that fewer tensors enter wins, and of those the last. Modules
-    within a copy are found in the same way.
+    row, only the last is read by other layers. Modules do not overlap. Among modules that leave
+    equally many layers, the module with fewer input tensors is chosen, then the last module.
+    Modules within a copy are found in the same way.
     """
     candidates, all_periods = _candidates(ModuleWiring.of(cut))
     search = _Search(candidates)
@@ -152,7 +152,7 @@ class _Choice:
         left: Number of layers that are left to draw.
         entries: Number of tensors that enter modules.
         starts: Sum of the modules' starts, negated.
-        first: The first of the modules, without those inside; ``None`` if there are none.
+        first: The first of the modules, without inner modules; ``None`` without modules.
         inside: Choice within its last copy.
         others: Choice of the other modules.
     """
@@ -217,7 +217,7 @@ class _Search:
         return best[begin]
 
     def _inside(self, begin: int, end: int) -> _Choice:
-        """The best modules within a copy; none where the limit is reached."""
+        """The best modules within a copy; empty at the limit."""
         new = end - begin + 1 - len(self._best.get(end, ()))
         self._visits += max(new, 0)
         if new > 0 and self._visits > MOST_VISITS:

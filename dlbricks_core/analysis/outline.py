@@ -12,12 +12,12 @@ from dlbricks_core.ir import CanonicalModel, layer_graph
 OUTSIDE = -1
 
 Pair = tuple[int, int]
-"""Producer and reader of a tensor: two layers, one of which may be ``OUTSIDE``."""
+"""Producer and reader of a tensor: two layers, or a layer and ``OUTSIDE``."""
 
 
 @dataclass(frozen=True)
 class Chain:
-    """A single layer, or layers of which each reads only the one before it.
+    """A single layer, or layers that each read only the previous layer.
 
     Attributes:
         steps: Each layer together with its counterparts in the other copies of a module.
@@ -47,7 +47,7 @@ class Repeated:
         module: The module.
         starts: First layers of all copies, also of copies in other copies of an enclosing
             module.
-        inside: Outline of one copy; its edges stand for those of all copies.
+        inside: Outline of one copy; its edges represent the edges of all copies.
     """
 
     module: Module
@@ -136,7 +136,7 @@ def _region(
             if place[a] != place[b]:
                 edges.setdefault((place[a], place[b]), set()).add((a, b))
             continue
-        # Of the model itself, what goes out has a name, and is in ``edges`` already.
+        # Outputs of the model itself have names, and are in ``edges`` already.
         if b in copies and len(starts) > 1:
             edges.setdefault((Terminal("", True), place[b]), set()).add((a, b))
         if a in copies and len(starts) > 1:

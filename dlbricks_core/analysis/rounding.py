@@ -1,4 +1,4 @@
-"""Operators that round what they read to fewer bits than their types have, or draw numbers."""
+"""Operators that round their inputs to fewer bits than the types have, or draw numbers."""
 
 from __future__ import annotations
 
@@ -29,15 +29,13 @@ _BITS = re.compile(r"u?int(\d+)$")
 class Rounding(StrEnum):
     """Why results of a layer are less precise than their type."""
 
-    ALLOWED = "may round what it reads to few bits (accuracy_level)"
+    ALLOWED = "may round its inputs to few bits (accuracy_level)"
     CODES = "rounds to codes, which may differ by one unit in the last place"
-    FUSED = (
-        "may be fused with the DequantizeLinear before it, and round what it reads to eight bits"
-    )
+    FUSED = "may be fused with the DequantizeLinear before it, and round its inputs to eight bits"
 
 
 def rounding_of(model: CanonicalModel, layer: Layer) -> tuple[Rounding, float] | None:
-    """Way in which a layer rounds, and its unit relative to the size of what is rounded.
+    """Way in which a layer rounds, and the rounding unit relative to the rounded values.
 
     Returns:
         ``None`` if results are as precise as their type.

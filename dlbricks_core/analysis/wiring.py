@@ -46,7 +46,7 @@ class Alike:
     Attributes:
         period: The period, in layers.
         starts: Whether two copies of equal kinds begin at each layer.
-        layers: Whether each layer belongs to the first of two such copies.
+        layers: For each layer, whether it belongs to the first of two such copies.
     """
 
     period: int
@@ -107,7 +107,7 @@ class ModuleWiring:
         return found
 
     def alike(self, period: int) -> Alike | None:
-        """Layers that equal those one period later, if two copies of them are anywhere."""
+        """Layers that equal the layers one period later, if two copies of them exist anywhere."""
         unequal = np.flatnonzero(self.kinds[:-period] != self.kinds[period:])
         bounds = np.concatenate(([-1], unequal, [len(self.kinds) - period]))
         long = np.flatnonzero(np.diff(bounds) > period)

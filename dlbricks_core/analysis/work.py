@@ -76,7 +76,7 @@ class Operations:
 
     @property
     def saving(self) -> float | None:
-        """Operations of all layers over those of unique layers; ``None`` without operations.
+        """Operations of all layers divided by those of unique layers; ``None`` if 0.
 
         If latency were proportional to operations, this would be the paper's benchmarking
         speedup for single layers.

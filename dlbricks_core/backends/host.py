@@ -386,7 +386,7 @@ class TimerHost:
             )
         if len(values) != 1 + len(instance.parts) and not (whole and len(values) == 1):
             raise BackendError(
-                f"the metric {metric} tells {len(values)} values of a quantity with "
+                f"the metric {metric} returns {len(values)} values of a quantity with "
                 f"{len(instance.parts)} parts"
             )
         return values

@@ -1,4 +1,4 @@
-"""Annotations of models: which backend wrote the layers, and what the caches hold of its tensors.
+"""Annotations of models: the backend that wrote the layers, and the tensors that are in the caches.
 
 All are part of a brick's signature: they say under which conditions it is timed.
 """

@@ -1,4 +1,4 @@
-"""Tensors at the ends of a layer sequence: what it reads, and what others read of it."""
+"""Tensors at the ends of a layer sequence: its inputs, and its results that other layers read."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 def live_outputs(model: CanonicalModel, indices: Sequence[int]) -> tuple[str, ...]:
     """Results of the sequence that are read outside of it, in the order of their production.
 
-    If nobody reads any result of a layer, all of them count as read: the layer is computed all
-    the same. If somebody reads only some of them (parts of a Split), the others do not count: as
-    results they would keep frameworks from merging or dropping them.
+    If no result of a layer is read, all of its results count as read, because the layer is computed
+    anyway. If only some results are read (parts of a Split), the unread results are left out: as
+    outputs they would keep frameworks from merging or dropping them.
     """
     inside = set(indices)
     live = []

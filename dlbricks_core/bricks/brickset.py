@@ -95,7 +95,8 @@ class CutModel:
     Attributes:
         model: The model in canonical form.
         occurrences: Occurrences of bricks, in the order in which they run.
-        graph: The graph that was cut: the model itself, or what a backend rewrites it into.
+        graph: The graph that was cut: the model itself, or the graph into which a backend rewrites
+            it.
         notes: Notes on how the model was cut.
     """
 
@@ -137,7 +138,7 @@ ways, and a mixture of experts has ten thousands of layers."""
 def whole(model: CanonicalModel) -> Brick:
     """A whole model as one brick.
 
-    It keeps all scalars and integers. Rounded ones would make it another model: frameworks
+    It keeps all scalars and integers. Rounded constants would change the model: frameworks
     recognize an activation function by its constants, and compute equal values only once.
     """
     if model not in _wholes:
@@ -163,9 +164,9 @@ class BrickSet:
         strategy: Name of the split strategy.
         bricks: Unique bricks by signature, in order of first occurrence.
         models: The models, cut.
-        rereading: Whether a layer sequence whose weights the model has just read is a brick of
-            its own, apart from the same sequence on weights that come from memory. The same holds
-            for inputs and outputs of the model that no cache holds any more.
+        rereading: Whether a layer sequence whose weights the model has just read is a separate
+            brick from the same sequence with weights from memory. The same applies to inputs and
+            outputs of the model that are no longer in a cache.
     """
 
     granularity: int = 1
@@ -208,12 +209,12 @@ class BrickSet:
         rewritten: CanonicalModel | None = None,
         sequences: Sequence[LayerSequence] | None = None,
     ) -> CutModel:
-        """Cuts one more model and keeps those of its bricks that are new.
+        """Cuts one more model and keeps its new bricks.
 
         Args:
             model: In canonical form.
             rewritten: Graph that a backend rewrites the model into. It is cut in its place.
-            sequences: Where it is cut; ``None`` for where the strategy says.
+            sequences: Positions of the cuts; ``None`` for the strategy's positions.
         """
         graph = rewritten or model
         warm = with_weights_reread(graph)

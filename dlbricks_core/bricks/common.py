@@ -1,4 +1,4 @@
-"""Common parts: what lies between places where several graphs of one model are all cut."""
+"""Common parts: layers between places where all of several graphs of one model are cut."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _LAYOUT = "@"
 
 Place = frozenset[str]
 """A place where a graph may be cut: the model's tensors that are computed before it and needed
-after it. Whatever computes them, what follows from them is the same."""
+after it. Results that are computed from these tensors are the same in all graphs."""
 
 
 def in_layout(name: str, layout: str) -> str:
-    """Name of a tensor of a model in a rewritten graph that holds it in a layout of its own.
+    """Name of a model's tensor in a rewritten graph that stores the tensor in another layout.
 
     Example:
         >>> in_layout("features", "nchwc")
@@ -62,8 +62,8 @@ class CommonPart:
 def common_parts(cuts: Sequence[CutModel]) -> list[CommonPart]:
     """Parts of a model between the places where all its graphs are cut, in the order of the graphs.
 
-    Graphs that have no such place have one part in common, the whole model. A place where a
-    tensor of unknown origin is handed on counts for no graph.
+    Graphs without such a place have one common part, the whole model. A place with a tensor of
+    unknown origin is not used.
 
     Args:
         cuts: One model in one or more graphs. Bricks hold consecutive layers.
@@ -113,7 +113,7 @@ def _places(cut: CutModel) -> Iterator[tuple[int, Place | None]]:
 
 
 def _layers_between(model: CanonicalModel, places: Sequence[Place]) -> list[LayerSequence]:
-    """Layers that compute the tensors of each place from those of the place before."""
+    """Layers that compute the tensors of each place from the tensors of the previous place."""
     seen: set[int] = set()
     found = []
     for place in places:

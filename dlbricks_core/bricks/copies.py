@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def side_by_side(model: CanonicalModel, copies: int) -> CanonicalModel:
-    """One network of several copies that share nothing, run one after the other.
+    """A network of several copies of a network, which share no tensor and run one after the other.
 
     Args:
         model: In canonical form.

@@ -1,4 +1,4 @@
-"""Cuts a layer sequence out of a model; its new names tell nothing about the model."""
+"""Cuts a layer sequence out of a model, with new names that reveal nothing about the model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def extract(
 
     - parameters (axes, pads) and masks, on which kernels branch;
     - scalars, without which arithmetic may leave its domain. They are rounded to two digits,
-      because they tell one model from another. Coarser rounding would change the time: ``erf``
+      because exact numbers identify a model. Coarser rounding would change the time: ``erf``
       branches on its argument, and another divisor than 1.41 spreads it differently;
     - scalars that indices are computed with, unrounded: a larger one would lead out of a table;
     - zero points of quantized tensors, as one of two codes.
@@ -39,7 +39,7 @@ def extract(
         indices: Layer indices, in the order in which they run.
         name: Name of the new model.
         exact: Whether to keep all integers, and scalars without rounding. Frameworks decide by
-            these what they fuse and what they compute only once.
+            these numbers which layers they fuse and which values they compute only once.
     """
     renamed = _names(model, indices)
     layers = [
@@ -136,7 +136,7 @@ def _is_size(model: CanonicalModel, value: np.ndarray[Any, Any]) -> bool:
 
 
 def _compares(layer: Layer) -> bool:
-    """Whether a layer makes masks: what it compares with decides whether one hides everything."""
+    """Whether a layer makes masks: a compared number decides whether a mask hides all positions."""
     return standing_for(layer).kind == "elementwise:less"
 
 

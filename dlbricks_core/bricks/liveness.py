@@ -27,7 +27,7 @@ class LiveBytes:
 
     @property
     def more_within(self) -> int:
-        """Bytes that the model holds beside those of the brick."""
+        """Live bytes of the model outside of the brick."""
         return self.within - self.alone
 
 
@@ -43,18 +43,18 @@ def live_bytes_by_layer(model: CanonicalModel) -> tuple[int, ...]:
 def handed_on_bytes(model: CanonicalModel) -> int:
     """Most bytes of results that are there between two layers, for later layers to read.
 
-    No plan of a run's memory takes less. While a layer runs there may be more, unless it writes its
-    result over what it reads. The model's inputs belong to the caller and do not count.
+    No plan of a run's memory takes less. While a layer runs there may be more bytes, unless it
+    overwrites its input with its result. The model's inputs belong to the caller and do not count.
     """
     given = sum(model.tensors[name].nbytes for name in set(model.inputs))
     return max((after - given for _, after in _live_bytes(model)), default=0)
 
 
 def apart_bytes(model: CanonicalModel) -> int:
-    """Bytes that a run takes in addition if the results of a graph have memory of their own.
+    """Additional bytes of a run if the results of a graph have separate memory.
 
-    In the middle of a model, the result of a layer takes the place of a feature map that nobody
-    reads any more. Some frameworks leave that place unused for a result of the whole graph.
+    In the middle of a model, the result of a layer takes the memory of a dead feature map. Some
+    frameworks leave that place unused for a result of the whole graph.
     """
     results = {*model.outputs}.difference(model.inputs)
     reused = max(live_bytes_by_layer(model), default=0)

@@ -18,13 +18,13 @@ LENGTH = 60
 """Most characters of a name, unless the caller says otherwise."""
 
 _LONGEST_RUN = 24
-"""Most items that a run may have to be looked for; longer ones hardly ever repeat."""
+"""Maximum number of items in a run that is searched for; longer runs hardly ever repeat."""
 
 _LONGEST_VALUE = 12
 """Most characters of an attribute's value that a name shows."""
 
 _ROOM = 16
-"""Characters that a folded run leaves for what follows it."""
+"""Characters that a folded run leaves for the following items."""
 
 _ROOMY = 40
 """Characters from which a name that is cut says in words how many layers there are."""
@@ -78,12 +78,12 @@ def brick_name(model: CanonicalModel, length: int = LENGTH) -> str:
 def names(bricks: Mapping[str, CanonicalModel], length: int = LENGTH) -> dict[str, str]:
     """A name for each of some bricks; no two are the same.
 
-    Bricks whose names agree get the attributes added that tell them apart, or else the first
-    digits of their signatures: ``Conv 3×3 64→64 @56×56 #381b``.
+    Bricks with equal names get the attributes in which they differ, or else the first digits of
+    their signatures: ``Conv 3×3 64→64 @56×56 #381b``.
 
     Args:
         bricks: Layer sequences by signature.
-        length: Most characters of a name, as long as so many tell the bricks apart.
+        length: Maximum characters of a name, unless more are needed to distinguish the bricks.
     """
     found = {signature: brick_name(model, length) for signature, model in bricks.items()}
     for name, alike in _alike(found).items():
@@ -107,7 +107,7 @@ def sequence_names(
 
     Args:
         sequences: Operator types, with their domains.
-        length: Most characters of a name, as long as so many tell the sequences apart.
+        length: Maximum characters of a name, unless more are needed to distinguish the sequences.
     """
     found = {
         sequence: fold([operator_name(op) for op in sequence], length) for sequence in sequences
@@ -190,7 +190,7 @@ def _digits(signatures: Sequence[str]) -> int:
 
 
 def _told_apart(bricks: Mapping[str, CanonicalModel]) -> dict[str, str]:
-    """The one or two attributes in which all of some bricks differ; nothing if there are none."""
+    """One or two attributes in which all of the bricks differ; empty if there are none."""
     features = {signature: _features(model) for signature, model in bricks.items()}
     every = dict.fromkeys(name for each in features.values() for name in each)
     differing = [name for name in every if len({f.get(name) for f in features.values()}) > 1]

@@ -18,11 +18,11 @@ _MIN_BYTES = 65_536
 from."""
 
 HELD_BYTES = 2**20
-"""Bytes of weights and live activations that the caches of one core hold from run to run."""
+"""Bytes of weights and live activations that stay in the caches of one core from run to run."""
 
 
 def fits_in_core_cache(model: CanonicalModel) -> bool:
-    """Whether the caches of one core hold all of a model from run to run."""
+    """Whether a whole model stays in the caches of one core from run to run."""
     if not all(spec.is_static for spec in model.tensors.values()):
         return False
     return model.weight_bytes + model.live_bytes <= HELD_BYTES
@@ -41,7 +41,7 @@ def rereads(model: CanonicalModel, sequences: Iterable[Sequence[int]]) -> list[b
         sequences: Layer indices of each sequence, in the order in which they run.
 
     Returns:
-        One truth value a sequence: whether that holds for most bytes of its weights.
+        One truth value for each sequence: whether this is true of most bytes of its weights.
     """
     passed = 0
     last: dict[str, int] = {}
@@ -65,8 +65,8 @@ def cold_ends(model: CanonicalModel, sequences: Iterable[Sequence[int]]) -> list
     """The model's inputs and outputs that no cache holds any more when a layer sequence uses them.
 
     Before an inference, memory for its outputs and then its inputs is touched in their order. The
-    layers of a decoder read their keys and values after that of many other layers, and after
-    megabytes of weights. :data:`NEAR_BYTES` says what is far.
+    layers of a decoder read their keys and values after those of many other layers, and after
+    megabytes of weights. :data:`NEAR_BYTES` is the limit.
 
     Args:
         model: In canonical form; its layers in the order in which they run.

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from dlbricks_core.ir import CanonicalModel, Layer
 
 MIN_BYTES = 2_500_000
-"""Minimum bytes that a segment moves: what its layers with weights read and write.
+"""Minimum bytes that a segment's layers with weights read and write.
 
-A brick has costs that a layer in the middle of a model does not have: it is started, and the
-tensors at its ends lie in buffers of their own. A brick of this size takes many times as long as
-that. Layers without weights do not count, because some frameworks fuse them: bricks then are
-equally long for all frameworks."""
+A brick has costs that a layer in the middle of a model lacks: its start, and separate buffers for
+the tensors at its ends. A brick of this size takes many times as long as that. Layers without
+weights do not count, because some frameworks fuse them: bricks then are equally long for all
+frameworks."""
 
 SHORT_BYTES = 1_000_000
 """Minimum bytes that a short segment moves; shorter segments are more often alike."""
@@ -30,11 +30,11 @@ def segments(
 ) -> list[tuple[int, ...]]:
     """Cuts a model where a single tensor is handed on.
 
-    Residual units, dense layers, Inception modules and transformer blocks lie between such
-    places. They repeat as a whole. Within them a framework finds the layers that it fuses and the
-    buffers that it reuses. Layers without weights belong to the segment before them: they read
-    what a convolution has just written. A segment that is too short to be timed well is joined
-    with the next.
+    Such places enclose residual units, dense layers, Inception modules and transformer blocks. They
+    repeat as a whole. Within them a framework finds the layers that it fuses and the buffers that
+    it reuses. Layers without weights belong to the segment before them, because they read a result
+    that a convolution has just written. A segment that is too short to be timed well is joined with
+    the next.
 
     A tensor that lives longer than ``granularity`` layers (a long skip, an attention mask) does
     not keep a segment together: it becomes an input. Unlike the paper's chains, a segment may
@@ -106,7 +106,7 @@ def _part(model: CanonicalModel, begin: int, end: int) -> _Part:
 
 
 def _joined(parts: Iterable[_Part], belong: Callable[[_Part, _Part], bool]) -> list[_Part]:
-    """Joins each part with the one before where they belong together."""
+    """Joins each part with the previous part if they belong together."""
     joined: list[_Part] = []
     for part in parts:
         last = joined[-1] if joined else None

@@ -1,4 +1,4 @@
-"""Signatures: two layer sequences have the same one if they are the same work."""
+"""Signatures: layer sequences of equal work have equal signatures."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _HEX_DIGITS = 24
 _VERSION = "2"
-"""Part of every signature. Raise it when a signature comes to stand for other work: when the
-canonical form, this module, or the values that bricks are timed with change."""
+"""Part of every signature. Raise it when the work of a signature changes: with the canonical form,
+this module, or the values with which bricks are timed."""
 
 
 def signature(model: CanonicalModel, sequence: Iterable[int], numbers: Sequence[float] = ()) -> str:
@@ -35,7 +35,7 @@ def signature(model: CanonicalModel, sequence: Iterable[int], numbers: Sequence[
     Args:
         model: In canonical form.
         sequence: Layer indices, in the order in which they run.
-        numbers: Values of constants that tell the sequence from others.
+        numbers: Values of constants that distinguish the sequence from others.
 
     Returns:
         24 hexadecimal digits.
@@ -80,7 +80,7 @@ def _operand(
 
 
 def _zero_point(model: CanonicalModel, layer: Layer, position: int) -> str:
-    """Mark of a zero point that is known to be the least code, or to be another one."""
+    """Mark of a zero point that is known to be the least code, or another code."""
     value = model.constants.get(layer.inputs[position])
     if value is None or not is_zero_point(layer, position, value):
         return ""
@@ -100,14 +100,14 @@ def _form(model: CanonicalModel, index: int) -> str:
         attributes = " ".join(
             f"{name}={_attribute(value)}" for name, value in sorted(layer.attributes.items())
         )
-        # Nobody knows what is inside of an opaque layer: no two of them are the same.
+        # The work of an opaque layer is unknown, so all opaque layers differ.
         inside = f" opaque {layer.name} {layer.outputs}" if layer.opaque else ""
         known[index] = f"{layer.qualified_op} {attributes}{inside}"
     return known[index]
 
 
 def _attribute(value: Any) -> str:
-    # repr tells 1 from 1.0 and "1"; float attributes have single precision in ONNX, so
+    # repr distinguishes 1 from 1.0 and "1"; float attributes have single precision in ONNX, so
     # that the nearest double has one spelling.
     return repr(value)
 

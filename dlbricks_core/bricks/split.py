@@ -71,7 +71,7 @@ STRATEGIES: dict[str, SplitStrategy] = {
 def split(
     model: CanonicalModel, granularity: int, strategy: str = "chain"
 ) -> tuple[LayerSequence, ...]:
-    """Cuts a model with a named strategy and checks what the strategy promised.
+    """Cuts a model with a named strategy, and checks the strategy's guarantees.
 
     Args:
         model: In canonical form.

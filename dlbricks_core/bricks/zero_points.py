@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def is_zero_point(layer: Layer, position: int, value: Array) -> bool:
-    """Whether a value is the zero point of a whole tensor, of which bricks tell the least code."""
+    """Whether a value is the zero point of a whole tensor: bricks distinguish the least code."""
     whole = value.size == 1 and value.dtype.kind in "iu"
     return whole and standing_for(layer).input(position).coarse
 
@@ -27,13 +27,13 @@ def is_least(zero: Array) -> bool:
 
 
 def zero_code(dtype: np.dtype[Any], *, least: bool) -> int:
-    """The code of zero in a type of whole numbers: its least one, or the one in the middle."""
+    """The code of zero in an integer type: the least code, or the middle code."""
     codes = np.iinfo(dtype)
     return int(codes.min) if least else (int(codes.min) + int(codes.max) + 1) // 2
 
 
 def coarse(zero: Array) -> Array:
-    """The zero point that stands for all those that frameworks treat alike.
+    """The zero point that represents all zero points that frameworks treat alike.
 
     It is the least code, or the one in the middle.
     """

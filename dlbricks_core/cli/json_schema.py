@@ -101,7 +101,7 @@ def _object(record: type) -> Schema:
     """Schema of a typed dictionary."""
     sentences, fields = _sentences(record), get_type_hints(record)
     if lacking := fields.keys() - sentences.keys():
-        raise ValueError(f"{record.__name__} says nothing about {', '.join(sorted(lacking))}")
+        raise ValueError(f"{record.__name__} has no description of {', '.join(sorted(lacking))}")
     # Python 3.11 overlooks NotRequired where annotations are texts.
     marked = get_type_hints(record, include_extras=True)
     required = {

@@ -285,10 +285,10 @@ def _place(name: str) -> tuple[int, str]:
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
-    epilog="'dlbricks COMMAND --help' tells more. Exit status: 0 all done; 1 an increase "
+    epilog="'dlbricks COMMAND --help' shows its options. Exit status: 0 all done; 1 an increase "
     "beyond the limit of 'results compare'; 2 wrong usage, "
     "unreadable input or unwritable output; 3 finished, but something failed (named in the "
-    "report); 70 a defect of DLBricks; 130 interrupted; 141 nobody reads the output.",
+    "report); 70 a defect of DLBricks; 130 interrupted; 141 the reader of the output has ended.",
 )
 @click.version_option(__version__, prog_name="dlbricks")
 def cli() -> None:

@@ -31,8 +31,7 @@ class Command(ABC):
     #: Whether it predicts. Predictions use many small matrices, which are slower with the threads
     #: of numpy's BLAS.
     predicts: bool = False
-    #: Whether the same command goes on after an interruption, because the store keeps what was
-    #: measured.
+    #: Whether the same command goes on after an interruption, because the store keeps measurements.
     resumes: bool = False
 
     #: Objects that it writes with ``--json``: ``module:name`` of a typed dictionary, or of a
@@ -63,8 +62,7 @@ class Action:
     #: of several.
     writes: str
     predicts: bool = False  #: Whether it predicts.
-    #: Whether the same action goes on after an interruption, because the store keeps what was
-    #: measured.
+    #: Whether the same action goes on after an interruption, because the store keeps measurements.
     resumes: bool = False
 
 
@@ -126,7 +124,7 @@ def _no_collections() -> Iterator[None]:
 
 
 class ActionCommand(Command):
-    """A command with one action, or with several of which the first is done if none is named."""
+    """A command with one action, or with several actions, of which the first is the default."""
 
     #: The actions, each in a module that is imported when it is used.
     actions: tuple[Action, ...] = ()

@@ -26,7 +26,7 @@ class EstimateCommand(_CoreCommand):
     """How long does it take, how much does it need?"""
 
     name = "estimate"
-    purpose = "Estimate models: from what is known, or with as few runs as it takes."
+    purpose = "Estimate models from stored and predicted figures, or with few runs."
     actions = (
         Action("models", purpose, "estimate.estimate",
                "report.run.data:EstimateData", predicts=True, resumes=True),
@@ -91,7 +91,7 @@ class SuiteCommand(_CoreCommand):
 
 
 class MachineCommand(_CoreCommand):
-    """Is the machine ready, what is it, which are known?"""
+    """Check, calibrate and survey this machine; list known machines."""
 
     name = "machine"
     purpose = "Check, calibrate and survey this machine; list and name systems."

@@ -113,4 +113,4 @@ class Plan:
         for recipe in self.recipes[signature]:
             if recipe.weights.keys() <= self.timed.keys():
                 return recipe
-        raise ValueError(f"nothing that is timed tells about brick {signature}")
+        raise ValueError(f"no timed brick gives a figure for brick {signature}")

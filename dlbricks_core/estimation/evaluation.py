@@ -65,7 +65,7 @@ def evaluate_bricks(
 ) -> Evaluation:
     """Evaluates cut models; other arguments as for :func:`evaluate`."""
     if not request.force and not _timed_together(cutting, request, store):
-        observer.note("The stored measurements were not taken together; timing everything again.")
+        observer.note("The stored measurements are of different sessions; timing everything again.")
         request = replace(request, force=True)
     result = run_bricks(cutting, request, store, observer)
     return Evaluation.of(result, precision or request.precision or PRECISION)

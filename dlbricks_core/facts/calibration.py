@@ -1,4 +1,4 @@
-"""Calibrations: numbers of a composer that were fitted on one system, and what they rest on."""
+"""Calibrations: numbers of a composer, fitted to networks on one system."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class CalibrationModel:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Fitted numbers that replace a composer's own ones on one system.
+    """Fitted numbers that replace a composer's defaults on one system.
 
     Attributes:
         key: Identity of the calibration.

@@ -13,14 +13,14 @@ SMALLEST, LARGEST = 0.0, 1e15
 """Limits of a value in its quantity's unit; a stored value outside of them is damaged."""
 
 TINIEST = 1e-12
-"""Smallest value above 0 in its quantity's unit: what is divided by a smaller one may overflow."""
+"""Smallest value above 0 in its quantity's unit: division by a smaller value may overflow."""
 
 LARGEST_COUNT = 2**31 - 1
 """Largest whole number that every database holds."""
 
 
 def canonical_json(options: Mapping[str, Any]) -> str:
-    """JSON of a mapping; equal mappings have the same text, whatever their order.
+    """JSON of a mapping; equal mappings have the same text in any order.
 
     >>> canonical_json({"b": "2", "a": "1"})
     '{"a":"1","b":"2"}'

@@ -20,8 +20,8 @@ class Failure:
             operators and the start of its signature.
         reason: Why there is no result.
         stage: What was being done.
-        part: What of the model failed: a brick, a kind of layer, or ``end to end``; empty for all
-            of it.
+        part: Failed part of the model: a brick, a kind of layer, or ``end to end``; empty for the
+            whole model.
         backend: Name of the backend; empty where no backend had a part in it.
         layers: Number of layers that fail for this reason.
     """

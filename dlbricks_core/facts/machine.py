@@ -1,4 +1,4 @@
-"""Machines: those of one fingerprint, told apart by the names that their owners gave them."""
+"""Machines of one fingerprint, separated by names that their owners chose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks that were measured: what predictors need to know of them."""
+"""Features of measured networks, for predictors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ class NetworkFeatures:
 
     Attributes:
         signature: Signature of the brick, or of the whole model.
-        version: What the kinds and numbers are; only features of one version may be mixed.
+        version: Version of the meaning of kinds and numbers; only features of one version may be
+            mixed.
         kinds: Kind of each layer and end.
         numbers: Numbers of each layer and end: float32, little-endian, as many for each.
         groups: Families of models that the network was cut from, or of surveys that drew it. A
@@ -44,7 +45,7 @@ def check_numbers(numbers: bytes) -> None:
     """
     import numpy as np  # not at the top: most that imports facts computes nothing
 
-    # Neither of the comparisons holds for what is not a number.
+    # Both comparisons are false for NaN.
     found = np.frombuffer(numbers, dtype="<f4")
     if not ((found <= _LARGEST) & (found >= -_LARGEST)).all():
         raise ValueError("a feature is not finite, or too large")

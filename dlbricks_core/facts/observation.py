@@ -26,7 +26,7 @@ DISTURBED_LOAD = 0.10
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Raw values that were taken together, in one round or in one hot loop.
+    """Raw values of one round or of one hot loop.
 
     Attributes:
         session: Id of the :class:`~dlbricks_core.facts.Session` that took the values.
@@ -36,7 +36,7 @@ class Observation:
             time of an empty call of the timer. ``None`` where it was not measured.
         flags: Disturbances of the machine while the values were taken.
         taken_at: Time of measuring, with time zone.
-        spent_s: Seconds that it took to take the values, with everything around the timed runs.
+        spent_s: Seconds for taking the values, including the work around the timed runs.
         loading_s: Seconds that it took to load the network, if that came right before.
         load: Share of the CPUs that others used meanwhile, from 0 to 1; ``None`` if unknown.
     """
@@ -66,7 +66,7 @@ class Observation:
     def to_dict(self) -> dict[str, Any]:
         """The observation as plain data for JSON."""
         return {
-            # Not asdict(), which takes ten times as long: a store holds many observations.
+            # Not asdict(), which takes ten times as long: a store has many observations.
             **{each.name: getattr(self, each.name) for each in fields(self)},
             "values": list(self.values),
             "flags": list(self.flags),
@@ -134,7 +134,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """All values of one question, without what statistics over many questions can do without.
+    """All values of one question, reduced to the fields for statistics over many questions.
 
     Attributes:
         question: Question that the values answer.

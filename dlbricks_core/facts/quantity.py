@@ -20,11 +20,11 @@ class Composition(StrEnum):
     """Kept parts of bricks add up; of the parts needed only during a run, the largest counts."""
 
     ONCE = "once"
-    """The value is that of the process, whatever runs in it: it counts once."""
+    """The value belongs to the process, independently of its networks: it counts once."""
 
     LOAD = "load"
-    """Values are those of a load, such as latencies of its queries. They are no repetitions of one
-    value, and nothing composes them."""
+    """Values are those of a load, such as latencies of its queries. They are not repetitions of
+    one value, and are not composed."""
 
 
 _TIMES = frozenset({"ns", "us", "ms", "s"})

@@ -1,4 +1,4 @@
-"""Questions: which quantity is asked of which subject, under which setup, on which system."""
+"""Questions: a quantity of a subject, under a setup, on a system."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Literal
 from dlbricks_core.facts.quantity import Quantity
 
 Kind = Literal["brick", "model", "native", "profiled"]
-"""A brick that runs alone; a whole model as the backend lowers it; one as its user runs it; or a
-brick inside a running model, as the framework's profiler sees it."""
+"""A brick that runs alone; a whole model as the backend lowers it, or as its user runs it; or a
+brick inside a running model, measured by the framework's profiler."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -18,7 +18,7 @@ class Subject:
 
     Attributes:
         signature: Signature of the brick, or of the whole model.
-        kind: What the network stands for. A model so short that it is its only brick is measured
+        kind: Role of the network. A model so short that it is its only brick is measured
             as both.
     """
 
@@ -41,7 +41,7 @@ class Setup:
         options: The backend's options as :func:`~dlbricks_core.facts.canonical_json`.
         threads: Number of threads that compute one operator.
         protocol: Canonical text of how it is timed, such as ``interleaved:rounds=30,sweep``.
-        plugin: Version of the backend's plugin, which decides what the framework is asked to run;
+        plugin: Version of the backend's plugin, which lowers networks for the framework;
             for a plugin under development with a hash of its code, such as ``0.1.0+3f9a12c4``.
     """
 
@@ -64,7 +64,7 @@ class Question:
 
     Attributes:
         subject: The network that is asked about.
-        quantity: What is asked of it.
+        quantity: Requested quantity.
         setup: How it runs.
         system: Fingerprint of the system that it runs on.
     """

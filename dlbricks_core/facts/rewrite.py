@@ -1,4 +1,4 @@
-"""Rewrites: what a backend makes of a model before it runs it."""
+"""Rewrites: graphs that a backend makes of models before running them."""
 
 from __future__ import annotations
 

@@ -16,13 +16,13 @@ class Session:
 
     Attributes:
         id: Unique text, which the session's observations name.
-        host: Hash that tells machines of one fingerprint apart; empty where it is not known.
+        host: Hash that separates machines of one fingerprint; empty if unknown.
             It is neither a network name nor an address.
         system: Fingerprint of the system.
         version: Version of DLBricks.
         started_at: Start of measuring, with time zone.
-        load: Share of the processors' time that others used during the session, from 0 to 1;
-            ``None`` where the session did not end, or the system does not tell.
+        load: Share of the processors' time that other programs used during the session, from 0 to
+            1; ``None`` if the session did not end, or the system does not report it.
     """
 
     id: str

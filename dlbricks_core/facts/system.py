@@ -60,7 +60,7 @@ class System:
         cpu_quota: Number of CPUs whose time the container may use.
         caches: Caches of the first CPU that this process may run on.
         numa_nodes: Number of NUMA nodes.
-        memory: Memory of the machine in bytes; 0 where the system does not tell.
+        memory: Memory of the machine in bytes; 0 if the system does not report it.
         memory_limit: Memory that the container may use, in bytes.
         governors: Frequency governors in use.
         boost: Whether cores may run above their nominal frequency.

@@ -12,7 +12,7 @@ class Workload:
 
     Attributes:
         prompt: Tokens of the prompt, which are computed at once.
-        generate: Output tokens; the first one comes with the prompt, each other one after it.
+        generate: Output tokens; the prompt yields the first token.
         depth: Tokens that the cache holds before the prompt.
         batch: Requests of this kind that are computed together.
     """

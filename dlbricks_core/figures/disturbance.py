@@ -17,14 +17,15 @@ FAR_SLOWDOWN = 2.0
 """Maximum factor by which networks slow down while virtual CPUs are far from each other."""
 
 WIDENS = "widens-others"
-"""Flag of samples of networks that contradict what is known of others, which rest on none of them.
+"""Flag of samples that contradict the measurements of other networks and are used for no other
+network.
 """
 
 _FAR = "cpus-far-apart"
 """Flag of samples that were taken meanwhile."""
 
 _NO_LOAD = {_FAR, WIDENS}
-"""Flags that say nothing of other programs."""
+"""Flags that are unrelated to other programs."""
 
 _UNKNOWN_LOAD = 0.25
 """Load of flagged samples of earlier versions, which did not keep it."""
@@ -34,7 +35,7 @@ MOST_SLOWDOWN = 60.0
 30 to 300 times as long beside programs that used 76% to 84% of the CPUs."""
 
 _MOST_LOAD = 0.99
-"""Load that any higher one counts as: where others leave nothing, a power of it is infinite."""
+"""Maximum load in the formula: at a load of 1, its power would be infinite."""
 
 
 DOUBTFUL_LOAD = 0.25

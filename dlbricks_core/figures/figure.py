@@ -38,8 +38,8 @@ _SMALLEST = 1e-6
 """Least value, in the unit of the quantity, that replicates are compared with."""
 
 Origin = Literal["measured", "stored", "profiled", "derived", "predicted"]
-"""Where a figure comes from: samples of this run, samples that the store held before, profiles of
-running models, figures of other networks, or a predictor."""
+"""Origin of a figure: samples of this run, earlier samples in the store, profiles of running
+models, figures of other networks, or a predictor."""
 
 
 class Figure(ABC):
@@ -105,7 +105,7 @@ class Figure(ABC):
 
     @property
     def measures_nothing(self) -> bool:
-        """Whether an interval says nothing: samples scatter, or others used nearly all CPUs."""
+        """Whether an interval is useless: samples scatter, or others used nearly all CPUs."""
         if self.origin not in ("measured", "profiled"):
             return False
         if self.disturbance.leaves_nothing:
@@ -152,8 +152,7 @@ class Measured(Figure):
         samples: Raw values that count, in the order in which they were taken.
         protocol: Protocol by which they were taken.
         overhead: As in :class:`Figure`.
-        rounds: The round in which each sample was taken; if left out, they are the first rounds
-            of one session.
+        rounds: The round of each sample; by default the first rounds of one session.
         disturbed: Disturbance of the samples.
         flags: Disturbances of the machine while they were taken.
     """
@@ -351,7 +350,7 @@ class Derived(Figure):
 class Combined(Figure):
     """Weighted sum of figures, such as a mean over several sizes of a model.
 
-    Their replicates are added one by one: what rounds have in common does not average out.
+    Replicates are added one by one, so that effects that rounds share do not average out.
 
     Attributes:
         parts: Weights and figures; one or more.

@@ -47,11 +47,12 @@ def between_hours(
 ) -> float:
     """Standard deviation of the relative difference of a latency from one hour to another.
 
-    The usual difference counts beside those that networks timed in several sessions show. Networks
-    of one session differ together, so that the sessions are counted, and not the networks.
+    The usual difference is combined with the differences of networks that were timed in several
+    sessions. Networks of one session differ together, so that the sessions are counted, and not the
+    networks.
 
     Args:
-        measurements: Measurements on the machine; those of a single session say nothing.
+        measurements: Measurements on the machine; networks of a single session are ignored.
         statistic: Statistic that stands for the samples of a session.
         virtual: Whether the machine is a virtual one.
     """

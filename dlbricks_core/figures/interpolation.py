@@ -23,7 +23,7 @@ def spread_over(numbers: range, most: int) -> tuple[int, ...]:
 def weights_at(numbers: range, known: Sequence[int]) -> FloatArray:
     """Weights with which values at a few numbers give the value at each of them.
 
-    Values at the other numbers lie on straight lines between those that are known.
+    Values at other numbers are interpolated linearly between known values.
 
     Args:
         numbers: Consecutive whole numbers, at least one.

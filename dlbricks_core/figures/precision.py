@@ -20,10 +20,10 @@ BUDGET_S = 120.0
 """Seconds after which no round begins, precise or not, unless the user gives another number."""
 
 SURVEY_S = 180.0
-"""Seconds that a survey takes unless the user says otherwise."""
+"""Default seconds of a survey."""
 
 FEWEST = 6
-"""Minimum number of rounds. With fewer, the faster half holds only one or two samples."""
+"""Minimum number of rounds. With fewer, the faster half has only one or two samples."""
 
 MOST = 200
 """Maximum number of rounds. If a network is too noisy for them, waiting does not pay."""
@@ -118,9 +118,9 @@ class PrecisionTarget:
     def half_width(self, spreads: Spreads) -> float:
         """Half-width of the sum's 90% interval, relative to the sum.
 
-        It is the larger of two. :meth:`own_half_width` takes the scatter of each network as
-        independent of the others. The bootstrap's half-width includes drift that all networks of
-        a round have in common.
+        It is the larger of two half-widths. :meth:`own_half_width` assumes that networks scatter
+        independently. The bootstrap's half-width includes drift that all networks of a round have
+        in common.
         """
         known = [(count, spreads[key]) for key, count in self.counts.items() if key in spreads]
         errors = sum((count * spread.errors_ms for count, spread in known), np.zeros(1))

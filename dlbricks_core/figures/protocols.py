@@ -83,8 +83,8 @@ HOT = Protocol(
     statistic=median,
     statistic_name="median",
 )
-"""Whole models, each in a loop of its own, in a process with a user's settings: what a plain script
-prints. Bricks inside of them are known from the framework's profile."""
+"""Whole models, each in a loop of its own, in a process with a user's settings, as in a plain
+script. Bricks inside of them are known from the framework's profile."""
 
 
 def protocol_named(name: str) -> Protocol:

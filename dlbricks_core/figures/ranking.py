@@ -101,8 +101,8 @@ class Ranking:
     Attributes:
         costs: Cost of each backend, ascending.
         ratios: Ratio of each backend's cost to the fastest one's, from the second backend on.
-        slowdown: Factor by which a disturbance may have slowed one of the backends alone; 1 where
-            nothing disturbed them.
+        slowdown: Factor by which a disturbance may have slowed one backend alone; 1 without
+            disturbances.
     """
 
     costs: Mapping[str, Cost]
@@ -126,14 +126,15 @@ class Ranking:
     def winner(self) -> str | None:
         """The fastest, if every other backend is slower beyond doubt and there is one.
 
-        Beyond doubt is a ratio whose whole interval lies above what a disturbance may account for.
+        A ratio is certain if its whole interval is above the largest possible effect of a
+        disturbance.
         """
         clear = self.ratios and all(ratio.exceeds(self.slowdown) for ratio in self.ratios.values())
         return self.fastest if clear else None
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether there is no winner, and would be one had nothing disturbed the machine."""
+        """Whether a disturbance is the only reason for no winner."""
         clear = self.ratios and all(ratio.exceeds(1.0) for ratio in self.ratios.values())
         return bool(clear) and self.winner is None
 

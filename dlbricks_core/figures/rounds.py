@@ -1,4 +1,4 @@
-"""Rounds in which samples were taken, and what they have in common."""
+"""Rounds of samples, and their shared replicates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def undisturbed(measurement: Measurement) -> Measurement:
     """The measurement without disturbed samples, if enough others are left.
 
     A disturbance does not slow all networks down by the same factor. Disturbed samples of some
-    networks cannot be compared with undisturbed ones of others.
+    networks cannot be compared with undisturbed samples of other networks.
     """
     quiet = tuple(taken for taken in measurement.observations if not taken.flags)
     enough = sum(len(taken.values) for taken in quiet) >= FEWEST_QUIET
@@ -58,8 +58,8 @@ def means_by_rounds(samples: Samples, rounds: Sequence[Round]) -> FloatArray:
     Bayesian bootstrap: Rubin, The Annals of Statistics 9, 1981). A round has the same weight
     for every network that ran in it.
 
-    The replicates of a mean of n samples vary by ``(n - 1) / (n + 1)`` of what the mean itself
-    does. They are spread out to make up for that.
+    The replicates of a mean of n samples vary by ``(n - 1) / (n + 1)`` of the variance of the mean
+    itself. They are spread out to make up for that.
 
     Args:
         samples: Values of one network.

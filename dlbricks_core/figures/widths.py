@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 _WIDE = 0.6
 """Relative half-width from which a factor is told, here 2. Wide intervals reach further up than
-down, so nothing lies a half-width below the estimate.
+down, so their lower end is less than a half-width below the estimate.
 """
 
 

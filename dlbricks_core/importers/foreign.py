@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _TF = "python -m tf2onnx.convert makes an ONNX file of it (pip install tf2onnx)."
-_WEIGHTS = "It holds weights without a graph: name the model's ONNX file or its code."
+_WEIGHTS = "It contains weights without a graph: name the model's ONNX file or its code."
 
 #: Advice by the ending of a file's name.
 _ADVICE = {
@@ -17,8 +17,8 @@ _ADVICE = {
     (".onnxtxt", ".textproto"): "A model as text: onnx.save(onnx.load(PATH), "
     "'model.onnx') makes an ONNX file of it.",
     (".ubj", ".cbm", ".txt", ".joblib"): "If it is a trained model of "
-    "scikit-learn, XGBoost, LightGBM or CatBoost: skl2onnx or onnxmltools makes an ONNX file of "
-    "what it was saved from.",
+    "scikit-learn, XGBoost, LightGBM or CatBoost: skl2onnx or onnxmltools converts the "
+    "trained model to an ONNX file.",
     (".pdmodel", ".pdiparams"): "A PaddlePaddle model: paddle2onnx makes an ONNX file of it.",
     (".xml", ".engine", ".plan", ".ort"): "Compiled for one runtime: name the ONNX file that it "
     "was made from.",

@@ -23,7 +23,7 @@ class FileFormat:
 
 _UNPACK = "Unpack it and name the model file in it."
 _EXPORT = "Export the model to ONNX with the framework that wrote it, and name that file."
-_DOWNLOAD = "Fetch the file again; what came is another one. Look at its first lines."
+_DOWNLOAD = "Fetch the file again: this is another file. Look at its first lines."
 
 #: Position of bytes in the file, the bytes, and their meaning. No ONNX model has them there.
 _SIGNATURES = (

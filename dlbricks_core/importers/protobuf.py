@@ -49,7 +49,7 @@ def read_proto(path: Path) -> onnx.ModelProto:
     if not proto.ir_version or not proto.HasField("graph"):
         raise ModelError(
             f"{path} is not an ONNX model",
-            hint="It holds something else, perhaps a tensor or another framework's model.",
+            hint="It contains something else, perhaps a tensor or another framework's model.",
         )
     return proto
 

@@ -69,7 +69,8 @@ def _write(name: str, value: Attribute) -> AttributeProto:
         proto.g.ParseFromString(value.proto)
         return proto
     if isinstance(value, tuple):
-        # make_attribute cannot tell an empty list's type; integers are the only such lists in use.
+        # make_attribute cannot derive an empty list's type; integers are the only such lists in
+        # use.
         kind = AttributeProto.INTS if not value else None
         return helper.make_attribute(name, list(value), attr_type=kind)
     return helper.make_attribute(name, value)

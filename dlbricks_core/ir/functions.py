@@ -177,7 +177,7 @@ class _Inliner:
         self._calls = 0
 
     def nodes(self, nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
-        """The nodes, with calls expanded; those that hold no call are the same objects."""
+        """The nodes, with calls expanded; nodes without a call are the same objects."""
         for node in nodes:
             function = self._functions.get(_key(node))
             if function is not None:

@@ -1,6 +1,6 @@
 """Leaves the data of large weights out of a serialized model before it is parsed.
 
-Nobody reads those data, and most of a model's file are such data. Of a file that is mapped into
+These data are not read, and make up most of a model's file. Of a file that is mapped into
 memory, the pages that hold them are not even fetched.
 """
 
@@ -42,7 +42,7 @@ class Bytes(Protocol):
 
 
 class _Field(NamedTuple):
-    """A field that holds a message, a text or data: its number, and where it lies."""
+    """A field with a message, a text or data: its number and its position."""
 
     number: int
     begin: int
@@ -53,8 +53,8 @@ class _Field(NamedTuple):
 def without_weights(raw: Bytes) -> bytes:
     """A serialized model without the data of its large weights.
 
-    Data that do not fit the type and shape of their weight stay, as does whatever follows a damaged
-    place, so that whoever reads the model finds the defect.
+    Data that do not fit the type and shape of their weight stay, and so does everything after a
+    damaged place, so that the reader of the model finds the defect.
 
     Args:
         raw: The serialized model.

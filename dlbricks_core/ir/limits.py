@@ -55,7 +55,7 @@ def check_shape(shape: Collection[object]) -> None:
         shape: Sizes; entries that are not integers are unknown sizes.
 
     Raises:
-        ModelError: If no machine could hold such a tensor, or a size is negative.
+        ModelError: If the tensor is too large for any machine, or a size is negative.
     """
     # Zero elements are no excuse: what is computed on the way to them has the other sizes.
     elements = 1

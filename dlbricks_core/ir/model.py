@@ -85,7 +85,7 @@ class Model:
         outputs: Names of the tensors that the user gets.
         tensors: Specification of every tensor, weights included.
         weights: Names of the tensors that are part of the model (initializers).
-        constants: Values of those weights that are small and known: shapes, axes and the like.
+        constants: Values of small, known weights: shapes, axes and the like.
             A large weight never has an entry.
         opsets: Operator set version by domain.
         source: File or collection that the model came from.
@@ -165,7 +165,7 @@ class Folded:
     Attributes:
         layers: The layers in topological order, in canonical form.
         tensors: Specification of every tensor that they read or write.
-        weights: Names of those that no layer writes.
+        weights: Names of tensors that no layer writes.
         constants: Known values among these.
     """
 

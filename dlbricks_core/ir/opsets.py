@@ -47,7 +47,7 @@ def _required(
             and _allows(schema.outputs, outputs)
         ):
             return version
-    # No opset fits. The runtime explains that best in the opset that it knows best.
+    # No opset fits. The runtime's message is clearest in the opset that it supports fully.
     return CANONICAL_OPSET
 
 

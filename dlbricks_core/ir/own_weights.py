@@ -31,9 +31,9 @@ _FLOATS = {"float32": np.uint32, "float16": np.uint16, "float64": np.uint64}
 
 
 def own_weights(model: CanonicalModel) -> dict[str, Array]:
-    """Values of those weights that the model's file holds as the model reads them.
+    """Values of weights that are in the model's file in the form in which the model reads them.
 
-    Weights that normalization or a conversion made are not among them, nor are those of other kinds
+    Weights that normalization or a conversion made are left out, and so are weights in other kinds
     of files.
 
     Args:
@@ -100,7 +100,7 @@ def _parts(path: Path) -> Iterator[Array]:
 
 
 def _denormal(values: Array) -> int:
-    """Number of denormal numbers: those with no bit in the exponent, but one in the fraction."""
+    """Number of denormal numbers: no bit in the exponent, at least one in the fraction."""
     bits = values.view(_FLOATS[values.dtype.name])
     one = bits.dtype.type(1)
     # Without the sign, they are 1 to the least normal number; subtracting 1 wraps a zero around.

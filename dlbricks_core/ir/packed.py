@@ -1,4 +1,4 @@
-"""Canonical models as bytes: an ONNX protobuf, with what ONNX has no place for in its metadata."""
+"""Canonical models as bytes: an ONNX protobuf, with fields that ONNX lacks in its metadata."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from dlbricks_core.ir.tensor_data import array_of, is_external
 _KEY = "dlbricks"
 
 _NOWHERE = "weights"
-"""File that weights without values are said to lie in: ONNX demands one, and none is read."""
+"""File name that replaces the data of weights without values: ONNX demands one, and none is
+read."""
 
 
 def packed(model: CanonicalModel) -> bytes:
@@ -53,7 +54,7 @@ def unpacked(data: bytes, *, name: str, source: str = "") -> CanonicalModel:
     """Reverses :func:`packed`.
 
     Args:
-        data: What :func:`packed` gave.
+        data: Result of :func:`packed`.
         name: Name of the model.
         source: File or collection that it came from, for people to read.
 

@@ -61,7 +61,7 @@ def check_tensor(tensor: TensorProto, *, complete: bool = False) -> None:
 
 
 def _amount(tensor: TensorProto, dtype: str, elements: int) -> tuple[int, int, str]:
-    """Amount of data that a tensor holds, amount that it should hold, and the unit of both."""
+    """Amount of data in a tensor, required amount, and the unit of both."""
     if dtype == "string":
         return len(tensor.string_data), elements, "texts"
     if tensor.HasField("raw_data"):

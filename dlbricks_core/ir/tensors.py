@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 Dim = int | str | None
-"""A size, the name of a dynamic dimension, or ``None`` if nothing is known."""
+"""A size, the name of a dynamic dimension, or ``None`` if unknown."""
 
 _DTYPES = (
     "float32 uint8 int8 uint16 int16 int32 int64 string bool float16 float64 uint32 uint64 "
@@ -41,7 +41,7 @@ CACHE_LINE = 64
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """An uninitialized array that begins on a cache line, as the memory of frameworks does.
 
-    Arrays of numpy may begin anywhere. Every long vector read from such an array may lie on two
+    Arrays of numpy may begin anywhere. Every long vector read from such an array may cross two
     cache lines.
     """
     nbytes = math.prod(shape) * dtype.itemsize

@@ -40,7 +40,7 @@ _MEMORY_CACHES = 2
 """Size of the memory to read, as a multiple of the largest cache, so that no cache holds it."""
 
 FAR = "cpus-far-apart"
-"""Code of the note on cores that were apart, which flags the samples that were taken meanwhile."""
+"""Code of the note on distant cores, which flags the samples of that time."""
 
 _CHECK_SHARE = 0.01
 """Maximum share of the time that measuring the distance takes."""
@@ -72,7 +72,7 @@ class Cores:
 
     Attributes:
         checks: Number of times that the distance was measured.
-        apart: Number of those times when the cores were apart, and stayed apart.
+        apart: Number of these times when the cores were and stayed apart.
         waited_s: Seconds spent on waiting.
     """
 
@@ -178,7 +178,7 @@ def watched(threads: int, machine: MachineState) -> Callable[[], float] | None:
     """
     first = min(machine.cpus)
     core = machine.siblings(first)
-    # If CPUs share nothing at all, the hypervisor was not told what they share.
+    # If CPUs share no cache at all, the hypervisor does not report shared caches.
     near = (machine.sharing(first) - core) or machine.cpus
     others = sorted((machine.cpus & near) - core)[: threads - 1]
     cache = largest_cache(machine)
@@ -197,7 +197,7 @@ class Memory:
 
     def __init__(self, nbytes: int) -> None:
         parts = np.ones((max(nbytes // np.dtype(float).itemsize // _NUMBERS, 1), _NUMBERS))
-        # In random order, because a processor fetches ahead what follows in order.
+        # In random order, because a processor prefetches data that are read in order.
         order = np.random.default_rng(0).permutation(len(parts))
         self._parts = cycle([parts[place] for place in order])
 
@@ -207,7 +207,7 @@ class Memory:
 
 
 def distance(one: int, other: int, memory: Memory) -> float:
-    """Distance between two CPUs: the time to read what the other has just written.
+    """Distance between two CPUs: the time to read data that the other has just written.
 
     The unit is the time to read as much from memory; both times are medians of several reads.
     Between cores that share a cache the distance is about 1 or less, at any clock rate.

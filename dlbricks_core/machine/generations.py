@@ -1,4 +1,4 @@
-"""Generations of server processors, and what is published about the speed of each."""
+"""Generations of server processors, and published facts about their speed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ProcessorGeneration:
     Attributes:
         name: Name of the microarchitecture, as archspec spells it; empty if it is not known.
         ghz: Usual highest clock rate of its server processors, in GHz.
-        instructions: Instructions in a clock cycle, relative to those of Skylake.
+        instructions: Instructions in a clock cycle, relative to Skylake.
         transfers: Millions of transfers per second of each memory channel.
     """
 
@@ -62,7 +62,7 @@ _TABLE: Mapping[tuple[str, str], Mapping[range, ProcessorGeneration]] = {
 }
 """Generations by maker and family, then by model.
 
-Clock rates and memory are those of data sheets. Instructions per cycle follow from what makers say
+Clock rates and memory are from data sheets. Instructions per cycle follow from what makers say
 of a generation beside its predecessor: AMD 15%, 19%, 14% and 17% from Zen to Zen 5, Intel 5%, 6%,
 19% and 15% from Haswell to Sapphire Rapids. Zen 2 is taken for 5% above Skylake.
 """

@@ -152,7 +152,7 @@ class LoadSampler:
 
 
 class LoadWatch(LoadSampler):
-    """Load of the machine lately, for samples that are taken one after another.
+    """Recent load of the machine, for samples that are taken one after another.
 
     It costs about a millisecond, ten times a second at most.
 
@@ -192,7 +192,7 @@ def wait_for_quiet(
     """Waits until others use little of the CPUs, but not for ever.
 
     Args:
-        watch: Watch of the load. What it has seen before counts as the first look.
+        watch: Watch of the load. Earlier readings count as the first look.
         say: Receives a message if there is something to wait for.
         longest_s: Maximum seconds of the wait.
         nap: Function that does nothing for a number of seconds.

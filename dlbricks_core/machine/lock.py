@@ -2,9 +2,9 @@
 
 A lock file (``flock``) stands for each core. A process that measures locks the files of all cores
 in its CPU affinity. The kernel releases the locks when the process ends, for whatever reason.
-Processes with disjoint affinities do not wait for each other: whoever partitions a machine takes
-its parts for separate machines. The lock files belong to the machine, whatever network namespace a
-process is in. Containers share them if they share the folder.
+Processes with disjoint affinities do not wait for each other: parts of a partitioned machine count
+as separate machines. The lock files belong to the machine, in all network namespaces. Containers
+share them if they share the folder.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from dlbricks_core.machine.sysfs import MachineState
 
 FOLDER = "DLBRICKS_TURNS"
 """Environment variable with the folder of the lock files. If it is empty, no process waits for
-another, and samples are not marked by what else runs: tests that run side by side and keep no
-timings set it so.
+another, and samples are not flagged for other programs: this is for tests that run side by side and
+keep no timings.
 """
 
 _USUAL = "/tmp/dlbricks-turns"
@@ -131,7 +131,7 @@ def _locked(say: Say, longest_s: float) -> ExitStack:
                 if monotonic() > end:
                     raise DLBricksError(
                         f"another measurement has run on this machine for {longest_s:g} s",
-                        hint="End it, or wait for it. It is the process that holds the "
+                        hint="End it, or wait for it. It is the process that locks the "
                         f"files in {folder} (see lsof).",
                     )
                 sleep(_LOOK_S)

@@ -51,7 +51,7 @@ class Check:
 
 
 def check_readiness(machine: MachineState | None = None, window_s: float = 0.5) -> list[Check]:
-    """Checks everything that is known to disturb measurements.
+    """Checks for all known disturbances of measurements.
 
     Args:
         machine: Machine to check; this one by default.
@@ -255,7 +255,7 @@ def _distance(machine: MachineState) -> Check:
     )
     if apart <= MAX_APART * LOOKS:
         return Check("distance", "ok", finding)
-    advice = "use a quiet host; runs wait for them to come near, and say where that was in vain"
+    advice = "use a quiet host; runs wait until they are near, and report if they stay apart"
     return Check("distance", "warn", finding, advice)
 
 
@@ -279,7 +279,7 @@ def _steal(load: MachineLoad) -> Check:
 
 def _ask_host(machine: MachineState) -> str:
     where = "the host of the virtual machine" if machine.hypervisor() else "the BIOS settings"
-    return f"ask the administrator, or look at {where}"
+    return f"see {where}, or ask the administrator"
 
 
 def _mib(size: int) -> str:

@@ -12,7 +12,7 @@ from dlbricks_core.worker import memory
 CPUS = "sys/devices/system/cpu"
 
 _CONTAINER = (".dockerenv", "run/.containerenv", "run/systemd/container")
-"""Files whose presence shows a container: those of Docker, of Podman and of systemd."""
+"""Files whose presence shows a container of Docker, Podman or systemd."""
 
 _CACHES = 8
 """Maximum number of caches of one CPU."""
@@ -114,7 +114,7 @@ class MachineState:
         return sorted(found)
 
     def online(self) -> frozenset[int]:
-        """Logical CPUs of the system, also those that this process may not use."""
+        """Logical CPUs of the system, including CPUs that this process may not use."""
         return parse_cpus(self.text(f"{CPUS}/online") or "") or self.cpus
 
     def siblings(self, cpu: int) -> frozenset[int]:

@@ -40,7 +40,7 @@ def physical_cores_available(machine: MachineState | None = None) -> int:
 
 
 def current_host(machine: MachineState | None = None) -> str:
-    """Hash that tells this machine from others with the same fingerprint; empty without ``/proc``.
+    """Hash that separates this machine from equal ones; empty without ``/proc``.
 
     It stays when the machine is restarted: it comes from ``/etc/machine-id`` and the addresses of
     the network interfaces that are built in, since copies of a virtual machine share the former.
@@ -87,7 +87,8 @@ def current_system(machine: MachineState | None = None) -> System:
         family=family,
         model=model,
         stepping=cpu.get("stepping") or cpu.get("CPU revision") or "",
-        # A virtual machine hides some instruction sets, by which archspec tells generations apart.
+        # A virtual machine hides some instruction sets, by which archspec distinguishes
+        # generations.
         microarchitecture=generation_of(vendor, family, model).name or uarch.name,
         architecture=platform.machine(),
         isa=tuple(sorted(isa)),

@@ -1,4 +1,4 @@
-"""One table of operators: what DLBricks knows about each operator of the canonical form.
+"""Table of operators: all facts about each operator of the canonical form.
 
 Rows stand in modules by family, beside the functions that they name. The table holds facts alone:
 passes and plugins implement operators in rooms of their own.

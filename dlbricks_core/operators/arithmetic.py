@@ -42,7 +42,7 @@ _NEAR_ZERO = 1e-6
 
 
 def _only_operand(step: RangeStep) -> int | None:
-    """The only operand that can give way, before what the weights among them are drawn from."""
+    """The only operand that can be narrowed, before the ranges of weights."""
     for candidates in step.fed, step.free:
         if sum(candidates) == 1:
             return candidates.index(True)
@@ -75,7 +75,7 @@ def _raised(terms: Sequence[Range], movable: Sequence[bool], target: Array) -> l
     unbounded = np.isneginf(lows)
     missing = target - np.where(unbounded, 0, lows).sum(0)
     opened = unbounded & moves
-    # Those without a bound get one that the others leave to them.
+    # Operands without a bound get a bound from the other operands.
     equal = np.where(opened, missing / np.maximum(opened.sum(0), 1), -np.inf)
     reach = np.where(moves, np.where(np.isinf(widths).any(0), np.isinf(widths), widths), 0)
     reach = np.where(reach.sum(0) > 0, reach, moves)
@@ -155,7 +155,7 @@ def _times(one: Range, other: Range) -> Range:
 
 
 def _factor(wanted: Range, other: Range) -> Range:
-    """Numbers whose product with anything in the other range is wanted."""
+    """Numbers whose product with every number in the other range is in the requested range."""
 
     def end(at: Array) -> Range:
         low, high = wanted.low / at, wanted.high / at
@@ -268,7 +268,7 @@ def _greatest(ranges: Sequence[Range]) -> Range:
 
 
 def _greatest_asked(step: RangeStep, ranges: Sequence[Range], wanted: Range) -> dict[int, Range]:
-    """All are at most what is wanted; one of them is at least that, if none is already."""
+    """All are at most the requested number; at least one reaches it."""
     reached = reduce(np.maximum, [each.low for each in ranges]) >= wanted.low
     asked = {at: Range.of(-np.inf, wanted.high) for at in compress(range(len(ranges)), step.free)}
     for at in asked:

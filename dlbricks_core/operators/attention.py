@@ -107,7 +107,7 @@ def _projected(past: int) -> FlopsRule:
 
 
 def _all_steps(layer: Layer, inputs: Specs, outputs: Specs, known: Mapping[int, int]) -> int:
-    """Steps of the longest sequence: those of the cache and the new ones, if nobody says others."""
+    """Steps of the longest sequence: by default the steps of the cache and the new steps."""
     if 6 in known:
         return known[6]
     past = sizes(inputs, 3)[2] if inputs[3] is not None else 0

@@ -1,4 +1,4 @@
-"""Functions of one element: each element of the result follows from the one at the same place."""
+"""Functions of one element: each result depends on the element at the same position."""
 
 from __future__ import annotations
 

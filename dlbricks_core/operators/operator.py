@@ -22,14 +22,14 @@ FlopsRule = Callable[[Layer, Specs, Specs], int]
 IndexBound = Callable[[Layer, Specs, Specs], int | tuple[int, ...]]
 """Exclusive upper bound of valid values, from ``(layer, input specs, output specs)``.
 
-A tuple holds one bound for each position along the last axis of the index tensor. Zero is always
+A tuple has one bound for each position along the last axis of the index tensor. Zero is always
 valid if the bound is positive. The specs are static.
 """
 
 LengthRule = Callable[[Layer, Specs, Specs, Mapping[int, int]], int | tuple[int, ...] | None]
 """The only sensible value, from ``(layer, input specs, output specs, known whole numbers)``.
 
-The last holds known inputs of one whole number, by position. A tuple holds a value for each
+The last argument has known inputs of one whole number, by position. A tuple holds a value for each
 position along the last axis. ``None`` where every value is sensible, as in a mask.
 """
 
@@ -52,7 +52,7 @@ class Lacks:
 class Traffic(Enum):
     """Bytes that an operator moves."""
 
-    ALL = "what it reads and writes"
+    ALL = "bytes read and written"
     VIEW = "nothing: it only changes a tensor's shape"
     PICKED = "of the first input only the elements that become the result"
 
@@ -71,9 +71,10 @@ class Input:
         drawn: Values to draw for floats. By default weights are small, inputs near unit scale.
         codes: Values to draw for a weight that consists of codes, or is a zero point of them.
         zero_point: Whether it is the code that stands for zero. 0 is drawn.
-        coarse: Whether bricks tell a zero point that is the least code from all others.
-        compensates: Whether the weight is drawn such that it makes up for the power of what the
-            operator reads first.
+        coarse: Whether bricks distinguish a zero point of the least code from all other zero
+            points.
+        compensates: Whether the weight is drawn so that it compensates the power of the operator's
+            first input.
         bias: Whether it is added to products of the first and the second input.
         rectified: Whether it is nearly always the result of a rectifier, on which the operator's
             time depends: PyTorch's pooling branches on every comparison, which is easy if half of
@@ -104,8 +105,8 @@ class Operator:
     """One operator, as its layers are in canonical form.
 
     Attributes:
-        kind: Class and sort of its kernels. Operators of one class are computed alike, so that
-            one tells how fast another is.
+        kind: Class and sort of its kernels. Operators of one class are computed alike, so that the
+            speed of one predicts the speed of another.
         flops: Rule for the number of floating-point operations.
         ranges: Rule for the ranges of its results.
         power: Rule for the mean square of its results.
@@ -233,10 +234,10 @@ def halved(layer: Layer, powers: Sequence[float], model: CanonicalModel) -> floa
 
 
 ANYTHING = Lacks("no known model computes arguments of a domain, or indices, from such results")
-BY_TYPE = Lacks("its results have no other bounds than those of their type")
-RARE = Lacks("it is rare, and no other operator tells about its kernels")
-LATE = Lacks("it came after the canonical operator set, and nothing was measured of it")
-OWN = Lacks("it has kernels of its own, of which nothing was measured")
+BY_TYPE = Lacks("its results have only the bounds of their type")
+RARE = Lacks("it is rare, and no other operator has similar kernels")
+LATE = Lacks("it came after the canonical operator set, and was never measured")
+OWN = Lacks("it has its own kernels, which were never measured")
 
 
 def rows_of(position: int) -> Input:

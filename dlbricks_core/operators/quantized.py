@@ -30,7 +30,7 @@ ROWS: Mapping[str, Operator] = {
     "QuantizeLinear": _WRITTEN,
     "com.microsoft.DequantizeLinear": _READ,
     "com.microsoft.QuantizeLinear": _WRITTEN,
-    # What is quantized is shifted and scaled (2), as is what is quantized again.
+    # Quantizing shifts and scales (2), and so does requantizing.
     "com.microsoft.QLinearAdd": row("elementwise:add", each_output(7), *CODED * 2, *_RESULT),
     "com.microsoft.QLinearAveragePool": row("pool:mean", window(1), *CODED, *_RESULT),
     "com.microsoft.QLinearConcat": row(

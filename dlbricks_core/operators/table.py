@@ -35,7 +35,7 @@ _UNKNOWN = Operator(kind=_STRANGER, flops=_STRANGER, ranges=_STRANGER, power=kep
 
 
 def operator(qualified_op: str) -> Operator:
-    """Row of an operator; one without facts for an operator that nobody has defined.
+    """Row of an operator; for an undefined operator, a row without facts.
 
     Args:
         qualified_op: Type of the operator, with its domain in front unless that is ``ai.onnx``.

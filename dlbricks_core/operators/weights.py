@@ -1,4 +1,4 @@
-"""Values to draw for weights, such that results have the magnitude of what operators read.
+"""Random values of weights that keep the magnitude from inputs to results.
 
 Codes are spread over their whole type, as those of trained weights are. Nothing then overflows
 through many layers, and nothing becomes denormal.

@@ -175,8 +175,8 @@ def _not_a_tensor(model: RawModel, name: str) -> ModelError:
             hint="Export the model with one tensor in its place.",
         )
     return ModelError(
-        f"{model.name}: input {name!r} is not a tensor with an element type: a shape alone does "
-        "not tell what it holds",
+        f"{model.name}: input {name!r} is not a tensor with an element type, which a shape "
+        "does not replace",
         hint="Write the input's element type into the file, or export the model again.",
     )
 

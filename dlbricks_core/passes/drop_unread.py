@@ -1,4 +1,4 @@
-"""Drops what nobody reads: layers, optional outputs, weights and specifications."""
+"""Drops unread layers, optional outputs, weights and specifications."""
 
 from __future__ import annotations
 

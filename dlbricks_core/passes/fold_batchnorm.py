@@ -12,7 +12,7 @@ from dlbricks_core.passes.pipeline import Pass, Property
 
 
 def fold_batchnorm(model: CanonicalModel, options: NormalizeOptions) -> CanonicalModel:
-    """Removes each BatchNormalization that a convolution or Gemm can take in, if asked to.
+    """Folds each BatchNormalization into a convolution or Gemm where possible, if requested.
 
     Only the structure changes: the values of the layer's weights are not known anyway.
 

@@ -52,8 +52,8 @@ def normalize(
         batch: Size of the first dimension of every input where that is dynamic.
         dims: Size by name of the dynamic dimension, or by ``input.axis`` (``data.2``).
         shapes: Whole shapes by input; the only way for inputs of which not even the rank is known.
-        values: Number that all elements of an input always have, or one for each of them, by its
-            name; ``None`` for an optional input that is left out.
+        values: Constant value of an input, by its name: one number for all elements, or one for
+            each element; ``None`` for an optional input that is left out.
         fold_batchnorm: Whether to fold each BatchNormalization into the convolution or
             Gemm before it, as optimizing runtimes do.
 

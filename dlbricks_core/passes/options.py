@@ -30,8 +30,8 @@ class NormalizeOptions:
         dims: Size by symbol, or by ``input.axis`` (``data.2``); takes precedence over ``batch``.
             A symbol that is an expression (``past + 1``) follows from the symbols in it.
         shapes: Whole shape by input; the only way for inputs of which not even the rank is known.
-        values: Number that all elements of an input always have, or one for each of them, by its
-            name; ``None`` for an optional input that is left out.
+        values: Constant value of an input, by its name: one number for all elements, or one for
+            each element; ``None`` for an optional input that is left out.
         fold_batchnorm: Whether to fold each BatchNormalization into the layer before it.
     """
 

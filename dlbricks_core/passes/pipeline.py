@@ -20,7 +20,7 @@ class Property(Enum):
     CONSTANTS_FOLDED = "every layer reads more than weights, unless folding would lose work"
     IDENTITIES_NEEDED = "every Identity keeps a name that the model needs"
     NOTHING_UNREAD = "every tensor is an input, an output or read by a layer"
-    BATCH_NORMALIZATION_FOLDED = "batch normalization is folded where the user asks for that"
+    BATCH_NORMALIZATION_FOLDED = "batch normalization is folded if the user requests it"
 
     NAMES_RESOLVED = "the layer reads no result of an Identity that is gone"
     MAY_BE_TIMED = "the layer is not opaque"
@@ -45,7 +45,7 @@ class Pass(Generic[Run]):
     Attributes:
         run: Function that does the work, on a model, a layer, or a draft of a layer.
         requires: Properties that must hold before the pass.
-        ensures: Properties that hold afterwards, for everything that the pass hands on.
+        ensures: Properties of the resulting model.
     """
 
     run: Run

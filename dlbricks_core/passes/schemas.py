@@ -33,7 +33,7 @@ def definition(op: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
 
 @cache
 def domains() -> frozenset[str]:
-    """Domains of which any operator has a definition: those of ONNX, and ONNX Runtime's."""
+    """Domains whose operators have definitions: the domains of ONNX, and ONNX Runtime's."""
     standard = {schema.domain for schema in onnx.defs.get_all_schemas()}
     return frozenset(standard | {domain for domain, _ in OPERATORS})
 
@@ -114,7 +114,7 @@ class ElementTypes:
     tied: tuple[bool, ...]
 
     def inputs(self, position: int) -> Types:
-        """Types of an input; the last one of an operator may stand for any number."""
+        """Types of an input; the last input of an operator may represent any number of inputs."""
         return _at(self.read, position)
 
     def outputs(self, position: int) -> Types:

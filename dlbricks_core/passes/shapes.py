@@ -39,8 +39,8 @@ def infer(
         layer: A layer of a domain with known operator definitions.
         specs: Specification of each input.
         values: Values of inputs, as far as they are known.
-        opset: Version that the layer follows; by default the canonical one, or a later one if
-            the layer needs that.
+        opset: Version that the layer follows; by default the canonical version, or a later version
+            if the layer needs it.
 
     Raises:
         ModelError: If the layer cannot work on these inputs.
@@ -178,7 +178,7 @@ def _inferred(
 
 
 def _has_fixed_shape(layer: Layer, values: Mapping[str, Array]) -> bool:
-    """Whether the layer's output shapes follow from what is known."""
+    """Whether the layer's output shapes follow from known shapes and values."""
     row = operator(layer.op)
     if layer.domain or row.sized_by_data:
         return False

@@ -72,7 +72,7 @@ class Plugin:
 
 
 def discover(kind: str, base: type | None = None, name: str | None = None) -> list[Plugin]:
-    """All plugins of a kind, sorted by name; broken ones say why.
+    """All plugins of a kind, sorted by name; a broken plugin has its reason.
 
     Args:
         kind: A key of ``GROUPS``.
@@ -169,7 +169,7 @@ class PluginDefectError(PluginError):
 def attempt(plugin: Plugin, call: Callable[[], T]) -> T | DLBricksError:
     """Calls a plugin's code, and returns its result or an error.
 
-    The error stands for whatever the code raised, even an attempt to exit, and has a hint for the
+    The error replaces any exception of the code, even an attempt to exit, and has a hint for the
     user. Only the user's own interrupt is raised.
     """
     try:
@@ -217,7 +217,7 @@ def _cure(plugin: Plugin, error: BaseException, loading: bool) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name:
         lacking = error.name.partition(".")[0]
         if lacking != plugin.target.partition(":")[0].partition(".")[0]:
-            # This installs everything that the plugin depends on, whatever its name.
+            # This installs all dependencies of the plugin, under any name.
             return f"pip install {plugin.distribution}"
     no_class = loading and isinstance(error, AttributeError)
     if no_class or isinstance(error, ImportError | OSError):

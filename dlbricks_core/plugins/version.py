@@ -41,7 +41,7 @@ def _package(module: str) -> ModuleSpec | None:
 
 
 def _installed(distribution_name: str, path: Path) -> bool:
-    """Whether the distribution's record of installed files holds this one."""
+    """Whether the distribution's record of installed files contains this file."""
     try:
         found = distribution(distribution_name)
     except PackageNotFoundError:

@@ -251,7 +251,7 @@ def _counts(count: Count) -> tuple[str, str, str]:
 
 
 def _models(analysis: Analysis) -> Table:
-    caption = "A multiply-add is two operations. Moved: what each layer reads and writes."
+    caption = "A multiply-add is two operations. Moved: bytes that each layer reads and writes."
     shown = table(*_MODEL_COLUMNS, rows=_model_rows(analysis), caption=caption)
     if len(analysis.models) > 1:
         shown.rows[-2].end_section = True

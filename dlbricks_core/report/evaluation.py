@@ -142,8 +142,8 @@ def basis(evaluation: Evaluation) -> str:
     """A sentence on the origin of the estimates; empty if all bricks were timed."""
     if evaluation.result.request.condition == "hot":
         return (
-            "Each estimate rests on runs of the other models and on predictions, as if the model "
-            "itself had not run."
+            "Each estimate rests on runs of the other models and on predictions, without the "
+            "model's own run."
         )
     plan = evaluation.result.cutting.plan
     if not plan.not_timed:

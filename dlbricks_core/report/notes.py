@@ -129,7 +129,7 @@ def _never_measured(
     asked = f", with {argument('quantity')} {quantity}" if observed else ""
     return (
         f"the {quantity.replace('-', ' ')} of {listed(models, _NAMED)} was never measured with "
-        f"{backend} on {system}. To change that, time models there, or their bricks ('dlbricks "
+        f"{backend} on {system}. Time models there, or their bricks ('dlbricks "
         f"suite write' here, 'dlbricks suite time' there){asked}, and copy the store here"
     )
 
@@ -280,7 +280,7 @@ WORDS: dict[str, Callable[..., str]] = {
         "built and set up alike"
     ),
     "other-composer": lambda held, lacking: (
-        f"the store holds bricks of the composer {held}, not of {lacking}"
+        f"the store has bricks of the composer {held}, not of {lacking}"
     ),
     # Predictions, and reasons to doubt them.
     "backend-not-measured": lambda backend: (

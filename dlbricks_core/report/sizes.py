@@ -170,7 +170,7 @@ def sizes_shown(result: RunResult) -> Iterator[str | Table]:
         unit = result.request.quantity.unit
         yield f"In {unit}. Norm.: estimate/measured. >: bricks are missing."
     if result.answers:
-        yield f"Figures are those of {engine(result)}."
+        yield f"Figures are for {engine(result)}."
     yield from memory(result)
 
 

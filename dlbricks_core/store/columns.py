@@ -132,14 +132,14 @@ def all_equal(table: Table, columns: Mapping[str, Any]) -> ColumnElement[bool]:
 def all_given(table: Table, names: Iterable[str]) -> ColumnElement[bool]:
     """Condition for rows whose values are parameters of the statement, named like the columns.
 
-    A statement that is made once and executed for each sample takes a fraction of the time that
-    making it takes.
+    Making a statement takes several times as long as executing it, so one statement is made for all
+    samples.
     """
     return and_(*(table.c[name] == bindparam(name) for name in names))
 
 
 def batches(items: Iterable[ItemT]) -> Iterator[list[ItemT]]:
-    """Signatures, or other values, that one statement takes; each once."""
+    """Signatures, or other values, in one statement, without duplicates."""
     every = list(dict.fromkeys(items))
     return (every[start : start + BATCH] for start in range(0, len(every), BATCH))
 

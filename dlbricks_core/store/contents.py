@@ -15,14 +15,14 @@ from dlbricks_core.store.selection import EVERYTHING, Selection
 
 
 def selected(connection: Connection, place: object, selection: Selection) -> Iterator[Record]:
-    """Records of a store, each after those that it refers to.
+    """Records of a store, each after the records that it refers to.
 
     Args:
         connection: To the database.
         place: Where the store is kept, for warnings.
-        selection: Machines and backends whose records are asked for. Calibrations belong to a
-            whole system: they are left out where only one of its machines is named. What backends
-            make of models is the same on all machines of a system.
+        selection: Machines and backends whose records are requested. Calibrations belong to a whole
+            system, so they are left out if only one of its machines is named. Graphs that backends
+            make of models are the same on all machines of a system.
     """
     chosen = selection.measured(connection)
     with Reader(connection, place, selection.taken()) as reader:

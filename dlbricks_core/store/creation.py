@@ -42,7 +42,7 @@ def create(connection: Connection) -> None:
 def statements(name: str, driver: str) -> tuple[str, ...]:
     """Statements that fill an empty database, for the dialect of this name and driver.
 
-    To compile them takes as long as to run them: whoever makes many stores does it once.
+    Compiling them takes as long as running them, so many stores share the compiled ones.
     """
     dialect = make_url(f"{name}+{driver}://").get_dialect()()
     parts = (

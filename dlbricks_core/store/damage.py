@@ -36,7 +36,7 @@ class Damage:
         self.lose(table, f"row {_spelled(key)} of {table}", reason)
 
     def lose(self, table: str, rows: str, reason: str, count: int = 1) -> None:
-        """Notes several rows, or those of an unknown number as one.
+        """Notes several rows, or an unknown number of rows as one.
 
         Args:
             table: Name of their table.

@@ -36,13 +36,13 @@ ResultT = TypeVar("ResultT")
 class ServerLostError(StoreError):
     """The server does not answer at the moment.
 
-    If it was lost while it committed, nobody knows whether the changes are kept: a transaction can
-    only be made again if it may be made twice.
+    After a loss during a commit, it is unknown whether the changes were kept. A transaction can
+    therefore be repeated only if a second execution does no harm.
     """
 
 
 class AbsentStoreError(StoreError):
-    """There is no result store at a location where one must be."""
+    """A required result store does not exist at its location."""
 
 
 class Database(ABC):
@@ -111,7 +111,7 @@ class Database(ABC):
             connection: From :meth:`transaction`.
 
         Raises:
-            StoreError: If it holds something else than a store that this DLBricks knows.
+            StoreError: If its content is not a store, or a store of a newer DLBricks.
         """
 
     @abstractmethod
@@ -124,7 +124,7 @@ class Database(ABC):
 
     @abstractmethod
     def compact(self, engine: Engine) -> int:
-        """Gives space that nothing needs back.
+        """Frees unused space.
 
         Args:
             engine: From :meth:`connect`.
@@ -294,6 +294,6 @@ def patiently(database: Database, work: Callable[[], ResultT]) -> ResultT:
             if time.monotonic() > deadline:
                 raise StoreError(
                     f"{error.message} (for {LOST_SECONDS:g} s)",
-                    "what was measured before is kept: run it again when the server is there",
+                    "all earlier measurements are kept: run it again when the server answers",
                 ) from error
         pause = min(2 * pause, _LONGEST_PAUSE)

@@ -16,7 +16,7 @@ from dlbricks_core.store.schema import calibrations, rewrites
 
 
 class DerivedStore(OpenStore):
-    """The part of a store that holds what is neither measured nor described."""
+    """The part of a store with derived records: calibrations and rewritten graphs."""
 
     @again_when_lost
     def keep_calibration(self, calibration: Calibration) -> None:
@@ -43,7 +43,7 @@ class DerivedStore(OpenStore):
 
     @again_when_lost
     def keep_rewrite(self, signature: str, setup: Setup, system: str, graph: bytes) -> None:
-        """Keeps the graph that a backend makes of a model, in place of an earlier one.
+        """Stores the graph that a backend makes of a model; it replaces an earlier graph.
 
         Args:
             signature: Signature of the whole model.

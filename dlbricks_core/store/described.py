@@ -1,4 +1,4 @@
-"""Descriptions of what was measured: systems, sessions, machines, and features of networks."""
+"""Descriptions behind measurements: systems, sessions, machines, and features of networks."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from dlbricks_core.store.schema import networks, sessions, systems
 
 
 class Described(OpenStore):
-    """The part of a store that tells where, when and of what measurements are."""
+    """The part of a store that describes the systems, sessions and networks of measurements."""
 
     @again_when_lost
     def remember_system(self, fingerprint: str, facts: Mapping[str, Any]) -> None:
-        """Keeps facts about a system, in place of those that the store has."""
+        """Stores facts about a system; they replace earlier facts."""
         with self._writing() as connection:
             connection.execute(delete(systems).where(systems.c.fingerprint == fingerprint))
             connection.execute(insert(systems), {"fingerprint": fingerprint, "facts": dict(facts)})
@@ -54,14 +54,14 @@ class Described(OpenStore):
 
     @again_when_lost
     def name_machine(self, machine: Machine, name: str) -> None:
-        """Gives a machine a name, in place of the one that it had."""
+        """Names a machine; the name replaces an earlier name."""
         named = [MachineName(machine.system, host, name) for host in sorted(machine.hosts)]
         with self._writing() as connection:
             Merger(connection, self.place).add(named)
 
     @again_when_lost
     def keep_networks(self, described: Iterable[NetworkFeatures]) -> None:
-        """Keeps features of networks, in place of those of other versions; groups add up."""
+        """Stores features of networks, which replace features of other versions; groups add up."""
         new = {each.signature: each for each in described}
         with self._writing() as connection, Reader(connection, self.place) as reader:
             for signatures in batches(new):
@@ -86,7 +86,7 @@ class Described(OpenStore):
 
         Args:
             version: Version of the features; others are left out. ``None`` for any.
-            signatures: Networks that are asked for; ``None`` for all.
+            signatures: Requested networks; ``None`` for all.
         """
         condition = true() if version is None else networks.c.version == version
         with self._reading() as connection, Reader(connection, self.place) as reader:
@@ -99,6 +99,6 @@ class Described(OpenStore):
 
     @again_when_lost
     def model_names(self) -> dict[str, str]:
-        """Names of whole models by signature, as far as calibrations tell them."""
+        """Names of whole models by signature, from calibrations."""
         with self._reading() as connection, Reader(connection, self.place) as reader:
             return reader.model_names()

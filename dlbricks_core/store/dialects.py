@@ -41,7 +41,7 @@ def _on_postgresql(element: JoinedTexts, compiler: Any, **how: Any) -> str:
 
 
 class Bytewise(FunctionElement[str]):
-    """A text by which rows are ordered byte by byte, whatever the language of the database.
+    """A text that orders rows byte by byte, independently of the language of the database.
 
     Args:
         text: The text.

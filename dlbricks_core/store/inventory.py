@@ -24,7 +24,7 @@ from dlbricks_core.store.schema import (
 
 @dataclass(frozen=True, order=True)
 class HoldingKey:
-    """Where and with what networks were measured.
+    """System, backend and threads of measured networks.
 
     Attributes:
         system: Fingerprint of the system.
@@ -46,7 +46,7 @@ class Holding:
     """Holdings of a store for one place.
 
     Attributes:
-        place: Where and with what it was measured.
+        place: System, backend and threads of the measurements.
         networks: Signatures of bricks and models that were measured.
         failures: Number of measurements that failed.
         observations: Number of observations.
@@ -99,7 +99,7 @@ class Inventory:
 
 
 def inventory_of(connection: Connection, reader: Reader) -> Inventory:
-    """Counts what a store holds."""
+    """Counts the records of a store."""
     machines = machines_of(connection, reader)
     recorded = reader.sessions()
     return Inventory(
@@ -116,7 +116,7 @@ def inventory_of(connection: Connection, reader: Reader) -> Inventory:
 
 
 def machines_of(connection: Connection, reader: Reader) -> list[Machine]:
-    """Machines of every system: one for each name, and one for the hosts without a name."""
+    """Machines of every system: one machine for each name, and one for all hosts without a name."""
     hosts: defaultdict[str, set[str]] = defaultdict(set)
     for session in reader.sessions():
         hosts[session.system].add(session.host)

@@ -65,7 +65,8 @@ def _parsed(location: str) -> URL:
     try:
         url = make_url(location)
     except (ArgumentError, ValueError):
-        # Neither the text nor its cause, which repeats a part of it: either may hold a password.
+        # The text and its cause, which repeats a part of it, are left out: either may contain a
+        # password.
         hint = f"write {_EXAMPLES}, with %40 for @, %3A for : and %2F for / in user and password"
         raise StoreError(f"not a database URL: {scheme}://...", hint) from None
     if "@" in f"{url.host}{url.database}":

@@ -89,10 +89,10 @@ class MeasurementStore(OpenStore):
 
     @again_when_lost
     def mark(self, questions: Iterable[Question], flag: str) -> None:
-        """Adds a flag to all observations of some questions, on which nothing else rests then.
+        """Flags all observations of some questions, so that they are used for no other network.
 
         Args:
-            questions: The questions; those without observations do not matter.
+            questions: The questions; questions without observations have no effect.
             flag: The flag.
         """
         with self._writing() as connection:
@@ -129,7 +129,7 @@ class MeasurementStore(OpenStore):
 
     @again_when_lost
     def get(self, questions: Iterable[Question]) -> dict[Question, Measurement]:
-        """Measurements of these questions, failed ones included; others have no entry.
+        """Measurements of these questions, including failures; other questions have no entry.
 
         Raises:
             StoreError: If the store holds one of the quantities in another unit.
@@ -147,8 +147,8 @@ class MeasurementStore(OpenStore):
     def refused(self, setup: Setup, system: str) -> dict[str, str]:
         """Reason for each brick and model that the backend does not support, by its signature.
 
-        Neither threads nor what was asked of a network decide whether it is supported, so all of
-        its measurements count. One that succeeded counts more than any refusal.
+        Support of a network depends neither on threads nor on the measured quantity, so all of its
+        measurements are used. One that succeeded counts more than any refusal.
 
         Args:
             setup: Backend with its versions and options.
@@ -164,7 +164,7 @@ class MeasurementStore(OpenStore):
 
     @again_when_lost
     def accept(self, setup: Setup, system: str, signatures: Iterable[str]) -> None:
-        """Removes what :meth:`refused` tells of networks.
+        """Removes the failures that :meth:`refused` returns for networks.
 
         Args:
             setup: Backend with its versions and options.
@@ -186,7 +186,7 @@ class MeasurementStore(OpenStore):
 
     @again_when_lost
     def _next_batch(self, last: int) -> tuple[list[Measurement], int | None]:
-        """Measurements after the one of this id, and the last one's id, if there may be more."""
+        """Measurements after this id, and the last measurement's id if there may be more."""
         with self._reading() as connection, self._reader(connection) as reader:
             after = select(measurements.c.id).where(measurements.c.id > last)
             ids = connection.scalars(after.order_by(measurements.c.id).limit(BATCH)).all()
@@ -209,7 +209,7 @@ class MeasurementStore(OpenStore):
 
     @again_when_lost
     def quantities(self) -> list[str]:
-        """Names of the measured quantities, without those that are parts of others."""
+        """Names of the measured quantities, without parts of other quantities."""
         with self._reading() as connection:
             return sorted(set(owners(connection).values()))
 
@@ -217,8 +217,8 @@ class MeasurementStore(OpenStore):
     def setups(self, backend: str) -> list[tuple[Setup, str]]:
         """Setups of a backend under which networks were measured, each with a system's fingerprint.
 
-        Those of which the store holds most come first. Failures alone count, too, unless the store
-        is that of one of several machines: nothing tells which of them a failure is of.
+        Places with most measurements come first. Places with failures only are included, unless the
+        store is limited to one of several equal machines: failures do not record their machine.
         """
         columns = [measurements.c[each.name] for each in fields(Setup)]
         query = select(*columns, measurements.c.system).where(measurements.c.backend == backend)

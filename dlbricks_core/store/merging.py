@@ -1,4 +1,4 @@
-"""Adding what other stores hold: records enter a store that may hold some of them already."""
+"""Merging of other stores: adds records that a store does not have yet."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from dlbricks_core.wording import argument
 
 @dataclass
 class Merged:
-    """Numbers of what was new to a store.
+    """Number of new records of each kind.
 
     Attributes:
         systems: Number of systems.
@@ -51,7 +51,7 @@ class Merged:
         measurements: Number of questions that nobody had measured.
         observations: Number of observations.
         networks: Number of networks with features.
-        calibrations: Number of calibrations, those that replaced an older one included.
+        calibrations: Number of calibrations, including replacements of older calibrations.
         rewrites: Number of graphs that backends made of models.
         machines: Number of names of machines.
     """
@@ -80,7 +80,7 @@ class Merger:
         place: Where the store is kept, for messages.
 
     Attributes:
-        merged: What was new so far.
+        merged: Number of new records so far.
     """
 
     connection: Connection
@@ -132,7 +132,7 @@ class Merger:
                     self.connection.execute(change.values(load=rows[each]["load"]))
 
     def measurements(self, batch: Sequence[Measurement]) -> None:
-        """Adds measurements, and to known ones the observations that are new."""
+        """Adds new measurements, and new observations of known measurements."""
         self.introduce(each.question.quantity for each in batch)
         ids = self._identified(batch)
         known = self._observed(ids.values())
@@ -163,7 +163,7 @@ class Merger:
         self.merged.networks += len(joined.keys() - known.keys())
 
     def calibrations(self, batch: Sequence[Calibration]) -> None:
-        """Adds calibrations that are new, or later than those of the same key."""
+        """Adds calibrations that are new, or later than the stored calibration of the same key."""
         self.introduce(each.key.quantity for each in batch)
         for each in batch:
             with Reader(self.connection, self.place) as reader:
@@ -341,7 +341,7 @@ def _failure_columns(failure: _Failure | None) -> dict[str, Any]:
 
 
 def _later_failure(known: _Failure | None, found: Measurement) -> _Failure | None:
-    """Failure of a measurement that two stores hold: none if one of them has measured it.
+    """Failure of a measurement in two stores; none if one of the stores has observations.
 
     Of two failures, the one that lasts wins: that the backend does not support a layer.
     """

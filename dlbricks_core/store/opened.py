@@ -1,4 +1,4 @@
-"""An open store: its connection, its transactions, and what waits for a server that was lost."""
+"""An open store: its connection, its transactions, and waiting for a lost server."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class OpenStore:
                 file in the user's data folder.
             writes: Whether results will be added. If not, no right to write is needed, and no
                 store is created. A file is read as it is now.
-            create: Whether a store that is not there is taken for an empty one.
+            create: Whether a missing store counts as an empty store.
 
         Raises:
             StoreError: If the database cannot be used; it is left as it was.
@@ -103,11 +103,11 @@ class OpenStore:
         return Reader(connection, self.place, self._taken)
 
     def _check_kept(self) -> None:
-        """Raises an error if another file, or none, has taken the place of the one opened."""
+        """Raises an error if the opened file was replaced or deleted."""
         if self._identity is not None and self.place.identity() != self._identity:
             raise StoreError(
                 f"{self.place}: the result store was deleted or replaced during the run",
-                "what was measured since is lost; run it again",
+                "all later measurements are lost; run it again",
             )
 
     @contextmanager

@@ -1,7 +1,7 @@
 """Exported files, which carry the content of a store to another machine or store.
 
-A file holds lines of JSON, compressed with Zstandard. The first line tells the version, and the
-last one the number of records. Each line between them is a record, after those that it refers to.
+A file holds lines of JSON, compressed with Zstandard. The first line has the version, and the last
+line the number of records. Each line between them is a record, after the records that it refers to.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dlbricks_core.version import __version__
 from dlbricks_core.wording import argument
 
 VERSION = 3
-"""Version of the files that are written. Those of versions 1 and 2 are plain JSON."""
+"""Version of the files that are written. Files of versions 1 and 2 are plain JSON."""
 
 _VERSION, _END = "dlbricks_measurements", "end"
 _MAGIC = zstandard.FRAME_HEADER
@@ -65,7 +65,7 @@ class Exported:
 
     @property
     def numbers(self) -> dict[str, int]:
-        """Numbers of what the file holds, by the names that :class:`Merged` has for them."""
+        """Numbers of records in the file, by the names of :class:`Merged`."""
         told = {f"{kind}s": number for kind, number in self.records.items() if kind != "quantity"}
         return {**dict.fromkeys(_COUNTED, 0), **told, "observations": self.observations}
 
@@ -103,7 +103,7 @@ def _exported(store: ResultStore, selection: Selection, only: Callable[[Record],
 
 
 def export_measurements(store: ResultStore, path: Path, selection: Selection = EVERYTHING) -> int:
-    """Writes what a store holds to a file.
+    """Writes a store to a file.
 
     Args:
         store: The store.
@@ -129,7 +129,7 @@ def export_measurements(store: ResultStore, path: Path, selection: Selection = E
 
 
 def import_measurements(store: ResultStore, path: Path) -> int:
-    """Adds what is in a file that :func:`export_measurements` wrote.
+    """Adds the records of a file that :func:`export_measurements` wrote.
 
     What the store has already is not added again.
 
@@ -199,7 +199,7 @@ _WRONG = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
 
 @contextmanager
 def _damage_of(record: int) -> Iterator[None]:
-    """Tells which record of a file is damaged."""
+    """Names the damaged record of a file."""
     try:
         yield
     except LimitError:
@@ -210,7 +210,7 @@ def _damage_of(record: int) -> Iterator[None]:
 
 @contextmanager
 def _file_errors(name: str) -> Iterator[None]:
-    """Turns whatever is wrong with a file into an error with a hint."""
+    """Converts any error of reading a file into an error with a hint."""
     try:
         yield
     except OSError as error:

@@ -37,7 +37,7 @@ from dlbricks_core.store.database import (
 from dlbricks_core.store.schema import APPLICATION_ID, MARK, metadata
 
 _READS = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-# Each statement sees what others have committed, so also the first one after the lock.
+# Each statement, also the first after the lock, sees commits of other processes.
 _WRITES = {"isolation_level": "READ COMMITTED", "postgresql_readonly": False}
 
 _NETWORK = {
@@ -59,7 +59,7 @@ SELECT relname, obj_description(oid, 'pg_class') FROM pg_class WHERE {_SCHEMA}
 AND relkind IN ('r', 'p', 'v', 'm', 'f')
 AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = pg_class.oid AND deptype = 'e')
 """
-"""Names of the tables and views of the schema, with their comments; not those of extensions."""
+"""Names of the schema's tables and views with their comments, without extensions."""
 
 _COLUMNS = f"""
 SELECT relname, attname FROM pg_attribute JOIN pg_class ON attrelid = pg_class.oid
@@ -93,8 +93,8 @@ _CURES = {
     "unreachable": _RUNNING,
     "No such file": _RUNNING,
     "lock timeout": "another program keeps the store locked: end it",
-    "too many": "let the server take more connections (max_connections)",
-    "read-only transaction": "give a server that takes changes",
+    "too many": "allow more connections on the server (max_connections)",
+    "read-only transaction": "name a server that accepts changes",
     "permission denied": "let the user create tables and write in this schema",
     "no schema": "create the schema that the URL names",
     "No space": "free some space on the server",
@@ -117,7 +117,7 @@ class PostgreSQL(Database):
     noun: ClassVar[str] = "database"
 
     def __str__(self) -> str:
-        # Nothing of the query, where libpq takes passwords, too.
+        # Without the query, because libpq accepts passwords there, too.
         kept = ("username", "host", "port", "database")
         parts = {name: getattr(self.url, name) for name in kept}
         return URL.create("postgresql", **parts).render_as_string()
@@ -182,7 +182,7 @@ class PostgreSQL(Database):
         )
 
     def compact(self, engine: Engine) -> int:
-        """Lets new results take the space, and gives back what is at the end of a table.
+        """Makes the space available for new results, and returns space at the end of a table.
 
         Others read and write meanwhile. All of the space would be given back only by a rewrite
         that locks them out.

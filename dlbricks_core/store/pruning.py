@@ -1,4 +1,4 @@
-"""Deleting what a user names, and what nothing else needs then."""
+"""Pruning: deletes selected measurements, and records that no other measurement needs."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from dlbricks_core.store.selection import Selection
 
 @dataclass(frozen=True)
 class Pruned:
-    """Numbers of what was deleted.
+    """Numbers of deleted records.
 
     Attributes:
         systems: Number of systems.
         sessions: Number of sessions.
-        measurements: Number of measurements of which nothing is left.
+        measurements: Number of measurements without remaining observations.
         observations: Number of observations.
         failures: Number of failures.
         networks: Number of networks with features.
@@ -67,10 +67,11 @@ class Pruned:
 
 
 def prune(connection: Connection, place: object, selection: Selection) -> Pruned:
-    """Deletes what is selected.
+    """Deletes the selected measurements.
 
-    A measurement of which no observation is left goes as well, and so do sessions and features of
-    networks that nothing else is left of. Where only failures are selected, observations stay.
+    Measurements without remaining observations are deleted as well, and so are sessions and
+    features of networks without remaining measurements. Where only failures are selected,
+    observations stay.
 
     Args:
         connection: To the database, in a transaction.
@@ -134,7 +135,7 @@ def _delete(connection: Connection, column: Column[Any], values: Iterable[Any]) 
 
 
 def _delete_empty(connection: Connection, identifiers: Iterable[int]) -> tuple[int, list[str]]:
-    """Deletes those of some measurements that have no observation; number and signatures."""
+    """Deletes measurements without observations among some; returns their number and signatures."""
     observed = select(observations.c.measurement_id)
     empty, signatures = [], []
     for batch in batches(identifiers):
@@ -177,7 +178,7 @@ def _delete_setups(
     chosen: ColumnElement[bool],
     gone: set[tuple[str, ...]],
 ) -> dict[str, int]:
-    """Deletes what belongs to setups: calibrations and rewrites.
+    """Deletes the calibrations and rewrites of setups.
 
     Args:
         connection: To the database.
@@ -207,7 +208,7 @@ def _delete_setups(
 def _delete_sessions(
     connection: Connection, selection: Selection, touched: set[str]
 ) -> dict[str, int]:
-    """Deletes sessions of which nothing is left, and systems of which everything was selected."""
+    """Deletes sessions without remaining measurements, and completely selected systems."""
     number = _delete_unused(connection, sessions.c.id, _OBSERVED, touched)
     if not selection.whole_machines:
         return {"sessions": number}

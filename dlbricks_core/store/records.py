@@ -52,7 +52,7 @@ Record = (
     | Calibration
     | Rewrite
 )
-"""One thing that a store holds."""
+"""One record of a store."""
 
 
 def plain(record: Record) -> tuple[str, dict[str, Any]]:
@@ -147,7 +147,7 @@ def _rewrite(rewrite: Rewrite) -> dict[str, Any]:
 
 
 def _digest(rewrite: Rewrite) -> str:
-    """Hash of a graph with all that it belongs to. A graph alone tells no model that it is of."""
+    """Hash of a graph with all that it belongs to. A graph alone does not identify its model."""
     about = {**asdict(rewrite), "graph": hashlib.sha256(rewrite.graph).hexdigest()}
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 

@@ -161,7 +161,7 @@ class Reader:
         return found
 
     def model_names(self) -> dict[str, str]:
-        """Names of whole models by signature, as far as calibrations tell them."""
+        """Names of whole models by signature, from calibrations."""
         found = {}
         for row in self._connection.execute(_raw(calibrations)):
             with self._intact(calibrations, row.key):
@@ -173,7 +173,7 @@ class Reader:
     def sampled(self, condition: ColumnElement[bool]) -> list[Sampled]:
         """Values of the questions for which the condition holds, oldest first.
 
-        Questions of which an observation is damaged come last, with their intact ones. The database
+        Questions with a damaged observation come last, with their intact observations. The database
         joins the observations of each question: where there are many questions, that is ten times
         as fast as :meth:`measurements`.
         """
@@ -204,7 +204,7 @@ class Reader:
             except (KeyError, *_WRONG):
                 damaged.append(row.id)
         for batch in batches(damaged):
-            # Row by row, so that the intact ones of a question count.
+            # Row by row, so that intact rows of a question are used.
             rest = self.measurements(measurements.c.id.in_(batch))
             found += (_of_intact(each, disturbed) for each in rest if each.observations)
         return found
@@ -255,9 +255,9 @@ class Reader:
         return found
 
     def known_quantities(self) -> dict[str, Quantity]:
-        """Quantities of the store by name, and those of DLBricks itself.
+        """Quantities of the store and of DLBricks itself, by name.
 
-        One lost row must not take all measurements with it.
+        A lost row must not make all measurements unreadable.
         """
         return {**_OWN_QUANTITIES, **self.quantities()}
 
@@ -330,8 +330,8 @@ class Reader:
 def _raw(table: Table) -> Select[Any]:
     """Query for all of a table, with values as the database has them.
 
-    JSON comes as text. What a conversion raised would end the query: columns of SQLite may hold
-    values of any type.
+    JSON comes as text. Columns of SQLite may contain values of any type, and an exception of a
+    conversion would end the query.
     """
     return select(*(_plain(column).label(column.name) for column in table.columns))
 

@@ -51,7 +51,8 @@ def salvage(uri: str, target: sqlite3.Connection) -> Damage:
         sqlite3.DatabaseError: If not even the list of tables can be read.
     """
     target.isolation_level = None
-    # Without this, SQLite refuses a file that is shorter than it says, or one damaged statement.
+    # Without this, SQLite refuses a file that is shorter than its header states, or a damaged
+    # statement.
     target.execute("PRAGMA writable_schema = ON")
     target.execute("ATTACH ? AS damaged", (uri,))
     lost = Damage()
@@ -102,7 +103,7 @@ def _copy(target: sqlite3.Connection, table: str, lost: Damage) -> None:
 def _numbers(
     connection: sqlite3.Connection, table: str, gaps: list[tuple[int, int | None]]
 ) -> Iterator[int]:
-    """Numbers of a table's rows, upwards; what cannot be read between them is added to the gaps."""
+    """Ascending numbers of a table's rows; unreadable ranges between them are added to the gaps."""
     query = f'SELECT rowid FROM damaged."{table}" NOT INDEXED WHERE rowid >= ? ORDER BY rowid'
 
     def readable(begin: int) -> bool:

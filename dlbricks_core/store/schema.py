@@ -89,7 +89,7 @@ measurements = Table(
     UniqueConstraint(*QUESTION, name="measurement_key"),
 )
 
-# A session that DLBricks recorded has a row of its own; those of older stores have none.
+# A recorded session has a row; sessions of older stores have no row.
 observations = Table(
     "observations",
     metadata,

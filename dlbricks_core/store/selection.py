@@ -39,8 +39,8 @@ class Selection:
             on their system.
         before: Time before which a session began, with time zone.
         failures: Whether only failures count.
-        disturbed: Whether only observations count that were taken beside other programs, or while
-            the machine was disturbed otherwise.
+        disturbed: Whether to select only observations that were taken while other programs ran, or
+            during another disturbance.
         quantities: Names of quantities, which include the parts that their metrics observe.
     """
 
@@ -111,7 +111,10 @@ EVERYTHING = Selection()
 
 
 def _disturbed() -> ColumnElement[bool]:
-    """Condition for disturbed observations. Those of earlier versions are if their session is."""
+    """Condition for disturbed observations.
+
+    Observations of earlier versions are disturbed if their session is.
+    """
     busy = select(sessions.c.id).where(sessions.c.load > DISTURBED_LOAD)
     flagged = cast(observations.c.flags, String) != "[]"
     return or_(flagged, and_(observations.c.load.is_(None), observations.c.session.in_(busy)))
@@ -124,7 +127,7 @@ def measured_by(machine: Machine) -> ColumnElement[bool]:
 
 
 def measured_by_no_other(machine: Machine) -> ColumnElement[bool]:
-    """Condition for observations but for those of other machines with the same fingerprint."""
+    """Condition for observations that excludes other machines with the same fingerprint."""
     return or_(measurements.c.system != machine.system, _on_hosts(machine.hosts))
 
 

@@ -77,7 +77,7 @@ class SQLiteFile(Database):
         return self.upgraded(_configured(create_engine(url, connect_args=timeout)), revision)
 
     def inspected(self) -> tuple[Engine, Damage]:
-        """Connection to a copy in memory of what the file holds now, upgraded there as needed.
+        """Connection to a copy of the file in memory, upgraded there as needed.
 
         File and folder stay as they are, and need not be writable. Where there is no file, the
         copy is empty. Of a damaged file it holds all rows that can be read.
@@ -120,7 +120,7 @@ class SQLiteFile(Database):
             return before - self.path.stat().st_size
 
     def identity(self) -> tuple[int, int] | None:
-        """Numbers that tell the file from another of its name; ``None`` where there is none."""
+        """Numbers that identify the file among files of its name; ``None`` without a file."""
         try:
             found = self.path.stat()
         except OSError:
@@ -149,12 +149,12 @@ class SQLiteFile(Database):
     def _damaged(self) -> StoreError:
         return StoreError(
             f"{self}: the file is damaged",
-            f"save what can be read in another store: dlbricks results merge {self.name} "
+            f"copy the readable records to another store: dlbricks results merge {self.name} "
             f"{settings(store='new.db')}",
         )
 
     def _sound_copy(self, memory: sqlite3.Connection) -> tuple[sqlite3.Connection, Damage]:
-        """The file's content in memory; if pages are damaged, what can be read of it."""
+        """The file's content in memory; if pages are damaged, the readable part."""
         try:
             _copy(self.path, memory)
             found = findings(memory)
@@ -181,7 +181,7 @@ class SQLiteFile(Database):
         return None if _in_use(self.path) else first_page.replaced(self.path)
 
     def _revision(self, connection: sqlite3.Connection) -> str | None:
-        """Schema revision, as :meth:`revision` tells it."""
+        """Schema revision, as :meth:`revision` returns it."""
         try:
             kinds = {kind for (kind,) in connection.execute(_KINDS)}
         except sqlite3.DatabaseError as error:
@@ -234,7 +234,7 @@ def in_memory(memory: sqlite3.Connection | None = None) -> Engine:
     """Engine for a database in memory, which all threads share.
 
     Args:
-        memory: Connection that holds the database; ``None`` for a new one.
+        memory: Connection with the database; ``None`` for a new connection.
     """
     memory = memory or sqlite3.connect(":memory:", check_same_thread=False)
     return _configured(create_engine("sqlite://", creator=lambda: memory, poolclass=StaticPool))
@@ -311,7 +311,7 @@ def _copy(path: Path, target: sqlite3.Connection) -> None:
 
 @contextmanager
 def _unchanging(path: Path) -> Iterator[str]:
-    """URI of a file that nobody changes, and that nothing is written to: it, or a copy."""
+    """URI for reading a file that must not change meanwhile: the file itself, or a copy."""
     if not _in_use(path):
         yield f"{path.as_uri()}?mode=ro&immutable=1"
         return
@@ -356,7 +356,7 @@ def _configured(engine: Engine) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        # A writer takes the lock at once: after it has read, SQLite would not let it wait.
+        # A writer locks at once: after a read, SQLite would not wait for the lock.
         mode = "IMMEDIATE" if connection.get_execution_options().get("writes") else "DEFERRED"
         connection.exec_driver_sql(f"BEGIN {mode}")
 
@@ -366,8 +366,8 @@ def _configured(engine: Engine) -> Engine:
 def _keep_a_log(connection: sqlite3.Connection) -> None:
     """Switches a new file to a write-ahead log, so that many can read while one writes.
 
-    Two processes that switch the same file at once would wait for each other. SQLite tells one of
-    them at once that the file is locked, without the wait that other statements get.
+    Two processes that switch the same file at once would wait for each other. For one of them,
+    SQLite reports a locked file at once, without the wait of other statements.
     """
     deadline = time.monotonic() + database.BUSY_SECONDS
     while True:

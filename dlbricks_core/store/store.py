@@ -1,4 +1,4 @@
-"""The result store: everything that was ever measured, committed as soon as it is known."""
+"""The result store: all measurements, each committed at once."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class StoreCheck:
 
 @dataclass(frozen=True)
 class StoreInfo:
-    """Counts of what a store holds.
+    """Counts of a store's records.
 
     Attributes:
         location: Path of the store's file, or URL of the database without password and options.
         size: Size in bytes: of the file, or of the tables on a server.
         systems: Number of systems.
-        measurements: Number of measurements, failed ones included.
+        measurements: Number of measurements, including failures.
         failures: Number of measurements that failed.
         observations: Number of observations in all measurements.
     """
@@ -73,7 +73,7 @@ class StoreInfo:
 
 
 def _checked(place: Database) -> StoreCheck:
-    """Rows that can be read at a place, and those that cannot."""
+    """Readable and damaged rows of a store."""
     engine, damage = place.inspected()
     try:
         with place.transaction(engine, writes=False) as connection:
@@ -91,10 +91,10 @@ class _RehearsedError(Exception):
 class ResultStore(MeasurementStore, Described, DerivedStore):
     """Results of all runs on one or many systems, in a SQLite file or a PostgreSQL database.
 
-    Every change is committed before its method returns, so that a killed process loses
-    nothing but what it was measuring. Several processes can write to one store. Where a row is
-    damaged, it is left out, and a warning names it. Where a server was lost, methods wait for it,
-    and do again what it has not kept.
+    Every change is committed before its method returns, so that a killed process loses only its
+    current measurement. Several processes can write to one store. Where a row is damaged, it is
+    left out, and a warning names it. If a server is lost, methods wait for it, and repeat changes
+    that it has not kept.
 
     Args:
         place: Where the store is kept.
@@ -115,10 +115,10 @@ class ResultStore(MeasurementStore, Described, DerivedStore):
 
     @again_when_lost
     def merge(self, records: Iterable[Record]) -> Merged:
-        """Adds what was measured elsewhere, all or none of it; see :class:`Merger`.
+        """Adds records of another store, all or none; see :class:`Merger`.
 
         Args:
-            records: What another store holds.
+            records: Records of another store.
 
         Raises:
             StoreError: If the store holds one of the quantities in another unit.
@@ -129,30 +129,30 @@ class ResultStore(MeasurementStore, Described, DerivedStore):
             return merger.merged
 
     def records(self, selection: Selection = EVERYTHING) -> Generator[Record, None, None]:
-        """All that the store holds, or a part of it, with what belongs to that.
+        """All records of the store, or selected records with the records that they refer to.
 
         Args:
-            selection: Machines and backends whose measurements are asked for.
+            selection: Machines and backends whose measurements are requested.
         """
         with self._reading() as connection:
             yield from selected(connection, self.place, selection)
 
     @classmethod
     def check(cls, location: str | Path | None = None) -> StoreCheck:
-        """Reads every row of a store, which stays as it is, and names those that are damaged.
+        """Reads every row of a store, without changes, and names damaged rows.
 
         Args:
             location: Location of the store, as for :meth:`open`.
 
         Raises:
-            StoreError: If there is no store, or nothing of it can be read.
+            StoreError: If there is no store, or no part of it can be read.
         """
         place = locate(location)
         patiently(place, place.check_exists)
         return patiently(place, lambda: _checked(place))
 
     def within(self, machine: Machine) -> Self:
-        """This store without what other machines of the same fingerprint measured.
+        """This store without measurements of other machines with the same fingerprint.
 
         It uses the same connections: close the original.
         """
@@ -169,11 +169,11 @@ class ResultStore(MeasurementStore, Described, DerivedStore):
 
     @again_when_lost
     def prune(self, selection: Selection, *, rehearse: bool = False) -> Pruned:
-        """Deletes a part of the store, with what nothing else needs then.
+        """Deletes a part of the store, with records that no remaining measurement needs.
 
         Args:
             selection: What is deleted.
-            rehearse: Whether to delete nothing, and only tell what would be.
+            rehearse: Whether to only count the records, without deleting them.
         """
         pruned = Pruned()
         with suppress(_RehearsedError), self._writing() as connection:
@@ -184,7 +184,7 @@ class ResultStore(MeasurementStore, Described, DerivedStore):
 
     @again_when_lost
     def compact(self) -> int:
-        """Gives space that nothing needs back to the file system.
+        """Returns unused space to the file system.
 
         Returns:
             Bytes that were freed.
@@ -193,7 +193,7 @@ class ResultStore(MeasurementStore, Described, DerivedStore):
 
     @again_when_lost
     def info(self) -> StoreInfo:
-        """Counts of what the store holds."""
+        """Counts of the store's records."""
         with self._reading() as connection:
             failed = measurements.c.failure.is_not(None)
             counts = {

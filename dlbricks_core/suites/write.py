@@ -30,19 +30,19 @@ _LONGEST_NAME = 60
 
 _ABOUT = {
     True: "The files are structures of models without weights. They are cut where they are timed: "
-    "frameworks rewrite models, each in its own way. The bricks listed here are those of the "
-    "models as they are; 'used' tells how often a model has each.",
+    "frameworks rewrite models, each in its own way. The bricks listed here are cut from the "
+    "models as they are; 'used' is the number of occurrences in a model.",
     False: "The files are bricks: short layer sequences, each to be timed once.",
 }
 """Description of a suite's content, by whether the suite holds models."""
 
 
 def write_suite(suite: Suite, folder: Path) -> Suite:
-    """Writes a suite. Even after an interruption, the folder holds all of it or nothing.
+    """Writes a suite. Even after an interruption, the folder is complete or empty.
 
     Args:
-        suite: The suite. With a seed, the files of its bricks hold weights generated from it;
-            without one, they hold none.
+        suite: The suite. With a seed, the files of bricks contain weights generated from the seed;
+            otherwise no weights.
         folder: Folder of the suite. It is created if missing, and must not hold a suite already.
 
     Returns:

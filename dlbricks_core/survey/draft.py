@@ -82,7 +82,7 @@ class Draft:
         return names[0]
 
     def model(self, name: str) -> CanonicalModel:
-        """The network in canonical form. What nothing reads is its output."""
+        """The network in canonical form. Unread tensors are its outputs."""
         read = {each for layer in self.layers for each in layer.inputs}
         made = [each for layer in self.layers for each in layer.outputs]
         outputs = tuple(each for each in made if each not in read)

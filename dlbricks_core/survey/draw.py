@@ -19,8 +19,8 @@ from dlbricks_core.survey.odd import BLOCKS, ODD
 from dlbricks_core.survey.short import SHORT
 
 FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH = 1500, 2100, 2700, 3300, 3900, 4500
-"""Networks that are drawn before further families join, each time: what atlases hold of them stays
-valid."""
+"""Number of networks that are drawn before each further group of families joins, so that earlier
+atlases stay valid."""
 
 _JOINING: Mapping[int, Mapping[Family, int]] = {
     0: FAMILIES,

@@ -70,7 +70,7 @@ def normalized(draft: Draft, x: str, channels: int) -> str:
 
 
 def convolution(draft: Draft, random: Random) -> None:
-    """A dense convolution, alone or with what follows it in real models."""
+    """A dense convolution, alone or with the layers that follow it in real models."""
     read, written, side = pick(random, (3, *CHANNELS)), pick(random, CHANNELS), pick(random, MAPS)
     size = pick(random, ((1, 1),) * 4 + ((3, 3),) * 5 + ((5, 5), (7, 7), (1, 7), (7, 1), (1, 3),
                          (3, 1), (2, 2), (4, 4)))  # fmt: skip

@@ -1,6 +1,6 @@
 """Families that join the others once enough networks of these are drawn.
 
-They hold what speech, video, language, recommendation and image generation need beyond them.
+They cover further operators of speech, video, language, recommendation and image generation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LENGTHS = (100, 256, 400, 512, 1000, 1500, 3000, 8000, 16000)
 
 
 def _map(draft: Draft, random: Random, channels: int, most: int = 22) -> str:
-    """An image, or what a convolution made of one."""
+    """An image, or a convolution's result."""
     return draft.input(1, channels, *(pick(random, MAPS[:most]),) * 2)
 
 

@@ -1,8 +1,8 @@
 """Families of convolutions whose groups fill no vector, which join when all others are drawn.
 
 Frameworks have fast code for groups of as many channels as a vector holds, and may run others
-several times slower, with a group at a time or a channel at a time. What reads their result may be
-slow, too, because of its layout in memory.
+several times slower, with a group at a time or a channel at a time. Layers that read their result
+may be slow, too, because of its layout in memory.
 """
 
 from __future__ import annotations

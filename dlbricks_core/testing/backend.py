@@ -33,9 +33,9 @@ _WARM_LOADS, _MORE_LOADS = 6, 14
 class BackendConformance(DescriptionConformance):
     """Tests that every backend must pass; subclass it and name the backend.
 
-    Every network of :data:`dlbricks_core.testing.cases.COMMON` must run and be right. What the
-    framework cannot do is declared in the attributes below, with the reason. ``check`` and
-    ``load`` must then refuse it, so that a declaration fails once it is no longer true.
+    Every network of :data:`dlbricks_core.testing.cases.COMMON` must run and be right. Unsupported
+    features are declared in the attributes below, with the reason. ``check`` and ``load`` must then
+    refuse it, so that a declaration fails once it is no longer true.
 
     Attributes:
         plugin: The :class:`~dlbricks_core.backends.Backend` class. Required.
@@ -125,7 +125,7 @@ class BackendConformance(DescriptionConformance):
         wanted: Mapping[str, Array],
         occasion: str = "",
     ) -> None:
-        """Compares a network's outputs with the wanted ones: names, types, shapes and values."""
+        """Compares outputs with the expected outputs: names, types, shapes and values."""
         assert list(found) == list(network.model.outputs), (
             "names and order of the outputs must be the model's"
         )
@@ -139,8 +139,8 @@ class BackendConformance(DescriptionConformance):
     def assert_case(self, lab: Laboratory, name: str, seed: int = 0) -> None:
         """Compares a case with the reference evaluator, after itself and after another network.
 
-        The other network has the same layers and other values. Whatever a backend shares between
-        networks of one kind shows.
+        The other network has the same layers and other values. Two networks of one kind reveal
+        state that a backend shares between them.
         """
         network, other = cases.network(name, seed), cases.network(name, seed + 1)
         found = lab.observe(network, other)
@@ -159,7 +159,7 @@ class BackendConformance(DescriptionConformance):
 
     @staticmethod
     def assert_refused(lab: Laboratory, network: Network, reasons: Mapping[int, str]) -> None:
-        """Tests that ``load`` refuses what ``check`` refused, and says why."""
+        """Tests that ``load`` refuses all layers that ``check`` refused, with the reason."""
         layers = range(len(network.model.layers))
         assert all(i in layers and reason.strip() for i, reason in reasons.items()), reasons
         with pytest.raises(UnsupportedError) as caught:
@@ -216,7 +216,7 @@ class BackendConformance(DescriptionConformance):
         network = cases.network(name)
         reasons = lab.check(network.model)
         values = name in self.unsupported_values
-        assert not (reasons and values), f"check() refuses it, whatever the values: {reasons}"
+        assert not (reasons and values), f"check() refuses it for all values: {reasons}"
         if reasons or values:
             self.assert_refused(lab, network, reasons)
         else:
@@ -245,7 +245,7 @@ class BackendConformance(DescriptionConformance):
     # -- life cycle
 
     def test_two_networks_are_loaded_at_once(self, lab: Laboratory) -> None:
-        """Two networks that run in turn keep their results apart; one stays when the other goes."""
+        """Two networks that run in turn have separate results; unloading one keeps the other."""
         names = ("conv", "gemm")
         for name in names:
             lab.call("load", name, self.needed(name))
@@ -381,7 +381,7 @@ class BackendConformance(DescriptionConformance):
     def test_bricks_of_a_rewritten_graph_compute_what_it_computes(
         self, lab: Laboratory, name: str, granularity: int
     ) -> None:
-        """Bricks that run one after the other, each on the results before it, give the whole's.
+        """Bricks that run in order, each on earlier results, compute the whole model's results.
 
         Weights are drawn anew: a rewritten graph has no values of large ones.
         """
@@ -405,7 +405,7 @@ class BackendConformance(DescriptionConformance):
     # -- timing
 
     def test_the_timed_region_covers_the_work(self, lab: Laboratory) -> None:
-        """A product of 0.9 GFLOP takes much longer than one of next to none."""
+        """A product of 0.9 GFLOP takes much longer than a tiny product."""
         self.needed("matmul")
         lab.call("load", "large", _product(768))
         lab.call("load", "small", _product(2))

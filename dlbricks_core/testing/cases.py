@@ -291,7 +291,7 @@ _HEADER = '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]> {name}
 
 @cache
 def network(name: str, seed: int = 0) -> Network:
-    """A case in canonical form, with its own values where it has any, and seeded ones elsewhere."""
+    """A case in canonical form, with its own values if it has any, and seeded values otherwise."""
     drawn = build(_ALL[name], name, seed)
     given = {
         tensor: np.array(values, numpy_dtype(drawn.model.tensors[tensor].dtype))
@@ -409,7 +409,7 @@ def difference(found: Array, wanted: Array, tolerance: float) -> str:
         found: Result of the backend.
         wanted: Result as it must be.
         tolerance: Largest error of float32, relative to the largest value. Shorter floats may err
-            ten times as much, longer ones a millionth of it. Other types must be equal.
+            ten times as much, longer floats a millionth of it. Other types must be equal.
     """
     if found.dtype != wanted.dtype or found.shape != wanted.shape:
         return f"{found.dtype}{found.shape} instead of {wanted.dtype}{wanted.shape}"

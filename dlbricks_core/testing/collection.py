@@ -101,7 +101,7 @@ class CollectionConformance(ConformanceSuite):
         assert all(spec.is_static for spec in normalized.tensors.values())
 
     def test_the_inputs_are_those_that_it_tells(self, normalized: CanonicalModel) -> None:
-        """Inputs have the names and shapes that the collection's notes tell, if there are any."""
+        """Inputs have the names and shapes in the collection's notes, if any."""
         notes = self.plugin().describe(self.sample)
         if notes is None or not notes.inputs:
             pytest.skip("the collection has no notes on the sample's inputs")

@@ -47,7 +47,7 @@ class ComposerConformance(ConformanceSuite):
         assert self._plan().recipes.keys() == self.bricks.bricks.keys()
 
     def test_the_plan_is_the_same_each_time(self) -> None:
-        """Equal bricks give an equal choice of what is timed: the store answers by it."""
+        """Equal bricks give an equal choice of timed bricks: stored measurements are used again."""
         assert self._plan().timed.keys() == self._plan().timed.keys()
 
     def test_the_plan_of_no_bricks_is_empty(self) -> None:
@@ -104,7 +104,7 @@ class ComposerConformance(ConformanceSuite):
         return self.composer.plan(self.bricks.bricks, SETUP, SYSTEM)
 
     def _known(self) -> Mapping[str, Figure]:
-        """Figures that follow from figures of what is timed."""
+        """Figures that are derived from figures of the timed bricks."""
         plan = self._plan()
         return plan.figures(figures(plan.timed))
 

@@ -1,4 +1,4 @@
-"""Tests of what a backend says of itself before anything runs, with and without its framework."""
+"""Tests of a backend's description before anything runs, with and without its framework."""
 
 from __future__ import annotations
 

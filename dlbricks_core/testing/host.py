@@ -46,7 +46,7 @@ class ConformanceHost:
         """Makes the timer of a backend, which ``target`` names as ``"module:Class"``."""
         self._backend = load_object(target)()
         self._timer = CpuTimer.present = self._backend.timer(settings)
-        # What the framework has brought stays, so the garbage collector need not look at it.
+        # Objects of the framework stay, so the garbage collector need not scan them.
         gc.freeze()
 
     def check(self, model: CanonicalModel) -> dict[int, str]:

@@ -96,7 +96,7 @@ class ImporterConformance(ConformanceSuite):
 
     def sample(self, folder: Path) -> Path:
         """Writes a small model of several layers into an empty folder and returns its path."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what a sample file is")
+        raise NotImplementedError(f"{type(self).__name__} does not define a sample file")
 
     @pytest.fixture(scope="class")
     @classmethod

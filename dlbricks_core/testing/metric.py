@@ -84,7 +84,7 @@ class MetricConformance(ConformanceSuite):
             assert len(values) in (1, 1 + len(self.plugin.parts))
 
     def test_a_network_of_next_to_no_work_is_observed(self, worker: BackendWorker) -> None:
-        """It shows what an observation of any network costs."""
+        """It shows the fixed cost of an observation."""
         for layers in CALLS.values():
             network = next_to_nothing(layers)
             values = worker.observe(self.plugin().target, network, whole=False)

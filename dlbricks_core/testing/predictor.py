@@ -18,7 +18,7 @@ from dlbricks_core.testing.suite import ConformanceSuite
 
 
 class PredictorConformance(ConformanceSuite):
-    """Conformance suite of a predictor: its figures, and what it does without any. Nothing runs.
+    """Conformance suite of a predictor: figures with and without known ones. Nothing runs.
 
     Whether 90% of the intervals contain the measured latency is for the predictor's own tests: it
     needs measurements.
@@ -93,7 +93,7 @@ class PredictorConformance(ConformanceSuite):
             assert slow[signature].expected >= fast[signature].expected
 
     def test_without_any_measurement_it_does_not_fail(self) -> None:
-        """With nothing known, figures are left out or rest on what ships with the predictor."""
+        """Without known figures, predictions are left out or rest on shipped data."""
         assert self._predicted(()).keys() <= self.bricks.keys()
 
     def test_no_bricks_have_no_figures(self) -> None:

@@ -24,11 +24,11 @@ def layers_sum_up_to_a_run(
 ) -> bool:
     """Whether the layers of a profile take as long as a run.
 
-    Compares with the very run that was profiled, where they must agree within 25%, and with runs
-    that were not, where a factor of two is allowed for what the profiler costs. Other work on the
-    machine makes some runs longer. Of a run that is profiled it falls on the layers as well, so
-    that the median of the ratios tells. Of different runs, the fastest of each kind are compared.
-    Both kinds take turns.
+    Compares the sum of the layers with the profiled runs, within 25%, and with runs without the
+    profiler, within a factor of two for the profiler's overhead. Other work on the machine makes
+    some runs longer. Of a run that is profiled it falls on the layers as well, so that the median
+    of the ratios tells. Of different runs, the fastest of each kind are compared. Both kinds take
+    turns.
 
     Args:
         timer: The timer that profiles.

@@ -18,7 +18,7 @@ class ConformanceSuite:
     """Base of the conformance suites.
 
     A subclass answers the suite's questions in class attributes. It may add tests. It can neither
-    replace nor skip those of the suite.
+    replace nor skip tests of the suite.
 
     Attributes:
         plugin: The class under test. Required.
@@ -44,8 +44,8 @@ class ConformanceSuite:
         changed = _changed_tests(cls)
         if changed:
             raise TypeError(
-                f"{cls.__name__} replaces {', '.join(changed)}; say what the plugin does not "
-                "support in the suite's class attributes instead"
+                f"{cls.__name__} replaces {', '.join(changed)}; declare in the suite's class "
+                "attributes what the plugin does not support"
             )
 
     @classmethod

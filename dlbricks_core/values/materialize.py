@@ -29,7 +29,7 @@ from dlbricks_core.values.ranges import index_range, valid_ranges
 
 @dataclass(frozen=True)
 class _Range:
-    """Interval that floats are drawn from, uniformly; one for all, or one for each element."""
+    """Interval from which floats are drawn uniformly: one for all, or one for each element."""
 
     low: float | Array
     high: float | Array
@@ -102,7 +102,7 @@ class _Drawer:
         self._seed = seed
         self._powers = activation_powers(model)
         self._scales = bias_scales(model)
-        # Which elements are picked decides what has to be valid where.
+        # The picked elements decide where values must be valid.
         self._picked = {
             name: self._index(name)
             for name in sorted(model.weights - model.constants.keys())

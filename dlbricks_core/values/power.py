@@ -11,9 +11,8 @@ from dlbricks_core.operators.table import operator
 def activation_powers(model: CanonicalModel) -> dict[str, float]:
     """Rough mean square of every tensor when inputs and weights are near unit scale.
 
-    Weights are drawn such that the results of weighted sums have power 1, whatever the layers
-    read. Magnitudes then grow with the additions between weighted layers, not with the depth of
-    the network.
+    Weights are drawn so that the results of weighted sums have power 1 for all inputs. Magnitudes
+    then grow with the additions between weighted layers, not with the depth of the network.
 
     Args:
         model: In canonical form.

@@ -42,7 +42,7 @@ def _fits(model: CanonicalModel, one: str, other: str, bias: str) -> bool:
 
 
 def scale_of(bias: Array | None, one: Array, other: Array) -> Array:
-    """Scale of a bias: the product of two scales, or what it is known to be instead.
+    """Scale of a bias: the product of two scales, or a known value.
 
     Args:
         bias: Known scale of the bias, which may be rounded; ``None`` if it is not known.

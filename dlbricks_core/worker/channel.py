@@ -11,7 +11,7 @@ from typing import Any
 _LENGTH = struct.Struct("!Q")
 _CHUNK = 1 << 20
 _LONGEST = 1 << 36
-"""Maximum bytes of a message. What claims to be longer is garbage."""
+"""Maximum bytes of a message. A longer message is garbage."""
 
 
 class GarbledError(Exception):
@@ -19,7 +19,7 @@ class GarbledError(Exception):
 
 
 class Channel:
-    """One end of a connection that takes pickled messages.
+    """One end of a connection for pickled messages.
 
     Both ends trust each other: they are two processes of one program.
 
@@ -57,7 +57,7 @@ class Channel:
             TimeoutError: If the whole message is not there by then.
             EOFError: If the other end is closed.
             OSError: If the other end is gone.
-            GarbledError: If what arrives is not a message.
+            GarbledError: If the received bytes are not a message.
         """
         (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size, deadline))
         if length > _LONGEST:
@@ -65,7 +65,7 @@ class Channel:
         content = self._exactly(length, deadline)
         try:
             return pickle.loads(content)
-        except Exception as error:  # unpickling raises whatever the objects raise
+        except Exception as error:  # unpickling may raise any exception of the objects
             raise GarbledError(f"{type(error).__name__}: {error}") from error
 
     def _exactly(self, size: int, deadline: float | None) -> bytearray:
@@ -89,7 +89,7 @@ class Channel:
         self._end.settimeout(left)
 
     def shut(self) -> None:
-        """Shuts both directions; whoever waits at either end wakes up."""
+        """Shuts both directions; threads that wait at either end wake up."""
         try:
             self._end.shutdown(socket.SHUT_RDWR)
         except OSError:

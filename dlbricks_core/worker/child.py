@@ -22,7 +22,7 @@ from dlbricks_core.worker.memory import lacks_memory, limit_memory
 _FEW_OBJECTS = 50_000
 """New objects after which a worker looks for garbage; Python's own number is 700. A framework makes
 a million while it is imported, nearly all of which stay: torch's import takes a twentieth less.
-None is looked for while the service itself is imported, nor in what that leaves."""
+The collector is off while the service is imported, and later ignores the objects of this import."""
 
 
 def serve(channel: Channel, service: object) -> None:
@@ -30,8 +30,8 @@ def serve(channel: Channel, service: object) -> None:
 
     Args:
         channel: Connection to the parent.
-        service: Object whose methods are called. If it has a method ``reason``, that says what an
-            exception means; otherwise its type and the first line of its message do.
+        service: Object whose methods are called. Its method ``reason``, if any, words exceptions;
+            the default is the type and the first line of the message.
     """
     reason: Callable[[Exception], str] = getattr(service, "reason", first_line)
     while True:

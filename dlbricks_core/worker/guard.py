@@ -1,11 +1,11 @@
 """The guard of a worker: a process that ends the worker with the run, and keeps its log short.
 
-The parent starts the guard, and the guard starts the worker. The guard does nothing but wait, so
-it can act whatever the worker does, even inside a framework that holds the interpreter's lock. If
-the parent dies or lets go of the worker, the guard's standard input closes, and the guard ends the
-worker. Once the worker has ended, the guard ends every process that the worker has left, removes
-its temporary folder, and ends in the same way as the worker did. If the guard itself is killed,
-the kernel ends the worker.
+The parent starts the guard, and the guard starts the worker. The guard only waits, so it can act in
+every state of the worker, even while a framework holds the interpreter's lock. If the parent dies
+or lets go of the worker, the guard's standard input closes, and the guard ends the worker. Once the
+worker has ended, the guard ends every process that the worker has left, removes its temporary
+folder, and ends in the same way as the worker did. If the guard itself is killed, the kernel ends
+the worker.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def stand_guard(connection: int, log: int, folder: Path, resident: int) -> None:
             guard checks them all the time.
     """
     usual = {number: signal.signal(number, signal.SIG_IGN) for number in _LEFT_TO_THE_PARENT}
-    # Most workers need no temporary file; one that does will say that the folder is missing.
+    # Most workers need no temporary file; a worker that does reports the missing folder.
     with suppress(OSError):
         folder.mkdir(mode=0o700)
     _prctl(_SET_SUBREAPER, 1)
@@ -83,7 +83,7 @@ def _become_worker(guard: int, output: int, usual: dict[signal.Signals, Any]) ->
     _prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != guard:  # it died before that was set
         os._exit(1)
-    os.setsid()  # what the worker starts is of its group, and the guard is not
+    os.setsid()  # processes that the worker starts are in its group, and the guard is not
     for number, handler in usual.items():
         signal.signal(number, handler)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -137,7 +137,7 @@ def _keep_end(printed: int, log: int) -> None:
 
 
 def _end_orphans() -> None:
-    """Ends the processes that the worker has left, and those that they leave in turn."""
+    """Ends the processes that the worker has left, and their children."""
     while found := list(_orphans()):
         for child in found:
             with suppress(OSError):

@@ -1,7 +1,7 @@
 """Limits on a command's own memory and time, until it begins to measure.
 
-What comes in may lead to more work than any machine can do. Workers have limits of their own; these
-are for what the command itself does with what workers hand it, with stores and with suites.
+Untrusted input may lead to more work than any machine can do. Workers have separate limits; these
+limits are for the command's own work on answers of workers, stores and suites.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def limited() -> Iterator[None]:
 
 
 def release() -> None:
-    """Ends the limits: measuring takes as long as it takes. Any thread may call it."""
+    """Ends the limits, because measuring has no time limit. Any thread may call it."""
     while _limits:
         _limits.pop().close()
 

@@ -24,7 +24,7 @@ class _Life:
     nbytes: int = 0
 
     def now(self) -> int:
-        """Most resident bytes so far; what was last known once the processes are gone."""
+        """Maximum resident bytes so far; after the end of the processes, the last known value."""
         self.nbytes = max(self.nbytes, sum(map(_peak_of, self.pids)))
         return self.nbytes
 
@@ -62,12 +62,12 @@ class Peaks:
         """Most bytes that this process and its workers had resident since then, at most.
 
         Args:
-            moment: As :func:`time.monotonic` tells it.
+            moment: Time of :func:`time.monotonic`.
         """
         for life in self._lives.values():
             life.now()
         lives = [each for each in (*self._ended, *self._lives.values()) if each.end >= moment]
-        # A sum over those who live changes only when one begins.
+        # The sum over live processes grows only when a process begins.
         together = (
             sum(other.nbytes for other in lives if other.begin <= each.begin < other.end)
             for each in lives

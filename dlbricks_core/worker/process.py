@@ -1,4 +1,4 @@
-"""Runs a service in a process of its own, so that a crash ends nothing else.
+"""Runs a service in a separate process, so that a crash ends only that process.
 
 The parent sends ``(method, arguments)`` over a socket pair and blocks until the answer comes. The
 child runs one call at a time. A child that dies or answers too late is ended for good, and the
@@ -64,8 +64,7 @@ class WorkerProcess:
     Args:
         service: ``"module:Class"`` of the object, which is created without arguments.
         environment: Environment variables of the child, set before it imports anything.
-        memory: Maximum bytes that the child may take; ``None`` for what :func:`memory_to_use`
-            returns.
+        memory: Maximum bytes of the child; ``None`` for the result of :func:`memory_to_use`.
         resident: Maximum resident bytes, for a child that takes much memory and uses little of
             it; 0 for no limit. They are checked all the time, so nothing may be timed meanwhile.
 
@@ -178,8 +177,8 @@ class WorkerProcess:
     def rest(self, timeout: float) -> None:
         """Waits until none of the child's threads computes.
 
-        The threads of frameworks spin for a while after a run, in case another follows. They
-        would take cores from whatever is timed at that moment.
+        The threads of frameworks spin for a while after a run, in case another follows. They would
+        take cores from networks that are being timed.
 
         Args:
             timeout: Longest time to wait, in seconds.
@@ -281,6 +280,6 @@ def _start(
 def _new_folder() -> Path:
     """Path for a worker's temporary files; the guard makes the folder."""
     place = "/tmp"
-    with suppress(FileNotFoundError):  # no folder can be written; whoever needs one will say so
+    with suppress(FileNotFoundError):  # no writable folder; a process that needs one reports it
         place = tempfile.gettempdir()
     return Path(place, f"dlbricks-{secrets.token_hex(8)}").absolute()

@@ -77,7 +77,7 @@ def test_prompts_and_tokens_have_threads_of_their_own(told):
     assert answer["memory"]["cache_bytes_per_1000_tokens"] > 0
     assert "cache per 1,000 tokens" in out
     assert answer["engine"].startswith("ONNX Runtime on ONNX operators")
-    assert f"Figures are those of {answer['engine']}." in out
+    assert f"Figures are for {answer['engine']}." in out
 
 
 def test_threads_of_phases_are_measured_apart(told):

@@ -98,7 +98,7 @@ def test_a_signal_ends_a_run_and_keeps_what_was_measured_but_not_one_that_nohup_
     process.terminate()
     out, err = process.communicate(timeout=30)
     assert process.returncode == 128 + signal.SIGTERM
-    assert err.startswith("Interrupted. What was measured is in the store")
+    assert err.startswith("Interrupted. All measurements are in the store")
     assert out == ""
     assert samples(tmp_path / "results.sqlite") > 10
     assert clean(tmp_path, children)
@@ -137,8 +137,8 @@ def test_a_rerun_that_is_ended_tells_whether_a_store_has_what_was_measured(
     process.send_signal(number)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 128 + number
-    told = "is in the store" if kept else "is thrown away"
-    assert err.startswith(f"Interrupted. What was measured again {told}")
+    told = "are in the store" if kept else "are thrown away"
+    assert err.startswith(f"Interrupted. The new measurements {told}")
     assert "go on" not in err
     assert (samples(tmp_path / "again.sqlite") > 10) == kept
     assert clean(tmp_path, children)

@@ -84,5 +84,5 @@ def test_a_value_that_looks_like_the_flag_is_not_one(dlbricks, broken):
 def test_the_help_names_every_exit_status(dlbricks):
     text = " ".join(dlbricks("--help").out.split())
     for status in ("0 all done", "2 wrong usage", "3 finished", "70 a defect", "130 interrupted",
-                   "141 nobody reads"):  # fmt: skip
+                   "141 the reader of"):  # fmt: skip
         assert status in text

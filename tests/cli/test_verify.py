@@ -51,7 +51,7 @@ def test_verify_allows_for_activations_that_operators_round(dlbricks, save, read
     wanted = (f"llm:{config}", "--backends", "onnxruntime", *sizes, "--json", tmp_path / "v.json")
     ended = dlbricks("compare", "outputs", *wanted, "--dtype", "int4")
     assert ended.status == 0, ended.out
-    assert "may round what it reads to few bits (accuracy_level)" in " ".join(ended.out.split())
+    assert "may round its inputs to few bits (accuracy_level)" in " ".join(ended.out.split())
     (verdict,) = read(tmp_path / "v.json")["verdicts"]
     assert verdict["agrees"]
     assert verdict["allowance"] == pytest.approx(12 / 128)

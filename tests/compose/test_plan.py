@@ -52,7 +52,7 @@ def test_a_plan_that_times_something_else_than_bricks_is_refused():
 
 
 def test_a_plan_without_a_timed_source_for_a_brick_is_refused():
-    with pytest.raises(ValueError, match="nothing that is timed tells about brick a"):
+    with pytest.raises(ValueError, match="no timed brick gives a figure for brick a"):
         Plan(bricks("b"), {"a": [OwnFigure("a")], "b": [OwnFigure("b")]})
 
 

@@ -194,4 +194,4 @@ def test_where_no_probe_is_left_the_report_says_why(asked):
     print_probing(
         console, Characterization(asked, (), ("a",), widths, widths, 5, ("AMD",), Ledger())
     )
-    assert "No probe is left that would tell more: 5 networks" in console.file.getvalue()
+    assert "No further probe would narrow the predictions: 5 networks" in console.file.getvalue()

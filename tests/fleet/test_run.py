@@ -148,7 +148,7 @@ def test_status_shows_hosts_with_what_they_do_and_how_far_a_run_is(
     assert any("times" in (each["doing"] or "") for each in now["hosts"])
     status, said = going.end()
     assert status == 130
-    assert "What was measured is kept on the hosts; run it again to go on." in said
+    assert "All measurements are kept on the hosts; run it again to go on." in said
     # Nobody waits for it any longer: the hosts end their jobs.
     rest = wait_for(scheduler, lambda fleet: not any(host.doing for host in fleet.hosts))
     assert rest.runs == []
@@ -159,7 +159,7 @@ def test_a_worker_ends_at_ctrl_c(start, scheduler):
     worker.says("Joined")
     status, said = worker.end()
     assert status == 130
-    assert "What was measured is kept here; the same command joins again." in said
+    assert "All measurements are kept here; the same command joins again." in said
 
 
 def test_a_scheduler_and_a_worker_leave_no_files_of_dask(start, tmp_path):

@@ -1,9 +1,8 @@
-"""Short models: a few of each repeated block stand for all, and what is made of them is expanded.
+"""Short models: a few copies represent each repeated block, and the rewritten graph is expanded.
 
-A decoder of 80 blocks repeats one block. Whoever looks at layers and their neighbours alone, as
-frameworks do that fuse layers, makes of 80 blocks what it makes of a few, again and again. The
-repeat is found in both: in the model, to leave copies out, and in what was made of the short model,
-to put copies in.
+A decoder of 80 blocks repeats one block. A framework that fuses a layer only with its neighbours
+rewrites each of 80 blocks as it rewrites each of a few. The repeat is found in the model, to leave
+out copies, and in the rewritten short model, to insert copies.
 """
 
 from typing import TYPE_CHECKING

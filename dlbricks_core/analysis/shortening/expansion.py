@@ -26,16 +26,16 @@ def rewritten_short(
 ) -> CanonicalModel:
     """Rewritten graph of a model, derived from rewritten short models alone.
 
-    It is asked of two, one of which has one more copy of each block. If that comes out as the
-    expansion of the other, it is expanded in turn: what holds for one more copy holds for all.
+    Two short models are rewritten, one with one more copy of each block. If its graph equals the
+    expansion of the other graph, this is taken as proof for any number of copies, and it is
+    expanded.
 
     Args:
         model: In canonical form.
-        rewriting: Asks the backend what it makes of a model.
+        rewriting: Function with which the backend rewrites a model.
 
     Raises:
-        NotRepeatedError: If the model has no repeated blocks, or what is made of it does not
-            repeat.
+        NotRepeatedError: If the model has no repeated blocks, or its rewritten graph has none.
     """
     shorts = shorten(model, KEPT + 1)
     if not shorts:
@@ -44,7 +44,7 @@ def rewritten_short(
     shorter = shorten(longer)
     made = rewriting(longer)
     if not same_structure(expand(shorter, rewriting(shorter[-1].model)), made):
-        raise NotRepeatedError("what is made of one more block differs from that of the others")
+        raise NotRepeatedError("one more block is rewritten differently from the others")
     return expand(shorts, made)
 
 
@@ -52,7 +52,7 @@ def expand(shorts: Sequence[Short], made: CanonicalModel) -> CanonicalModel:
     """Rewritten graph of a model, derived from that of the last of its short models.
 
     Raises:
-        NotRepeatedError: If copies of the model are not copies in what was made.
+        NotRepeatedError: If copies in the model are not copies in the rewritten graph.
     """
     for short in reversed(shorts):
         made = expanded(short, made)
@@ -60,10 +60,10 @@ def expand(shorts: Sequence[Short], made: CanonicalModel) -> CanonicalModel:
 
 
 def expanded(short: Short, made: CanonicalModel) -> CanonicalModel:
-    """Rewritten graph of the whole model, derived from that of the short one.
+    """Rewritten graph of the whole model, derived from the graph of the short model.
 
-    Tensors that are the model's have its names. What the backend named itself has the number of
-    its copy behind its name.
+    Tensors that are the model's have its names. Names that the backend chose get the number of the
+    copy as a suffix.
 
     Args:
         short: The short model.
@@ -118,7 +118,7 @@ class _Expansion:
             found = wiring.repeat(*candidate)
             if found is not None and self._is_counterpart(found):
                 return found
-        raise NotRepeatedError("what is made of its blocks does not repeat")
+        raise NotRepeatedError("the rewritten blocks do not repeat")
 
     def _model_copy(self) -> int:
         """Number of the first copy of which all that is the model's has counterparts later.
@@ -138,10 +138,10 @@ class _Expansion:
             }  # fmt: skip
             if all(not (origin := self._origin(name)) or origin in following for name in own):
                 return number
-        raise NotRepeatedError("what is made of its blocks shares nothing with them")
+        raise NotRepeatedError("the rewritten blocks share no tensor with its blocks")
 
     def _is_counterpart(self, repeat: Repeat) -> bool:
-        """Whether a copy in the graph holds tensors of one block later than the copy before."""
+        """Whether a copy in the graph has tensors of the block after the previous copy's."""
         inside = self._made.layers[repeat.start : repeat.end - repeat.period]
         pairs = [
             (one, self._place(repeat.following[a]))
@@ -206,7 +206,7 @@ class _Expansion:
             )
 
     def _read(self, first: str, second: str, number: int) -> str:
-        """Tensor that a copy reads, given those that the first two copies read."""
+        """Tensor that a copy reads, given the tensors that the first two copies read."""
         if first == second:
             return first
         if second in self._made_first:  # of the copy before
@@ -214,7 +214,7 @@ class _Expansion:
         return self._moved(first, number)
 
     def _moved(self, name: str, copies: int) -> str:
-        """Name of what corresponds to a tensor of the first copy, so many copies later."""
+        """Name of the counterpart of a tensor of the first copy, a number of copies later."""
         if not copies:
             return name
         origin = self._origin(name)
@@ -239,7 +239,7 @@ class _Expansion:
 def _places(short: Short) -> Mapping[str, tuple[str, int]]:
     """By a tensor of the short model, the first that corresponds to it, and how many copies before.
 
-    What comes after the copies that are left out has moved up.
+    Layers after the omitted copies have moved up.
     """
     following = short.repeat.following
     later = set(following.values())

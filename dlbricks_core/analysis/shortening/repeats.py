@@ -13,16 +13,17 @@ from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.operators.table import operator
 
 KEPT = 3
-"""Copies that a short model keeps. The first and the last may be made into something else than
-those between them, for their neighbours are no copies."""
+"""Copies that a short model keeps. The first and the last copy may be rewritten differently from
+the others, because their neighbours are not copies."""
 
 
 _TRIED = 8
-"""Repeats whose wiring is looked at; those that would leave out most layers come first."""
+"""Maximum number of repeats whose wiring is compared; repeats that leave out most layers come
+first."""
 
 
 class NotRepeatedError(DLBricksError):
-    """A model, or what was made of it, does not consist of repeated blocks."""
+    """A model or its rewritten graph does not consist of repeated blocks."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,8 @@ class Repeat:
 def longest_repeat(model: CanonicalModel, kept: int = KEPT) -> Repeat | None:
     """The repeat that leaves out most layers if so many copies are kept; ``None`` without one.
 
-    Copies begin and end where their neighbours are copies as well: what the first block reads from
-    outside, and what is read of the last, is not part of them.
+    Copies begin and end where their neighbours are copies as well, so they exclude the inputs of
+    the first block and the results of the last.
 
     Args:
         model: In canonical form, or a graph that a backend made.
@@ -85,7 +86,7 @@ class Wiring:
     def _key(self, layer: Layer, index: int) -> Any:
         """Key that copies of a layer share."""
         if layer.opaque or layer.captures:
-            return index  # nobody knows what is inside of it
+            return index  # its work is unknown
         parameters = operator(layer.qualified_op).parameters
         return (
             layer.qualified_op,
@@ -113,7 +114,7 @@ class Wiring:
     def candidates(self, kept: int) -> list[tuple[int, int, int]]:
         """Period, first layer and number of layers that have an equal one a period later.
 
-        Those that leave out most layers come first.
+        Repeats that leave out most layers come first.
         """
         kinds, found = self.kinds, []
         for period in range(1, len(kinds) // (kept + 1) + 1):
@@ -151,7 +152,7 @@ class Wiring:
         return found
 
     def _corresponds(self, a: str, b: str, period: int, following: Mapping[str, str]) -> bool:
-        """Whether a layer reads or makes what its counterpart does a period before."""
+        """Whether a layer's tensor corresponds to its counterpart's tensor one period earlier."""
         model = self.model
         if following[a] != b:
             return False
@@ -164,7 +165,7 @@ class Wiring:
         return tuple(readers) == model.consumers.get(b, ())
 
     def _closed(self, repeat: Repeat) -> bool:
-        """Whether layers after the copies read nothing of them but of the last."""
+        """Whether layers after the copies read only results of the last copy."""
         producers = self.model.producers
         early = range(repeat.start, repeat.end - repeat.period)
         return not any(

@@ -23,7 +23,7 @@ class Short:
     Attributes:
         whole: The model.
         repeat: Its repeated blocks.
-        kept: Number of copies that the short model keeps, the first ones.
+        kept: Number of copies that the short model keeps: the first copies.
     """
 
     whole: CanonicalModel
@@ -37,7 +37,7 @@ class Short:
 
     @cached_property
     def model(self) -> CanonicalModel:
-        """The short model: the last copies are left out, and what read them reads the kept ones.
+        """The short model: the last copies are left out, and their readers read the kept copies.
 
         Tensors keep their names.
         """

@@ -30,13 +30,13 @@ from dlbricks_core.report import evaluation_data, print_evaluation, write_text
 @measuring.timing_options
 @options.result_options
 def accuracy_command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
-    """Tell how far estimates are from measured latencies, model by model.
+    """Report the error of estimates against measured latencies, model by model.
 
-    Every model runs as its user runs it, and its estimate rests on the runs of the others, on what
-    the store holds, and on predictions. With --condition cold, a composer, -G or --split, whole
-    models and their bricks are timed in the same rounds instead. Exit status 3: a model has no
-    complete estimate or could not be timed; it is named, and left out of the figures. The same
-    status shows that figures are doubtful since other programs used the CPUs.
+    Every model runs as its user runs it, and its estimate rests on runs of the other models, on the
+    store, and on predictions. With --condition cold, a composer, -G or --split, whole models and
+    their bricks are timed in the same rounds instead. Exit status 3: a model has no complete
+    estimate or could not be timed; it is named, and left out of the figures. The same status shows
+    that figures are doubtful since other programs used the CPUs.
     """
     output = Output({**values, "store": store})
     job = given.job_of(CheckJob, models, values)
@@ -57,7 +57,7 @@ def accuracy_command(models: tuple[str, ...], store: str | None, **values: Any) 
               help="Number of groups to print; files have all of them.")  # fmt: skip
 @options.result_options
 def layers_command(model: str, top: int, store: str | None, **values: Any) -> int:
-    """Tell where the estimate of MODEL deviates and why.
+    """Show where the estimate of MODEL deviates, and why.
 
     Times the whole model and its bricks in the same rounds, as 'check' does, and shows what
     the estimate counts for each group of layers beside the backend's own profile of the whole
@@ -90,7 +90,7 @@ def trace_command(model: str, trace_path: Path, store: str | None, **values: Any
     Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing) open the file; every level is a track
     that begins at 0. Each level comes from runs without the profiler of a deeper level, and shows
     its own overhead. Exit status 3: something could not be timed or profiled; it is named.
-    Nothing is written where nothing could be timed.
+    If no timing succeeds, no file is written.
     """
     output = Output(values)
     job = given.job_of(TraceJob, (model,), values)

@@ -36,7 +36,7 @@ class Profiling:
     """Result of a request for a framework's profile."""
 
     profile: Profile | None = None  #: The profile; ``None`` if there is none.
-    reason: str = ""  #: Why there is no profile; empty if there is one.
+    reason: str = ""  #: Reason for a missing profile; empty with a profile.
     failed: bool = False  #: Whether profiling failed. A framework without a profiler did not fail.
 
 
@@ -163,7 +163,7 @@ class Explanation:
         """The part of the deviation outside all groups, in milliseconds.
 
         It comes from layers of the profile that belong to no group, from groups without a profile,
-        and from whatever a composer does besides adding up costs.
+        and from rules of a composer other than adding up costs.
         """
         if self.deviation_ms is None or self.groups_ms is None:
             return None
@@ -252,9 +252,9 @@ def _fused(
 ) -> dict[int, int]:
     """Layers that the framework fuses into another layer: index, and index of that layer.
 
-    A profile names fused layers after the last of them. So a layer without a time of its own
-    belongs to the only layer that reads it, unless a profiled layer of unknown name may hold its
-    time.
+    A profile names fused layers after the last of them. A layer without a profiled time is
+    therefore assigned to the only layer that reads it, unless its time may be in a profiled layer
+    of unknown name.
     """
     elsewhere = {each.operator.rpartition(".")[2] for each in outside}
     into: dict[int, int] = {}

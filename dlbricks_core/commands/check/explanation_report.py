@@ -159,7 +159,7 @@ def _profile_lines(explanation: Explanation) -> list[str]:
         return [f"No profile of {name}: {explanation.profiling.reason}."]
     lines = [
         f"Profile of {name}: {ms(profile.sum_ms)} ms over {len(profile.layers)} layers. A run "
-        f"takes {ms(profile.run_ms)} ms while it is profiled: profiling changes what it looks at."
+        f"takes {ms(profile.run_ms)} ms while it is profiled: profiling slows the model down."
     ]
     if explanation.in_layers_ms is None or explanation.in_no_layer_ms is None:
         return lines
@@ -298,7 +298,7 @@ def print_explanation(console: Console, explanation: Explanation, top: int = SHO
     shown: list[str | Text | Table] = [
         _groups_shown(explanation.groups[:top], labels[:top]),
         "In ms. #: place in the model. Times: how often the brick occurs. Composed: the "
-        "brick's cost. Scaled: the profile, of which a run's sum is no more than measured. "
+        "brick's cost. Scaled: the profile, with a sum of at most the measured latency. "
         "Diff.: composed - scaled.",
         rest_line(explanation.groups[top:]),
         *others,

@@ -65,7 +65,7 @@ _TRIES = 3
 class Level:
     """One level of a trace."""
 
-    name: str  #: What the level shows, in a word.
+    name: str  #: Content of the level, in a word.
     parts: int = 0  #: Number of parts.
     #: Time of the parts in milliseconds: their sum, or the time from the begin of the first to the
     #: end of the last; ``None`` where the level is missing.
@@ -83,7 +83,7 @@ class Trace:
     explanation: Explanation  #: Bricks and layers beside the measured latency.
     #: Activity of each thread in one run; ``None`` if the framework reports none.
     timeline: Timeline | None
-    reason: str  #: Why there is no timeline; empty if there is one.
+    reason: str  #: Reason for a missing timeline; empty with a timeline.
     failed: bool  #: Whether taking the timeline failed.
 
     @property
@@ -142,8 +142,8 @@ def trace(
     return Trace(explanation, *run_tool(explanation.result, ask))
 
 
-#: Maximum spans of a timeline in a file, the longest ones. With 300 bytes each, the file stays
-#: below 100 MB.
+#: Maximum number of spans of a timeline in a file; the longest spans are kept. With 300 bytes each,
+#: the file stays below 100 MB.
 MOST_SPANS = 200_000
 
 _NAME = 60  #: Maximum number of characters of a brick's name.

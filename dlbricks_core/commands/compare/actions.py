@@ -30,11 +30,11 @@ def latencies_command(models: tuple[str, ...], store: str | None, **values: Any)
     """Time models on several frameworks: which is fastest, by how much, and in which parts.
 
     Each framework runs whole models as their users run them, in a process of its own; they take
-    turns model by model. Profiles tell the latencies of the parts between places where all of them
-    cut a model. Stored measurements are not repeated.
+    turns model by model. Profiles give the latencies of the parts between places where all
+    frameworks cut a model. Stored measurements are not repeated.
 
-    With --condition cold, whole models and segments of what each framework makes of them are timed
-    in the same rounds. With -G or --split the model's own layers are cut instead; these pay for
+    With --condition cold, whole models and segments of each framework's graphs are timed in the
+    same rounds. With -G or --split the model's own layers are cut instead; these pay for
     conversions that whole models do not need.
 
     With --quantity something else than latency is compared, such as load time or peak memory.
@@ -57,11 +57,11 @@ def latencies_command(models: tuple[str, ...], store: str | None, **values: Any)
 @options.json_option
 @options.table_options
 def outputs_command(models: tuple[str, ...], **values: Any) -> int:
-    """Run whole models on several frameworks and compare what they compute.
+    """Run whole models on several frameworks and compare their outputs.
 
-    All get the same random weights and inputs. Where the backends agree with each other and
-    the ONNX reference does not, it says so, and what is known to be wrong there. Exit status
-    3: something disagrees, is unsupported, or fails, be it the ONNX reference.
+    All get the same random weights and inputs. If the backends agree with each other but not with
+    the ONNX reference, a remark names this and the reference's known defects. Exit status 3:
+    something disagrees, is unsupported, or fails, be it the ONNX reference.
     """
     output = Output(values)
     job = given.job_of(OutputsJob, models, values)

@@ -60,8 +60,9 @@ def relative_error(actual: Array, expected: Array, precision: float = 0.0) -> fl
     """Maximum error of an element, relative to the deviation of the elements from their mean.
 
     The measure is stricter than an error relative to the elements themselves, whose large common
-    part may hide a difference. It is infinite where shapes, texts, NaNs or infinities differ. A few
-    units of a short float's precision, or of a lower one that is given, count as no error.
+    part may hide a difference. It is infinite where shapes, texts, NaNs or infinities differ.
+    Differences of a few units of a short float's precision, or of a given lower precision, are no
+    error.
     """
     if actual.shape != expected.shape or _is_text(actual) != _is_text(expected):
         return np.inf

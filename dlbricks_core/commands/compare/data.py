@@ -30,7 +30,7 @@ class CompareLatenciesData(common.WrittenData):
     settings: common.SettingsData  #: How it was done.
     totals: common.TotalsData  #: Counts over all models.
     models: list[ComparedModelData]  #: In the order in which they were named.
-    #: Parts of all models between places where all backends cut them; those that differ most first.
+    #: Parts of all models between places where all backends cut them; largest differences first.
     parts: list[ComparedPartData]
     bricks: list[ComparedBrickData]  #: Different bricks of all models on all backends.
     operators: list[ComparedOperatorData]  #: Parts with the same operators together.
@@ -71,7 +71,7 @@ class ComparedModelData(common.ModelHeadData, RankingData):
     #: Whether the sums of the parts name another backend as faster than the winner: the parts then
     #: do not explain the difference.
     contradicted: bool
-    #: Parts between places where all backends cut the model; those that differ most first.
+    #: Parts between places where all backends cut the model; largest differences first.
     parts: list[ComparedPartData]
     backends: dict[str, ComparedModelBackendData]  #: By name.
     ideal: float | None  #: Sum of every part's lowest value: a bound.
@@ -80,7 +80,7 @@ class ComparedModelData(common.ModelHeadData, RankingData):
 
 
 class RatioData(TypedDict):
-    """Latency over that of the fastest one."""
+    """Latency divided by the latency of the fastest backend."""
 
     #: Ratio of the latencies; null: unbounded, because the fastest latency is lost in the call's
     #: cost.

@@ -79,7 +79,7 @@ def _fastest(result: Comparison) -> PageTable:
         "90% interval",
         TableColumn("Parts taken", is_text=True),
     ]
-    disturbed = ", or less than what disturbed the machine may account for"
+    disturbed = ", or less than a disturbance of the machine may cause"
     return page_table(
         [
             "Model",
@@ -90,7 +90,7 @@ def _fastest(result: Comparison) -> PageTable:
         ],
         rows(),
         f"{_noun(result)} in {quantity.unit}, measured end to end. By: the second over the "
-        f"{least}, with its 90% interval; no difference is shown where that holds 1"
+        f"{least}, with its 90% interval; no difference is shown where the interval includes 1"
         f"{disturbed if quantity.is_time else ''}."
         + (
             f" Ideal: sum of the parts, each on the backend where it is {least}. Parts taken: for "

@@ -106,7 +106,7 @@ def _of_model(ranking: Ranking, quantity: Quantity) -> str:
             f"{ms(cost.ms)} {unit}, {others} {words.times}"
         )
     why = (
-        f"; what disturbed the machine may account for {ranking.slowdown:.2f}x"
+        f"; a disturbance of the machine may cause {ranking.slowdown:.2f}x"
         if ranking.is_disturbed
         else ""
     )
@@ -180,7 +180,7 @@ def _of_disturbance(result: Comparison) -> list[Remark]:
     return [
         Remark(
             Effect.WARNING,
-            "what disturbed the machine may have slowed one backend alone by up to "
+            "a disturbance of the machine may have slowed one backend alone by up to "
             f"{max(disturbed):.2f}x: no smaller difference is shown",
         )
     ]
@@ -222,8 +222,8 @@ def print_comparison(console: Console, result: Comparison) -> None:
     unit, words = result.quantity.unit, words_for(result.quantity)
     console.print(
         f"In {unit}. By: how many times {words.times} the second takes, with the 90% interval. "
-        f"{_sum(result)[0]}: {parts_figures(result)}; the table below explains as much of a "
-        "difference as that does."
+        f"{_sum(result)[0]}: {parts_figures(result)}; the table below explains a difference as "
+        "far as these sums do."
     )
     console.print(_parts(result))
     left = len(result.parts) - _PARTS_SHOWN
@@ -302,7 +302,7 @@ def _parts(result: Comparison) -> Table:
         for each in result.parts[:_PARTS_SHOWN]
     ]
     caption = (
-        "Parts between places where all backends cut a model; those of equal structure together. "
+        "Parts between places where all backends cut a model; equal parts share a row. "
         f"{totals(result.any_run.request)}; the largest difference first."
     )
     return table("Part", "Number", *result.runs, least, rows=rows, caption=caption)

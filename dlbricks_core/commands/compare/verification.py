@@ -54,8 +54,8 @@ class Verdict:
     #: Maximum relative error over all outputs; ``None`` without a comparison.
     error: float | None = None
     tolerance: float = 1e-3  #: Maximum relative error that counts as agreement.
-    #: Relative error of outputs that counts as none, because layers before them round what they
-    #: read to fewer bits than its type has; 0 without such layers.
+    #: Allowed relative error of outputs behind layers that round their inputs to fewer bits than
+    #: the type has; 0 without such layers.
     allowance: float = 0.0
     varied: bool = False  #: Whether all outputs vary, so that the comparison is meaningful.
     unsupported: tuple[Failure, ...] = ()  #: Layers that the backend does not support.

@@ -1,4 +1,4 @@
-"""Estimates of models, from what is known or with as few runs as their precision needs."""
+"""Estimates of models, from stored and predicted figures or with as few runs as possible."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Estimated:
 
     Attributes:
         result: The estimates.
-        invocation: The user's request, where the result does not record it.
+        invocation: The part of the user's request that the result does not record.
     """
 
     result: RunResult

@@ -51,7 +51,7 @@ class ListedModelData(TypedDict):
 class ListPluginsData(WrittenData):
     """Output of ``dlbricks list plugins``."""
 
-    plugins: list[ListedPluginData]  #: All of them, broken ones too.
+    plugins: list[ListedPluginData]  #: All plugins, including broken ones.
 
 
 class ListedPluginData(TypedDict):
@@ -97,7 +97,7 @@ class PluginStatus:
     framework: str = ""  #: Distribution and version of a backend's framework, if it is installed.
     missing: bool = False  #: Whether the framework of a backend is not installed.
     problem: str = ""  #: Reason why the plugin cannot be used; empty if it can.
-    cure: str = ""  #: What the user can do about it.
+    cure: str = ""  #: Advice for the user.
     #: Settings that the backend declares, by name.
     options: Mapping[str, BackendOption] = field(default_factory=dict)
     #: Further facts for users, by kind of plugin: ``default_models``, ``suffixes``, ``models``
@@ -233,7 +233,7 @@ class _Listing:
 @options.json_option
 @options.table_options
 def models_command(collections: tuple[str, ...], **values: Any) -> int:
-    """List the model collections and what files can be read, or the named collections."""
+    """List the model collections and the readable kinds of files, or the named collections."""
     output = Output(values)
     chosen = [find_collection(name.removesuffix(":")) for name in collections]
     listings = {}

@@ -36,7 +36,7 @@ from dlbricks_core.store import ResultStore
 @options.json_option
 @options.quiet_options
 def check_command(**values: Any) -> int:
-    """Check whether this machine is ready to measure, and what to do about it."""
+    """Check whether this machine is ready to measure, with advice."""
     output = Output(values)
     checks = [*check_readiness(), *_builds()]
     found = current_system(), checks, usual_threads(), preferences()
@@ -86,7 +86,7 @@ def list_command(store: str | None, **values: Any) -> int:
 @options.json_option
 @options.table_options
 def show_command(system: str, store: str | None, **values: Any) -> int:
-    """Show all that a store knows of a system."""
+    """Show all facts about a system in a store."""
     output = Output(values)
     with ResultStore.open(store, writes=False, create=False) as opened:
         machine = find_machine(opened, system)
@@ -106,8 +106,8 @@ def show_command(system: str, store: str | None, **values: Any) -> int:
 def name_command(system: str, name: str, store: str | None, **values: Any) -> int:
     """Give a system of a store a name.
 
-    The option --system of other commands knows it by that NAME. The name travels with what was
-    measured. Machines that are built alike share a fingerprint, and have names of their own. A
+    The option --system of other commands accepts this NAME. The name is exported with the
+    measurements. Machines that are built alike share a fingerprint, and have names of their own. A
     machine keeps its name when it is restarted; in a container it needs the name again then.
     """
     output = Output(values)

@@ -51,7 +51,7 @@ class FittedData(CheckAccuracyData):
 
 
 class ProbedData(common.ListedFailuresData):
-    """Networks that were timed because they tell most about this system."""
+    """Networks that were timed because they narrow predictions for this system most."""
 
     system: common.SystemData  #: The machine that the command ran on.
     backend: common.BackendData  #: The framework.
@@ -64,8 +64,8 @@ class ProbedData(common.ListedFailuresData):
     probes: list[ProbeData]  #: The networks, in the order in which they were timed.
     half_width_before: float  #: Median of the half-widths below, before.
     half_width: float  #: The same with the probes.
-    #: The networks that the probes tell about: the models, or one of each family in the reference
-    #: data.
+    #: Networks whose predictions the probes improve: the models, or one of each family in the
+    #: reference data.
     networks: list[ProbedNetworkData]
     warnings: list[common.NoteData]  #: Disturbances of the measurement.
 
@@ -89,7 +89,7 @@ class ProbeData(TypedDict):
 
 
 class ProbedNetworkData(TypedDict):
-    """A network that probes tell about."""
+    """A network whose prediction the probes improve."""
 
     name: str  #: Its name, or its family.
     #: Half-width of the 90% interval of its latency, relative to it, before.
@@ -101,7 +101,7 @@ class ProbedNetworkData(TypedDict):
 MACHINE_CALIBRATE = FittedData | ProbedData
 
 
-#: Default networks of a calibration: those of the onnx package, which come with DLBricks.
+#: Default networks of a calibration: the networks of the onnx package, which come with DLBricks.
 CALIBRATION_SET = ("onnx:",)
 
 
@@ -300,11 +300,11 @@ def print_probing(
         console.print(f"Note: {text(each)}.")
     if not probing.probes and not probing.ledger.failures:
         console.print(
-            f"No probe is left that would tell more: {count(probing.known, 'network')} had been "
-            "measured here before."
+            f"No further probe would narrow the predictions: {count(probing.known, 'network')} "
+            "had been measured here before."
         )
     if probing.elsewhere:
-        console.print(f"Expected from what was measured on: {', '.join(probing.elsewhere)}.")
+        console.print(f"Expected from measurements on: {', '.join(probing.elsewhere)}.")
     else:
         console.print("No other system is known with this backend: expectations are rough.")
     print_failures(console, (*unread, *_failures(probing)))

@@ -76,7 +76,7 @@ class SurveyCandidates:
                     self._pool[each.brick.signature] = each
 
     def next(self, size: int, errors: Mapping[str, float]) -> list[Target]:
-        """Takes networks from the candidates: half of them bricks of models, while there are any.
+        """Chooses networks from the candidates: half are bricks of models, if there are any.
 
         Bricks of a model come in its order, and drawn networks of a family after each other.
 

@@ -28,8 +28,7 @@ class SurveyedData(common.ListedFailuresData):
     backend: common.BackendData  #: The framework.
     settings: SurveySettingsData  #: How it was done.
     seconds: float  #: Seconds that it took, loading and predicting included.
-    #: Networks of this backend, its options, threads and system of which the store holds a latency
-    #: now.
+    #: Networks with a latency in the store for this backend, its options, threads and system.
     networks: int
     measured: int  #: Networks that were timed now.
     families: list[SurveyFamilyData]  #: Networks that were drawn, by family.
@@ -108,7 +107,7 @@ def print_survey(console: Console, survey: Survey) -> None:
         console.print(_families(survey))
         console.print(_width(survey.judged))
     else:
-        console.print("Too few networks were drawn to tell how wide predictions are.")
+        console.print("Too few networks were drawn to measure the width of predictions.")
     _print_unsupported(console, survey.unsupported)
     console.print("Run it again to go on.")
     print_failures(console, (*survey.unread, *survey.failures))

@@ -42,8 +42,8 @@ from dlbricks_core.survey import Drawn, draw, is_quick, weights
 from dlbricks_core.wording import argument
 
 #: Default number of runs of each network. Where runs scatter by 5%, the mean of the faster half of
-#: 8 has an error of 2%, less than any predictor's. So another network yields more information than
-#: more runs of the same one.
+#: 8 has an error of 2%, less than any predictor's. Another network therefore yields more
+#: information than further runs of the same network.
 RUNS = 8
 
 _FIRST_BATCH = 40  #: Number of networks in the first batch, which shows how long others will take.
@@ -110,8 +110,8 @@ def survey(
             only bricks of models in ``specs`` are timed as well.
 
     Raises:
-        DLBricksError: If there is no such collection or family, or a given size or value belongs
-            to none of the models.
+        DLBricksError: If there is no such collection or family, or a given size or value applies to
+            no model.
     """
     begin = perf_counter()
     clock = _Clock(observer, budget_s)
@@ -306,8 +306,8 @@ def pack(
             replaced.
         observer: Receives a notice of each file.
         backend: Name of the backend; ``None`` for all backends.
-        extend: Whether files hold the networks of the shipped atlas too, where it has some of the
-            same system and setup.
+        extend: Whether files also contain the shipped atlas's networks of the same system and
+            setup.
 
     Raises:
         DLBricksError: If there is nothing to pack, or the folder cannot be written.
@@ -353,7 +353,7 @@ def _with_shipped(contribution: Contribution) -> Contribution:
 
 
 def _measured_as(contribution: Contribution) -> tuple[str, Setup]:
-    """System and setup, whatever the plugin's version."""
+    """System and setup, without the plugin's version."""
     return contribution.system.fingerprint, replace(contribution.setup, plugin="")
 
 

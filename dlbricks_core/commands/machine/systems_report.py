@@ -138,8 +138,8 @@ class ListedSystemData(TypedDict):
     reference: str  #: Shortest text that names this machine in commands.
     fingerprint: str  #: Fingerprint of the system; equal machines share it.
     name: str | None  #: Name that its owner gave it.
-    #: Hashes that tell machines of one fingerprint apart; in containers, a machine that was
-    #: restarted has several.
+    #: Hashes that separate machines of one fingerprint; a restarted machine has several in
+    #: containers.
     hosts: list[str]
     processor: str  #: Name of the processor.
     cores: int  #: Physical cores that may be used; 0 if unknown.
@@ -181,7 +181,7 @@ class MachineNameData(common.ListedFailuresData):
 def print_systems(console: Console, inventory: Inventory) -> None:
     """Prints a row for each machine."""
     if not inventory.machines:
-        console.print("The store knows no system: nothing was measured yet.")
+        console.print("The store has no system: nothing was measured yet.")
         return
     shown = table("System", "Processor", "Cores", "Memory", "Networks", "Samples", "Last", left=2)
     for machine in inventory.machines:
@@ -199,7 +199,7 @@ def print_systems(console: Console, inventory: Inventory) -> None:
     console.print(shown)
     if unnamed := [each for each in inventory.machines if not each.name and not each.alone]:
         first = reference(unnamed[0])
-        console.print(f"Several machines share a fingerprint. Tell them apart: name {first}.")
+        console.print(f"Several machines share a fingerprint. To separate them, name {first}.")
 
 
 def print_system(

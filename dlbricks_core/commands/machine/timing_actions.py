@@ -53,21 +53,20 @@ def calibrate_command(models: tuple[str, ...], store: str | None, **values: Any)
     """Fit a composer's parameters to this system, or with --probes the predictions.
 
     Times MODELs, the networks of the onnx package unless others are named, and all of their
-    bricks in the same rounds. What is fitted decides how wide the intervals of estimates are;
-    with the composer 'similar' also what a timed brick tells about others. It is stored with
-    what it rests on, and used by estimates of other models from then on. Exit status 3: a
-    network could not be timed; it is named, and left out.
+    bricks in the same rounds. The fitted numbers decide how wide the intervals of estimates are;
+    with the composer 'similar' also how latencies of other bricks are derived from a timed one.
+    They are stored with the networks behind them, and used by later estimates of other models. Exit
+    status 3: a network could not be timed; it is named, and left out.
 
-    With --probes, NUMBER small networks are timed instead, whose latencies tell most about those
-    of MODELs, or of all kinds of networks. Whatever is predicted for this system rests on them
-    from then on.
+    With --probes, NUMBER small networks are timed instead, which narrow the predictions of MODELs,
+    or of all kinds of networks, most. All later predictions for this system use them.
     """
     output = Output(values)
     if values["forget"]:
         if values["json_path"] is not None:
             raise click.UsageError("--forget writes no JSON: leave out --json.")
         known = given.job_of(ForgetJob, models, values, "--forget fits nothing").run(store)
-        output.console.print("Forgotten." if known else "There was no such calibration.")
+        output.console.print("Forgotten." if known else "No calibration was stored.")
         return 0
     if values["probes"] is not None:
         return _probe(
@@ -124,8 +123,8 @@ def survey_command(models: tuple[str, ...], store: str | None, **values: Any) ->
     """Time networks from which latencies of others are predicted.
 
     The networks are operators over the shapes that real models have, and bricks of MODELs,
-    which are all models of the collections that are installed unless others are named. The
-    first are the same everywhere; those after them are chosen where predictions err. Run it
+    which are all models of the collections that are installed unless others are named. The first
+    networks are the same on every machine; later networks are chosen where predictions err. Run it
     again, and it goes on. Exit status 3: a network could not be timed; it is named.
     """
     output = Output(values)

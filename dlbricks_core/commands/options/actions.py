@@ -11,8 +11,8 @@ from click.shell_completion import CompletionItem
 from dlbricks_core.commands.command import Action, loaded
 from dlbricks_core.commands.options.spelling import FLAGS
 
-RESUMED = "What was measured is in the store; run it again to go on."
-"""Sentence on the results that an interrupted command has kept."""
+RESUMED = "All measurements are in the store; run it again to go on."
+"""Sentence on the measurements of an interrupted command."""
 
 
 def completed_options(

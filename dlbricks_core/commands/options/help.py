@@ -1,4 +1,4 @@
-"""Help of commands with many options: the common ones, and all of them on request."""
+"""Help of commands with many options: common options, or all options on request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Concise(click.Command):
             self.params.append(_HELP_ALL)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the options, without the rare ones unless all are requested."""
+        """Writes the common options, or all options if requested."""
         rare = () if ctx.meta.get(_SHOWS_ALL) else self._rare
         records = [
             record

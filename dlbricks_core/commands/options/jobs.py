@@ -1,4 +1,4 @@
-"""Jobs: records of what a user requests, which a command and a function of the API both run."""
+"""Jobs: records of a user's request, which a command and a function of the API both run."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class SetupJob:
         """The request for figures.
 
         Args:
-            **chosen: Further arguments of :meth:`Request.of`, and those that the job decides.
+            **chosen: Further arguments of :meth:`Request.of`, and arguments that the job decides.
         """
         return Request.of(**{**open_request(vars(self)), **chosen})
 
@@ -159,8 +159,8 @@ class TimedJob(BackendJob):
     Attributes:
         measure: Whether networks run.
         predictor: Name of the predictor, where nothing runs; ``None`` for the default.
-        system: Text that names the machine to estimate for, where nothing runs; ``None`` for this
-            one.
+        system: Text that names the machine to estimate for, if nothing runs; ``None`` for this
+            machine.
     """
 
     measure: bool = False

@@ -55,7 +55,7 @@ class Output:
         given = click.get_current_context().params
         _check_files(given)
         quiet = bool(values.get("quiet"))
-        # Standard output must hold nothing besides the requested data.
+        # Standard output must contain only the requested data.
         alone = any(to_standard_output(given.get(key)) for key in _FILES)
         self.errors = Console(stderr=True, quiet=quiet)
         form = values.get("table_format") or TEXT

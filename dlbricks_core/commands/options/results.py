@@ -1,4 +1,4 @@
-"""Requests for what results files hold, where a command estimates from such files."""
+"""Requests of commands that estimate from results files."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ _systems_option = click.option(
     "systems",
     metavar="SYSTEM",
     multiple=True,
-    help="Only what this system measured: a name, or the start of a fingerprint. May be given "
+    help="Only measurements of this system: a name, or the start of a fingerprint. May be given "
     "more than once.",
 )
 _backends_option = click.option(
@@ -56,7 +56,7 @@ _backends_option = click.option(
     "backends",
     metavar="NAME",
     multiple=True,
-    help="Only what this framework measured. May be given more than once.",
+    help="Only measurements of this framework. May be given more than once.",
 )
 
 
@@ -76,11 +76,11 @@ def export_command(
     store: str | None,
     **values: Any,
 ) -> int:
-    """Write what a store holds to a file that travels.
+    """Write a store to a file for other stores.
 
-    FILE ('-' for standard output) holds lines of JSON, compressed with Zstandard: all samples,
-    sessions, systems with their names, features of networks, calibrations, and what backends make
-    of models. 'zstdcat' shows it. A name such as measurements.jsonl.zst fits.
+    FILE ('-' for standard output) has lines of JSON, compressed with Zstandard: all samples,
+    sessions, systems with their names, features of networks, calibrations, and graphs that backends
+    make of models. 'zstdcat' shows it. A name such as measurements.jsonl.zst fits.
     """
     output = Output({**values, "exported": exported})
     if to_standard_output(exported) and sys.stdout.isatty():
@@ -100,7 +100,7 @@ def export_command(
 @options.json_option
 @options.quiet_options
 def import_command(imported: tuple[Path, ...], store: str | None, **values: Any) -> int:
-    """Add what exported files hold to a store.
+    """Add exported files to a store.
 
     '-' stands for standard input. What the store has already is not added again. A file that is
     damaged, cut off or of a newer version changes nothing, and neither do the others then.
@@ -119,7 +119,7 @@ def import_command(imported: tuple[Path, ...], store: str | None, **values: Any)
 @options.json_option
 @options.quiet_options
 def merge_command(others: tuple[str, ...], store: str | None, **values: Any) -> int:
-    """Add what other stores hold to a store.
+    """Add other stores to a store.
 
     STOREs are named as with --store, and stay as they are. What the store has already is not added
     again.
@@ -137,7 +137,7 @@ def merge_command(others: tuple[str, ...], store: str | None, **values: Any) -> 
 @options.json_option
 @options.table_options
 def info_command(store: str | None, **values: Any) -> int:
-    """Show what a store holds.
+    """Show the content of a store in numbers.
 
     Systems, frameworks, networks, samples, dates, and the size.
     """
@@ -154,7 +154,7 @@ def info_command(store: str | None, **values: Any) -> int:
 @options.json_option
 @options.table_options
 def check_command(store: str | None, **values: Any) -> int:
-    """Read all of a store, and name what is damaged.
+    """Read a whole store, and name damaged rows.
 
     Nothing is changed. Damaged rows are counted by table, and the first of each are named. The
     exit status is 3 if there is one.
@@ -194,7 +194,7 @@ def check_command(store: str | None, **values: Any) -> int:
 @click.option(
     "--disturbed",
     is_flag=True,
-    help="Only samples that were taken beside other programs, or while the machine was disturbed "
+    help="Only samples that were taken while other programs ran or the machine was disturbed "
     "otherwise.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Delete without asking.")
@@ -214,7 +214,7 @@ def prune_command(
     yes: bool,
     **values: Any,
 ) -> int:
-    """Delete what the options name together.
+    """Delete measurements that match all options.
 
     A summary is shown first, and nothing is deleted unless you agree. Records that nothing else
     needs are deleted as well: sessions, features of networks, and rewritten graphs of models.
@@ -249,7 +249,9 @@ def _agreed() -> bool:
         return click.confirm("Delete this?", err=True)
     except click.Abort as abort:
         if isinstance(abort.__context__, EOFError):
-            raise click.UsageError("Nobody answered, and nothing was deleted: add --yes.") from None
+            raise click.UsageError(
+                "There was no answer, so nothing was deleted: add --yes."
+            ) from None
         raise
 
 
@@ -263,9 +265,9 @@ def _agreed() -> bool:
 def record_command(results: Path, **values: Any) -> int:
     """Write a record of a run as one JSON object, from which others can repeat it.
 
-    RUN is a JSON file that 'dlbricks estimate', 'check' or 'compare' wrote. The record
-    holds the models with their hashes and licences, the software, the hardware in the words of
-    MLPerf, the protocol, and the results. 'dlbricks results repeat' repeats it.
+    RUN is a JSON file that 'dlbricks estimate', 'check' or 'compare' wrote. The record has the
+    models with their hashes and licences, the software, the hardware in the words of MLPerf, the
+    protocol, and the results. 'dlbricks results repeat' repeats it.
     """
     output = Output(values)
     output.write_json(read_record(results).to_dict())

@@ -1,4 +1,4 @@
-"""Two finished results side by side: changes of their figures, and of what they rest on."""
+"""Two finished results side by side: changes of their figures, versions, options and systems."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dlbricks_core.report.tables import Console, ms, styled, table
 
 @dataclass(frozen=True)
 class RecordedDifference:
-    """A difference in what stands behind figures: a version, an option, a fact of the system."""
+    """A difference in the basis of figures: a version, an option, a fact of the system."""
 
     what: str  #: Name of the differing fact.
     then: str  #: Its value behind the old figures.
@@ -279,7 +279,7 @@ _STYLES: Mapping[str, str] = {"more": "red", "less": "green", "unclear": "yellow
 
 
 def print_comparison_of_results(console: Console, found: TwoResults, limit: float) -> None:
-    """Prints how many models became slower, the change of each, and what differs."""
+    """Prints the number of slower models, the change of each model, and other differences."""
     words = _OF_LATENCY if found.before.quantity == LATENCY.name else {}
     total = count(len(found.changed), "figure")
     beyond = f"{words.get('more', 'more')} by more than {100 * limit:g}%"

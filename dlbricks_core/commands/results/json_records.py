@@ -76,7 +76,7 @@ class ResultsRecordData(TypedDict):
 
     spec_version: int  #: 1. Fields are added freely and never renamed.
     command: Literal["estimate", "check", "compare"]  #: The command.
-    measures: bool  #: Whether bricks ran; false where the estimate rests on what was known.
+    measures: bool  #: Whether bricks ran; false if all figures were stored or predicted.
     written_at: str  #: When the results were written, in ISO 8601.
     models: list[RecordedModel]  #: The models.
     task: RecordedTaskData  #: The task.
@@ -111,16 +111,16 @@ class RecordedSoftwareData(TypedDict):
 class RecordedHardwareData(TypedDict):
     """Hardware of a record, with the names of MLPerf's system descriptions.
 
-    What is unknown is empty.
+    Unknown values are empty.
     """
 
     system_name: str  #: Name of the system.
     number_of_nodes: str  #: Number of machines: 1.
     host_processor_model_name: str  #: Name of the processor.
-    #: Number of processors; known where the machine has one NUMA node.
+    #: Number of processors; known if the machine has one NUMA node.
     host_processors_per_node: str
-    host_processor_core_count: str  #: Cores of a processor; known where there is one.
-    host_processor_vcpu_count: str  #: Hardware threads of a processor; known where there is one.
+    host_processor_core_count: str  #: Cores of a processor; known if there is one.
+    host_processor_vcpu_count: str  #: Its hardware threads; known if there is one processor.
     host_processor_frequency: str  #: Highest frequency.
     host_processor_caches: str  #: Caches of a core.
     host_processor_interconnect: str  #: Interconnect of processors.
@@ -133,7 +133,7 @@ class RecordedHardwareData(TypedDict):
     accelerators_per_node: str  #: Number of accelerators; DLBricks uses none.
     accelerator_model_name: str  #: Name of the accelerator.
     hw_notes: str  #: Facts that change latency and have no field of their own.
-    facts: SystemData  #: The same as DLBricks knows it.
+    facts: SystemData  #: The system in DLBricks' own fields.
     #: Name of the machine that an estimate is for, if one was chosen and it has a name or equals.
     machine: str | None
 

@@ -280,7 +280,7 @@ def _loaded(
         reasons = dict.fromkeys(each.reason for each in unread)
         raise ModelError(
             f"no model of the record can be loaded: {'; '.join(reasons)}",
-            hint="Put the files where the record says, or beside the record.",
+            hint="Put the files at the paths in the record, or beside the record.",
         )
     return models, unread
 
@@ -375,7 +375,7 @@ def print_rerun(console: Console, rerun: Rerun) -> None:
             shown.add_row(*names, figure, _or_dash(then), _or_dash(now), *ratio_cells(change))
             names = ["" for _ in names]
     console.print(shown)
-    console.print(f"In {rerun.record.unit}. Intervals hold the scatter of both times.")
+    console.print(f"In {rerun.record.unit}. Intervals include the scatter of both times.")
     changes = [change for each in rerun.compared for *_, change in _rows(each) if change]
     agreeing = sum(change.agrees for change in changes)
     if changes:

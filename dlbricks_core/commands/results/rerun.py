@@ -26,11 +26,11 @@ from dlbricks_core.importers.models import ImportSettings
 from dlbricks_core.store import ResultStore
 
 _KEPT = (
-    "What was measured again is in the store, in place of what it held of the same networks; "
-    "the next rerun measures all of it anew."
+    "The new measurements are in the store and replace earlier ones of the same networks; "
+    "the next rerun measures everything anew."
 )
 
-_THROWN_AWAY = "What was measured again is thrown away; --store names a store that keeps it."
+_THROWN_AWAY = "The new measurements are thrown away; --store names a store for them."
 
 
 @click.command("rerun", cls=Concise)

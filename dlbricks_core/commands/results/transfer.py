@@ -62,14 +62,14 @@ class StorePart:
             if not store.setups(backend):
                 known = {each.place.backend for each in store.inventory().holdings}
                 raise DLBricksError(
-                    f"{store.place}: the store holds nothing of the backend {backend!r:.60}",
+                    f"{store.place}: the store has no measurement with the backend {backend!r:.60}",
                     hint=f"Backends with measurements: {', '.join(sorted(known)) or 'none'}.",
                 )
         measured = store.quantities() if self.quantities else []
         for quantity in self.quantities:
             if quantity not in measured:
                 raise DLBricksError(
-                    f"{store.place}: the store holds nothing of the quantity {quantity!r:.60}",
+                    f"{store.place}: the store has no measurement of the quantity {quantity!r:.60}",
                     hint=f"Quantities with measurements: {', '.join(measured) or 'none'}.",
                 )
         return Selection(

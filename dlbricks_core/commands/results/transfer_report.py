@@ -140,7 +140,7 @@ def exported_data(exported: Exported, path: Path) -> ResultsExportData:
 def print_merged(console: Console, merged: Merged) -> None:
     """Prints the numbers of new entries."""
     told = _in_words(asdict(merged))
-    console.print(f"New: {told}." if told else "Nothing is new: the store holds all of it.")
+    console.print(f"New: {told}." if told else "Nothing is new: the store has all records already.")
 
 
 def merged_data(merged: Merged) -> ResultsMergeData:

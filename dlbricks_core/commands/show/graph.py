@@ -89,7 +89,7 @@ def graph_svg(picture: Picture) -> str:
     room = int((min(width, 900) - 2 * _MARGIN) / _LETTER)
     notes = list(picture.notes)
     if any(shape.tag for shape in drawing.shapes):
-        notes.append("Boxes with the same letter hold the same layers.")
+        notes.append("Boxes with the same letter have the same layers.")
     lines = [line for note in notes for line in textwrap.wrap(note, room)]
     head = _MARGIN + _TITLE + _LINE * len(lines)
     drawing.move((width - drawing.width) / 2, head)

@@ -32,8 +32,8 @@ def command(models: tuple[str, ...], **values: Any) -> int:
     framework: 'dlbricks suite time FOLDER --backend NAME --results FILE'. Then estimate on yours:
     'dlbricks estimate MODEL... --backend NAME --results FILE'.
 
-    With -G or --split, the folder holds the paper's bricks instead: ONNX files that tell neither
-    which model they are from nor in which order they stand.
+    With -G or --split, the folder holds the paper's bricks instead: ONNX files without the model of
+    a brick or the order of bricks.
     """
     output = Output(values)
     job = given.job_of(SuiteWriteJob, models, values)

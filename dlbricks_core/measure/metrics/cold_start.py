@@ -63,7 +63,7 @@ class ColdStart(Metric):
         _FIRST_RUN,
         _SECOND_COPY,
         Quantity("reading-again", "ms", Composition.SUM, "time to read files that were read"),
-        Quantity("settling", "ms", Composition.SUM, "time of first runs beyond that of later ones"),
+        Quantity("settling", "ms", Composition.SUM, "excess of first runs over later runs"),
     )
     version = 2
     runs = 5

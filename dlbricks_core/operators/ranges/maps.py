@@ -20,7 +20,7 @@ class Map:
 
     Attributes:
         image: Range of the results, from the range of the argument.
-        source: Range of the argument from ``(wanted, now)``: its image lies within the wanted
+        source: Range of the argument from ``(wanted, now)``: its image is within the requested
             range. Of several such ranges it is one near to the present range.
         codomain: Range of all results; ``None`` if results are rounded exactly.
     """

@@ -91,10 +91,10 @@ class Rule:
 
     @property
     def passes(self) -> bool:
-        """Whether ranges that are wanted of results can be asked of inputs."""
+        """Whether requested ranges of results can become requests on inputs."""
         return self.asked is not _nothing
 
 
 def within(low: float, high: float) -> Rule:
-    """Rule of an operator whose results lie within bounds, whatever it reads."""
+    """Rule of an operator whose results are within bounds for all inputs."""
     return Rule(lambda step: [Range.of(low, high)] * len(step.outputs))

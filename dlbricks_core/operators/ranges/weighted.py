@@ -1,8 +1,8 @@
 """Rules for weighted sums: products of matrices, convolutions, and Einstein sums of two operands.
 
 A sum is positive without doubt only if its products are. Where a logarithm or a root needs that,
-weights are drawn close to each other and with one sign, so that the sum is a mean of what it
-reads, and keeps its magnitude through many layers.
+weights are drawn close to each other and with one sign, so that the sum is a mean of the inputs,
+and keeps their magnitude through many layers.
 """
 
 from __future__ import annotations

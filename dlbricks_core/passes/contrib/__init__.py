@@ -1,1 +1,1 @@
-"""ONNX Runtime's own operators: what the IR knows of them, and what they amount to elsewhere."""
+"""ONNX Runtime's own operators: facts for the IR, and definitions for other frameworks."""

@@ -1,7 +1,7 @@
 """Definitions of attention and rotary embedding.
 
-They hold for sequences that use all steps: lengths hide no step of the cache and no new one. These
-are the lengths that :mod:`dlbricks_core.values` draws.
+They are valid for sequences that use all steps: lengths hide no step of the cache and no new step.
+These are the lengths that :mod:`dlbricks_core.values` draws.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def grouped_query(body: Body) -> None:
     past = body.sizes(3)[2] if body.has(3) else 0
     total = past + steps
     if body.number(6) not in (None, total):
-        raise UnsupportedError("a cache that is longer than what it holds has no definition")
+        raise UnsupportedError("a cache that is longer than its content has no definition")
     query, key, value = (body.input(position) for position in range(3))
     if not key:
         size = width // (body.heads + 2 * shared)
@@ -253,7 +253,7 @@ def quantized(body: Body) -> None:
 
 
 def _of_projection(body: Body, y: str, places: _Places) -> None:
-    """Attention of queries, keys and values that one tensor holds, one beside the other."""
+    """Attention of queries, keys and values that are packed in one tensor, side by side."""
     if body.attribute("do_rotary", 0) or body.attribute("past_present_share_buffer", 0):
         raise UnsupportedError("rotation inside and a cache with room have no definition")
     batch, steps, _ = body.sizes()

@@ -44,7 +44,7 @@ class Body(LayerInputs):
         return made
 
     def give(self, position: int, name: str) -> None:
-        """Makes a tensor a result of the layer, if somebody wants it."""
+        """Makes a tensor a result of the layer, if the result is read."""
         if position < len(self.layer.outputs) and self.layer.outputs[position]:
             self.layers.append(Layer("Identity", (name,), (self.layer.outputs[position],)))
 

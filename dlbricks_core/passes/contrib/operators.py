@@ -270,5 +270,5 @@ _ALL = (
 OPERATORS: Mapping[tuple[str, str], ContribOperator] = {
     (each.schema.domain, each.schema.name): each for each in _ALL
 }
-"""Operators by domain and type. ``SimplifiedLayerNormalization`` is the only one that ONNX Runtime
-has in the domain ``ai.onnx``, where ONNX itself does not know it."""
+"""Operators by domain and type. ``SimplifiedLayerNormalization`` is ONNX Runtime's only operator in
+the domain ``ai.onnx`` that ONNX does not define."""

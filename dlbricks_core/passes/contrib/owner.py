@@ -15,8 +15,8 @@ def as_run_by(domains: frozenset[str] | None, model: CanonicalModel) -> Canonica
     """The model with the layers that a backend runs in the place of operators that it lacks.
 
     Args:
-        domains: Domains of the operators that the backend has beside ONNX's. Where nobody knows
-            them, the model stays as it is.
+        domains: Domains of the operators that the backend has beside ONNX's. If no definition is
+            known, the model does not change.
         model: In canonical form, or in a form of the backend's own.
     """
     if domains is None or DOMAIN in domains:

@@ -8,7 +8,7 @@ from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.passes.contrib.body import Body
 
 _BITS = (2, 4, 8)
-"""Widths of codes of which a byte holds whole ones."""
+"""Widths of codes that divide a byte, in bits."""
 
 
 def _turned(body: Body, position: int, side: str) -> str:

@@ -1,7 +1,7 @@
 """Types and shapes of the results of ONNX Runtime's own operators, one small rule an operator.
 
-A rule may raise ``ArithmeticError``, ``LookupError``, ``TypeError`` or ``ValueError`` where inputs
-do not fit; whoever asks names the layer.
+A rule may raise ``ArithmeticError``, ``LookupError``, ``TypeError`` or ``ValueError`` if inputs do
+not fit; the caller names the layer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Shape = tuple[int, ...]
 
 @dataclass
 class LayerInputs:
-    """A layer with what is known of its inputs.
+    """A layer with the known facts about its inputs.
 
     Attributes:
         layer: The layer; all of its inputs have static shapes.
@@ -66,7 +66,7 @@ class LayerInputs:
 
 
 Rule = Callable[[LayerInputs], Sequence[TensorSpec]]
-"""Specification of each result, those that nobody wants included."""
+"""Specification of each result, including results that are not read."""
 
 
 def same(asked: LayerInputs) -> Sequence[TensorSpec]:
@@ -240,7 +240,7 @@ def multi_head_attention(asked: LayerInputs) -> Sequence[TensorSpec]:
 
 
 def grouped_query_attention(asked: LayerInputs) -> Sequence[TensorSpec]:
-    """Attention whose cache has room for all steps; unknown if nobody says how many these are."""
+    """Attention whose cache has room for all steps; unknown if their number is unknown."""
     batch, length, width = asked.sizes()
     spec, shared = asked.spec(0), int(asked.attribute("kv_num_heads"))
     packed = not asked.has(1)
@@ -249,7 +249,7 @@ def grouped_query_attention(asked: LayerInputs) -> Sequence[TensorSpec]:
     past = asked.sizes(3)[2] if asked.has(3) else 0
     if total is not None and total > past + length:
         # The kernel would read beyond the cache.
-        raise ValueError(f"all steps are {total}, those of the cache and new ones {past + length}")
+        raise ValueError(f"all steps are {total}, steps of the cache and new steps {past + length}")
     room = None if total is None else max(past, total)
     kept = asked.spec(3).dtype if asked.has(3) else spec.dtype
     stored = asked.sizes(3)[3] if asked.has(3) else head  # two quantized elements fit in a byte

@@ -65,7 +65,7 @@ def convert(model: CanonicalModel, dtype: str | None) -> CanonicalModel:
     """
     if dtype is None:
         return model
-    # What weights were made of has the types of the model as it was.
+    # Origins of weights keep the types of the original model.
     converted = conversion(dtype)(replace(model, folded=None))
     share = converted.weight_bytes / model.weight_bytes if model.weight_bytes else 1.0
     return replace(converted, idle_bytes=round(share * model.idle_bytes))

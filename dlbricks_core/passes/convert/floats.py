@@ -22,7 +22,7 @@ FLOATS = frozenset({"bfloat16", "float16", "float32"})
 """Types that are converted into one another."""
 
 _WIDE = "float32"
-"""Type of layers whose operator lacks the wanted one."""
+"""Type of layers whose operator lacks the requested type."""
 
 
 def to_float(model: CanonicalModel, dtype: str) -> CanonicalModel:
@@ -38,8 +38,8 @@ def to_float(model: CanonicalModel, dtype: str) -> CanonicalModel:
 class _Draft:
     """The converted model as far as it is written.
 
-    Each tensor of the model is there in one type, under its own name; in a second type only where
-    a layer reads it in that, under another name.
+    Each tensor of the model exists in one type under its own name, and in a second type, under
+    another name, only if a layer reads it in that type.
     """
 
     def __init__(self, model: CanonicalModel, dtype: str) -> None:
@@ -86,7 +86,7 @@ class _Draft:
 
     def _add(self, layer: Layer) -> None:
         definition = None if layer.opaque else element_types(layer.op, layer.domain)
-        if definition is None:  # nothing tells which other types it takes
+        if definition is None:  # its other types are unknown
             self._write(layer, [self._own(n) for n in layer.inputs], map(self._own, layer.outputs))
             return
         reads = [
@@ -213,8 +213,8 @@ def _converted(value: Any, dtype: str) -> TensorValue:
 def rounded(values: Array, dtype: str) -> Array:
     """Known values in a shorter type.
 
-    What lies beyond the type's range is put at its end: a mask of -3.4e38 hides as well, and what
-    keeps a divisor from zero does so still.
+    Values beyond the type's range are clamped to its ends: a mask of -3.4e38 still hides positions,
+    and an epsilon still keeps a divisor from zero.
     """
     kind = numpy_dtype(dtype)
     if values.dtype == kind or values.dtype.kind in "iub":

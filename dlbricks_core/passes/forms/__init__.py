@@ -1,1 +1,1 @@
-"""Canonical form of one layer, worked out on a draft of it that knows no names of the model."""
+"""Canonical form of one layer, computed on a draft without names of the model."""

@@ -1,6 +1,6 @@
 """Canonical form of a layer, found once for all layers that differ only in names.
 
-Networks repeat their layers, and networks of a benchmark repeat those of others. So everything
+Layers repeat within a network and across the networks of a benchmark. So everything
 about a layer that does not depend on names is kept.
 """
 

@@ -127,7 +127,7 @@ def _grid_sample(draft: LayerDraft) -> None:
 
 
 def _group_normalization(draft: LayerDraft) -> None:
-    """One scale and bias for each group become one for each channel."""
+    """Scale and bias for each group become scale and bias for each channel."""
     groups, channels = draft.sizes(1)[0], draft.sizes()[1]
     if groups == channels:
         return

@@ -58,7 +58,7 @@ def check_definition(
 
     Args:
         schema: The definition that the layer follows.
-        attributes: Attributes by name; those that the definition does not know are ignored.
+        attributes: Attributes by name; attributes that the definition lacks are ignored.
         inputs: Specification of each input, ``None`` where one is left out.
         outputs: Whether each output is wanted.
 

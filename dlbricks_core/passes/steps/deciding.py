@@ -27,7 +27,7 @@ def decided_by(layer: Layer, lowering: Lowering) -> str:
     """End of a reason that names the inputs whose values decide how a layer works.
 
     Returns:
-        An empty text where none decides, or where one of those that do is too large to be written.
+        An empty text if no input decides, or if a deciding input is too large to be written.
     """
     positions = _POSITIONS.get(layer.op, ()) or operator(layer.qualified_op).parameters
     asked = {name for at, name in enumerate(layer.inputs) if at in positions}

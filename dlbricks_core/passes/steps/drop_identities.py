@@ -8,7 +8,7 @@ from dlbricks_core.passes.steps.lowering import Lowering, Step
 
 
 def _place_identity(layer: Layer, lowering: Lowering) -> Layer | None:
-    """Places an Identity: its canonical form is its raw one, whatever it hands on."""
+    """Adds an Identity, whose canonical form equals its raw form for every type."""
     if not _is_identity(layer):
         return layer
     lowering.tensors[layer.outputs[0]] = lowering.tensors[layer.inputs[0]]

@@ -46,9 +46,9 @@ _ARRANGING = frozenset({"copy", "gather", "transpose", "view"})
 def _keep(layer: Layer, lowering: Lowering) -> None:
     """Keeps a folded layer for frameworks that compute it in each run.
 
-    A weight in another arrangement is no work in each run: frameworks read it through strides, and
-    exporters write such layers where the program has none. A layer that reads known values alone
-    stands for a weight that a file does not hold.
+    Rearranging a weight costs nothing in each run: frameworks read it through strides, and
+    exporters write such layers although the program has none. A layer that reads only known values
+    represents a weight that the file lacks.
     """
     kind = operator(layer.op).kind
     arranges = isinstance(kind, str) and kind.partition(":")[0] in _ARRANGING and layer.op != "Cast"

@@ -26,7 +26,7 @@ def _inline_branches(layer: Layer, lowering: Lowering) -> Layer | None:
 
 
 def _declare_states(layer: Layer, lowering: Lowering) -> None:
-    """Notes the shapes that a loop's body states for what one step hands to the next."""
+    """Records the shapes that a loop's body states for values passed from step to step."""
     first = {"Loop": 1, "Scan": 0}.get(layer.op)
     if first is None or layer.domain:
         return

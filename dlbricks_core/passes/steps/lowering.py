@@ -116,7 +116,7 @@ class Lowering:
             self.proceed(layer)
 
     def proceed(self, layer: Layer) -> None:
-        """Lowers a layer that stands for one of the model, or for a part of one."""
+        """Lowers a layer that represents a layer of the model, or a part of it."""
         self._through(self._to_form, layer)
 
     def place(self, layer: Layer) -> None:
@@ -140,7 +140,7 @@ class Lowering:
         return tuple(copy(getattr(self, name)) for name in _KNOWLEDGE)
 
     def restore(self, state: tuple[Any, ...]) -> None:
-        """Forgets what was lowered since a state; names of tensors stay taken."""
+        """Discards layers that were lowered since a state; names of tensors stay reserved."""
         for name, value in zip(_KNOWLEDGE, state, strict=True):
             held = getattr(self, name)
             if isinstance(held, bool):
@@ -181,7 +181,7 @@ class Lowering:
             self.values[name] = value
 
     def add_opaque(self, layer: Layer, reason: str, origin: str = "") -> None:
-        """Adds a layer as one that nobody looks into.
+        """Adds a layer as an opaque layer.
 
         Args:
             layer: The layer.

@@ -53,7 +53,7 @@ class Sequences:
         self._new_name = new_name
         #: Tensors of a sequence, by its name.
         self._parts: dict[str, tuple[str, ...]] = {}
-        #: Tensor that an optional holds, by the optional's name; empty if it holds none.
+        #: Tensor in an optional, by the optional's name; empty for an empty optional.
         self._contents: dict[str, str] = {}
 
     def lowered(self, layer: Layer) -> Lowered | None:

@@ -83,7 +83,7 @@ def _inside(value: Attribute, names: Mapping[str, str]) -> Attribute:
 
 
 def _rename_captured(graph: GraphProto, names: Mapping[str, str]) -> None:
-    """Gives what the graph reads of its enclosing model other names, in place."""
+    """Renames, in place, the tensors that the graph reads from its enclosing model."""
     own = {value.name for value in (*graph.input, *graph.initializer)}
     own.update(name for node in graph.node for name in node.output)
     captured = {old: new for old, new in names.items() if old not in own}

@@ -60,7 +60,7 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
     basis = layers(result), probed(result), precision_reached(result), origins(result)
     lines = hours(result), *basis, *apart(result), *memory(result), peak(result)
     if result.answers:
-        lines = *lines, f"Figures are those of {engine(result)}."
+        lines = *lines, f"Figures are for {engine(result)}."
     return page(
         "report/run/page.html",
         title=heading.subject(result),

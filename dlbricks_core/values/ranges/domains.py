@@ -34,7 +34,7 @@ class Demand:
         return any(held.inside(each.valid) for each in self.domains)
 
     def choice(self, held: Range, asked: Range) -> Range:
-        """Valid values to choose: within the asked range, and near to the range that is held."""
+        """Valid values to choose: within the requested range, and near the present range."""
         possible = [each.choice for each in self.domains if not each.choice.meet(asked).empty]
         if not possible:
             return self.domains[0].choice

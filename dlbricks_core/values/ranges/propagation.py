@@ -95,7 +95,7 @@ class Propagation:
                 for reached in self._free, self._fed:
                     if not reached.isdisjoint(layer.reads):
                         reached.update(name for name in layer.outputs if name)
-        #: Those that what is drawn decides.
+        #: Ranges that drawn values decide.
         self.demands = [demand for demand in wanted if demand.tensor in self._free]
         self._most = _ELEMENTS // max(len(self._layers), 1)
 
@@ -130,7 +130,7 @@ class Propagation:
         bounded = np.isfinite(wanted.low) & np.isfinite(wanted.high)
         least = wanted.low
         if is_whole(self._model.tensors[name].dtype):
-            # Nobody feeds a number that only what is added to it makes an index.
+            # An input that becomes an index only by an addition is not restricted.
             least = np.where(wanted.high >= 0, np.maximum(least, 0), least)
         return Range.of(
             np.where(bounded, least, near.low),
@@ -248,7 +248,7 @@ def _leading_to(wanted: Collection[Demand], model: CanonicalModel) -> list[int]:
 
 
 def _fitted(current: Range, wanted: Range) -> Range:
-    """The part of a range that is wanted; what is nearest to it if there is none."""
+    """The requested part of a range; the nearest value if they do not overlap."""
     both = current.meet(wanted)
     low = np.where(
         both.low <= both.high,

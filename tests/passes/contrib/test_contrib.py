@@ -97,7 +97,7 @@ def test_embeddings_read_no_more_of_their_tables_than_they_write():
             UNDEFINED["NhwcMaxPool"].replace("kernel_shape=[3,3]", "kernel_shape=[30,3]"),
             "would have a negative size",
         ),
-        (TOKEN.replace("{7}", "{9}"), "all steps are 9, those of the cache and new ones 7"),
+        (TOKEN.replace("{7}", "{9}"), "all steps are 9, steps of the cache and new steps 7"),
         (DEFINED["Attention"].replace("num_heads=2", "num_heads=0"), "does not fit its inputs"),
     ],
 )
@@ -279,7 +279,7 @@ def test_what_a_definition_does_not_cover_stays_with_the_reason():
     model = model_of(TOKEN.replace("{7}", "{5}"))
     whole = expanded(model, known=())
     assert whole.model.layers == model.layers
-    assert whole.refused == {0: "a cache that is longer than what it holds has no definition"}
+    assert whole.refused == {0: "a cache that is longer than its content has no definition"}
 
 
 def test_a_result_that_a_definition_lacks_is_named():

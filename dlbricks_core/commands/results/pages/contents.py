@@ -34,7 +34,7 @@ BASES: tuple[Basis, ...] = get_args(Basis)
 
 DEFAULT_PROTOCOL = next(iter(PROTOCOLS.values()))
 
-#: A machine: the fingerprint of its system, and its name where equal machines are told apart.
+#: A machine: the fingerprint of its system, and its name if equal machines are separated.
 Home = tuple[str, str]
 
 
@@ -52,7 +52,7 @@ class MachineSetup:
 
     @classmethod
     def of(cls, setup: Setup, machine: Machine) -> Self:
-        """The place of a setup, whatever its protocol and its version of the plugin."""
+        """The place of a setup, without its protocol and its version of the plugin."""
         how = (setup.backend, setup.version, setup.options, setup.threads)
         return cls(machine.system, told_apart(machine), *how)
 
@@ -148,7 +148,7 @@ class Atlas:
     source: str  #: Location of the store.
     #: Systems by fingerprint. A system without recorded facts has only its fingerprint.
     systems: Mapping[str, System]
-    #: Machines of these systems. Equal ones are told apart where they have names.
+    #: Machines of these systems. Equal machines are separated if they have names.
     machines: Mapping[Home, Machine]
     networks: Mapping[str, NetworkFacts]  #: Facts about each network, by signature.
     entries: Sequence[NetworkValue]  #: Values: measured, then composed, then predicted ones.
@@ -206,7 +206,8 @@ class Atlas:
         """The atlas with further names of models.
 
         Args:
-            names: Names by signature; ``None`` to leave out all names, also those of the store.
+            names: Names by signature; ``None`` to leave out all names, including names in the
+                store.
         """
         found = {
             signature: replace(each, name="" if names is None else names.get(signature, each.name))
@@ -292,8 +293,8 @@ def _failed(
 ) -> list[Failed]:
     """Failed measurements.
 
-    Nothing tells which of several equal machines one is of: it counts for all that measured
-    something in its setup.
+    The store does not record which of several equal machines a query is of, so it counts for all
+    that measured something in its setup.
     """
     machines: defaultdict[str, list[Machine]] = defaultdict(list)
     for machine in store.machines():

@@ -52,7 +52,7 @@ class PageMachineData(TypedDict):
     """A machine that has a page."""
 
     fingerprint: str  #: Fingerprint of its system.
-    machine: str | None  #: Name of the machine, if it has one or equal machines are listed apart.
+    machine: str | None  #: Name of the machine, if it has one or equal machines are separated.
 
 
 class OriginCountsData(TypedDict):
@@ -116,7 +116,7 @@ File = tuple[str, str]  #: Path of a file in the site, and its content.
 
 
 def site(atlas: Atlas) -> Iterator[File]:
-    """All files of the site, generated one by one to save memory."""
+    """Files of the site, generated one by one to save memory."""
     shown = View(atlas)
     yield "style.css", render("commands/results/pages/site.css")
     yield "table.js", render("commands/results/pages/table.js", rows=ROWS)
@@ -142,7 +142,7 @@ def _overview(shown: View) -> str:
         shown,
         "overview.html",
         "",
-        title="Atlas of what was measured",
+        title="Atlas of measurements",
         answer=[view.holdings(atlas), view.origin(atlas)],
         systems=tables.systems(shown),
         places=tables.places(shown, atlas.places, ""),
@@ -243,7 +243,7 @@ def _system(shown: View, home: Home) -> str:
 
 
 def _fastest(shown: View, entries: Sequence[NetworkValue]) -> list[Mark]:
-    """The lowest latency of each model on a system, measured ones first, then the lowest."""
+    """The lowest latency of each model on a system; a measured latency precedes a predicted one."""
     by_model: dict[str, list[NetworkValue]] = {}
     for each in entries:
         by_model.setdefault(each.subject.signature, []).append(each)
@@ -324,7 +324,7 @@ def check_site(folder: Path) -> None:
     """Checks that a site may be written to a folder, and leaves nothing behind.
 
     Raises:
-        DLBricksError: If the folder cannot be made, or holds what no site does.
+        DLBricksError: If the folder cannot be made, or contains other files than a site.
     """
     target = Path(os.path.realpath(folder))
     check_folder(target.parent)
@@ -376,7 +376,7 @@ def _write(path: Path, text: str, name: str) -> str:
 
 
 def _replace(target: Path, new: Path) -> None:
-    """Replaces a folder by a new one, and restores the old one if that fails."""
+    """Replaces a folder by a new folder, and restores the old folder after a failure."""
     if not target.exists():
         new.rename(target)
         return

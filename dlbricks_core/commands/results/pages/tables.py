@@ -98,7 +98,7 @@ def systems(shown: View) -> PageTable:
             ]
             for home in shown.atlas.machines
         ],
-        "Models: those with a value. Values: of models and bricks.",
+        "Models: models with a value. Values: of models and bricks.",
         names_wrap=True,
     )
 
@@ -119,7 +119,7 @@ def places(shown: View, found: Sequence[MachineSetup], root: str) -> PageTable:
             ]
             for place in found
         ],
-        "Measured, composed, predicted: models with a value. Bricks: those measured. First, last: "
+        "Measured, composed, predicted: models with a value. Bricks: measured bricks. First, last: "
         "day of the measurement.",
         names_wrap=True,
     )  # fmt: skip

@@ -52,8 +52,8 @@ def listening(where: str, hint: str) -> Iterator[None]:
         hint: What to do.
 
     Raises:
-        DLBricksError: If the address cannot be opened. Dask's own error only says what failed to
-            start; its cause has the number and the words of the system.
+        DLBricksError: If the address cannot be opened. Dask's own error only names the part that
+            failed to start; its cause has the system's error number and text.
     """
     try:
         yield

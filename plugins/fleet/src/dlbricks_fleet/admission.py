@@ -32,8 +32,8 @@ _LONGEST, _SHORT = 30, 8
 def machine_of(host: Host) -> tuple[str, str]:
     """Name of a host's machine in a store, and the hash by which its sessions refer to it.
 
-    Both follow from the name of the host, which its certificate states. The hash that the host
-    itself finds would let it pass for another one.
+    Both follow from the name of the host, which its certificate states. With a hash of its own
+    choice, a host could pretend to be another host.
     """
     name = _NOT_IN_NAMES.sub("_", host.name)[:_LONGEST] or "unnamed"
     return name, hashlib.sha256(f"dlbricks fleet {name}".encode()).hexdigest()[:16]
@@ -68,7 +68,7 @@ class Admission:
         return [*admitted, *self._names()] if self._own else admitted
 
     def _names(self) -> list[MachineName]:
-        """Name of the machine, unless it has one. One name stands for one system."""
+        """Name of the machine, unless it has one. Each name identifies one system."""
         here = [each for each in self._machines if each.system == self._kind]
         if any(self._hash in each.hosts for each in here):
             return []

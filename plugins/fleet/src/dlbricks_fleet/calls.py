@@ -1,4 +1,4 @@
-"""Calls of a fleet: the operations that its members may ask of each other, and nothing else.
+"""Calls of a fleet: the only operations that its members may request from each other.
 
 A client calls a host through the scheduler: ``ORDER`` travels from the client to the scheduler and
 on to the host, and ``ANSWER`` travels back. Each message is plain data. Dask's own calls that run

@@ -1,8 +1,8 @@
 """Campaigns: the work that is left in a run, and the host that takes it next.
 
-Nothing here knows Dask or a clock. One host of each kind first cuts the suite into bricks, because
-the framework rewrites models differently on each kind. The hosts of the kind then time shares of
-the bricks, one share at a time, until each brick is timed or reported as failed.
+This module uses neither Dask nor a clock. One host of each kind first cuts the suite into bricks,
+because the framework rewrites models differently on each kind. The hosts of the kind then time
+shares of the bricks, one share at a time, until each brick is timed or reported as failed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def shares_of(bricks: Sequence[Priced], hosts: int) -> list[tuple[Priced, ...]]:
         hosts: Number of hosts.
 
     Returns:
-        One share for each host, or several where one would be too long. Bricks keep their order.
+        One share for each host, or several if one share would take too long. Bricks keep their
+        order.
     """
     if not bricks:
         return []
@@ -131,7 +132,7 @@ class Campaign:
     """The state of a run: the work that is left for each kind of host.
 
     Args:
-        asked: What the run asks for.
+        asked: Requested work of the run.
         timeout_s: Longest time in seconds that a network may take to load or to run once.
         deadline_s: Maximum seconds of a share; ``None`` to derive the limit from the expected
             seconds.
@@ -211,7 +212,7 @@ class Campaign:
             kind.failures += done.unread
             kind.bricks = {each.signature: each for each in done.bricks}
             kind.budget_s = done.budget_s
-            # A later run that goes on gives hosts the shares of which they hold samples.
+            # A later run assigns shares to hosts that already have samples of them.
             owners = cycle(sorted(kind.hosts))
             shares = shares_of(done.bricks, len(kind.hosts))
             kind.todo = [_Share(*each) for each in zip(shares, owners, strict=False)]
@@ -344,7 +345,7 @@ class Campaign:
             )
             if kind.expected_s:
                 open_s *= kind.seconds / kind.expected_s
-            else:  # no share has told what beginning takes
+            else:  # the time to begin a share is not measured yet
                 open_s += _IMPORT_S * self._open_shares(name)
             left.append(open_s / there.count(name))
         return max(left, default=0.0)

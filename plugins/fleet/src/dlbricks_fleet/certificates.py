@@ -36,7 +36,7 @@ class Peer:
 
     Attributes:
         role: Role of the peer.
-        name: Name of the peer; that of a host tells it from other hosts.
+        name: Name of the peer; the name of a host distinguishes it from other hosts.
     """
 
     role: str

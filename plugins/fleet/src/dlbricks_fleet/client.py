@@ -144,7 +144,7 @@ class FleetClient:
                 if monotonic() > end:
                     raise LostError(
                         f"the scheduler at {address} does not answer (for {patience_s:g} s)",
-                        hint="Restart the scheduler, and run again: hosts keep what they measured.",
+                        hint="Restart the scheduler, and run again: hosts keep their measurements.",
                     ) from error
                 sleep(_RETRY_S)
 
@@ -198,7 +198,7 @@ class FleetClient:
         return call
 
     def cancel(self, call: Call) -> None:
-        """Tells a host that the result of a call is no longer wanted."""
+        """Cancels a call on a host."""
         if self._client.calls.pop(call.key, None) is not None:
             with suppress(*LOST):  # the scheduler is gone, and so the host knows
                 self._client._send_to_scheduler({"op": CANCEL, "key": call.key})

@@ -44,7 +44,7 @@ def _access_options(function: Function) -> Function:
         click.option(
             "--insecure",
             is_flag=True,
-            help="Talk to other machines in plain text, and to whoever answers or calls.",
+            help="Talk to other machines in plain text, and to any program that answers or calls.",
         ),
         click.option(
             "--certificates",
@@ -127,7 +127,7 @@ def scheduler_command(
     "--spool",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Where this host keeps what it measures.  [default: a folder in the user's data folder]",
+    help="Folder for the measurements of this host.  [default: a folder in the user's data folder]",
 )
 @click.option(
     "--host", default="", metavar="ADDRESS", help="Address of this host, where it has several."
@@ -155,7 +155,7 @@ def worker_command(
     measures on this machine.
     """
     output = Output(values)
-    output.if_interrupted("What was measured is kept here; the same command joins again.")
+    output.if_interrupted("All measurements are kept here; the same command joins again.")
     folder = spool or platformdirs.user_data_path("dlbricks") / "fleet"
     access = Access(certificates, insecure)
     release()
@@ -207,7 +207,7 @@ def run_command(
     figure; it is named.
     """
     output = Output(values)
-    output.if_interrupted("What was measured is kept on the hosts; run it again to go on.")
+    output.if_interrupted("All measurements are kept on the hosts; run it again to go on.")
     running = extra.load("run")
     what = running.Command(
         bricks,

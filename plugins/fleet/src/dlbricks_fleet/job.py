@@ -1,11 +1,10 @@
 """Jobs: processes on a host that carry out one order each.
 
 ``PROGRAM``, with the spool and the file of the result as arguments, reads the order from its
-standard input, which begins with the order's length. The end of the input tells the job that its
-result is no longer wanted. Each
-measurement enters the host's store, the spool, as soon as it is taken. So a job that ends early
-loses nothing, and a repeated job measures only what is missing. A job prints a word when its state
-changes, and writes its result into a file, as plain data.
+standard input, which begins with the order's length. The end of the input cancels the job. Each
+measurement enters the host's store, the spool, as soon as it is taken. A job that ends early
+therefore loses nothing, and a repeated job measures only missing networks. A job prints a word when
+its state changes, and writes its result into a file, as plain data.
 """
 
 from __future__ import annotations

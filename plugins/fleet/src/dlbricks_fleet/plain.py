@@ -1,6 +1,6 @@
 """Messages as bytes: numbers, texts, bytes, lists and mappings of them, and nothing else.
 
-Whoever reads them runs no code of whoever wrote them, as it would with pickles.
+Reading them runs no code of the sender, unlike reading pickles.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ def packed(message: Any) -> bytes:
     """A message as bytes.
 
     Raises:
-        TypeError: If the message holds anything but plain data.
+        TypeError: If the message contains other values than plain data.
     """
     return bytes(msgpack.packb(message, default=_plain, use_bin_type=True))
 

@@ -17,7 +17,7 @@ from dlbricks_fleet.shares import Priced
 
 @dataclass(frozen=True)
 class Host:
-    """A host of a fleet: one worker of Dask, that measures one share at a time.
+    """A host of a fleet: a worker of Dask that measures one share at a time.
 
     Attributes:
         address: Address of the worker, as Dask knows it.

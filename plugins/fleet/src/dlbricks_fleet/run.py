@@ -116,7 +116,7 @@ class _Try:
 
 @dataclass
 class _Ledger:
-    """Account of what one host has contributed to the run."""
+    """Contribution of one host to the run."""
 
     host: Host
     jobs: int = 0
@@ -393,7 +393,7 @@ class _Runner:
             self._ledgers.pop(host.address, None)
 
     def _reject(self, each: _Try, why: DLBricksError) -> None:
-        """Leaves a host out of the run whose answer is not one, and takes its work back."""
+        """Excludes a host with an invalid answer from the run, and reassigns its work."""
         self._exclude(each.host, why)
         if each.order is not None:
             self._campaign.lost(each.order.key, _said(why))
@@ -455,7 +455,7 @@ def _said(error: DLBricksError) -> str:
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    """Content of a suite's files, and of no others: hosts need not see what else a folder holds."""
+    """Content of a suite's files, without other files in the folder, which hosts need not see."""
     manifest = read_manifest(folder)
     named = [entry.file for entry in (*manifest.bricks, *manifest.models) if entry.file]
     paths = [folder / name for name in (MANIFEST, *sorted(named))]

@@ -63,7 +63,7 @@ _KEPT = ("name", "identity")
 """Facts of a host that are still reported after it has left."""
 
 _GONE: Mapping[str, str] = {
-    "check-worker-ttl": "said nothing for {silence:g} s",
+    "check-worker-ttl": "sent nothing for {silence:g} s",
     "handle-worker-cleanup": "its connection ended: the worker or its host died",
     "worker-close": "left the fleet",
 }
@@ -243,7 +243,7 @@ class FleetScheduler(Scheduler):  # type: ignore[misc, unused-ignore]
         self.stream_comms[host].send({"op": ORDER, "key": key, "what": what, "given": given})
 
     def _pass_end(self, client: str, key: str) -> None:
-        """Tells a host that the result of an order is no longer wanted."""
+        """Cancels an order on a host."""
         ordered_by, host = self._orders.get(key, ("", ""))
         if ordered_by == client and host in self.stream_comms:
             del self._orders[key]
@@ -344,8 +344,8 @@ def serve(
     host = access.listening_at(host)
     if silence_s < LEAST_SILENCE_S:
         raise DLBricksError(
-            f"{silence_s:g} s of silence are too few: a host tells every {HEARTBEAT_S:g} s that it "
-            "is there",
+            f"{silence_s:g} s of silence are too few: a host sends a sign of life every "
+            f"{HEARTBEAT_S:g} s",
             hint=f"Let {argument('silence_s')} be {LEAST_SILENCE_S:g} s or more.",
         )
     override(silence_s)

@@ -34,7 +34,7 @@ class Override:
 
 
 OVERRIDES: Mapping[str, Override] = {
-    # Settings of workers: whatever would disturb the measurement beside them.
+    # Settings of workers that would otherwise disturb measurements.
     "distributed.nanny.pre-spawn-environ": Override(
         {},
         "Dask sets OMP_NUM_THREADS, MKL_NUM_THREADS and OPENBLAS_NUM_THREADS to 1, and "
@@ -152,7 +152,7 @@ def scratch() -> Iterator[None]:
 
 
 def hush() -> None:
-    """Silences Dask's logs: this room reports in its own words what users must know of a fleet.
+    """Silences Dask's logs, because this package reports to users itself.
 
     Dask sets the levels of its loggers when it is imported.
     """

@@ -72,7 +72,7 @@ class OpenSuite:
         """Reads and cuts a suite. Models with a stored graph are not rewritten again.
 
         Raises:
-            DLBricksError: If the folder holds no suite, or nothing in it can be read.
+            DLBricksError: If the folder is not a suite, or nothing in it can be read.
         """
         suite = read_suite(folder)
         rewrites = _kept(suite, request, store)

@@ -1,12 +1,12 @@
 """Connections of a fleet: Dask's, but with plain data only, and with a time limit to begin.
 
-Dask unpickles what it receives, and a pickle runs code of whoever wrote it. Its own limits of what
+Dask unpickles received messages, and a pickle runs code of its sender. Its own limits of what
 may be unpickled miss some messages. A connection of a fleet carries MessagePack: numbers, texts,
 bytes, lists and mappings of them, and nothing else. The classes here take the place of Dask's for
 the addresses ``tcp://`` and ``tls://`` in this process.
 
-Both ends of a connection begin with ``PREFACE``. So each end recognizes a program that is no part
-of a fleet, and says what it has found.
+Both ends of a connection begin with ``PREFACE``. Each end therefore recognizes and names a program
+that is not part of a fleet.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class StrangerError(FatalCommClosedError):  # type: ignore[misc, unused-ignore]
 
 
 class SilentError(FatalCommClosedError):  # type: ignore[misc, unused-ignore]
-    """The other end accepts the connection and says nothing, as a scheduler that begins or ends."""
+    """The other end accepts the connection and sends nothing, as a beginning scheduler does."""
 
 
 class PeerError(CommClosedError):  # type: ignore[misc, unused-ignore]
@@ -173,7 +173,7 @@ class _Plain(TCP):  # type: ignore[misc, unused-ignore]
         return None
 
 
-_SILENT = f"something accepts the connection and says nothing for {LIMIT_S:g} s"
+_SILENT = f"something accepts the connection and sends nothing for {LIMIT_S:g} s"
 _CLOSES = "something accepts the connection and closes it at once"
 _NO_TLS = "something answers there, but without TLS"
 _REFUSES = "the other end refuses the certificate of this machine"

@@ -186,7 +186,7 @@ def _reading() -> Iterator[None]:
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise DLBricksError(
             f"the order has another structure than version {__version__} reads",
-            hint="Let all members of the fleet have one version of DLBricks.",
+            hint="Install the same version of DLBricks on all members of the fleet.",
         ) from error
 
 

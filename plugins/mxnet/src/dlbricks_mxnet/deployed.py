@@ -85,7 +85,7 @@ class SavedSymbol(Saved[Loaded]):
     def prepare(self, parsed: Parsed, fed: dict[str, NDArray]) -> Loaded:
         """Builds the executor, whose parameters are those of a ``SymbolBlock`` without gradients.
 
-        Arrays of the file are dropped one by one. MXNet's default engine does so: it copies while
+        Arrays of the file are freed one by one. MXNet's default engine does so: it copies while
         the program goes on, and by then the program refers to no array of the file any more.
         """
         auxiliary = frozenset(parsed.symbol.list_auxiliary_states())

@@ -150,7 +150,7 @@ def _check_operators(symbol: Symbol) -> None:
 def _exporter() -> Iterator[Any]:
     """MXNet's exporter with what it needs of an older onnx and with our converters.
 
-    All of it is taken back at the end, so that nobody else in the process notices.
+    All changes are undone at the end, so that they do not affect other code in the process.
     """
     with _old_onnx():
         from mxnet.onnx.mx2onnx import _op_translations  # noqa: F401  fills the registry
@@ -235,7 +235,7 @@ def _set_outputs(graph: GraphProto, symbol: Mapping[str, Any]) -> None:
 
 
 def _drop_unread(graph: GraphProto, parameters: set[str]) -> None:
-    """Drops parameters that nothing needs, such as a scale that is fixed to one."""
+    """Drops unused parameters, such as a scale that is fixed to one."""
     read = {name for node in graph.node for name in node.input}
     read.update(value.name for value in graph.output)
     kept = [v for v in graph.input if v.name in read or v.name not in parameters]
@@ -244,7 +244,7 @@ def _drop_unread(graph: GraphProto, parameters: set[str]) -> None:
 
 
 def _forget_ambiguous_shapes(graph: GraphProto) -> None:
-    """MXNet says one element along one axis where ONNX may infer no axis at all."""
+    """MXNet states one element along one axis where ONNX may infer no axis at all."""
     for output in graph.output:
         if [dim.dim_value for dim in output.type.tensor_type.shape.dim] == [1]:
             output.type.tensor_type.ClearField("shape")

@@ -85,7 +85,7 @@ class Node:
     def make(
         self, op: str, inputs: Sequence[str], output: str | None = None, **attributes: Any
     ) -> NodeProto:
-        """An ONNX node; it gives this node's output unless told otherwise."""
+        """An ONNX node; by default with this node's output."""
         output = output or self.name
         return helper.make_node(op, inputs, [output], name=output, **attributes)
 
@@ -114,7 +114,7 @@ def _variable(node: Node) -> Converted:
 
 @converts("_zeros", "zeros_like")
 def _zeros(node: Node) -> Converted:
-    """A constant: initial states, whose shape follows from what reads them."""
+    """A constant: initial states, whose shape follows from their readers."""
     shape = node.constant("shape", node.shape)
     value = numpy_helper.from_array(np.zeros(1, node.dtype))
     return [node.make("ConstantOfShape", [shape], value=value)], (node.dtype,)
@@ -144,7 +144,7 @@ def _fully_connected(node: Node) -> Converted:
 
 @converts("BatchNorm", "_contrib_SyncBatchNorm")
 def _batch_norm(node: Node) -> Converted:
-    """With the scale of one that ``fix_gamma`` means, whatever the parameter says."""
+    """With the scale of 1 for ``fix_gamma``, regardless of the parameter's value."""
     rank = len(node.shape)
     if int(node.text("axis", "1")) % rank != 1:
         raise node.refuse("channels in another place than the second axis")
@@ -165,7 +165,7 @@ def _batch_norm_and_relu(node: Node) -> Converted:
 
 @converts("GroupNorm")
 def _group_norm(node: Node) -> Converted:
-    """One operator; MXNet's scales and shifts of groups become those of their channels."""
+    """One operator; MXNet's scales and shifts of groups become scales and shifts of channels."""
     data, *scales = node.inputs
     groups, channels = int(node.text("num_groups", "1")), node.shape[1]
     column = node.constant("column", [groups, 1])
@@ -187,7 +187,7 @@ def _group_norm(node: Node) -> Converted:
 
 @converts("LayerNorm")
 def _layer_norm(node: Node) -> Converted:
-    """One operator where it is over the last axis; MXNet's own converter takes it apart."""
+    """One operator if it is over the last axis; MXNet's own converter splits it."""
     if int(node.text("axis", "-1")) % len(node.shape) != len(node.shape) - 1:
         return _original("layer_norm", node)
     epsilon = float(node.text("eps", "1e-5"))
@@ -196,7 +196,7 @@ def _layer_norm(node: Node) -> Converted:
 
 @converts("LeakyReLU")
 def _leaky_relu(node: Node) -> Converted:
-    """One operator for GELU as well; MXNet's own converter takes it apart.
+    """One operator for GELU as well; MXNet's own converter splits it.
 
     A slope for each channel is along the second axis in MXNet, and along the last one in ONNX.
     """
@@ -213,7 +213,7 @@ def _leaky_relu(node: Node) -> Converted:
 
 @converts("softmax")
 def _softmax(node: Node) -> Converted:
-    """One operator over any axis; what was a loss layer over more than one is refused.
+    """One operator over any axis; a former loss layer over several axes is refused.
 
     MXNet's own converter, for temperatures and lengths, divides by a temperature of one.
     """
@@ -248,7 +248,7 @@ def _reshape(node: Node) -> Converted:
 
 @converts("SwapAxis")
 def _swap_axes(node: Node) -> Converted:
-    """One transposition; MXNet's own converter goes through eight axes."""
+    """One transposition; MXNet's own converter uses eight axes."""
     perm = list(range(len(node.shape)))
     first, second = (int(node.text(key, "0")) for key in ("dim1", "dim2"))
     perm[first], perm[second] = perm[second], perm[first]
@@ -257,7 +257,7 @@ def _swap_axes(node: Node) -> Converted:
 
 @converts("batch_dot")
 def _batch_dot(node: Node) -> Converted:
-    """A matrix product, after a transposition of either side where it asks for one."""
+    """A matrix product, after a transposition of either side if required."""
     nodes, operands = [], []
     for position, key in enumerate(("transpose_a", "transpose_b")):
         operand = node.inputs[position]

@@ -120,7 +120,7 @@ def _infer(
         ) from error
     if outputs is None:
         raise ModelError(
-            "the shapes given do not determine those of the whole network",
+            "the given shapes do not determine all shapes of the network",
             hint="Give the shape of every input, such as --dim data=1x3x224x224.",
         )
     return arguments, outputs, auxiliary

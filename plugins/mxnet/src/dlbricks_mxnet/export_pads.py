@@ -7,7 +7,7 @@ In MXNet such a convolution is two operators. A block that means one marks the f
     x = convolution(x)
 
 and its import gives one ``Conv`` with these pads, which every backend computes alike: that of
-MXNet takes it apart again. What carries no mark stays two layers, as it was written.
+MXNet takes it apart again. Layers without a mark stay two layers, as written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """MXNet's fused recurrent operator as ONNX layers, one for each of its layers.
 
-MXNet's own converter knows one or two layers, and takes it for granted that the input is as
-wide as the state.
+MXNet's own converter supports one or two layers, and assumes that the input is as wide as the
+state.
 """
 
 from __future__ import annotations

@@ -25,11 +25,11 @@ _CONDITION = re.compile(r"Check failed: (?:.*? : (?=\S))?")
 
 _UNUSED = ("scipy.stats", "sklearn")
 """Modules that MXNet imports if they are there, for quantizing and for one of its interfaces to
-models. Nothing here uses either, and both together take as long to import as MXNet does."""
+models. Neither is used here, and importing both takes as long as importing MXNet."""
 
 
 def import_mxnet() -> ModuleType:
-    """Imports MXNet, without what it only imports because it is there; cheap after the first call.
+    """Imports MXNet, without optional packages; cheap after the first call.
 
     Raises:
         PluginError: If MXNet is not installed or does not work with what is installed.

@@ -1,7 +1,8 @@
 """Time of each operator of a hybridized Gluon block, from MXNet's own profiler.
 
 The block's graph runs once more as a ``CachedOp`` of its own, which reads the block's arrays.
-Nothing is loaded or prepared anew. Operators are not bulked there, so the profiler tells each.
+Nothing is loaded or prepared anew. Operators are not bulked there, so the profiler reports each
+operator.
 """
 
 from __future__ import annotations

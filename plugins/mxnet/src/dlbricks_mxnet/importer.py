@@ -30,8 +30,8 @@ _WEIGHTS = ".params"
 class MxnetImporter(Importer):
     """Reads ``NAME-symbol.json``, with the ``NAME-0000.params`` or ``NAME.params`` beside it.
 
-    The file rarely says the shapes of its inputs: the options do. Without parameters beside it, the
-    shapes of weights follow from those of the inputs.
+    The file rarely says the shapes of its inputs: the options do. Without parameters beside the
+    file, the shapes of weights follow from the shapes of inputs.
     """
 
     name = "mxnet"
@@ -86,7 +86,7 @@ def from_symbol(
             where the shape follows from the inputs. Values are not read.
         shapes: Shape of every other variable.
         types: Element type of inputs that are not ``"float32"``.
-        name: What to call the model.
+        name: Name of the model.
         source: Where it came from.
 
     Raises:
@@ -133,7 +133,7 @@ def from_block(
         block: A ``HybridBlock``.
         shapes: Shape of every argument of the block, in their order; the names are free.
         types: Element type of inputs that are not ``"float32"``.
-        name: What to call the model; the block's name by default.
+        name: Name of the model; the block's name by default.
         source: Where it came from.
 
     Raises:

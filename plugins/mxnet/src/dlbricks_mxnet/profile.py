@@ -28,7 +28,7 @@ from dlbricks_mxnet.loading import Loaded, feeds_blocks, placed, unload
 from dlbricks_mxnet.lowering import lower
 from dlbricks_mxnet.lowering.build import LAYER
 
-#: Environment for running operators one by one; MXNet reads it when it binds an executor.
+#: Environment for running operators one by one; MXNet reads it during binding of an executor.
 _ONE_BY_ONE = {"MXNET_EXEC_BULK_EXEC_INFERENCE": "0", "MXNET_SUBGRAPH_BACKEND": "NONE"}
 
 
@@ -44,7 +44,7 @@ def _one_by_one(settings: BackendSettings) -> Iterator[None]:
     if settings.options.get("executor", "cachedop") != "cachedop":
         raise UnsupportedError("what oneDNN fuses for Symbol.bind is not told operator by operator")
     if settings.options.get("engine", "naive") != "naive":
-        raise UnsupportedError("the threaded engine does not tell which operator of a kind ran")
+        raise UnsupportedError("the threaded engine does not report which operator of a kind ran")
     before = {name: os.environ.get(name) for name in _ONE_BY_ONE}
     os.environ.update(_ONE_BY_ONE)
     try:

@@ -1,7 +1,7 @@
-"""MXNet's graphs as JSON: checked before MXNet reads them, for it takes what they say on trust.
+"""MXNet's graphs as JSON: checked before MXNet reads them, because MXNet does not check them.
 
-A few of MXNet's operators take addresses of memory, or run Python code of the process; a
-reference to a node that is not there ends the process.
+A few of MXNet's operators take addresses of memory, or run Python code of the process; a reference
+to a missing node ends the process.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def load_symbol(graph: Mapping[str, Any]) -> Any:
     """The symbol of a graph that :func:`read_graph` gave.
 
     Raises:
-        ModelError: If MXNet lacks one of its operators, or refuses what one of them says.
+        ModelError: If MXNet lacks an operator, or refuses an operator's attributes.
     """
     mx = import_mxnet()
     _check_operators(graph["nodes"], mx.operator.get_all_registered_operators())
@@ -178,7 +178,7 @@ def _attributes(attributes: Any, name: str) -> dict[str, str]:
     _require(proper, f"the attributes of its node {name!r} are not texts")
     kept = dict(attributes)
     if "__shape__" in kept and parsed_shape(kept["__shape__"]) is None:
-        del kept["__shape__"]  # the user gives it, or is asked for it
+        del kept["__shape__"]  # the user gives it, or the error requests it
     for count in _COUNTS:
         digits = kept.get(count, "").strip().lstrip("+0")
         large = digits.isdigit() and (len(digits) > 9 or int(digits) > _MOST_OUTPUTS)

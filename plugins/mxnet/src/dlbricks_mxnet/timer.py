@@ -72,7 +72,7 @@ class MxnetTimer(CpuTimer[Loaded]):
         lowered = lower(network)
         names = lowered.feed(network.inputs, network.model)
         held = {name: place(value) for name, value in lowered.arrays.items()}
-        # What is to stay cold is read elsewhere.
+        # Inputs that must stay cold are copied, so that the run reads other memory.
         shared = {id(each) for each in loaded.warmed}
         own = (each if id(each) in shared else each.copy() for each in loaded.inputs)
         start = self._prepare(lowered, {**held, **dict(zip(names, own, strict=True))})

@@ -63,7 +63,7 @@ def _profiled(
     model: CanonicalModel,
     runs: int,
 ) -> Opened:
-    """The block with the time of each operator; none where MXNet tells another order."""
+    """The block with the time of each operator; no times if MXNet reports another order."""
     from dlbricks_mxnet.hybridized import profile
 
     run()
@@ -91,7 +91,7 @@ def _block(model: CanonicalModel) -> Any:
 
 
 def _block_of_file(path: Path, inputs: list[str]) -> Any:
-    """A block with the weights of the ``.params`` file beside the symbol, or with drawn ones."""
+    """A block with the weights of the ``.params`` file beside the symbol, or with drawn weights."""
     symbol = load_symbol(read_graph(path))
     block = mx.gluon.SymbolBlock(symbol, [mx.sym.var(name) for name in inputs])
     file = params_file(path)

@@ -43,7 +43,7 @@ class GluonZoo(ModelCollection):
         from dlbricks_mxnet.importer import from_block
 
         shape = options.shapes.get("data", (options.batch or 1, 3, *image_size(name)))
-        # A name manager of its own: the same names whatever else the process built.
+        # A separate name manager: the names do not depend on other models in the process.
         with mx.name.NameManager():
             block = mx.gluon.model_zoo.vision.get_model(name)
             return from_block(block, {"data": shape}, name=name, source=f"{self.name}:{name}")

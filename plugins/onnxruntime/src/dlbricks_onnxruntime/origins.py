@@ -1,8 +1,8 @@
 """Origins of the layers of an optimized graph, and a deterministic order for them.
 
-ONNX Runtime derives the names of new layers from those of the original ones. At the boundaries of
-its blocked layout it inserts conversions in the order of a table of pointers, and then sorts the
-graph accordingly. So two processes see two orders of one graph.
+ONNX Runtime derives the names of new layers from the names of the original layers. At the
+boundaries of its blocked layout it inserts conversions in the order of a table of pointers, and
+then sorts the graph accordingly. So two processes see two orders of one graph.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SUMS = {"Add", "Sum"}
 def named(model: CanonicalModel) -> CanonicalModel:
     """The model with a different name for every layer.
 
-    ONNX Runtime derives names of new layers from those of the original ones, and its profiler
+    ONNX Runtime derives names of new layers from names of the original layers, and its profiler
     identifies layers by name.
     """
     names = {layer.name for layer in model.layers}

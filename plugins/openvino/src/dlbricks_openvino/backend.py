@@ -24,7 +24,7 @@ class OpenvinoBackend(Backend):
         "precision": BackendOption(
             default="model",
             choices=("model", "openvino"),
-            help="Compute in the model's element type, or in what OpenVINO chooses for this CPU.",
+            help="Compute in the model's element type, or in OpenVINO's choice for this CPU.",
         ),
     }
     traits = Traits(

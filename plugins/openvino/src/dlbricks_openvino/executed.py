@@ -59,8 +59,8 @@ def number(
 ) -> None:
     """Names each operation of a graph after the layer of the model that it belongs to.
 
-    OpenVINO reads some layers as several operations, of which the last one has the layer's result.
-    The others belong to the layer of what reads them. Names do not change what is executed.
+    OpenVINO reads some layers as several operations; the last operation has the layer's result.
+    The other operations belong to the layer of their reader. Names do not change what is executed.
 
     Args:
         graph: OpenVINO's graph, as it was read.
@@ -109,7 +109,7 @@ def with_merged(
 ) -> dict[str, tuple[int, ...]]:
     """Layers of each node, with those that OpenVINO merged into others without a trace of names.
 
-    Such a layer is part of one behind it: a convolution of a normalization, or a reshape of a
+    Such a layer is part of a later layer: a convolution of a normalization, or a reshape of a
     shuffle.
     """
     owner = {index: name for name, layers in found.items() for index in layers}
@@ -127,8 +127,8 @@ def with_merged(
 
 def _named(node: Node, model: CanonicalModel) -> tuple[int, ...]:
     layers = {int(number) for origin in node.origins for number in _NUMBER.findall(origin)}
-    # What computes a result of the model has the result's name.
+    # The layer of a model's result has the result's name.
     layers.update(model.producers[name] for name in node.origins if name in model.producers)
-    if not layers:  # A conversion is named after what it reads, and then what reads it.
+    if not layers:  # A conversion is named after its input, and then its reader.
         layers = {int(number) for number in _NUMBER.findall(node.name)[-1:]}
     return tuple(sorted(layers, reverse=True))

@@ -16,7 +16,7 @@ from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 _TYPES = frozenset(
     ("float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool")
 )  # fmt: skip
-"""Element types that OpenVINO takes and computes as such, or in a wider type."""
+"""Element types in which OpenVINO computes, or which it computes in a wider type."""
 
 _MOST = 2**30
 """Least absolute value of 64-bit integers that is refused: OpenVINO computes them in 32 bits, and a
@@ -92,7 +92,7 @@ def _attention(view: LayerView) -> Iterator[str]:
     given = dict(enumerate(view.layer.inputs))
     mask, past, lengths = (bool(given.get(position)) for position in (3, 4, 6))
     if view.layer.attributes.get("is_causal") and mask and (past or lengths):
-        yield "places a causal mask beside another one as if there were no cache"
+        yield "ignores the cache in a causal mask beside another mask"
     windows = (view.layer.attributes.get(f"{side}_window_size", -1) for side in ("left", "right"))
     if any(size != -1 for size in windows):
         yield "has no windows of attention"
@@ -116,11 +116,11 @@ def _lstm(view: LayerView) -> Iterator[str]:
 def _matmul_n_bits(view: LayerView) -> Iterator[str]:
     """Limits of OpenVINO's reader, which needs the values of codes and scales."""
     if view.layer.attributes.get("bits", 4) not in (4, 8):
-        yield "knows codes of 4 and 8 bits"
+        yield "supports codes of 4 and 8 bits"
     if any(name and name not in view.model.weights for name in view.layer.inputs[1:]):
         yield "needs constant codes and scales"
     if any(view.layer.inputs[4:]):
-        yield "knows neither groups in another order nor a bias"
+        yield "supports neither groups in another order nor a bias"
 
 
 def _reduction(view: LayerView) -> Iterator[str]:

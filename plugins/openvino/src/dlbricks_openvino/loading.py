@@ -133,7 +133,7 @@ def placed(model: CanonicalModel, inputs: Mapping[str, Array], name: str) -> Pla
 
 
 def name_of(port: openvino.ConstOutput, names: Container[str]) -> str:
-    """Name of an input among those known; a copy of the input in the model gives it further ones.
+    """Known name of an input; a copy of the input in the model adds further names.
 
     Raises:
         KeyError: If none is known.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 _REFUSES = ("OpConversionFailure", "NotImplementedFailure", "Unsupported operation")
-"""Words of errors of what reads ONNX, and of the CPU plugin, where they lack something."""
+"""Words in errors of the ONNX reader and of the CPU plugin about unsupported features."""
 
 
 def is_refusal(error: RuntimeError) -> bool:
-    """Whether OpenVINO says that it lacks something; it has one type of error for all reasons."""
+    """Whether an error is about an unsupported feature; all errors of OpenVINO have one type."""
     return any(words in str(error) for words in _REFUSES)
 
 

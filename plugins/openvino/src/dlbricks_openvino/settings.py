@@ -34,7 +34,7 @@ def short_types(model: CanonicalModel) -> frozenset[str]:
 
 
 def properties(model: CanonicalModel, settings: BackendSettings) -> dict[str, object]:
-    """Properties of a compiled model: one stream of as many threads as the settings say.
+    """Properties of a compiled model: one stream with the settings' number of threads.
 
     By default OpenVINO computes a float32 model in 16 bits where the processor can. It would then
     be compared with frameworks that do as the model says. The option ``precision`` chooses.
@@ -47,7 +47,7 @@ def properties(model: CanonicalModel, settings: BackendSettings) -> dict[str, ob
         "PERFORMANCE_HINT": "LATENCY",
         "NUM_STREAMS": 1,
         "INFERENCE_NUM_THREADS": settings.threads,
-        # Otherwise a core with two hardware threads computes with one, whatever the number.
+        # Otherwise a core with two hardware threads computes with one, for any number of threads.
         "ENABLE_HYPER_THREADING": True,
     }
     if settings.options.get("precision", "model") == "model":

@@ -41,7 +41,7 @@ class OpenvinoTimer(CpuTimer[Loaded]):
         )
 
     def load_copy(self, network: Network, loaded: Loaded, *, private_cache_bytes: int) -> Loaded:
-        """Compiles a copy that reads the other network's inputs, but for those that stay cold.
+        """Compiles a copy that reads the other network's inputs, except inputs that stay cold.
 
         The other network runs before its copy: OpenVINO keeps code and intermediate results for
         each network, and in a model that runs repeatedly both are warm. The copy then displaces the

@@ -31,8 +31,8 @@ def open_file(
 ) -> Opened:
     """The model's file, compiled for the shapes of the import.
 
-    A user who knows the shapes gives them to OpenVINO, as its guides recommend. Counting the time
-    of layers costs nothing that can be measured, so the profiled model is the one that runs.
+    A user who knows the shapes gives them to OpenVINO, as its guides recommend. Profiling of layers
+    has no measurable cost, so one model is profiled and timed.
 
     Args:
         model: The imported file.

@@ -1,4 +1,4 @@
-"""Private suites: bricks of models that nobody may know, among decoys, and attacks on them.
+"""Private suites: bricks of secret models among decoys, and attacks on such suites.
 
 It adds the command ``dlbricks private``, whose subcommands are functions here.
 """

@@ -14,7 +14,7 @@ class Private(Command):
     """The command ``dlbricks private``."""
 
     name = "private"
-    purpose = "Pack models that nobody may know, and estimate them."
+    purpose = "Pack models that must stay secret, and estimate them."
     predicts = True
     objects: ClassVar = {
         "generate": "dlbricks_core.commands.suite.writing:SuiteWriteData",

@@ -71,7 +71,7 @@ class PrivateSuite(Result):
         return dict(suite_data(self.suite, self.hidden, self.folder, self.suite.omitted))
 
     def rows(self) -> Rows:
-        """One row for each brick; none tells whether it is a decoy."""
+        """One row for each brick, without the mark of decoys."""
         return [{**each, "layers": ", ".join(each["layers"])} for each in self.to_dict()["bricks"]]
 
     def __repr__(self) -> str:
@@ -165,7 +165,7 @@ def estimate(
     backend_options: Mapping[str, str] | None = None,
     **measuring: Unpack[Measuring],
 ) -> Estimates:
-    """Estimates the models of a private suite from what was timed of it; runs nothing.
+    """Estimates the models of a private suite from its results; runs nothing.
 
     Args:
         key: Key of the suite.
@@ -174,8 +174,7 @@ def estimate(
         system: Machine to estimate for: its name, or the start of its fingerprint; ``None`` where
             the results are of one machine.
         backend_options: As for :func:`dlbricks_core.time`.
-        **measuring: As for :func:`dlbricks_core.time`. They tell which of several measurements are
-            meant.
+        **measuring: As for :func:`dlbricks_core.time`. They select among several measurements.
 
     Raises:
         DLBricksError: If an argument is wrong, or a file cannot be read.
@@ -199,7 +198,7 @@ def attack(folder: Pathlike, key: Pathlike, *, published: Sequence[str] | None =
     Args:
         folder: The suite.
         key: Its key.
-        published: Models and collections that the attacker knows; ``None`` for those of the onnx
+        published: Models and collections that the attacker has; ``None`` for the models of the onnx
             package.
 
     Raises:

@@ -40,7 +40,7 @@ class Bulk:
         """Maximum bulk of decoys for a model, from all of its sequences.
 
         It does not depend on the sequence that a decoy stands beside: otherwise the decoys at each
-        pair of ends would tell the bulk of the true brick there.
+        pair of ends would reveal the bulk of the true brick there.
         """
         found = [cls.of(each) for each in own]
         return cls(

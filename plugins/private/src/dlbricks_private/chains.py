@@ -2,8 +2,8 @@
 
 The attacker joins bricks whose ends have equal shapes. The count favours the attacker, who knows
 the model's inputs and outputs, the number of its bricks, and which of its bricks have several
-inputs or outputs and where. So the number of candidates is a lower bound for every attacker who
-knows less.
+inputs or outputs and where. For an attacker with less knowledge, the number of candidates is a
+lower bound.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def alternatives(signature: str, bricks: Mapping[str, Brick]) -> int:
 def log10_of_choices(chain: Collection[str], bricks: Mapping[str, Brick]) -> float:
     """Decimal logarithm of the number of ways to choose an alternative for each brick.
 
-    This number holds for an attacker who also knows the order of all shapes.
+    This number is for an attacker who also knows the order of all shapes.
 
     Args:
         chain: Signatures of the model's bricks, each as often as it occurs.

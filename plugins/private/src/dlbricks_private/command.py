@@ -1,4 +1,4 @@
-"""``dlbricks private``: packs models that nobody may know, estimates them, and attacks suites."""
+"""``dlbricks private``: packs secret models, estimates them, and attacks suites."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _key_option = click.option(
 
 @click.group("private", cls=Group)
 def command() -> None:
-    """Pack models that nobody may know, and estimate them.
+    """Pack models that must stay secret, and estimate them.
 
     A private suite holds bricks of a model among decoys. Another machine times all of them
     ('dlbricks suite time'). The key, a file that stays with you, composes the model's estimate.
@@ -163,7 +163,7 @@ def estimate_command(
     predictor: str | None,
     **values: Any,
 ) -> int:
-    """Estimate the models of a private suite from what was timed of it; runs nothing.
+    """Estimate the models of a private suite from its results; runs nothing.
 
     The key has the models, so none is named.
     """
@@ -196,9 +196,9 @@ def estimate_command(
 def attack_command(folder: Path, key: Path, published: tuple[str, ...], **values: Any) -> int:
     """Show what an attacker learns from the private suite in FOLDER.
 
-    Attackers know how suites are made, and they know published models, from which they make suites
-    to learn from. The report gives the number of candidates that are left for your model, the
-    accuracy of telling decoys from true bricks, and the bricks that stand out.
+    Attackers know how suites are made, and train on suites of published models. The report has the
+    remaining number of candidates for your model, the accuracy of separating decoys from true
+    bricks, and conspicuous bricks.
     """
     output = Output(values)
     with output.progress() as progress:

@@ -1,8 +1,8 @@
 """Attack by the way of cutting: finds sequences that the suite's strategy never cuts.
 
 A suite tells how its models were cut. A segment that is too short is joined with the next, and one
-that is long enough ends at the first place where it may. So whoever cuts a brick again sees whether
-it can be one. No decoy may fail where the true brick passes.
+that is long enough ends at the first place where it may. Cutting a brick again therefore shows
+whether it can be a brick of the suite. No decoy may fail where the true brick passes.
 """
 
 from __future__ import annotations

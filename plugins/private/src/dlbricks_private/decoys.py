@@ -1,6 +1,6 @@
 """Decoys: bricks of other models that fit in place of a model's own.
 
-Decoys are never made one by one. A layer sequence of another model, resized to the same ends,
+Decoys are never made separately. A layer sequence of another model, resized to the same ends,
 replaces each layer sequence of the model. The resulting networks are cut, and rewritten by a
 backend, just like the model. So only its computation distinguishes a decoy from a true brick.
 """
@@ -203,7 +203,7 @@ def _identity(model: CanonicalModel) -> str:
 
 
 def _different(models: Iterable[CanonicalModel], known: set[str]) -> Iterator[CanonicalModel]:
-    """Distinct sequences among given ones, without the known ones, to which they are added."""
+    """Distinct new sequences; they are added to the known sequences."""
     for each in models:
         name = _identity(each)
         if name not in known:

@@ -116,7 +116,7 @@ def privacy(
 ) -> Privacy:
     """Attacks a private suite with all known attackers.
 
-    The attackers know how suites are made, and they know the published models. They know neither
+    The attackers know how suites are made, and have the published models. They know neither
     the key nor the random numbers. They learn from suites of published models that they make
     themselves.
 

@@ -15,7 +15,7 @@ from dlbricks_private.grafting import ends_of, grafted, in_a_row, joined
 from dlbricks_private.transplant import transplant
 
 PAIRS = 5
-"""Number of pairs of sequences to try for each wanted one."""
+"""Number of pairs of sequences to try for each required sequence."""
 
 _BETWEEN = (0.25, 0.5, 0.5, 1.0, 1.0, 2.0)
 """Factors of the width between two sequences in a row; each is equally likely."""
@@ -61,7 +61,7 @@ class Fitting:
         read: TensorSpec | None = None,
         written: TensorSpec | None = None,
     ) -> Iterator[CanonicalModel]:
-        """The resizable sequences, resized to the position's ends or to given ones."""
+        """The resizable sequences, resized to the ends of the position or to given ends."""
         for piece in candidates:
             step = self.steps[int(self.random.integers(len(self.steps)))]
             ends = read or self.read, written or self.written

@@ -38,11 +38,11 @@ class ExposedModelData(TypedDict):
     #: without losing a true one.
     log10_candidates_left: float
     best_attacker: str  #: Name of that attacker; empty if none can drop anything.
-    published: list[str]  #: Published models of which the suite holds every brick.
+    published: list[str]  #: Published models whose bricks are all in the suite.
 
 
 class AttackerData(TypedDict):
-    """One way to tell true bricks from decoys."""
+    """A method that separates true bricks from decoys."""
 
     name: str  #: Name of the attacker.
     #: Mean of the shares of true bricks and of decoys that are sorted rightly; 0.5 is a guess.

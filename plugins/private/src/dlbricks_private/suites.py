@@ -204,7 +204,7 @@ def hide(
 def _evened(brickset: BrickSet, others: BrickSet, decoys: int) -> dict[str, Brick]:
     """Decoys of which as many share the ends of each true brick, as far as there are enough.
 
-    Otherwise the ends alone would tell: where few decoys fit, a brick is more likely a true one.
+    Otherwise the ends alone would be evidence: where few decoys fit, a brick is more likely true.
     A decoy that cannot have been cut so is left out, unless the true brick looks so as well.
     """
     cutting = Cutting.of(brickset.models, brickset.strategy, brickset.granularity)

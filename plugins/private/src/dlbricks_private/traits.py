@@ -49,7 +49,7 @@ NAMES = (
 """Meaning of each column of :func:`traits`."""
 
 _MOST_EVEN = 6
-"""Greatest exponent of 2 that is told apart in the factorization of a width."""
+"""Greatest exponent of 2 that is distinguished in the factorization of a width."""
 
 
 def traits(bricks: Sequence[Brick]) -> FloatArray:

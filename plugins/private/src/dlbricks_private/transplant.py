@@ -42,8 +42,8 @@ def transplant(
 ) -> CanonicalModel | None:
     """The sequence with other sizes at its ends.
 
-    Inner widths that do not follow from the ends are drawn. So even an attacker who knows the
-    sequence cannot see from its widths that it was resized.
+    Inner widths that do not follow from the ends are drawn. Widths therefore do not reveal the
+    resizing, even to an attacker who knows the sequence.
 
     Args:
         piece: Sequence with one input and one output, with canonical layers.
@@ -342,7 +342,7 @@ def _reshape(asked: _Asked) -> _Resized:
     found = [sizes.get(v, v) for v in target]
     wanted = math.prod(new)
     if math.prod(found) != wanted:
-        # One of the sizes is the remainder: the last one that the input does not have.
+        # One of the sizes is the remainder: the last size that the input lacks.
         free = [i for i, v in enumerate(target) if v not in sizes] or [len(target) - 1]
         at = free[-1]
         others = math.prod(v for i, v in enumerate(found) if i != at)

@@ -80,7 +80,7 @@ def rows_of_bags(
 
 
 def only_joined_rows(node: torch.fx.Node) -> bool:
-    """Whether nothing reads what a bag of embeddings gives for its gradient."""
+    """Whether the gradient's outputs of a bag of embeddings are unread."""
     return all(user.args[1] == 0 or not user.users for user in node.users)
 
 
@@ -155,7 +155,7 @@ def _number(number: float, like: Value) -> Value:
 
 
 def _results(rows: Value, offsets: Value, mode: int) -> tuple[Value, Value, Value, Value]:
-    """The operator's results; nothing reads those after the first, which are of a right rank."""
+    """The operator's results; results after the first are unread, and only have the right rank."""
     # Each is a value of its own, as torch.onnx writes the shape of the result to it.
     last = op.Cast(rows, to=_INT64) if mode == _MAX else op.Identity(offsets)
     return rows, op.Identity(offsets), op.Identity(offsets), last

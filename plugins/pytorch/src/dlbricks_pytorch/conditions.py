@@ -29,7 +29,7 @@ def with_conditions(model: RawModel, bounds: Bounds, guards: Iterable[str]) -> R
     Args:
         model: A program in ONNX.
         bounds: Least and greatest value of each symbol or expression.
-        guards: Conditions on sizes of inputs, as torch writes them. Those on anything else, such
+        guards: Conditions on sizes of inputs, as torch writes them. Conditions on other facts, such
             as values, are left out.
     """
     found = [*_of_bounds(bounds), *_of_guards(model, guards)]
@@ -77,7 +77,7 @@ def of_program(program: torch.export.ExportedProgram) -> tuple[Bounds, Sequence[
 
 
 def of_file(path: Path) -> tuple[Bounds, Sequence[str]]:
-    """Bounds and guards in a file. What is none is left out: conditions are only compared."""
+    """Bounds and guards in a file. Other expressions are left out."""
     with Archive(path) as archive:
         entry = program_entry(archive.names)
         described: Any = archive.json(entry) if entry else {}

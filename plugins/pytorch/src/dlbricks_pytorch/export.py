@@ -97,7 +97,7 @@ def _untranslated(error: Exception) -> ModelError:
     """The error that names the operator, with its place in the user's code."""
     *_, cause = chain(error)
     node = _node_at(error)
-    hint = "Write that part with operators that torch.onnx knows."
+    hint = "Write that part with operators that torch.onnx supports."
     if node is None:
         return ModelError(f"torch.onnx cannot translate the program: {one_line(cause)}", hint=hint)
     target = node.target

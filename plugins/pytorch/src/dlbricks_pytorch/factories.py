@@ -42,10 +42,10 @@ class TorchFactories(ModelCollection):
     """``torch:package.module:factory`` is what ``factory()`` in ``package.module`` returns.
 
     A factory takes no arguments and returns ``(module, example_inputs)``, with keyword
-    arguments for the module as a third item if it needs them; or a module that has them in
-    its attribute ``example_inputs``; or what ``torch.export`` made. A dictionary for the
-    inputs means keyword arguments, where the module has all of its keys for parameters.
-    There is no list of all factories: ``torch:`` alone means none.
+    arguments for the module as a third item if it needs them; or a module with the attribute
+    ``example_inputs``; or a program of ``torch.export``. A dictionary for the inputs means keyword
+    arguments, where the module has all of its keys for parameters. There is no list of all
+    factories: ``torch:`` alone means none.
     """
 
     name = "torch"

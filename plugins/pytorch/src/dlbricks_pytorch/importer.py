@@ -40,8 +40,8 @@ class PytorchImporter(Importer):
         """Reads a program. Dimensions that were exported as dynamic stay dynamic.
 
         Raises:
-            ModelError: If the file is missing or damaged, holds weights or a pickle only, or a
-                module in training mode, or ONNX has no counterpart of one of its operators.
+            ModelError: If the file is missing or damaged, contains only weights, a pickle or a
+                module in training mode, or ONNX has no counterpart of an operator.
         """
         check_file(path, f"{_SUFFIX} file")
         try:

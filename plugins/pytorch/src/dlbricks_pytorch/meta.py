@@ -1,8 +1,8 @@
 """Modules on torch's meta device, which have shapes but no values.
 
-What a module computes on the meta device mixes with nothing from another one: an example input on
-the CPU, or a mask that ``forward`` makes there, ends its export. So its tensors become fake ones of
-the CPU while it is exported. Those take no memory either.
+Tensors on the meta device cannot be combined with tensors on another device: an example input on
+the CPU, or a mask that ``forward`` makes there, ends the export. The module's tensors therefore
+become fake CPU tensors during the export. Fake tensors take no memory either.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def on_cpu(
     replaced: list[tuple[dict[str, Any], str, Any]] = []
     try:
         replaced.extend(_replaced(module, move))
-        # One fake input is enough for torch to take the others, and the weights, for fake ones.
+        # With one fake input, torch treats all other inputs and the weights as fake, too.
         inputs = (mode.from_tensor(each) if _is_real(each) else move(each) for each in given)
         structure = pytree.tree_structure((args, kwargs))
         yield pytree.tree_unflatten(list(inputs), structure)
@@ -86,7 +86,7 @@ def _fake(tensor: torch.Tensor, mode: FakeTensorMode) -> torch.Tensor:
 def _replaced(
     module: torch.nn.Module, move: Callable[[Any], Any]
 ) -> Iterator[tuple[dict[str, Any], str, Any]]:
-    """Replaces a module's tensors on the meta device; yields where each was, and what it was."""
+    """Replaces a module's tensors on the meta device; yields the place and the original of each."""
     for part in module.modules():
         for place in (part._parameters, part._buffers):
             for name, tensor in list(place.items()):

@@ -38,7 +38,7 @@ def load_program(path: Path) -> torch.export.ExportedProgram:
     pickled, are not read.
 
     Raises:
-        ModelError: If the file is damaged, or holds what only a pickle can restore.
+        ModelError: If the file is damaged, or has objects that only a pickle can restore.
     """
     with Archive(path) as archive:
         entry = program_entry(archive.names)
@@ -56,7 +56,7 @@ def _guarded(what: str, read: Callable[[], Any]) -> Any:
         return read()
     except ModelError:
         raise
-    except Exception as error:  # readers of JSON that nobody checked before raise everything
+    except Exception as error:  # readers of unchecked JSON may raise any exception
         lines = str(error).strip().splitlines() or [""]
         raise ModelError(
             f"its {what} is damaged, or none that torch {torch.__version__} can read: "

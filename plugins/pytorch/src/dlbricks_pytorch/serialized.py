@@ -1,8 +1,8 @@
 """Programs as torch serializes them: what is in them is checked before torch reads it.
 
-torch evaluates what a program's JSON holds: expressions of sizes go through ``eval``, names
+torch evaluates the content of a program's JSON: expressions of sizes go through ``eval``, names
 of operators through ``getattr``, names of tensors into Python source, the trees of arguments
-into ``import``. Nothing but what torch itself writes there passes here; the rest is left out.
+into ``import``. Only values that torch itself writes are accepted here.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ _FUNCTIONS = frozenset(
 )  # fmt: skip
 _POWERS = frozenset(("FloatPow", "LShift", "Pow", "PowByNatural", "RShift"))
 _NUMBERS = frozenset(("oo", "int_oo", "nan", "zoo", "true", "false"))
-#: Functions of plain numbers and texts, with those that they take.
+#: Functions of plain numbers and texts, with the types of their arguments.
 _LITERALS = {
     "Symbol": _SYMBOL,
     "Float": re.compile(r"-?[\d.]{1,40}(e[+-]?\d{1,3})?", re.ASCII),
     "Integer": re.compile(r"-?\d{1,20}", re.ASCII),
     "Rational": re.compile(r"-?\d{1,20}", re.ASCII),
 }
-#: What symbols and numbers are said to be: positive or not, of so many bits.
+#: Stated properties of symbols and numbers: signs and numbers of bits.
 _SETTING = re.compile(r"True|False|\d{1,3}", re.ASCII)
 _CHARACTERS = re.compile(r"[\w+\-*/%(),.<>=!&|~' ]{1,5000}", re.ASCII)
 _MOST_EXPONENT = 16
@@ -83,11 +83,11 @@ _GRAMMAR = (ast.Expression, ast.BoolOp, ast.Compare, ast.UnaryOp, ast.BinOp)
 def checked(program: schema.ExportedProgram) -> schema.ExportedProgram:
     """A program that torch can read without running any code of the file's.
 
-    Its arguments and results are flat, all of it is on the CPU, and nothing is left of what
-    the file says for other uses than the graph.
+    Its arguments and results are flat, all tensors are on the CPU, and fields of the file for other
+    uses than the graph are dropped.
 
     Raises:
-        ModelError: If it holds anything that torch does not write.
+        ModelError: If it has any value that torch does not write.
     """
     version = program.schema_version
     if version.major != schema.SCHEMA_VERSION[0]:
@@ -342,7 +342,7 @@ def _place_alone(metadata: Any) -> None:
     metadata.update(kept)
 
 
-#: What is checked in which field of torch's schema of programs.
+#: Check of each field of torch's schema of programs.
 _CHECKS: dict[str, dict[str, Callable[[Any], None]]] = {
     "Node": {"target": _operator, "name": _identifier_or_none, "metadata": _place_alone},
     "NamedArgument": {"name": _identifier_or_none},

@@ -43,8 +43,8 @@ def torch_dtype(name: str) -> torch.dtype:
 def from_numpy(array: Array) -> torch.Tensor:
     """Tensor with a contiguous copy of the values.
 
-    It lies in torch's memory, which begins on a cache line; numpy's begins where it may, and
-    every long vector that is read from there lies on two lines.
+    The copy is in torch's memory, which begins on a cache line. Numpy's memory may begin anywhere,
+    and every long vector that is read from there may cross two lines.
     """
     return _converted(array, torch.tensor)
 

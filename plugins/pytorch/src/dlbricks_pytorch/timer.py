@@ -109,7 +109,7 @@ class PytorchTimer(CpuTimer[Loaded]):
     def profile(self, network: Network, runs: int) -> Profile:
         """Time of every layer, taken around its torch calls."""
         if self._compile != "off":
-            raise UnsupportedError("what torch.compile makes of a model has no layers left")
+            raise UnsupportedError("a model that torch.compile compiled has no layers")
 
         from dlbricks_pytorch.profile import profile
 

@@ -85,7 +85,7 @@ def _marked(run: Callable[[], float]) -> float:
 
 
 def _runs(profiler: torch.autograd.profiler.profile) -> list[list[_Call]]:
-    """Operators that the module itself calls in each run, not those that they call.
+    """Operators that the module itself calls in each run, without nested calls.
 
     Kineto's own events are read: torch's ``events()`` takes a second for a few thousand of them.
     """
@@ -105,7 +105,7 @@ def _runs(profiler: torch.autograd.profiler.profile) -> list[list[_Call]]:
         if name == _RUN:
             runs.append([])
             ends.append(begin_ns - negated_ns)
-            # What comes before the first operator counts for it.
+            # Time before the first operator is assigned to it.
             first_ns = over_ns = begin_ns
         elif runs and over_ns <= begin_ns < ends[-1]:
             runs[-1].append((begin_ns if runs[-1] else first_ns, name))

@@ -234,8 +234,8 @@ def advise(
     the total time of an answer, and prices are those of a million output tokens.
 
     With ``scenario``, systems are compared under a load, with each number of instances that fits.
-    What :func:`serve` did not measure there is predicted. Latency is then the scenario's percentile
-    of it.
+    Figures that :func:`serve` did not measure there are predicted. Latency is then the scenario's
+    percentile of it.
 
     Args:
         models: One or several, as :func:`dlbricks.load` takes them, or :func:`dlbricks.answer` if
@@ -256,10 +256,10 @@ def advise(
         min_accuracy: Least accuracy that is allowed.
         predictor: As for :func:`dlbricks.estimate`.
         store: As for :func:`dlbricks.time`.
-        prompt: Tokens of the prompt; ``None`` for those of :func:`dlbricks.answer` if ``generate``
+        prompt: Tokens of the prompt; ``None`` for the default of :func:`dlbricks.answer` if
+            ``generate`` is given.
+        generate: Output tokens; ``None`` for the default of :func:`dlbricks.answer` if ``prompt``
             is given.
-        generate: Output tokens; ``None`` for those of :func:`dlbricks.answer` if ``prompt`` is
-            given.
         task: As for :func:`dlbricks.answer`.
         batch: Inferences that one run makes, or requests that are computed together; ``None`` for
             1.
@@ -297,7 +297,7 @@ class AdviceResult(Result):
 
     @property
     def failures(self) -> list[dict[str, str]]:
-        """Models of which too little is known somewhere (``where``), and why (``reason``)."""
+        """Models with unknown figures in some place (``where``), and why (``reason``)."""
         return [dict(each) for each in self.to_dict()["failures"]]
 
     def to_dict(self) -> dict[str, Any]:

@@ -34,12 +34,12 @@ add_words(
     {
         # Load patterns.
         "disturbances-not-predicted": lambda: (
-            "predicted percentiles hold the time in the line, but no disturbance of the machine: "
-            "measured ones are longer"
+            "predicted percentiles include the time in the line, but no disturbance of the "
+            "machine: measured ones are longer"
         ),
         "bricks-too-short": lambda: (
-            "its bricks take hardly longer than a call of the timer: what is composed of them may "
-            "be several times off"
+            "its bricks take hardly longer than a call of the timer: composed figures may be "
+            "several times off"
         ),
         # Advice.
         "not-accurate-enough": lambda least, models: (

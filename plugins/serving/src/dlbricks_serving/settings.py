@@ -37,7 +37,7 @@ LOAD = (
     Setting(
         "duration_s",
         kinds.above_zero("seconds", 600, kinds.DURATION),
-        "Time that each load takes with --end-to-end; MLPerf's rules ask for 10m.",
+        "Duration of each load with --end-to-end; MLPerf's rules require 10m.",
         f"{LOAD_S:g}s",
         metavar="TIME",
     ),
@@ -82,8 +82,8 @@ PLACES = (
         "on",
         kinds.names_such_as("71bff16a", repeated=True),
         "Only this system: its name ('dlbricks machine list'), the beginning of its fingerprint, "
-        "or the name of its processor or its microarchitecture (zen4). One that only the atlas "
-        "knows has to be named. May be given more than once.",
+        "or the name of its processor or its microarchitecture (zen4). A system that only "
+        "the atlas has must be named. May be given more than once.",
         "all of the store",
         metavar="SYSTEM",
     ),

@@ -52,10 +52,10 @@ from dlbricks_study.report import print_study, write_study
 def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Repeat the evaluation of the DLBricks paper for any models: a report with all its plots.
 
-    Times the whole models and their bricks at every granularity, and what the default
-    composer wants, in the same rounds. Writes index.html, study.json and a CSV file for each
-    figure. What was measured is in the store: an interrupted study goes on when it is run
-    again. Exit status 3: something failed or a model was left out; it is named.
+    Times the whole models, their bricks at every granularity, and the default composer's bricks in
+    the same rounds. Writes index.html, study.json and a CSV file for each figure. All measurements
+    are in the store: an interrupted study goes on when it is run again. Exit status 3: something
+    failed or a model was left out; it is named.
     """
     if values["source"] is not None:
         job = given.job_of(StudyReportJob, models, values, "--from measures nothing")

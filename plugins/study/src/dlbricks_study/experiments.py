@@ -103,7 +103,7 @@ def study(
 def compared_composers() -> list[str]:
     """Names of the composers that the paper's composer is compared with.
 
-    They are all usable composers, except those whose estimates are bounds, and the one that relies
+    All usable composers, except composers whose estimates are bounds, and the composer that relies
     on a predictor. Composers that cut models as they are come first.
     """
     found = [plugin for plugin in discover("composer", Composer) if not plugin.problem]

@@ -277,7 +277,7 @@ def print_study(console: Console, study: StudyRecord, folder: Path) -> None:
         console.print(styled(("Left out of the figures:", "red"), text))
     console.print(_ways(study))
     console.print(
-        "Bricks: those that are timed. Geo. mean, MAPE: of estimate/measured, over the "
+        "Bricks: timed bricks. Geo. mean, MAPE: of estimate/measured, over the "
         "models. Speedup: one run of each model over one of each brick, as in the paper. "
         "Wall: by seconds spent, loading included."
     )
@@ -315,7 +315,7 @@ def _figures(way: WayRecord) -> list[str]:
 
 
 def _published(study: StudyRecord) -> Table:
-    """Published numbers of the models beside those of the study."""
+    """Published numbers of the models, and the study's numbers."""
     shown = table("Of the paper's models", "Where", "Paper", "Here", left=2)
     for each in study.data["published"]["figures"]:
         shown.add_row(each["what"], each["where"], each["paper"], each["ours_text"])

@@ -45,7 +45,7 @@ def check_broadcast(*shapes: Shape) -> None:
 
 
 def _joined(shapes: Sequence[Shape]) -> list[Shape]:
-    """The shapes with neighbouring axes that broadcast alike as one, all of one rank."""
+    """The shapes, of equal rank, with neighbouring axes joined if they broadcast alike."""
     rank = max(len(shape) for shape in shapes)
     aligned = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
     columns = [sizes for sizes in zip(*aligned, strict=True) if any(size != 1 for size in sizes)]
@@ -55,7 +55,7 @@ def _joined(shapes: Sequence[Shape]) -> list[Shape]:
 
 
 def scalar(ctx: LayerContext, position: int) -> float | None:
-    """A known, finite floating-point input of one element, which MXNet takes as an attribute."""
+    """A known, finite floating-point input of one element, which is an attribute in MXNet."""
     if ctx.dtype(position) not in FLOAT or ctx.spec(position).elements != 1:
         return None
     value = ctx.constant(position)
@@ -150,7 +150,7 @@ def _pow(ctx: LayerContext) -> Symbol:
 
 
 def _integer_power(ctx: LayerContext, x: Symbol) -> Symbol:
-    """MXNet's powers go through floating point; 53 bits hold whatever 32 bits hold."""
+    """MXNet computes powers in floating point; 53 bits represent all 32-bit integers."""
     exponent = ctx.constant(1)
     if exponent is not None and exponent.size == 1 and exponent.ravel()[0] in (1, 2, 3):
         return reduce(op.elemwise_mul, [x] * int(exponent.ravel()[0]))

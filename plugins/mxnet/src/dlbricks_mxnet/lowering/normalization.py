@@ -121,7 +121,7 @@ def _layer_normalization(ctx: LayerContext) -> list[Symbol]:
 
 
 def _covers(ctx: LayerContext, inner: Shape) -> bool:
-    """Whether scale and shift have one element for each normalized one."""
+    """Whether scale and shift have one element for each normalized element."""
     return all(product(ctx.shape(i)) == product(inner) for i in (1, 2) if ctx.has(i))
 
 

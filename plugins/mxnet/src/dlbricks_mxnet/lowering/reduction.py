@@ -62,7 +62,7 @@ def _extreme(name: str, function: Reduce) -> None:
     @lowers(name, types=NUMBER)
     def lower(ctx: LayerContext) -> Symbol:
         axis = ctx.axis()
-        # MXNet takes a result without axes for one of unknown shape.
+        # To MXNet, a result without axes has an unknown shape.
         keepdims = bool(ctx.attribute("keepdims")) or ctx.rank() == 1
         x = ctx.input()
         if not ctx.attribute("select_last_index"):

@@ -1,8 +1,8 @@
 """MXNet's symbol operators, and compositions that all families of operators use.
 
-A tensor without axes is a vector of one element here, because MXNet takes an empty shape for an
-unknown one outside of its numpy mode. A tensor of more axes than MXNet supports is a vector of all
-its elements.
+A tensor without axes is a vector of one element here, because an empty shape means an unknown shape
+to MXNet outside of its numpy mode. A tensor of more axes than MXNet supports is a vector of all its
+elements.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The 50 networks of Table 1 of the DLBricks paper, as ``paper:1`` to ``paper:50``.
 
-:mod:`~dlbricks_mxnet.paper.catalogue` says what there is, and
-:mod:`~dlbricks_mxnet.paper.published` what the paper says about it; neither imports the framework.
-The other modules hold one family of architectures each, written for Gluon.
+:mod:`~dlbricks_mxnet.paper.catalogue` lists the networks, and
+:mod:`~dlbricks_mxnet.paper.published` the paper's figures; neither imports the framework. Each
+other module has one family of architectures, written for Gluon.
 """
 
 from __future__ import annotations
@@ -50,6 +50,6 @@ class PaperModels(ModelCollection):
             key: options.shapes.get(key, (options.batch or 1, *shape))
             for key, shape in entry.inputs.items()
         }
-        # A name manager of its own: the same names whatever else the process built.
+        # A separate name manager: the names do not depend on other models in the process.
         with mx.name.NameManager():
             return from_block(entry.build(), shapes, name=entry.label, source=f"{self.name}:{name}")

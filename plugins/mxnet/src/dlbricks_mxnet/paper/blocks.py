@@ -49,7 +49,7 @@ def relu() -> Block:
 
 
 def conv_norm_relu(channels: int, kernel: int = 1, stride: int = 1, pad: int = 0) -> Layers:
-    """A convolution, and what it gives normalized and activated."""
+    """A convolution, a normalization and an activation."""
     return conv(channels, kernel, stride, pad), norm(), relu()
 
 

@@ -59,7 +59,7 @@ class _CapsNet(HybridBlock):
 
 
 def _route(F: Any, predictions: Any, logits: Any) -> Any:
-    """Digit capsules: what the parts predict, weighted by where the parts belong."""
+    """Digit capsules: predictions of the parts, weighted by the parts' agreement."""
     weights = F.softmax(F.reshape(logits, (0, _PRIMARY, _DIGITS)))
     return _squash(F, F.sum(_repeat(F, weights, 3, predictions) * predictions, axis=1))
 

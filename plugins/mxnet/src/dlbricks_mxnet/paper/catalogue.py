@@ -28,7 +28,7 @@ class Entry:
         layers: How many layers the table counts.
         builder: ``"module:function"`` in this package; gives an uninitialized block.
         inputs: Shape of each input without the batch.
-        arguments: What the function is called with.
+        arguments: Arguments of the function.
     """
 
     number: int
@@ -63,7 +63,7 @@ def row(
     return number, slug, title, layers, builder, shapes, arguments
 
 
-# Two lines a network: what the table says, then how it is built.
+# Two lines a network: the row of the table, then its function.
 # fmt: off
 
 _CLASSIFICATION = (  # 1 to 21

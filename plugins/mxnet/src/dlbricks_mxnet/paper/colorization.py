@@ -58,7 +58,7 @@ def colorful() -> Block:
 
 
 def colornet(*, fusion: int) -> Block:
-    """Joins what it sees in each place with what it sees in the image as a whole.
+    """Joins local features with features of the whole image.
 
     Args:
         fusion: Kernel size of the convolution behind the join.

@@ -39,7 +39,7 @@ def fan() -> Block:
 
 
 class _Stage(HybridBlock):
-    """An hourglass; its features and its heat maps join what it was given."""
+    """An hourglass; its features and its heat maps are added to its input."""
 
     def __init__(self) -> None:
         super().__init__()

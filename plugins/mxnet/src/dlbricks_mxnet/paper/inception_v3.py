@@ -17,7 +17,7 @@ from dlbricks_mxnet.paper.blocks import (
 )
 
 _CLASSES = 1001
-_OUTPUTS = 1008  # what the published weights compute; the last seven mean nothing
+_OUTPUTS = 1008  # number of outputs of the published weights; the last seven have no meaning
 _Kernel = int | tuple[int, int]
 _ROW, _COLUMN = (1, 7), (7, 1)
 

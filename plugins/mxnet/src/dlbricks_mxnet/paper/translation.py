@@ -2,7 +2,7 @@
 
 CycleGAN is the residual generator of Zhu et al. (arXiv 1703.10593) with nine blocks and
 half the published widths; pix2pix is the U-Net of Isola et al. (arXiv 1611.07004) with
-instance normalization. Both take pixels from 0 to 1 and give such pixels.
+instance normalization. Both map pixels from 0 to 1 to pixels from 0 to 1.
 """
 
 from __future__ import annotations

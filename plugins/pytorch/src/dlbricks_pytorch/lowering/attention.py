@@ -224,7 +224,7 @@ def _rotary_embedding(ctx: LayerContext) -> Node:
 
 
 def _doubled(ctx: LayerContext, position: int, axis: int) -> Node:
-    """Cosines or sines of both halves of a head, from those of one."""
+    """Cosines or sines of both halves of a head, from the values of one half."""
     half = ctx.input(position)
     if ctx.has(3):
         half = ctx.call(F.embedding, ctx.input(3), half)

@@ -41,7 +41,7 @@ class Cell:
     Attributes:
         kind: ``LSTM``, ``GRU`` or ``RNN``.
         activations: Names in lower case, for all directions.
-        alphas: Parameters of those activations that take one, in their order.
+        alphas: Parameters of activations with a parameter, in their order.
         betas: Second parameters, likewise.
         clip: Bound on the inputs of activations; ``None`` for no bound.
         reset_after: Whether a GRU applies the reset gate after the product.

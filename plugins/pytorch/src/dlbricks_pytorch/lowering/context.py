@@ -66,7 +66,7 @@ class GraphBuilder:
         Args:
             names: Names of the weights.
             transform: Function from the weights' values to the buffer; identity by default.
-            key: Identifies the transform among those of the same weights. Equal keys share a
+            key: Name of the transform among all transforms of the same weights. Equal keys share a
                 buffer.
         """
         identity = (names, key) if transform is None or key is not None else object()

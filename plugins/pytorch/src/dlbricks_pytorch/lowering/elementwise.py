@@ -117,7 +117,7 @@ def _clip(ctx: LayerContext) -> Node:
     given = [position for position in (1, 2) if ctx.has(position)]
     if not given:
         return ctx.call(torch.clone, ctx.input(0))
-    # torch.clamp takes two numbers or two tensors, not one of each.
+    # torch.clamp accepts two numbers or two tensors, not a number and a tensor.
     numbers = all(ctx.is_scalar_weight(position) for position in given)
     bounds = {
         ("min", "max")[position - 1]: ctx.number(position) if numbers else ctx.input(position)
@@ -159,7 +159,7 @@ def _cast(ctx: LayerContext) -> Node:
             largest = LARGEST_FLOAT8[target]
             node = ctx.call(torch.clamp, node, -largest, largest)
         elif target == torch.float8_e4m3fn:
-            raise UnsupportedError("torch saturates in this conversion, whatever is asked")
+            raise UnsupportedError("torch always saturates in this conversion")
     return ctx.call(torch.Tensor.to, node, target)
 
 

@@ -47,7 +47,7 @@ def take(x: torch.Tensor, index: torch.Tensor, axis: int) -> torch.Tensor:
 
 
 def _counted_from_zero(ctx: LayerContext, position: int, size: int) -> Node:
-    """Indices converted to non-negative ones, because most torch operators reject negative ones."""
+    """Non-negative indices, because most torch operators reject negative indices."""
     return ctx.prepared(position, lambda index: index.long() % size, ("wrapped", size))
 
 

@@ -26,7 +26,7 @@ class Windows:
     """Geometry of a pooling, with the end pads that its result's shape implies.
 
     ``ends`` are the pads for which exactly the wanted windows fit; they differ from the layer's own
-    in ceil mode. ``native`` tells whether torch's own padding and ceil mode give the same windows.
+    in ceil mode. ``native`` is whether torch's own padding and ceil mode give the same windows.
     """
 
     kernel: tuple[int, ...]

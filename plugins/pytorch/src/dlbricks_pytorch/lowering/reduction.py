@@ -15,7 +15,7 @@ Reduction = Callable[[torch.Tensor, Axes, bool], torch.Tensor]
 
 
 def _prod(x: torch.Tensor, axes: Axes, keepdims: bool) -> torch.Tensor:
-    for axis in sorted(axes, reverse=True):  # torch.prod takes one axis at a time
+    for axis in sorted(axes, reverse=True):  # torch.prod reduces one axis at a time
         x = torch.prod(x, axis, keepdims, dtype=x.dtype)
     return x
 

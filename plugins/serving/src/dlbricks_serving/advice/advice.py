@@ -146,7 +146,7 @@ class AdviceRequest:
     def others(self) -> list[Requirement]:
         """Requirements on all quantities that have a figure beside latency and price.
 
-        They are those with a metric that alternatives are ordered by or that have a bound. An
+        Quantities with a metric that order the alternatives or have a bound. An
         answer has its own, with a bound or without.
         """
         bounded = [each for each in self.requirements if each.quantity != LATENCY]

@@ -62,9 +62,9 @@ def coupled(
 ) -> list[FloatArray]:
     """Draws of several predictions in an order in which their errors are correlated.
 
-    The draws themselves stay as they are, and so does what the rows of one prediction have in
-    common. Their order is that of correlated normal variables (Iman and Conover, Communications
-    in Statistics B11, 1982), by what the rows of a prediction have in common.
+    The draws themselves do not change, and neither do errors that the rows of one prediction share.
+    Their order is that of correlated normal variables (Iman and Conover, Communications in
+    Statistics B11, 1982), by the errors that the rows of a prediction share.
 
     Args:
         draws: Positive draws of each prediction: shape (rows, draws).

@@ -1,4 +1,4 @@
-"""Advice on systems, frameworks and models, from what a store knows."""
+"""Advice on systems, frameworks and models, from a store."""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ class AdviseData(ListedFailuresData):
     Attributes:
         settings: The request.
         systems: Systems that models might run on.
-        rankings: One for each model, or one for all of them if they are alternatives for one task.
+        rankings: One ranking for each model, or one ranking of all models if they are alternatives
+            for one task.
         notes: Remarks on the figures.
     """
 
@@ -97,7 +98,8 @@ class AdvisedRankingData(TypedDict):
 
     Attributes:
         name: Name of the model, or how many there are.
-        alternatives: The first first. Those that are not expected to keep the bound come last.
+        alternatives: The first first. Alternatives that are not expected to keep the bound come
+            last.
     """
 
     name: str

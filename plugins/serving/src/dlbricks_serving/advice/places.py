@@ -80,7 +80,7 @@ class Place:
         return begins or name == self.name or name.casefold() in kinds
 
     def seen_in(self, store: ResultStore) -> ResultStore:
-        """The store without what other machines of the same fingerprint measured."""
+        """The store without measurements of other machines with the same fingerprint."""
         return store if self.machine is None else store.within(self.machine)
 
 
@@ -102,9 +102,9 @@ def places(
     Args:
         store: Store of the measurements.
         on: Names of machines or processors, or beginnings of fingerprints; empty for all systems
-            in the store. Systems that only the atlas knows have to be named.
+            in the store. Systems that only the atlas has must be named.
         backends: Names of backends; empty for all.
-        metrics: Metrics of further quantities. Setups in which the store holds one of these without
+        metrics: Metrics of further quantities. Setups in which the store has one of these without
             latencies are places, too.
         under_load: Whether setups count under which models or bricks ran side by side.
         predicts: Whether places count whose loads have to be predicted.
@@ -170,7 +170,7 @@ def _chosen(store: ResultStore, wanted: Sequence[Callable[[str], bool]]) -> list
 
     Args:
         store: Store of the measurements.
-        wanted: Conditions on protocols; what meets an earlier one comes first.
+        wanted: Conditions on protocols; setups that meet an earlier condition come first.
     """
     facts = store.systems()
     best: dict[tuple[str, str, str, str, str, int], Place] = {}

@@ -106,7 +106,7 @@ def _estimated(
     """Every combination of job and place whose figures are known or predicted."""
     models = [model for job in jobs for model in job.models]
     found: dict[Place, RunResult] = {}
-    # The predictor remembers what it knows of one backend's layers from one system to the next.
+    # The predictor caches the layers of one backend from one system to the next.
     for place in sorted(places, key=lambda each: each.setup.backend):
         observer.advance(f"{place.setup.backend} on {place.name}")
         request = Request.for_stored(place.setup, place.system)

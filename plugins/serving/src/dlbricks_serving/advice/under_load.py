@@ -35,7 +35,7 @@ class Loads:
     Attributes:
         alternatives: Every combination of model, place and number of instances with figures.
         failures: Models without figures in a place.
-        notes: What makes figures doubtful, without duplicates.
+        notes: Reasons to doubt figures, without duplicates.
         of: Notes on places, which matter if they are the first of a model.
     """
 
@@ -69,7 +69,7 @@ def under_load(
         PluginError: If there is no such predictor, or it fails.
     """
     found = Loads()
-    # The predictor remembers what it knows of one backend's layers from one system to the next.
+    # The predictor caches the layers of one backend from one system to the next.
     for place in sorted(places, key=lambda each: each.setup.backend):
         observer.advance(f"{place.setup.backend} on {place.name}")
         _add(found, jobs, place, wanted, place.seen_in(store), predictor)

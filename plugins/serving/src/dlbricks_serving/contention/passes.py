@@ -126,6 +126,6 @@ def _thinned(passes: FloatArray) -> FloatArray:
 
 
 def _seconds(pass_s: float, wanted: float) -> float:
-    """Seconds of each slice, so that all slices together hold a wanted number of passes."""
+    """Seconds of each slice, so that all slices together have the requested number of passes."""
     total_s = min(max(wanted * pass_s, _SHORTEST_S), _LONGEST_S)
     return max(total_s / SLICES, _AT_LEAST * pass_s)

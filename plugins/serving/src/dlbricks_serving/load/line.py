@@ -1,9 +1,9 @@
-"""The line: a queue of samples from which instances take the next one by themselves.
+"""The line: a queue of samples from which free instances take the next sample.
 
 The line is a named pipe that holds the numbers of the samples in the order of their arrival. The
 kernel gives each number to one reader. A free instance reads the next number, waits for the arrival
-of that sample, and serves it. So samples are served in the order of their arrival, each by the
-instance that is free first, and no process but the instances has anything to do.
+of that sample, and serves it. Samples are therefore served in the order of their arrival, each by
+the first free instance, and only the instances do any work.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ Nanoseconds = npt.NDArray[np.int64]
 
 _NUMBER_BYTES = 8
 _END = -1
-"""Number that ends the line; the line holds one for each instance, after the last sample."""
+"""Number that ends the line; the line has one such number for each instance, after the last
+sample."""
 
 _PIPE_BYTES = 1 << 20
 """Bytes of a pipe that the kernel grants any user (pipe(7))."""

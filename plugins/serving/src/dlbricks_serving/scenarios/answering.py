@@ -178,7 +178,7 @@ class _Server:
 
     @classmethod
     def of(cls, service: ServiceTimes, rng: np.random.Generator, queries: int) -> _Server:
-        # Arrivals come first: a load generator with this seed draws the same ones.
+        # Arrivals are drawn first, so that a load generator with this seed draws the same arrivals.
         arrivals = poisson_arrivals(queries, rng)
         return cls(arrivals, _drawn(service, rng, queries), service.busy_of is None)
 

@@ -17,7 +17,7 @@ LOAD_S = 10.0
 class Scenario(StrEnum):
     """A load pattern of MLPerf Inference.
 
-    A query asks for one sample or more; a sample is one inference of the model. Source: MLCommons,
+    A query has one sample or more; a sample is one inference of the model. Source: MLCommons,
     MLPerf Inference Rules, section "Scenarios".
     """
 

@@ -66,7 +66,7 @@ def overlatency_allowed(queries: int, share: float, confidence: float = CONFIDEN
 
 
 def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """Least number for which a condition holds that holds for ``high`` and not for ``low``."""
+    """Least number that meets a condition, which ``high`` meets and ``low`` does not."""
     while high - low > 1:
         middle = (low + high) // 2
         if holds(middle):

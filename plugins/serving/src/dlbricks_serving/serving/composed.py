@@ -147,8 +147,8 @@ def stored_service_times(
         cut_options: How to cut and compose; ``None`` for the most accurate way.
 
     Returns:
-        By number of instances, service times for each model. A reason stands for those that the
-        store does not hold.
+        By number of instances, service times for each model. Loads that the store lacks have a
+        reason instead.
     """
     options = cut_options or CutOptions.chosen(None, None, None)
     rewrites = kept_rewrites(models, request, store) if options.cuts_rewritten else None
@@ -210,8 +210,7 @@ class _Composing:
         request: How bricks run.
         cutting: All models.
         instances: Number of instances.
-        workers: The instances, of which the first one times bricks; none to use only what is
-            stored.
+        workers: The instances, of which the first times bricks; empty to use only stored samples.
         store: Store of the measurements.
         observer: Receives the progress.
         disturbances: Whatever makes figures of the present model doubtful.
@@ -265,7 +264,7 @@ class _Composing:
         return estimate, _spread(estimate, np.array(found[asked.passes].values))
 
     def _known(self, asked: _Questions) -> Mapping[Question, Measurement]:
-        """Complete measurements. Those that the store lacks are taken now."""
+        """Complete measurements. Samples that the store lacks are taken now."""
         found = {} if self.request.force else self.store.get(asked.all)
         taken = [len(found[key].observations) if key in found else 0 for key in asked.all]
         if min(taken) < SLICES:

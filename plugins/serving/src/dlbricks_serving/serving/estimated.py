@@ -1,4 +1,4 @@
-"""Estimates of models under load, from what is known. Runs nothing."""
+"""Estimates of models under load, from stored and predicted figures. Runs nothing."""
 
 from __future__ import annotations
 

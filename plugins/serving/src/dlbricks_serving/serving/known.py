@@ -23,7 +23,7 @@ class KnownLoads:
     Attributes:
         measured: Figures of the whole model, by number of instances.
         composed: Service times, by number of instances: composed from bricks that ran side by
-            side, or else predicted. Those that are unknown tell why.
+            side, or else predicted. An unknown load has its reason.
     """
 
     measured: Mapping[int, Loaded]
@@ -35,8 +35,8 @@ class KnownModels:
     """Known figures of the instances of models.
 
     Attributes:
-        models: What is known of each model.
-        notes: What predictions rest on, and why to doubt them.
+        models: Known loads of each model.
+        notes: Basis of the predictions, and reasons to doubt them.
     """
 
     models: Sequence[KnownLoads]

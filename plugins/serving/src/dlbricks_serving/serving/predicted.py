@@ -1,9 +1,9 @@
 """Service times of instances that never ran side by side, predicted from latencies.
 
-An instance alone takes as long as one inference after another does. Beside others it takes longer
-by as much as the physical baseline expects of what they share. Inferences scatter as samples of the
-whole model did, if it was timed. Otherwise all take the same time, because nothing tells how a
-machine will disturb them: queues are predicted, disturbances are not.
+The latency of an instance alone is that of one inference after another. Beside others, an instance
+is slower by the baseline's factor for shared caches and memory. Inferences scatter as samples of
+the whole model did, if it was timed. Otherwise all take the same time, because disturbances of a
+machine cannot be predicted: only queues are.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ UNDISTURBED = note("disturbances-not-predicted")
 
 @dataclass(frozen=True)
 class RepetitionEffect:
-    """Change of latency by inferences one after another, beside those of a timed model.
+    """Change of latency from a timed model to inferences one after another.
 
     Attributes:
         error: Standard deviation of the relative difference between a latency and one in an
@@ -60,7 +60,7 @@ class PredictedLoads:
 
     Attributes:
         models: Service times of each model, by number of instances.
-        notes: What the predictions rest on, and why to doubt them.
+        notes: Basis of the predictions, and reasons to doubt them.
     """
 
     models: Sequence[Mapping[int, Composed]]

@@ -97,12 +97,12 @@ class LoadRequest:
 
         Raises:
             DLBricksError: If there are too few cores for one of the numbers, the scenario needs
-                a bound, or seconds are given for runs that are not asked for.
+                a bound, or seconds are given for runs that are not requested.
         """
         if seconds is not None and not end_to_end:
             raise DLBricksError(
                 f"{argument('duration_s')} needs {argument('end_to_end')}",
-                hint="It is the time of loads of whole models; bricks take what they need.",
+                hint="It is for loads of whole models; the time for bricks is not limited.",
             )
         chosen = Scenario(scenario)
         pattern = PATTERNS[chosen]
@@ -205,7 +205,7 @@ class UnderLoad:
         cut_options: How models are cut and composed.
         predictor: Name of the predictor of what the store lacks; ``None`` for none.
         unread: Models that could not be loaded.
-        notes: What predictions rest on, and why to doubt them.
+        notes: Basis of the predictions, and reasons to doubt them.
         stage: Stage at which a model fails.
     """
 

@@ -1,4 +1,4 @@
-"""Contention: how much longer a model takes beside others, as the physical baseline expects."""
+"""Contention: the slowdown of a model beside others, by the physical baseline."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def slowdowns(
 ) -> list[float]:
     """Latency of a model beside others over its latency alone, for numbers of busy instances.
 
-    The instances share the bandwidth of memory, and the last level of cache as far as it belongs to
-    more cores than one of them has. All else, such as the frequency of the cores, is assumed to
-    stay as it is.
+    The instances share the bandwidth of memory, and the last level of cache if it belongs to more
+    cores than one instance has. All else, such as the frequency of the cores, is assumed to stay as
+    it is.
 
     Args:
         model: The model, with the layers that the backend runs.

@@ -62,7 +62,7 @@ def _system(place: Place) -> AdvisedSystemData:
 
 
 def _machine(place: Place) -> str | None:
-    """Name of a place's machine, if its owner gave it one or equal machines are told apart."""
+    """Name of a place's machine, if its owner named it or equal machines are separated."""
     return (told_apart(place.machine) if place.machine else "") or None
 
 

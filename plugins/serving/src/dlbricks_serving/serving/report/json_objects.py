@@ -88,7 +88,7 @@ class RankedPlacementData(PlacementData):
 class LoadSettingsData(ReadingData, CuttingData):
     """A load of MLPerf Inference, and how models were read and cut.
 
-    One inference is one sample, whatever the size of batch axes.
+    One inference is one sample for every size of batch axes.
 
     Attributes:
         scenario: The load pattern.
@@ -146,7 +146,8 @@ class LoadAnswerData(TypedDict):
         early_stopping_ms: Estimate of the percentile by MLPerf's rule of early stopping; null where
             queries are too few, or the scenario has none.
         holds: Whether the percentile is within the bound; null without a bound.
-        queries: Queries that the latencies are of; simulated ones where they are composed.
+        queries: Number of queries of the latencies; simulated queries if the latencies are
+            composed.
     """
 
     throughput: float

@@ -64,7 +64,7 @@ class LoadReport:
         columns: Headings of all tables.
         tables: Name of each model, and the rows of its table.
         explained: Sentences on what columns mean, and on the overhead of the load generator.
-        notes: What predictions rest on, and why to doubt them.
+        notes: Basis of the predictions, and reasons to doubt them.
         failures: All failures.
     """
 
@@ -272,7 +272,7 @@ def _composed_rows(rows: Sequence[Row]) -> str:
 
 
 _MEANINGS = {
-    Scenario.OFFLINE: "All samples are there at the start; latencies are those of one inference.",
+    Scenario.OFFLINE: "All samples are there at the start; latencies are for one inference.",
     Scenario.SERVER: "Queries arrive by a Poisson process, at the highest rate whose 99th "
     "percentile is within the bound.",
     Scenario.SINGLE_STREAM: "One query of one sample after another: one instance is busy.",
