@@ -10,6 +10,7 @@ from dataclasses import replace
 from time import monotonic, perf_counter
 
 from dlbricks_core.backends.burst import Burst
+from dlbricks_core.compose import Plan
 from dlbricks_core.compose.options import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
 from dlbricks_core.estimation.adaptive.adapting import Adapting, half_width
 from dlbricks_core.estimation.adaptive.ahead import Ahead
@@ -141,7 +142,7 @@ def _run_wholes(
     if not unable:
         return result
     left_s = BUDGET_S if math.isinf(end) else max(end - perf_counter(), 1e-3)
-    rest = cutting_of(cutting, unable)
+    rest = _part(cutting, unable)
     of_rest = replace(request, budget_s=left_s)
     alone = _time_bricks(rest, of_rest, store, observer, perf_counter())
     able = tuple(i for i in range(len(cutting.brickset.models)) if i not in unable)
@@ -161,6 +162,12 @@ def _cut(models: Sequence[CanonicalModel], request: Request, observer: Observer)
     """Models cut into the bricks of which profiles of whole runs tell."""
     options = CutOptions.chosen(None, None, LEARNED_COMPOSER)
     return cut_models(models, options, request, observer)
+
+
+def _part(cutting: Cutting, positions: Sequence[int]) -> Cutting:
+    """Some of the models, and a plan for their bricks alone."""
+    part = cutting_of(cutting, positions)
+    return replace(part, plan=Plan.all_timed(part.brickset.bricks))
 
 
 def recalled(
@@ -189,7 +196,7 @@ def recalled(
         positions = adapting.known_by_runs(_MOST)
         if not positions:
             return (), None
-        part = cutting_of(every, positions)
+        part = _part(every, positions)
         found = Adapting(part, request, store, observer, opened, predictor, compares=False)
         return positions, found.result()
 

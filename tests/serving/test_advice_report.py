@@ -9,6 +9,7 @@ import pytest
 from dlbricks_serving.advice.advice import Advice, AdviceRequest, Alternative
 from dlbricks_serving.advice.places import Place
 from dlbricks_serving.advice.report.data import advice_data
+from dlbricks_serving.advice.report.front import Candidate, pareto
 from dlbricks_serving.advice.report.page import advice_page
 from dlbricks_serving.advice.report.terminal import print_advice
 from dlbricks_serving.advice.report.words import explained, money, share
@@ -17,7 +18,7 @@ from dlbricks_serving.advice.search import rank
 
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.figure import RESAMPLES
-from dlbricks_core.report.html.plots import MOST_SERIES, Candidate, Point, dots, pareto
+from dlbricks_core.report.html.plots import MOST_SERIES, Point, dots
 from dlbricks_core.report.tables import Console
 
 

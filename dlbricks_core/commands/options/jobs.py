@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from dlbricks_core.backends import Backend
@@ -204,7 +204,10 @@ def refuse(job: Any, names: Iterable[str], reason: str, hint: str) -> None:
     Raises:
         DLBricksError: If one of them is given.
     """
-    defaults = {each.name: _default(each) for each in fields(job)}
+    defaults = {
+        each.name: each.default if each.default_factory is MISSING else each.default_factory()
+        for each in fields(job)
+    }
     for name in names:
         if getattr(job, name) != defaults[name]:
             spelled = argument(name)
@@ -244,7 +247,3 @@ def requests_of_each(job: Any, **chosen: Any) -> list[Request]:
         )
         for name in backends
     ]
-
-
-def _default(each: Field[Any]) -> Any:
-    return each.default if each.default_factory is MISSING else each.default_factory()

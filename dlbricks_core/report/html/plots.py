@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_INK, _SOFT, _RULE = "#010101", "#020202", "#030303"
-_SERIES = ("#040401", "#040402", "#040403", "#040404", "#040405", "#040406", "#040407")
+INK, SOFT, _RULE = "#010101", "#020202", "#030303"
+SERIES = ("#040401", "#040402", "#040403", "#040404", "#040405", "#040406", "#040407")
 #: Colours of the figure, which stand for variables of the page's style sheet.
 _VARIABLES = {
-    _INK: "var(--ink)",
-    _SOFT: "var(--soft)",
+    INK: "var(--ink)",
+    SOFT: "var(--soft)",
     _RULE: "var(--rule)",
-    **{colour: f"var(--series-{i})" for i, colour in enumerate(_SERIES)},
+    **{colour: f"var(--series-{i})" for i, colour in enumerate(SERIES)},
 }
-_PARTS = (*_SERIES[:5], _RULE)
-MOST_SERIES = len(_SERIES)  #: Number of series that colours and shapes distinguish.
+_PARTS = (*SERIES[:5], _RULE)
+MOST_SERIES = len(SERIES)  #: Number of series that colours and shapes distinguish.
 
 #: Shapes that distinguish series as well, because colours may not be visible.
 _MARKERS = "osD^vPX"
@@ -34,13 +34,13 @@ _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "text.parse_math": False,
     "font.size": 8.5,
-    "text.color": _INK,
-    "axes.labelcolor": _INK,
+    "text.color": INK,
+    "axes.labelcolor": INK,
     "axes.edgecolor": _RULE,
     "xtick.color": _RULE,
-    "xtick.labelcolor": _SOFT,
+    "xtick.labelcolor": SOFT,
     "ytick.color": _RULE,
-    "ytick.labelcolor": _INK,
+    "ytick.labelcolor": INK,
     "grid.color": _RULE,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -49,19 +49,19 @@ _STYLE: dict[Any, Any] = {
 _LABEL = 0.2  #: Height in inches of a label above its row.
 
 #: Font size in points of a label above its row: the longest labels fit the width of a phone.
-_SMALL = 7.2
+SMALL = 7.2
 
 #: Maximum number of characters of a label, chosen so that shortened labels still differ.
 _LONGEST = 64
 
 _TALL = 20  #: Number of rows from which the bottom of a figure is out of sight at the top.
-_LINEAR_RANGE = 3  #: Maximum ratio of values that need no logarithmic axis.
+LINEAR_RANGE = 3  #: Maximum ratio of values that need no logarithmic axis.
 _REACH = 30  #: Maximum factor by which a logarithmic axis exceeds the values, for their intervals.
 _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
 @dataclass(frozen=True)
-class _Canvas:
+class Canvas:
     """Size of a plot, for a wide screen or a phone."""
 
     name: str  #: Class of the style sheet that shows it.
@@ -74,12 +74,12 @@ class _Canvas:
 
 
 _CANVASES = (
-    _Canvas("wide", 11.5, labels_above=False, columns=6, decades=300.0),
-    _Canvas("narrow", 3.8, labels_above=True, columns=2, decades=30.0),
+    Canvas("wide", 11.5, labels_above=False, columns=6, decades=300.0),
+    Canvas("narrow", 3.8, labels_above=True, columns=2, decades=30.0),
 )
 
 
-def _on_all(draw: Callable[[_Canvas], Markup]) -> Markup:
+def on_all_screens(draw: Callable[[Canvas], Markup]) -> Markup:
     """A plot for wide screens and one for phones; the style sheet shows one of them."""
     return Markup("").join(
         Markup('<div class="{}">{}</div>').format(canvas.name, draw(canvas)) for canvas in _CANVASES
@@ -96,7 +96,7 @@ class Point:
 
 NO_BOUNDS: Mapping[str, float] = {}
 
-_BOUND: dict[str, Any] = {"color": _SOFT, "linewidth": 1.2, "linestyle": "--"}
+BOUND: dict[str, Any] = {"color": SOFT, "linewidth": 1.2, "linestyle": "--"}
 
 #: Points by the name of the series, one for each row; ``None`` for a missing value.
 Series = Mapping[str, Sequence[Point | None]]
@@ -117,36 +117,36 @@ def dots(name: str, rows: Sequence[str], series: Series, unit: str, title: str,
     values = [p.value for points in series.values() for p in points if p is not None]
     values += bounds.values()
 
-    def draw(canvas: _Canvas) -> Markup:
+    def draw(canvas: Canvas) -> Markup:
         plot = _Rows.of(canvas, rows, height=0.16 * len(series) + 0.14)
         for i, (label, points) in enumerate(series.items()):
             plot.dots(points, i, label, _offset(i, len(series), 0.22))
         axes = plot.axes
         for label, bound in bounds.items():
-            axes.axvline(bound, label=label, **_BOUND)
-        if max(values) > _LINEAR_RANGE * min(values) > 0:
-            _logarithmic(canvas, axes, values)
+            axes.axvline(bound, label=label, **BOUND)
+        if max(values) > LINEAR_RANGE * min(values) > 0:
+            logarithmic(canvas, axes, values)
         legend = len(series) > 1 or bool(bounds)
-        return _finished(canvas, plot.figure, axes, name, unit, title, legend=legend)
+        return finished(canvas, plot.figure, axes, name, unit, title, legend=legend)
 
-    return _on_all(draw)
+    return on_all_screens(draw)
 
 
 def bars(name: str, rows: Sequence[str], series: Series, unit: str, title: str) -> Markup:
     """Bars for each label, from zero; arguments as for :func:`dots`."""
     thickness = 0.8 / len(series)
 
-    def draw(canvas: _Canvas) -> Markup:
+    def draw(canvas: Canvas) -> Markup:
         plot = _Rows.of(canvas, rows, height=0.16 * len(series) + 0.14)
         for i, (label, points) in enumerate(series.items()):
             present = [(y, p.value) for y, p in enumerate(points) if p is not None]
-            colour = _SERIES[i % len(_SERIES)]
+            colour = SERIES[i % len(SERIES)]
             plot.bars(present, 0.0, thickness * 0.9, _offset(i, len(series), thickness), colour,
                       label)  # fmt: skip
         plot.axes.set_xlim(left=0)
-        return _finished(canvas, plot.figure, plot.axes, name, unit, title, legend=len(series) > 1)
+        return finished(canvas, plot.figure, plot.axes, name, unit, title, legend=len(series) > 1)
 
-    return _on_all(draw)
+    return on_all_screens(draw)
 
 
 def stacked(
@@ -157,16 +157,16 @@ def stacked(
     A sixth part counts as the rest and is grey.
     """
 
-    def draw(canvas: _Canvas) -> Markup:
+    def draw(canvas: Canvas) -> Markup:
         plot = _Rows.of(canvas, rows, height=0.26)
         start = [0.0] * len(rows)
         for i, (label, parts) in enumerate(series.items()):
             plot.bars(list(enumerate(parts)), start, 0.72, 0.0, _PARTS[i % len(_PARTS)], label)
             start = [before + part for before, part in zip(start, parts, strict=True)]
         plot.axes.set_xlim(0, max(start))
-        return _finished(canvas, plot.figure, plot.axes, name, unit, title, legend=True)
+        return finished(canvas, plot.figure, plot.axes, name, unit, title, legend=True)
 
-    return _on_all(draw)
+    return on_all_screens(draw)
 
 
 def around_one(name: str, rows: Sequence[str], points: Sequence[Point | None], unit: str,
@@ -186,18 +186,18 @@ def all_around_one(name: str, rows: Sequence[str], series: Series, unit: str, ti
     low, high = min([0.9, *ends]), max([1.1, *ends])
     margin = 0.05 * (high - low)
 
-    def draw(canvas: _Canvas) -> Markup:
+    def draw(canvas: Canvas) -> Markup:
         height = 0.3 if len(series) == 1 else 0.12 * len(series) + 0.14
         plot = _Rows.of(canvas, rows, height)
         for band in bands:
             plot.axes.axvspan(1 - band, 1 + band, color=_RULE, alpha=0.4, linewidth=0)
-        plot.axes.axvline(1, color=_SOFT, linewidth=1)
+        plot.axes.axvline(1, color=SOFT, linewidth=1)
         for i, (label, points) in enumerate(series.items()):
             plot.dots(points, i, label, _offset(i, len(series), 0.22))
         plot.axes.set_xlim(max(low - margin, 0), high + margin)
-        return _finished(canvas, plot.figure, plot.axes, name, unit, title, legend=len(series) > 1)
+        return finished(canvas, plot.figure, plot.axes, name, unit, title, legend=len(series) > 1)
 
-    return _on_all(draw)
+    return on_all_screens(draw)
 
 
 @dataclass(frozen=True)
@@ -224,12 +224,12 @@ def curves(name: str, series: Mapping[str, Curve], across: str, unit: str, title
         reference: Value at which a line is drawn.
     """
 
-    def draw(canvas: _Canvas) -> Markup:
-        figure, axes = _blank(canvas, 3.4)
+    def draw(canvas: Canvas) -> Markup:
+        figure, axes = blank(canvas, 3.4)
         if reference is not None:
-            axes.axhline(reference, color=_SOFT, linewidth=1)
+            axes.axhline(reference, color=SOFT, linewidth=1)
         for i, (label, curve) in enumerate(series.items()):
-            look: dict[str, Any] = {"color": _SERIES[i % len(_SERIES)], "label": label}
+            look: dict[str, Any] = {"color": SERIES[i % len(SERIES)], "label": label}
             if curve.level:
                 axes.axhline(*curve.values.values(), linestyle="--", linewidth=1.6, **look)
                 continue
@@ -243,9 +243,9 @@ def curves(name: str, series: Mapping[str, Curve], across: str, unit: str, title
         axes.set_ylabel(unit)
         axes.grid(axis="y", linewidth=0.6)
         axes.set_axisbelow(True)
-        return _finished(canvas, figure, axes, name, across, title, legend=True)
+        return finished(canvas, figure, axes, name, across, title, legend=True)
 
-    return _on_all(draw)
+    return on_all_screens(draw)
 
 
 def cumulative(name: str, values: Sequence[float], unit: str, title: str,
@@ -263,79 +263,22 @@ def cumulative(name: str, values: Sequence[float], unit: str, title: str,
     end = max(ordered[-1], *marks, 0.0) * 1.1 or 1.0
     shares = [100 * i / len(ordered) for i in range(len(ordered) + 1)]
 
-    def draw(canvas: _Canvas) -> Markup:
-        figure, axes = _blank(canvas, 2.6)
+    def draw(canvas: Canvas) -> Markup:
+        figure, axes = blank(canvas, 2.6)
         for mark in marks:
-            axes.axvline(mark, color=_SOFT, linewidth=1, linestyle="--")
-        axes.step([0.0, *ordered, end], [*shares, 100.0], where="post", color=_SERIES[0])
+            axes.axvline(mark, color=SOFT, linewidth=1, linestyle="--")
+        axes.step([0.0, *ordered, end], [*shares, 100.0], where="post", color=SERIES[0])
         axes.set_xlim(0, end)
         axes.set_ylim(0, 104)
         axes.set_ylabel("% of the models")
         axes.grid(linewidth=0.6)
         axes.set_axisbelow(True)
-        return _finished(canvas, figure, axes, name, unit, title, legend=False)
+        return finished(canvas, figure, axes, name, unit, title, legend=False)
 
-    return _on_all(draw)
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A point of a Pareto plot, with a cost and a merit."""
-
-    label: str  #: Name beside the point; empty for none.
-    cost: Point  #: Cost of the candidate.
-    merit: float  #: Merit of the candidate.
-    on_front: bool  #: Whether the candidate is on the Pareto front.
+    return on_all_screens(draw)
 
 
-def pareto(name: str, candidates: Sequence[Candidate], across: str, unit: str, title: str,
-           bounds: Mapping[str, float] = NO_BOUNDS,
-           levels: Mapping[str, float] = NO_BOUNDS) -> Markup:  # fmt: skip
-    """Merits against costs, with a line along the Pareto front.
-
-    Args:
-        name: Name of the plot, unique on the page.
-        candidates: At least one candidate.
-        across: Label of the horizontal axis, of costs.
-        unit: Label of the vertical axis, of merits.
-        title: Description for users who cannot see the plot.
-        bounds: Costs at which a dashed line is drawn, by the line's name in the legend.
-        levels: Merits at which a dotted line is drawn, likewise.
-    """
-    front = sorted((each for each in candidates if each.on_front), key=lambda e: e.cost.value)
-    costs = [*(each.cost.value for each in candidates), *bounds.values()]
-
-    def draw(canvas: _Canvas) -> Markup:
-        figure, axes = _blank(canvas, 3.8)
-        axes.step([e.cost.value for e in front], [e.merit for e in front], where="post",
-                  color=_SERIES[0], linewidth=1.2, linestyle="--")  # fmt: skip
-        for each in candidates:
-            colour = _SERIES[0] if each.on_front else _SOFT
-            if each.cost.interval:
-                axes.plot(each.cost.interval, (each.merit,) * 2, color=colour, linewidth=1.6,
-                          solid_capstyle="butt")  # fmt: skip
-            axes.plot(each.cost.value, each.merit, "o" if each.on_front else "x", color=colour,
-                      markersize=5)  # fmt: skip
-            if each.label:
-                axes.annotate(_labels([each.label])[0], (each.cost.value, each.merit), (4, 4),
-                              textcoords="offset points", fontsize=_SMALL, color=_INK)  # fmt: skip
-        for label, bound in bounds.items():
-            axes.axvline(bound, label=label, **_BOUND)
-        for label, level in levels.items():
-            axes.axhline(level, label=label, **{**_BOUND, "linestyle": ":"})
-        if max(costs) > _LINEAR_RANGE * min(costs) > 0:
-            _logarithmic(canvas, axes, costs)
-        axes.margins(x=0.12, y=0.12)
-        axes.set_ylabel(unit)
-        axes.grid(linewidth=0.6)
-        axes.set_axisbelow(True)
-        legend = bool(bounds or levels)
-        return _finished(canvas, figure, axes, name, across, title, legend=legend)
-
-    return _on_all(draw)
-
-
-def _logarithmic(canvas: _Canvas, axes: Axes, values: Sequence[float]) -> None:
+def logarithmic(canvas: Canvas, axes: Axes, values: Sequence[float]) -> None:
     """Makes the horizontal axis logarithmic, with as many ticks as fit."""
     from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
@@ -349,7 +292,8 @@ def _logarithmic(canvas: _Canvas, axes: Axes, values: Sequence[float]) -> None:
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
 
 
-def _blank(canvas: _Canvas, height: float) -> tuple[Figure, Axes]:
+def blank(canvas: Canvas, height: float) -> tuple[Figure, Axes]:
+    """A figure of a canvas's width and a height in inches, with empty axes."""
     # Slow to import, and most commands draw nothing.
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -368,7 +312,7 @@ class _Rows:
     share: float  #: Share of a row, from its lower side, that labels leave for marks.
 
     @classmethod
-    def of(cls, canvas: _Canvas, rows: Sequence[str], height: float) -> _Rows:
+    def of(cls, canvas: Canvas, rows: Sequence[str], height: float) -> _Rows:
         """Empty axes.
 
         Args:
@@ -377,14 +321,14 @@ class _Rows:
             height: Height of the marks in a row, in inches.
         """
         label = _LABEL if canvas.labels_above else 0.0
-        figure, axes = _blank(canvas, (height + label) * len(rows) + 0.8)
-        labels = _labels(rows)
+        figure, axes = blank(canvas, (height + label) * len(rows) + 0.8)
+        labels = short_labels(rows)
         if canvas.labels_above:
             axes.set_yticks([])
             for y, text in enumerate(labels):
                 axes.annotate(text, (0, y - 0.5), (0, -2), xycoords=("axes fraction", "data"),
                               textcoords="offset points", va="top", in_layout=False,
-                              color=_INK, fontsize=_SMALL)  # fmt: skip
+                              color=INK, fontsize=SMALL)  # fmt: skip
         else:
             axes.set_yticks(range(len(rows)), labels)
         axes.set_ylim(len(rows) - 0.5, -0.5)
@@ -398,7 +342,7 @@ class _Rows:
 
     def dots(self, points: Sequence[Point | None], i: int, label: str, offset: float) -> None:
         """Draws the dots and intervals of a series, offset from the middle of their rows."""
-        colour, marker = _SERIES[i % len(_SERIES)], _MARKERS[i % len(_MARKERS)]
+        colour, marker = SERIES[i % len(SERIES)], _MARKERS[i % len(_MARKERS)]
         shown = [(self._place(y, offset), p) for y, p in enumerate(points) if p is not None]
         for y, point in shown:
             if point.interval:
@@ -427,9 +371,10 @@ def _offset(i: int, count: int, step: float) -> float:
     return (i - (count - 1) / 2) * step
 
 
-def _finished(
-    canvas: _Canvas, figure: Figure, axes: Axes, name: str, unit: str, title: str, *, legend: bool
+def finished(
+    canvas: Canvas, figure: Figure, axes: Axes, name: str, unit: str, title: str, *, legend: bool
 ) -> Markup:
+    """A figure as SVG that takes its colours from the page, with a label of the horizontal axis."""
     import matplotlib as mpl
 
     axes.set_xlabel(unit)
@@ -452,7 +397,7 @@ def _finished(
     return Markup(svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1))
 
 
-def _labels(rows: Sequence[str]) -> list[str]:
+def short_labels(rows: Sequence[str]) -> list[str]:
     """Labels, shortened in their middle where they are long and stay distinct."""
     whole = [sanitized(row) for row in rows]
     half = _LONGEST // 2

@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from dlbricks_core.facts import LATENCY, Quantity
 from dlbricks_core.report.heading import quantity_name
-from dlbricks_core.report.html.plots import MOST_SERIES, Candidate, Point, dots, pareto
+from dlbricks_core.report.html.plots import MOST_SERIES, Point, dots
 from dlbricks_core.report.html.templating import (
     Cell,
     PageTable,
@@ -20,6 +20,7 @@ from dlbricks_core.report.remarks import Remark, alike
 from dlbricks_core.report.tables import ms
 from dlbricks_serving.advice.advice import Advice, AdviceRequest, Ranked, TaskRanking
 from dlbricks_serving.advice.places import Place
+from dlbricks_serving.advice.report.front import Candidate, pareto
 from dlbricks_serving.advice.report.words import (
     BASES,
     answer,
