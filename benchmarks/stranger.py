@@ -7,9 +7,9 @@ family of processors, or of its maker. The networks are the largest ones of each
 in that file. Predictions are given at the stops of the dial: without a run, with some
 characterization benchmarks (drawn networks, chosen as on a new machine), with the fixed ones whose
 latencies are the machine's rates, alone and with ten others, and with some whole models at hand (of
-other families than those judged, each choice of three in turn), alone and with the rates. Their latencies are
-those of the file itself, so nothing drifts. The hardest split leaves out the maker of the system
-that is least like all others.
+other families than those judged, each choice of three in turn), alone and with the rates. Their
+latencies are those of the file itself, so nothing drifts. The hardest split leaves out the maker of
+the system that is least like all others.
 
 The program writes `stranger.csv` beside itself, a row for each file, split and stop, with the day,
 and prints the means over files, which `docs/results/strangers.md` has.
@@ -34,10 +34,10 @@ from scipy import stats
 
 from dlbricks_core.compose.learned import Learned
 from dlbricks_core.estimation.characterization import BATCH, RUNS
+from dlbricks_core.estimation.rates import rated
 from dlbricks_core.facts import System
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.predict import Contribution, shipped
-from dlbricks_core.estimation.rates import rated
 from dlbricks_core.predict.atlas import SURVEYED
 from dlbricks_core.predict.features import NAMES
 from dlbricks_core.predict.from_atlas import believed, discrepancy_of, kernel_of
@@ -168,14 +168,16 @@ def parts_of(it: Contribution) -> Parts:
     every = [*dict.fromkeys([*judged, *probes, *rates])]
     own = {place: i for i, place in enumerate(every)}
     candidates = np.arange(len(judged), len(judged) + len(probes))
-    return Parts(it.only(every), len(judged), candidates, np.array([own[i] for i in rates]))
+    return Parts(
+        it.only(every), len(judged), candidates, np.array([own[i] for i in rates], dtype=np.intp)
+    )
 
 
 def rates_in(it: Contribution) -> Iterator[int]:
     """Positions of the networks of the rates in a file.
 
     Where a file lacks one, the drawn network of the same family with the nearest number of
-    operations and bytes stands for it.
+    operations and bytes stands for it. Some files hold none of the usual families, and no rates.
     """
     own = {signature: i for i, signature in enumerate(it.signatures)}
     sizes = _sizes(it.features.numbers, it.counts)
@@ -257,13 +259,14 @@ def scores(it: Contribution, others: Sequence[Contribution]) -> Iterator[tuple[s
 
     for number in PROBES:
         yield f"{number} probes", of(probed(prior, parts, number))
-    yield "rates", of(informed(prior, part, parts.rates))
-    both = probed(prior, parts, BESIDE_RATES, parts.rates.tolist())
-    yield f"rates, {BESIDE_RATES} probes", of(both)
     for number in WHOLES:
         yield f"{number} wholes", _of_wholes(prior, parts, number)
-    beside = _of_wholes(prior, parts, WHOLES_BESIDE, parts.rates)
-    yield f"rates, {WHOLES_BESIDE} wholes", beside
+    if len(parts.rates):
+        yield "rates", of(informed(prior, part, parts.rates))
+        both = probed(prior, parts, BESIDE_RATES, parts.rates.tolist())
+        yield f"rates, {BESIDE_RATES} probes", of(both)
+        beside = _of_wholes(prior, parts, WHOLES_BESIDE, parts.rates)
+        yield f"rates, {WHOLES_BESIDE} wholes", beside
 
 
 _NONE = np.zeros(0, dtype=np.intp)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,9 @@ from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.spelling import option_of
 from dlbricks_core.estimation.characterization import RUNS as PROBE_RUNS
 from dlbricks_core.estimation.characterization import characterize
+from dlbricks_core.estimation.rates import rated
 from dlbricks_core.importers.models import LoadedModels, load_models
+from dlbricks_core.measure.targets import Target
 from dlbricks_core.preferences import preferred
 from dlbricks_core.store import ResultStore
 from dlbricks_core.survey import weights
@@ -52,14 +55,26 @@ _NOT_FOR_PROBES = ("forget", "precision", "budget_s", "composer", "granularity",
     help="Fit nothing: time so many networks, those that tell most about this system, so that "
     f"latencies are predicted better.  [{PROBE_RUNS} runs of each]",
 )
+@click.option(
+    "--rates",
+    is_flag=True,
+    help="Fit nothing: time the fixed networks that show what this machine does in a second, so "
+    "that latencies are predicted better. With --probes, before these.",
+)
 @click.option("--forget", is_flag=True, help="Remove the stored calibration, and fit nothing.")
 @options.store_option
 @options.json_option
 @options.table_options
 def calibrate_command(
-    models: tuple[str, ...], store: str | None, *, probes: int | None, forget: bool, **values: Any
+    models: tuple[str, ...],
+    store: str | None,
+    *,
+    probes: int | None,
+    rates: bool,
+    forget: bool,
+    **values: Any,
 ) -> int:
-    """Fit a composer's parameters to this system, or with --probes the predictions.
+    """Fit a composer's parameters to this system, or with --rates the predictions.
 
     Times MODELs, the networks of the onnx package unless others are named, and all of their
     bricks in the same rounds. What is fitted decides how wide the intervals of estimates are;
@@ -67,13 +82,15 @@ def calibrate_command(
     what it rests on, and used by estimates of other models from then on. Exit status 3: a
     network could not be timed; it is named, and left out.
 
-    With --probes, NUMBER small networks are timed instead, whose latencies tell most about those
-    of MODELs, or of all kinds of networks. Whatever is predicted for this system rests on them
-    from then on.
+    With --rates, small networks are timed instead, the same on all machines: in about two seconds
+    they show how fast this one computes and moves data inside the framework. With --probes, it is
+    NUMBER networks whose latencies tell most about those of MODELs, or of all kinds of networks.
+    Whatever is predicted for this system rests on them from then on.
     """
     output = Output(values)
-    if probes is not None:
-        return _probe(models, probes, store, {**values, "forget": forget}, output)
+    if probes is not None or rates:
+        first = rated() if rates else {}
+        return _probe(models, probes or 0, first, store, {**values, "forget": forget}, output)
     load = reading.load_options_of(values)
     cutting = reading.cut_options_of(values)
     measuring = given.request_of(values)
@@ -97,18 +114,24 @@ def calibrate_command(
 
 
 def _probe(
-    models: tuple[str, ...], number: int, store: str | None, values: dict[str, Any], output: Output
+    models: tuple[str, ...],
+    number: int,
+    first: Mapping[str, Target],
+    store: str | None,
+    values: dict[str, Any],
+    output: Output,
 ) -> int:
     for name in _NOT_FOR_PROBES:
         if values[name]:
-            raise click.UsageError(f"{option_of(name)} is not for --probes.")
+            which = "--probes" if number else "--rates"
+            raise click.UsageError(f"{option_of(name)} is not for {which}.")
     request = given.request_of({**values, "runs": values["runs"] or PROBE_RUNS})
     load = reading.load_options_of(values)
     loaded = LoadedModels([], [])
     with output.progress() as progress, ResultStore.open(store) as opened:
         if models:
             loaded = load_models(models, load, progress, reading.import_settings_of(values))
-        probing = characterize(loaded.models, number, request, opened, progress)
+        probing = characterize(loaded.models, number, request, opened, progress, first)
     print_probing(output.console, probing, loaded.failures)
     data = probing_data(probing, loaded.failures)
     output.write_json(data)
