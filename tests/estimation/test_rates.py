@@ -19,7 +19,7 @@ def test_each_network_is_named_once_and_takes_a_few_milliseconds():
 
 
 def test_a_store_says_what_a_machine_does(asked, tmp_path):
-    product, call = list(rated())[0], list(rated())[-1]
+    product, *_, call = rated()
     with ResultStore.open(tmp_path / "r.sqlite") as store:
         store.remember_system(asked.fingerprint, asked.system.to_dict())
         assert rates_of(store, asked.fingerprint) == {}
