@@ -22,7 +22,8 @@ import numpy as np
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.commands.machine.surveying import GRANULARITIES, RUNS
-from dlbricks_core.importers.models import ModelLoader, expand
+from dlbricks_core.importers.lookup import expand
+from dlbricks_core.importers.models import ModelLoader
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request

@@ -30,7 +30,7 @@ from intervals import SHARES, Judged, Z, cut_as_predicted, deviations, judged, j
 from scipy import optimize
 
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.figures.figure import Discrepancy
+from dlbricks_core.figures.predicted import Discrepancy
 from dlbricks_core.predict import Contribution, from_atlas, shipped
 from dlbricks_core.predict.atlas import FOLDER
 from dlbricks_core.predict.from_atlas import discrepancy_of

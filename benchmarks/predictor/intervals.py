@@ -23,7 +23,8 @@ from scipy import linalg
 
 from dlbricks_core.bricks import BrickSet, CutModel
 from dlbricks_core.compose.learned import Learned
-from dlbricks_core.figures.figure import RESAMPLES, Discrepancy, Predicted
+from dlbricks_core.figures.figure import RESAMPLES
+from dlbricks_core.figures.predicted import Discrepancy, Predicted
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.predict import Contribution, shipped

@@ -1,6 +1,6 @@
-"""The Python API: what the command line does, as functions for notebooks and scripts.
+"""The Python API: the commands as functions for notebooks and scripts.
 
-Scripts use it with ``import dlbricks``. Each function calls the engine and decides nothing itself.
+Scripts use it with ``import dlbricks``. The functions only check arguments and call the engine.
 """
 
 from dlbricks_core.api.functions import answer, compare, cut, estimate, load, sweep, time

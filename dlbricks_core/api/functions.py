@@ -30,8 +30,8 @@ from dlbricks_core.api.results import (
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.commands.compare.job import CompareJob
 from dlbricks_core.commands.estimate.job import EstimateJob
-from dlbricks_core.commands.options.jobs import Models
-from dlbricks_core.errors import DLBricksError, ModelError
+from dlbricks_core.commands.options.models import Models
+from dlbricks_core.errors import ModelError
 from dlbricks_core.estimation.run import run as run_models
 from dlbricks_core.estimation.sizes import (
     Generation,
@@ -40,7 +40,6 @@ from dlbricks_core.estimation.sizes import (
 )
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.progress import Observer
-from dlbricks_core.wording import settings
 
 
 def load(
@@ -57,16 +56,15 @@ def load(
     """Loads a model and brings it into canonical form; weights are not read.
 
     Args:
-        source: A path, ``"collection:name"``, an ONNX ``ModelProto``, or what an
-            importer gives.
-        batch: Size of the batch axes that the model leaves open. A size that the model fixes
-            stays as it is.
+        source: A path, ``"collection:name"``, an ONNX ``ModelProto``, or a model from an importer.
+        batch: Size of the batch axes that the model leaves open. Fixed sizes do not change.
         dims: Sizes of other dimensions that the model leaves open, by name.
         shapes: Whole shapes of inputs, by name.
         fold_batchnorm: Whether to fold each BatchNormalization into the layer before it.
-        values: Numbers that inputs always hold, by name: one for all elements, or one for each;
-            ``None`` for an optional input that is left out.
-        dtype: Element type to convert the model to, such as ``"bfloat16"``; ``None`` for its own.
+        values: Constant values of inputs, by name: one number for all elements, or one for each
+            element; ``None`` for an optional input that is left out.
+        dtype: Element type to convert the model to, such as ``"bfloat16"``; ``None`` to keep the
+            model's types.
         outputs: Outputs to keep, by name; layers that only others need are dropped. ``None`` for
             all.
 
@@ -97,12 +95,12 @@ def load(
 def cut(models: Sources, *, granularity: int = 1, split: str = "chain") -> Bricks:
     """Cuts models as they are into bricks, and keeps one of each.
 
-    These are the paper's bricks. :func:`time` and :func:`estimate` take the same ones if they are
-    given the same ``granularity``; without it they cut what the backend makes of a model.
+    These are the paper's bricks. :func:`time` and :func:`estimate` use the same bricks if
+    ``granularity`` is the same; without it, they cut the graph that the backend makes of a model.
 
     Args:
-        models: One or several, as :func:`load` takes them.
-        granularity: The most layers that a brick may hold.
+        models: One model or several, as for :func:`load`.
+        granularity: Maximum number of layers in a brick.
         split: Name of the split strategy.
 
     Raises:
@@ -126,19 +124,18 @@ def time(
     backend_options: Mapping[str, str] | None = None,
     **measuring: Unpack[Measuring],
 ) -> Timings:
-    """Times the bricks of models; what the store holds is not measured again.
+    """Times the bricks of models that the store lacks.
 
-    Models are cut as :func:`estimate` cuts them if it is given ``runs``, ``granularity``, ``split``
-    or ``composer``. An estimate with the same arguments
-    therefore finds all of its bricks in the store.
+    Models are cut as by :func:`estimate` with ``runs``, ``granularity``, ``split`` or ``composer``.
+    An estimate with the same arguments therefore finds all of its bricks in the store.
 
     Args:
-        models: One or several, as :func:`load` takes them.
+        models: One model or several, as for :func:`load`.
         backend: Name of the framework's plugin.
-        granularity: The most layers that a brick may hold; ``None`` for the composer's own.
-        split: Name of the split strategy; ``None`` for the composer's own.
-        composer: Name of the composer, which says how models are cut and how latencies are
-            joined. ``None`` is the composer that estimates best, or the paper's if a granularity
+        granularity: Maximum number of layers in a brick; ``None`` for the composer's default.
+        split: Name of the split strategy; ``None`` for the composer's default.
+        composer: Name of the composer, which decides how models are cut and how latencies are
+            joined. ``None`` for the most accurate composer, or for the paper's if a granularity
             or a split strategy is given.
         store: Store of all results: a path, the URL of a PostgreSQL database, an open store, or
             ``None`` for the user's own file.
@@ -152,11 +149,6 @@ def time(
         ModelError: If a model cannot be read. A brick that cannot be timed is not an error:
             ``failures`` of the result names it.
     """
-    if checked(condition=measuring.get("condition")).get("condition") == "hot":
-        raise DLBricksError(
-            "bricks that are timed alone are not hot",
-            hint=f"Leave {settings(condition='hot')} out, or estimate whole models.",
-        )
     request = request_of(backend, backend_options, measuring)
     cutting = cut_options(granularity, split, composer, measuring.get("quantity"))
     every = models_of(models)
@@ -179,26 +171,26 @@ def estimate(
     backend_options: Mapping[str, str] | None = None,
     **measuring: Unpack[Measuring],
 ) -> Estimates:
-    """Estimates models from the store and from predictions, or with as few runs as it takes.
+    """Estimates models from the store and from predictions, or with as few runs as possible.
 
     Nothing runs unless ``measure`` or ``precision`` is given, and the framework need not be
-    installed. A latency of the whole model is there if the store holds one. With ``measure`` or
-    ``precision``, as few models run as it takes until the intervals are within ±10% or the
-    precision. If ``runs``, ``granularity``, ``split`` or ``composer`` are given too, all bricks
-    are timed alone.
+    installed. The result includes the latency of the whole model if the store has it. With
+    ``measure`` or ``precision``, as few models as possible run until the intervals are within ±10%
+    or the precision. If ``runs``, ``granularity``, ``split`` or ``composer`` are given too, all
+    bricks are timed alone.
 
     Args:
-        models: One or several, as :func:`load` takes them.
+        models: One model or several, as for :func:`load`.
         backend: Name of the framework's plugin.
         granularity: As for :func:`time`.
         split: As for :func:`time`.
         composer: As for :func:`time`.
         end_to_end: Whether to time the whole models too, to compare.
         measure: Whether models run until estimates are as precise as requested.
-        predictor: Name of the predictor, if nothing runs; ``None`` for the package's own, and
-            ``"none"`` to leave missing what the store does not hold.
+        predictor: Name of the predictor, if nothing runs; ``None`` for the package's predictor, and
+            ``"none"`` to predict no brick that the store lacks.
         system: Machine to estimate for, if nothing runs: its name, or the start of its
-            fingerprint, as :func:`systems` lists them; ``None`` for this one.
+            fingerprint, as :func:`systems` lists them; ``None`` for this machine.
         store: As for :func:`time`.
         backend_options: As for :func:`time`.
         **measuring: As for :func:`time`.
@@ -228,19 +220,18 @@ def answer(
     """Estimates how fast language models answer: time to first token, time per output token.
 
     Models are decoders whose inputs leave the number of new tokens and the length of the cache
-    open: paths, names in a collection, or what an importer gives, not what :func:`load` returns.
-    Each number of tokens may be several; every combination of them is a workload. Of a quantity
-    other than latency there are curves in place of answers: over new tokens, and tokens in the
-    cache.
+    open: paths, names in a collection, or models from an importer, but no result of :func:`load`.
+    Each number of tokens may be a list; every combination is a workload. For a quantity other than
+    latency, the result has curves instead of answers: over new tokens, and tokens in the cache.
 
     Args:
         models: One or several.
         backend: Name of the framework's plugin.
-        prompt: Tokens of the prompt; ``None`` for those of the task, or 512.
-        generate: Output tokens; ``None`` for those of the task, or 128.
-        task: Category of MLPerf Client that the workload is like, such as ``"summarization"``;
-            ``None`` for none.
-        depth: Tokens that the cache holds before the prompt.
+        prompt: Tokens of the prompt; ``None`` for the task's number, or 512.
+        generate: Output tokens; ``None`` for the task's number, or 128.
+        task: Category of MLPerf Client with these numbers of tokens, such as ``"summarization"``;
+            ``None`` for no category.
+        depth: Tokens in the cache before the prompt.
         batch: Requests that are computed together.
         **at_sizes: Arguments that :class:`AtSizes` explains: ``dims``, ``values``, ``dtype``,
             ``end_to_end``, ``measure``, ``system``, ``store``, ``backend_options``, and those of
@@ -268,11 +259,11 @@ def sweep(
 
     Args:
         models: One or several, as for :func:`answer`.
-        axes: Sizes by the names of dimensions; ``batch`` stands for all batch axes. Every
-            combination of them is a point. Dimensions that vary together are one axis:
-            ``{"batch,sequence": [(1, 128), (8, 32)]}``.
+        axes: Sizes by the names of dimensions; ``batch`` means all batch axes. Every combination of
+            sizes is a point. Dimensions that vary together are one axis: ``{"batch,sequence": [(1,
+            128), (8, 32)]}``.
         backend: Name of the framework's plugin.
-        batch: Size of batch axes, where that is no axis.
+        batch: Size of batch axes, if ``batch`` is not an axis of the sweep.
         **at_sizes: As for :func:`answer`.
 
     Raises:
@@ -289,7 +280,7 @@ def _at_sizes(
     given: AtSizes,
     batch: int | None = None,
 ) -> Estimates:
-    """Estimates of models at the sizes that are asked for."""
+    """Estimates of models at the requested sizes."""
     names = ("dims", "values", "dtype", "outputs")
     options = LoadOptions(**checked(batch=batch, **{name: given.get(name) for name in names}))
     how = {name: given.get(name) for name in ("end_to_end", "measure", "system")}
@@ -336,14 +327,14 @@ def compare(
 ) -> ComparisonResult:
     """Measures models and their parts on several backends, side by side.
 
-    Whole models run as their users run them, and profiles tell the latencies of their parts. In the
-    cold condition, and with a granularity or a split, the parts are timed alone.
+    Whole models run as their users run them, and profiles give the latencies of their parts. In the
+    cold condition, and with a granularity or a split strategy, the parts are timed alone.
 
     Args:
-        models: One or several, as :func:`load` takes them.
+        models: One model or several, as for :func:`load`.
         backends: Names of the frameworks' plugins, two or more.
-        granularity: The most layers that a brick may hold; ``None`` for segments of what each
-            backend makes of a model. A number cuts the paper's layer sequences.
+        granularity: Maximum number of layers in a part; ``None`` for segments of the graph that
+            each backend makes of a model. A number selects the paper's layer sequences.
         split: Name of the split strategy; ``None`` as for ``granularity``.
         store: As for :func:`time`.
         backend_options: Options of backends, by the backend's name.

@@ -18,11 +18,11 @@ from dlbricks_core.progress import Observer
 def harvest(
     model: object, *, store: Store = None, backend_options: Mapping[str, str] | None = None
 ) -> Iterator[None]:
-    """Keeps what a model tells that runs inside of the context, in the user's own program.
+    """Stores latencies of a model that the user's own program runs inside of the context.
 
-    The store keeps the latency of the model, and those of its bricks in place: later estimates of
-    models that share them use both. The bricks' shares come from a profile that is taken after the
-    context, in a process of its own, which takes a few more runs.
+    The store keeps the latencies of the model and of its bricks in place, for later estimates of
+    models that share these bricks. After the context, a separate process profiles a few more runs
+    to find each brick's share.
 
     Args:
         model: A session of ONNX Runtime, a module of PyTorch, or a hybrid block of MXNet.
@@ -30,7 +30,8 @@ def harvest(
         backend_options: As for :func:`time`.
 
     Raises:
-        DLBricksError: If no backend knows such a model, or it does not run inside of the context.
+        DLBricksError: If no backend runs such a model, or the model does not run inside of the
+            context.
 
     Examples:
         >>> with dlbricks.harvest(session):  # doctest: +SKIP

@@ -5,35 +5,37 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any, TypedDict
 
 import onnx
 
 from dlbricks_core.api.arguments import checked
 from dlbricks_core.api.results import LoadedModel
-from dlbricks_core.commands.options.jobs import Models
+from dlbricks_core.commands.options.jobs import opened
+from dlbricks_core.commands.options.models import Models
 from dlbricks_core.compose.options import CutOptions
-from dlbricks_core.errors import ModelError
+from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.estimation.sizes import Sized
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import ModelLoader
 from dlbricks_core.ir import CanonicalModel, RawModel, read_model
 from dlbricks_core.measure.request import Request
 from dlbricks_core.store import ResultStore
+from dlbricks_core.wording import settings
 
 Source = str | os.PathLike[str] | onnx.ModelProto | RawModel | CanonicalModel | LoadedModel
 Sources = Source | Iterable[Source]
 Store = str | os.PathLike[str] | ResultStore | None
 
-# Bytes and mappings are no models, but must not be taken for several.
+# Bytes and mappings are no models, but must not be read as lists of models.
 _SOURCE_TYPES = (
     str, os.PathLike, onnx.ModelProto, RawModel, CanonicalModel, LoadedModel, bytes, Mapping,
 )  # fmt: skip
 
 
 class Measuring(TypedDict, total=False):
-    """Arguments of :func:`time`, :func:`estimate` and :func:`compare` that say how to measure.
+    """Arguments of :func:`time`, :func:`estimate` and :func:`compare` on how to measure.
 
     ``None`` stands for the default.
 
@@ -45,23 +47,23 @@ class Measuring(TypedDict, total=False):
             :func:`estimate` takes 0.1, which is 10%, :func:`compare` 0.05, and bricks that are
             timed alone 0.01.
         budget_s: Seconds after which measuring ends, precise or not; without it, 120 for bricks
-            that are timed alone. If it is given without a precision, :func:`estimate` goes on until
-            0.05.
+            that are timed alone. With a budget and no precision, :func:`estimate` measures until
+            0.05 is reached.
         condition: Condition of the latencies: ``"hot"``, a whole model in a loop of its own, as its
             user runs it, or ``"cold"``, after other networks. Without it, hot unless bricks are
             timed alone.
         protocol: Order of the runs of networks that are timed alone: ``"interleaved"``, which is
             the default, or ``"paper"``.
         seed: Seed of weights and inputs; without it, 0.
-        timeout_s: Longest time in seconds that a brick or a model may take to load, or to run
-            once; without it, 120.
-        force: Whether to measure again what the store holds.
-        retry_failed: Whether to try again what failed before.
-        busy: Where other programs use the CPUs before the first round: ``"wait"`` for quiet, a
-            minute at most, which is the default, or ``"accept"`` that at once.
-        quantity: Name of what is measured and estimated, such as ``"peak-memory"``; without it,
-            latency. Its protocol says how often it is observed, so ``precision`` and ``budget_s``
-            are for latency alone.
+        timeout_s: Maximum time in seconds to load a brick or a model, or to run it once; without
+            it, 120.
+        force: Whether to repeat stored measurements.
+        retry_failed: Whether to repeat failed measurements.
+        busy: Behaviour if other programs use the CPUs before the first round: ``"wait"`` for quiet,
+            a minute at most (the default), or ``"accept"`` the busy machine at once.
+        quantity: Name of the measured and estimated quantity, such as ``"peak-memory"``; without
+            it, latency. The metrics of other quantities set the number of observations, so
+            ``precision`` and ``budget_s`` apply to latency alone.
     """
 
     runs: int | None
@@ -85,8 +87,8 @@ class AtSizes(Measuring, total=False):
 
     Attributes:
         dims: Sizes of other dimensions that a model leaves open, by name.
-        values: Numbers that inputs always hold, by name: one for all elements, or one for each;
-            ``None`` for an optional input that is left out.
+        values: Constant values of inputs, by name: one number for all elements, or one for each
+            element; ``None`` for an optional input that is left out.
         dtype: As for :func:`load`.
         outputs: As for :func:`load`.
         end_to_end: As for :func:`estimate`.
@@ -108,10 +110,10 @@ class AtSizes(Measuring, total=False):
 
 
 def check_names(measuring: Measuring) -> None:
-    """Refuses names of arguments that :class:`Measuring` does not have.
+    """Refuses arguments that :class:`Measuring` does not define.
 
     Raises:
-        TypeError: If there is one.
+        TypeError: If an argument is not defined.
     """
     known = Measuring.__annotations__
     for name in measuring:
@@ -130,7 +132,7 @@ def request_of(
     backend_options: Mapping[str, str] | None,
     measuring: Measuring,
 ) -> Request:
-    """Request that arguments of the API stand for.
+    """Request from arguments of the API.
 
     Args:
         backend: Name of the backend.
@@ -138,14 +140,27 @@ def request_of(
         measuring: How to measure.
 
     Raises:
-        DLBricksError: If a value is not what its argument takes.
+        DLBricksError: If an argument has a wrong value.
         TypeError: If there is no such argument.
     """
     check_names(measuring)
-    return Request.of(
-        **checked(backend=backend, **measuring),
-        backend_options={} if backend_options is None else backend_options,
-    )
+    given = cold(checked(backend=backend, **measuring))
+    return Request.of(**given, backend_options={} if backend_options is None else backend_options)
+
+
+def cold(given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of functions that time bricks alone, without the condition.
+
+    Raises:
+        DLBricksError: If another condition is requested.
+    """
+    condition = given.pop("condition", "cold")
+    if condition != "cold":
+        raise DLBricksError(
+            f"bricks that are timed alone are not {condition}",
+            hint=f"Leave {settings(condition=condition)} out, or estimate whole models.",
+        )
+    return given
 
 
 def cut_options(
@@ -154,7 +169,7 @@ def cut_options(
     composer: str | None,
     quantity: str | None = None,
 ) -> CutOptions:
-    """How to cut for a quantity; ``None`` stands for the default."""
+    """Options of cutting for a quantity; ``None`` means the default."""
     given = checked(granularity=granularity, split=split, composer=composer)
     asked = checked(quantity=quantity)
     return CutOptions.chosen(*map(given.get, ("granularity", "split", "composer")), **asked)
@@ -164,11 +179,11 @@ def models_of(sources: Sources, options: LoadOptions | None = None) -> list[Cano
     """Models in canonical form.
 
     Args:
-        sources: One or several.
-        options: How they are read.
+        sources: One model or several.
+        options: Options of reading the models.
 
     Raises:
-        ModelError: If there is none, or one cannot be read.
+        ModelError: If there is no model, or a model cannot be read.
     """
     with ModelLoader(options) as loader:
         return loader.load(sources_of(sources))
@@ -177,15 +192,15 @@ def models_of(sources: Sources, options: LoadOptions | None = None) -> list[Cano
 def strict_models(
     sources: Sources, options: LoadOptions | None = None, sizes: Sized | None = None
 ) -> Models:
-    """Models of a job, the first failure of which is an error.
+    """Models of a job in which any failure of a model is an error.
 
     Args:
-        sources: One or several.
-        options: How they are read.
+        sources: One model or several.
+        options: Options of reading the models.
         sizes: Requested sizes.
 
     Raises:
-        ModelError: If there is none, or one is no model.
+        ModelError: If there is no source, or a source is not a model.
     """
     return Models(sources_of(sources), options or LoadOptions(), sizes=sizes, strict=True)
 
@@ -194,7 +209,7 @@ def sources_of(sources: Sources) -> list[str | RawModel]:
     """Sources of models or loaded models; one or more.
 
     Raises:
-        ModelError: If there is none, or one is no model.
+        ModelError: If there is no source, or a source is not a model.
     """
     every = [_importable(source) for source in _several(sources)]
     if not every:
@@ -219,8 +234,8 @@ def _importable(source: Any) -> str | RawModel:
     if not isinstance(source, str | os.PathLike) or not os.fspath(source):
         raise ModelError(
             f"not a model: {source!r:.80}",
-            hint="A model is a path, 'collection:name', an ONNX ModelProto, or what an importer "
-            "gives. Plugins have importers for the models of their frameworks.",
+            hint="A model is a path, 'collection:name', an ONNX ModelProto, or a model from an "
+            "importer. Plugins have importers for the models of their frameworks.",
         )
     return os.fspath(source)
 
@@ -228,17 +243,8 @@ def _importable(source: Any) -> str | RawModel:
 def opened_store(
     store: Store, *, writes: bool = True, create: bool = True
 ) -> AbstractContextManager[ResultStore]:
-    """A store to use in a ``with`` statement; one that was open before stays open.
-
-    Args:
-        store: Path or URL, an open store, or ``None`` for the user's own.
-        writes: As for :meth:`ResultStore.open`.
-        create: As for :meth:`ResultStore.open`.
-    """
-    found = checked(store=store).get("store")
-    if isinstance(found, ResultStore):
-        return nullcontext(found)
-    return ResultStore.open(found, writes=writes, create=create)
+    """A store to use in a ``with`` statement; arguments as for :func:`.jobs.opened`."""
+    return opened(job_store(store), writes=writes, create=create)
 
 
 def job_store(store: Store) -> str | ResultStore | None:

@@ -77,7 +77,7 @@ class LoadedModel(Result):
 
     Attributes:
         ir: Layers, tensors and names of weights, as a :class:`dlbricks_core.ir.CanonicalModel`.
-            Backends are given models in this form.
+            Backends receive models in this form.
 
     Examples:
         >>> model = load("onnx:light_squeezenet")
@@ -190,7 +190,7 @@ class _RunBased(MeasuredResult):
         return dict(run_data(self.result))
 
     def rows(self) -> Rows:
-        """One row for each model, or for each brick where only bricks were timed."""
+        """One row for each model, or for each brick if only bricks were timed."""
         unit = self.result.request.quantity.unit
         return [_row(each, self._columns, unit) for each in self._data[self._table]]
 
@@ -215,7 +215,7 @@ class Timings(_RunBased):
 
 
 class Estimates(_RunBased):
-    """Latencies of models: estimated, and measured where that was asked for."""
+    """Latencies of models: estimated, and measured on request."""
 
     _table = "models"
     _columns = (
@@ -224,7 +224,7 @@ class Estimates(_RunBased):
     )  # fmt: skip
 
     def rows(self) -> Rows:
-        """One row for each model; for each workload or size where several were asked for."""
+        """One row for each model, or for each workload or size if several were requested."""
         answers, curves = self._data["answers"], self._data["curves"]
         points = [{**each, **point} for each in curves for point in each["points"]]
         return [*map(_answer_row, answers), *map(_point_row, points)] or super().rows()
@@ -318,7 +318,7 @@ def _point_row(point: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _SHOWN = 3
-"""Models that a representation names before it only counts them."""
+"""Maximum number of models that a representation names; it counts the others."""
 
 
 def listed(texts: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Functions of the API for stores: the systems that they know, and measurements that travel."""
+"""Functions of the API for stores: their systems, and export, import and merging."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dlbricks_core.store import Record, ResultStore
 
 
 def systems(*, store: Store = None) -> Systems:
-    """Lists the systems of a store: what they are, and how much they measured.
+    """Lists the systems of a store, with their facts and numbers of measurements.
 
     Args:
         store: A path, the URL of a PostgreSQL database, an open store, or ``None`` for the user's
@@ -36,16 +36,16 @@ def export_store(
     backends: Sequence[str] = (),
     store: Store = None,
 ) -> dict[str, int]:
-    """Writes what a store holds to a file that travels.
+    """Writes the content of a store to a file for other stores.
 
     Args:
         path: The file, such as ``measurements.jsonl.zst``.
-        systems: Names of machines, or starts of fingerprints; none for all.
-        backends: Names of backends; none for all.
+        systems: Names of machines, or starts of fingerprints; empty for all.
+        backends: Names of backends; empty for all.
         store: As for :func:`systems`.
 
     Returns:
-        Numbers of what the file holds.
+        Number of records of each kind in the file.
 
     Raises:
         DLBricksError: If there is no such store, system or backend, or the file cannot be written.
@@ -60,14 +60,14 @@ def export_store(
 def import_store(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, store: Store = None
 ) -> dict[str, int]:
-    """Adds what files of :func:`export_store` hold to a store: all of them, or none.
+    """Adds all records of files of :func:`export_store` to a store, or none.
 
     Args:
-        paths: A file, or several.
+        paths: One file or several.
         store: As for :func:`time`.
 
     Returns:
-        Numbers of what was new.
+        Number of new records of each kind.
 
     Raises:
         DLBricksError: If a file cannot be read, is damaged or is of a newer version.
@@ -80,17 +80,17 @@ def import_store(
 def merge_stores(
     others: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, store: Store = None
 ) -> dict[str, int]:
-    """Adds what other stores hold to a store: all of them, or none. They stay as they are.
+    """Adds all records of other stores to a store, or none; the other stores do not change.
 
     Args:
-        others: A store, or several.
+        others: One store or several.
         store: As for :func:`time`.
 
     Returns:
-        Numbers of what was new.
+        Number of new records of each kind.
 
     Raises:
-        DLBricksError: If one of the others is not there or cannot be read.
+        DLBricksError: If one of the other stores does not exist or cannot be read.
     """
     several = [others] if isinstance(others, str | os.PathLike) else others
     locations = [os.fspath(each) for each in several]
@@ -99,7 +99,7 @@ def merge_stores(
 
 
 def _merged(records: Iterable[Record], store: Store) -> dict[str, int]:
-    """Numbers of what was new. A store that is not there is made only for sound records."""
+    """Numbers of new records. A store that does not exist is created only for sound records."""
     location = checked(store=store).get("store")
     if isinstance(location, ResultStore):
         return asdict(location.merge(records))

@@ -1,4 +1,4 @@
-"""Functions of the API for what runs elsewhere: suites, and surveys."""
+"""Functions of the API for suites, which other machines time, and for surveys."""
 
 from __future__ import annotations
 
@@ -12,23 +12,17 @@ from dlbricks_core.api.inputs import (
     Measuring,
     Sources,
     Store,
-    models_of,
-    opened_store,
-    request_of,
+    check_names,
+    cold,
+    job_store,
+    strict_models,
 )
 from dlbricks_core.api.results import Timings
 from dlbricks_core.api.travelling_results import GeneratedSuite, Surveyed
-from dlbricks_core.commands.machine import surveying
-from dlbricks_core.commands.machine.surveying import RUNS, pack
-from dlbricks_core.commands.suite.writing import generate as write_suite
-from dlbricks_core.compose.options import CutOptions
-from dlbricks_core.estimation.results_files import written_results
-from dlbricks_core.estimation.suite import bench as time_suite
-from dlbricks_core.figures.precision import SURVEY_S
-from dlbricks_core.importers import LoadOptions
-from dlbricks_core.importers.models import ImportSettings
+from dlbricks_core.commands.machine.job import PackJob, SurveyJob
+from dlbricks_core.commands.options.models import Models
+from dlbricks_core.commands.suite.job import SuiteTimeJob, SuiteWriteJob
 from dlbricks_core.progress import Observer
-from dlbricks_core.suites import check_unused
 
 Pathlike = str | os.PathLike[str]
 
@@ -41,28 +35,23 @@ def generate(
     split: str | None = None,
     seed: int | None = None,
 ) -> GeneratedSuite:
-    """Packs what another machine needs to time models, without their weights.
+    """Packs models without their weights, for another machine to time.
 
     Args:
-        models: One or several, as :func:`load` takes them.
-        folder: Folder to write to; it must not hold a suite already.
-        granularity: The most layers that a brick may hold. With it, or with ``split``, the suite
-            holds the paper's bricks, and otherwise the structures of the models.
+        models: One model or several, as for :func:`load`.
+        folder: Folder to write to; it must not contain a suite already.
+        granularity: Maximum number of layers in a brick. With it, or with ``split``, the suite
+            contains the paper's bricks, and otherwise the structures of the models.
         split: Name of the split strategy.
         seed: Seed of the weights of the paper's bricks; without it, 0.
 
     Raises:
-        DLBricksError: If an argument is wrong, or something cannot be written.
+        DLBricksError: If an argument is wrong, or a file cannot be written.
         ModelError: If a model cannot be read.
     """
     given = checked(granularity=granularity, split=split, seed=seed)
-    target = Path(folder)
-    check_unused(target)
-    every = models_of(models)
-    asked = given.keys() & {"granularity", "split"}
-    cut = CutOptions.chosen(granularity, split, None) if asked else None
-    written = write_suite(every, cut, target, given.get("seed", 0), Observer())
-    return GeneratedSuite(target, written)
+    job = SuiteWriteJob(models=strict_models(models), folder=Path(folder), **given)
+    return GeneratedSuite(job.run(Observer()), job)
 
 
 def bench(
@@ -78,16 +67,19 @@ def bench(
     Args:
         folder: The suite, which :func:`generate` wrote.
         backend: Name of the framework's plugin.
-        results: File that is written. What it holds already is not timed again.
+        results: File to write. Bricks with results in an existing file are not timed again.
         backend_options: As for :func:`time`.
         **measuring: As for :func:`time`.
 
     Raises:
-        DLBricksError: If an argument is wrong, or the folder holds no suite.
+        DLBricksError: If an argument is wrong, or the folder is not a suite.
     """
-    request = request_of(backend, backend_options, measuring)
-    with written_results(Path(results)) as opened:
-        return Timings(time_suite(Path(folder), request, opened, Observer()))
+    check_names(measuring)
+    given = cold(checked(backend=backend, **measuring))
+    job = SuiteTimeJob(
+        folder=Path(folder), results=Path(results), backend_options=backend_options or {}, **given
+    )
+    return Timings(job.run(None, Observer()).result)
 
 
 def take_survey(
@@ -101,9 +93,9 @@ def take_survey(
     backend_options: Mapping[str, str] | None = None,
     families: Sequence[str] = (),
 ) -> Surveyed:
-    """Times networks from which latencies of others are predicted, until a budget ends.
+    """Times networks for predictions of other networks, until a budget ends.
 
-    What the store holds is not timed again: call it again, and it goes on.
+    Networks in the store are not timed again, so a second call continues the first.
 
     Args:
         models: Paths, and names of models and collections, whose bricks are timed beside drawn
@@ -111,52 +103,44 @@ def take_survey(
         backend: Name of the framework's plugin.
         threads: Threads that compute one operator; ``None`` for all physical cores that the
             process may use.
-        budget_s: Seconds after which no further networks are taken on; without it, 180.
+        budget_s: Seconds after which no further network is begun; without it, 180.
         seed: Seed of networks, weights and inputs; without it, 0.
         store: As for :func:`time`.
         backend_options: As for :func:`time`.
-        families: Names of the families that networks are drawn from, such as ``"half_floats"``;
-            none for all. With some, only ``models`` are cut into bricks.
+        families: Names of the families from which networks are drawn, such as ``"half_floats"``;
+            empty for all. If it is not empty, only ``models`` are cut into bricks.
 
     Raises:
         DLBricksError: If an argument is wrong. A network that cannot be timed is not an error:
             ``failures`` of the result names it.
     """
-    given = checked(models=models, budget_s=budget_s)
-    request = request_of(backend, backend_options, Measuring(threads=threads, seed=seed, runs=RUNS))
-    budget = given.get("budget_s", SURVEY_S)
-    with opened_store(store) as opened:
-        found = surveying.survey(
-            given["models"],
-            request,
-            opened,
-            Observer(),
-            budget,
-            LoadOptions(),
-            ImportSettings(),
-            families,
-        )
-    return Surveyed(found)
+    given = checked(backend=backend, threads=threads, budget_s=budget_s, seed=seed)
+    named = Models(checked(models=models)["models"])
+    options = {} if backend_options is None else backend_options
+    job = SurveyJob(models=named, backend_options=options, families=families, **given)
+    return Surveyed(job.run(job_store(store), Observer()))
 
 
 def pack_survey(
     folder: Pathlike, *, backend: str | None = None, extend: bool = False, store: Store = None
 ) -> list[Path]:
-    """Writes what a store knows for predictors: a file for each system, backend and threads.
+    """Writes the measurements of a store as training data for predictors.
+
+    There is one file for each system, backend and number of threads.
 
     Args:
         folder: Folder to write to.
         backend: Name of a backend; ``None`` for all.
-        extend: Whether files also hold what the installed atlas has of the same system and setup.
+        extend: Whether files also contain the installed atlas's networks of the same system and
+            setup.
         store: As for :func:`systems`.
 
     Returns:
         The files.
 
     Raises:
-        DLBricksError: If there is no such store, it knows nothing, or a file cannot be written.
+        DLBricksError: If there is no such store, it is empty, or a file cannot be written.
     """
     given = checked(backend=backend) if backend is not None else {}
-    with opened_store(store, writes=False, create=False) as opened:
-        packed = pack(opened, Path(folder), Observer(), given.get("backend"), extend=extend)
-        return [each.path for each in packed]
+    job = PackJob(folder=Path(folder), extend=extend, **given)
+    return [each.path for each in job.run(job_store(store), Observer())]

@@ -1,4 +1,4 @@
-"""Results of the API's functions for what travels: systems of a store, suites, and surveys."""
+"""Results of the API's functions for systems of a store, suites, and surveys."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dlbricks_core.api.results import Result, Rows, listed
 from dlbricks_core.commands.machine.survey_report import survey_data
 from dlbricks_core.commands.machine.surveying import Survey
 from dlbricks_core.commands.machine.systems_report import systems_data
+from dlbricks_core.commands.suite.job import SuiteWriteJob, WrittenSuite
 from dlbricks_core.commands.suite.writing import generated_data
 from dlbricks_core.report.notes import text
 from dlbricks_core.sanitize import sanitized
@@ -22,13 +23,13 @@ class Systems(Result):
     """The systems of a store.
 
     Attributes:
-        inventory: What the store holds, as a :class:`dlbricks_core.store.Inventory`.
+        inventory: Content of the store, as a :class:`dlbricks_core.store.Inventory`.
     """
 
     inventory: Inventory
 
     def to_dict(self) -> dict[str, Any]:
-        """Systems and how much they measured, as ``dlbricks machine list`` writes them."""
+        """Systems and their numbers of measurements, as ``dlbricks machine list`` writes them."""
         return dict(systems_data(self.inventory))
 
     def rows(self) -> Rows:
@@ -45,12 +46,22 @@ class GeneratedSuite(Result):
     """A suite that was written.
 
     Attributes:
-        folder: Where it is.
-        suite: What it holds.
+        written: The suite, and bricks that could not be written.
+        job: How it was written.
     """
 
-    folder: Path
-    suite: Suite
+    written: WrittenSuite
+    job: SuiteWriteJob
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the suite."""
+        return self.job.folder
+
+    @property
+    def suite(self) -> Suite:
+        """Content of the suite."""
+        return self.written.suite
 
     @property
     def failures(self) -> list[dict[str, str]]:
@@ -59,7 +70,7 @@ class GeneratedSuite(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Models and bricks, as ``dlbricks suite write`` writes them."""
-        return dict(generated_data(self.suite, self.folder, self.suite.omitted))
+        return dict(generated_data(self.written, self.job))
 
     def rows(self) -> Rows:
         """One row for each brick."""
@@ -71,7 +82,7 @@ class GeneratedSuite(Result):
 
 @dataclass(frozen=True, repr=False)
 class Surveyed(Result):
-    """Networks that were timed so that a predictor knows this system.
+    """Networks that were timed to predict latencies on this system.
 
     Attributes:
         survey: Result of the workflow.

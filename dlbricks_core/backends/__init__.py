@@ -8,16 +8,14 @@ if TYPE_CHECKING:
     from dlbricks_core.backends.base import (
         WARMUP_RUNS,
         Backend,
-        BackendOption,
-        BackendSettings,
         CpuTimer,
-        Traits,
         warmed_up,
     )
     from dlbricks_core.backends.layer import LayerView, halves, naming
     from dlbricks_core.backends.profiles import Opened, Profile, ProfiledLayer, Span, Timeline
     from dlbricks_core.backends.saved import Saved
     from dlbricks_core.backends.single_layer import layer_alone, refused_layers
+    from dlbricks_core.backends.traits import BackendOption, BackendSettings, Traits
     from dlbricks_core.backends.watch import Watch
     from dlbricks_core.ir import Array, Network
 

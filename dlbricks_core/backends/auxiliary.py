@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, Self
 from dlbricks_core.worker import WorkerProcess
 
 if TYPE_CHECKING:
-    from dlbricks_core.backends.base import BackendSettings
     from dlbricks_core.backends.saved import Saved
+    from dlbricks_core.backends.traits import BackendSettings
     from dlbricks_core.ir import CanonicalModel
 
 
 class AuxiliaryProcess:
     """A process of a backend beside this one, its allocator in its default state.
 
-    What a process has freed before decides where its allocator places arrays: glibc raises its
-    threshold for blocks of their own to the size of each such block that is freed. A user's process
-    opens files that another has written, and has opened none before.
+    Memory that a process has freed changes where its allocator places arrays: glibc raises its
+    threshold for separately mapped blocks to the size of each freed block. A user's process opens
+    files that another process wrote, and has opened no file before.
 
     Args:
         backend: ``"module:Class"`` of the backend.
         settings: Threads and options.
-        warm: Whether small networks run first.
+        warm: Whether small networks run before the first call.
     """
 
     def __init__(self, backend: str, settings: BackendSettings, *, warm: bool = False) -> None:
@@ -35,7 +35,7 @@ class AuxiliaryProcess:
         """Draws values for a network, and writes it with :meth:`CpuTimer.save`.
 
         Args:
-            model: In canonical form.
+            model: Network in canonical form.
             seed: Seed of weights and inputs.
             folder: An empty folder.
         """

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -17,6 +16,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from dlbricks_core.backends.auxiliary import AuxiliaryProcess
 from dlbricks_core.backends.profiles import Opened, Profile, Timeline
 from dlbricks_core.backends.saved import Saved, SavedWeights
+from dlbricks_core.backends.traits import BackendOption, BackendSettings, Traits
 from dlbricks_core.backends.watch import Watch
 from dlbricks_core.errors import BackendError, PluginError, UnsupportedError, first_line
 from dlbricks_core.ir import Array, CanonicalModel, Network
@@ -25,10 +25,10 @@ LoadedT = TypeVar("LoadedT")
 
 
 WARMUP_RUNS = 3
-"""Most runs that come before those that count, of a network that was just loaded."""
+"""Maximum number of warm-up runs of a network after it was loaded."""
 
 LONG_MS = 30.0
-"""Latency in milliseconds from which a single run warms a network up before a profile."""
+"""Latency in milliseconds from which one warm-up run is enough."""
 
 
 def warmed_up(run: Callable[[], float]) -> None:
@@ -42,112 +42,22 @@ def warmed_up(run: Callable[[], float]) -> None:
             return
 
 
-@dataclass(frozen=True)
-class BackendOption:
-    """A setting that a backend declares.
-
-    Attributes:
-        default: Value that applies when the user gives none.
-        choices: All allowed values, the default among them.
-        help: One line for the user.
-    """
-
-    default: str
-    choices: Sequence[str]
-    help: str
-
-
-@dataclass(frozen=True)
-class BackendSettings:
-    """Settings of one backend; part of the identity of every measurement.
-
-    Attributes:
-        threads: Number of threads that compute one operator.
-        options: Value of every option that the backend declares, by name.
-        as_used: Whether the process is like a user's: nothing in it is shared among networks, and
-            the framework has its own defaults.
-    """
-
-    threads: int = 1
-    options: Mapping[str, str] = field(default_factory=dict)
-    as_used: bool = False
-
-
-@dataclass(frozen=True)
-class Traits:
-    """Peculiarities of a framework that decide how its networks are timed.
-
-    The defaults suit a framework that keeps nothing between runs. Where estimates are off,
-    ``dlbricks check`` shows whether another value of a trait brings them nearer.
-
-    Attributes:
-        primed: Whether a copy of the network, with other weights, runs right before each timed
-            run. In the middle of a model, the layers before have left code and memory warm.
-            Where a framework keeps both for each network separately, only a run of the same
-            layers warms them. The network's own weights stay cold.
-        in_turns: Whether the worker goes from one network to the next without a pause.
-            Otherwise it waits until each sample is stored, and whatever computes during the
-            pause cools the caches. Which of the two is nearer to the middle of a model depends
-            on what the framework keeps in the caches.
-        weights_held: Number of copies of a network's weights that the framework keeps in
-            memory: the given ones, and a second copy if it reorders them for its kernels.
-            It limits how many networks are loaded at the same time, and says whether a model
-            fits, and whether layers that read the same weights share what is kept of them.
-            The quantity ``peak-memory`` shows it: ``kept-memory`` of a large layer over the
-            bytes of its weights.
-        weights_loading: Number of copies of a model's weights that are there at a time, at most,
-            while the framework loads it from a file. The quantity ``peak-memory`` shows it:
-            ``loading-memory`` of a large layer over the bytes of its weights.
-        results_apart: Whether results of a graph have memory of their own, although feature maps
-            that nobody reads any more would have room for them. A layer in the middle of a model
-            uses that room. A graph of a layer and an activation shows it: with a small layer
-            behind these it takes less memory.
-        rewrites: Whether the framework executes another graph than the given one; see
-            :meth:`Backend.rewrite`.
-        folds_weights: Whether layers that read only weights run once, while a network is loaded,
-            and not in each run. Graphs are optimized so; programs that run line by line are not.
-        rewrite_uses_all_threads: Whether rewriting one model keeps all threads busy. Several
-            models are otherwise rewritten at the same time, one on each core.
-        domains: Domains of operators beside ONNX's whose layers the framework runs as they are.
-            Other frameworks run the definitions of such operators, or refuse them. ``None`` if
-            nobody knows, as where the framework is not installed.
-        engine: Program for language models whose figures its estimates are, and what of it they
-            lack, to follow "Figures are those of". Without it they are the framework's, on the
-            graph of DLBricks.
-        blocks_only: Whether the framework runs nothing but what :meth:`Backend.rewrite` makes of
-            the configuration that a language model was built from. Models are then rewritten as a
-            whole, which needs no weights, and estimated from bricks that are timed alone.
-    """
-
-    primed: bool = False
-    in_turns: bool = False
-    weights_held: int = 2
-    weights_loading: int = 2
-    results_apart: bool = False
-    rewrites: bool = False
-    folds_weights: bool = True
-    rewrite_uses_all_threads: bool = False
-    domains: frozenset[str] | None = frozenset()
-    engine: str = ""
-    blocks_only: bool = False
-
-
 class CpuTimer(ABC, Generic[LoadedT]):
     """Timer of one framework; every worker process has one.
 
-    The engine times ``run`` followed by ``synchronize``, and nothing else. Whatever a user
-    of the framework does once belongs in ``load``: building the graph, placing the weights,
-    binding inputs and outputs.
+    The engine times ``run`` followed by ``synchronize``, and nothing else. Steps that a user of the
+    framework does once belong in ``load``: building the graph, placing the weights, binding inputs
+    and outputs.
     """
 
-    #: Python statement by which a user's program imports the framework; whoever makes the timer
-    #: tells, from :attr:`Backend.importing`.
+    #: Python statement by which a user's program imports the framework; set from
+    #: :attr:`Backend.importing` when the timer is made.
     importing: str = ""
-    #: Peculiarities of the framework; whoever makes the timer tells, from :attr:`Backend.traits`.
+    #: Peculiarities of the framework; set from :attr:`Backend.traits` when the timer is made.
     traits: Traits = Traits()
-    #: Makes a further process of the backend; whoever makes the timer tells.
+    #: Function that starts a further process of the backend; set when the timer is made.
     elsewhere: Callable[..., AuxiliaryProcess]
-    #: The timer of this process, which stands for one that comes from another process.
+    #: Timer of this process. A timer that was pickled in another process is unpickled as this one.
     present: ClassVar[CpuTimer[Any] | None] = None
 
     def __reduce__(self) -> tuple[Callable[[], CpuTimer[Any]], tuple[()]]:
@@ -162,7 +72,7 @@ class CpuTimer(ABC, Generic[LoadedT]):
                 the caller and must stay as they are.
 
         Returns:
-            Anything; the other methods receive it.
+            Any object; the other methods receive it.
 
         Raises:
             UnsupportedError: If the framework has no counterpart for a layer.
@@ -171,18 +81,19 @@ class CpuTimer(ABC, Generic[LoadedT]):
     def save(self, network: Network, folder: Path) -> Saved[LoadedT]:
         """Writes a network as the framework's users keep their models: graph and weights.
 
-        Cold starts and memory are observed with it: a user's process has a model's weights from a
-        file, not from the arrays of ``load``, and never holds those.
+        Cold starts and memory are observed with these files: a user's process reads a model's
+        weights from a file, and never contains the arrays that ``load`` gets.
 
-        The default writes the bytes of each weight, and gives ``load`` what it reads.
+        The default writes the bytes of each weight, and calls ``load`` with weights read from these
+        files.
 
         Where memory is observed, another process writes the files. The result must therefore be
-        picklable. It may refer to the timer, which will be that of the process that opens it.
+        picklable. It may refer to the timer; after unpickling, that is the timer of the process
+        that opens the files.
 
         Args:
             network: Network in canonical form.
-            folder: An empty folder for whatever files there are. It stays while the network is
-                opened.
+            folder: An empty folder for the files. It exists until the network was opened.
 
         Raises:
             UnsupportedError: If the framework has no counterpart for a layer.
@@ -224,15 +135,15 @@ class CpuTimer(ABC, Generic[LoadedT]):
 
         Only called if :attr:`Traits.primed` is set. The copy needs memory of its own for its
         weights; their values may be the other network's. It may read the other network's inputs
-        instead of its own, so that its runs leave them in the caches, but for those that
-        :func:`~dlbricks_core.bricks.cold_tensors` names.
+        instead of its own, so that its runs leave them in the caches, except for the tensors in
+        :func:`~dlbricks_core.bricks.cold_tensors`.
 
         Args:
             network: Network with the same layers, but other values of weights and inputs.
             loaded: The other network, as ``load`` returned it.
             private_cache_bytes: Size of the cores' private caches, in bytes, if the network is
                 a brick, and 0 if it is a whole model, or the size is unknown. In a model, other
-                layers ran before a brick. So these caches should hold nothing that only the
+                layers run before a brick, so these caches should contain no data that only the
                 brick's own runs leave there.
         """
         return self.load(network)
@@ -264,10 +175,10 @@ class CpuTimer(ABC, Generic[LoadedT]):
         """
 
     def forget(self, loaded: LoadedT) -> None:
-        """Drops the results of the last ``run``, as a program does that has no more use for them.
+        """Drops the results of the last ``run``, as a program does after their last use.
 
-        Called after runs whose memory is observed. The default is :meth:`release`. It differs where
-        timed runs keep their results, so that the memory for them stays warm.
+        Called after runs whose memory is observed. The default is :meth:`release`. Override it if
+        timed runs keep their results, so that the memory of results stays warm.
         """
         self.release(loaded)
 
@@ -283,7 +194,7 @@ class CpuTimer(ABC, Generic[LoadedT]):
 
         Args:
             network: The network with the tensor names that :meth:`Backend.rewrite` receives.
-            runs: Number of runs that count; :func:`warmed_up` comes before them.
+            runs: Number of profiled runs, after the warm-up of :func:`warmed_up`.
 
         Raises:
             UnsupportedError: If the framework cannot tell.
@@ -314,7 +225,7 @@ class CpuTimer(ABC, Generic[LoadedT]):
 
 def _present_timer() -> CpuTimer[Any]:
     if CpuTimer.present is None:
-        raise BackendError("a network that was saved is opened where there is no timer")
+        raise BackendError("a saved network can only be opened in a process with a timer")
     return CpuTimer.present
 
 
@@ -331,8 +242,8 @@ class Backend(ABC):
     distribution: str
     #: Python statement by which a user's program imports the framework.
     importing: str = ""
-    #: Settings that users may choose, by name. One of the name ``dtype`` has the element types that
-    #: the framework itself converts weights to.
+    #: Settings that users may choose, by name. The setting ``dtype``, if any, lists the element
+    #: types to which the framework itself converts weights.
     options: Mapping[str, BackendOption] = {}
     #: Models of a run without a MODEL argument, as users name them.
     default_models: Sequence[str] = ()
@@ -368,7 +279,7 @@ class Backend(ABC):
         """Compares the settings' options with those that the backend declares.
 
         Raises:
-            BackendError: If there is another option or value among them.
+            BackendError: If an option or a value is not declared.
         """
         for key, value in settings.options.items():
             option = self.options.get(key)
@@ -387,7 +298,7 @@ class Backend(ABC):
         return {}
 
     def as_used(self, settings: BackendSettings) -> BackendSettings:
-        """Settings with which memory is observed: those of users, where others time better.
+        """Settings for observing memory: the settings of users, if the timed settings differ.
 
         The default returns the same settings.
         """
@@ -398,10 +309,10 @@ class Backend(ABC):
         """Imports the framework, sets its number of threads, and returns a timer."""
 
     def native(self, source: str) -> bool:
-        """Whether a model from this source is one of the framework's own; False by default.
+        """Whether this source is a model in the framework's own format; False by default.
 
         The latency of such a model is also measured in its original form
-        (:meth:`CpuTimer.load_native`). The difference is what exporting and lowering changed.
+        (:meth:`CpuTimer.load_native`). The difference shows the effect of exporting and lowering.
         """
         return False
 
@@ -409,7 +320,7 @@ class Backend(ABC):
         """Whether the framework runs this source itself (:meth:`CpuTimer.open`).
 
         False by default. Such a model is measured as its user runs it, with the user's weights.
-        Others are measured as the IR lowers them, with drawn weights.
+        Models from other sources are measured as lowered from the IR, with drawn weights.
         """
         return False
 
@@ -429,13 +340,13 @@ class Backend(ABC):
     ) -> CanonicalModel:
         """Graph that the framework executes in place of a whole model.
 
-        Only called in a worker, and if :attr:`Traits.rewrites` is set. A graph whose layers are
-        the framework's own is made with :func:`dlbricks_core.bricks.native`. The bricks cut from
-        it carry that annotation, and the timer runs them just as they stand.
+        Only called in a worker, and if :attr:`Traits.rewrites` is set. A graph of the framework's
+        own layers is made with :func:`dlbricks_core.bricks.native`. Bricks cut from this graph keep
+        the annotation, and the timer runs them unchanged.
 
-        A tensor of the graph that holds one of the model's has its name, or
-        :func:`dlbricks_core.bricks.in_layout` of it in another layout. ``compare`` sees by these
-        names where frameworks cut a model at the same place.
+        A tensor of the graph with the values of a model's tensor has the name of that tensor, in
+        another layout the name :func:`dlbricks_core.bricks.in_layout`. ``compare`` finds common
+        cuts of frameworks by these names.
 
         Args:
             model: Model in canonical form, without opaque layers.
@@ -455,7 +366,7 @@ class Backend(ABC):
         return None
 
     def engine(self, settings: BackendSettings) -> str:
-        """Program whose speed the figures of a language model are: that of the traits by default.
+        """Program whose speed is estimated for a language model; by default from the traits.
 
         Args:
             settings: How models run.
@@ -465,8 +376,8 @@ class Backend(ABC):
     def advice(self) -> Sequence[str]:
         """Features of this machine that another build of the framework would use; none by default.
 
-        Each is a finding, a colon and what to do, for ``dlbricks machine check``. Nothing is
-        imported here.
+        Each line is a finding, a colon and the remedy, for ``dlbricks machine check``. The method
+        must not import the framework.
 
         Raises:
             PluginError: If the framework is not installed.
@@ -480,8 +391,8 @@ class Backend(ABC):
         begin with something else, such as a stack of its own, overrides it.
 
         Args:
-            error: Whatever the timer, :meth:`check` or :meth:`rewrite` raised, except errors of
-                DLBricks, which are told as they are.
+            error: Exception from the timer, :meth:`check` or :meth:`rewrite`. Errors of DLBricks
+                are not passed: they are reported unchanged.
         """
         return first_line(error)
 
@@ -490,7 +401,7 @@ class Backend(ABC):
         """Layers that the framework has no exact counterpart for.
 
         Args:
-            model: Model in canonical form; the values of its weights are not there.
+            model: Model in canonical form, without values of its weights.
 
         Returns:
             Reason for each such layer, by the layer's index in the model.

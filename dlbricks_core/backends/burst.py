@@ -11,14 +11,15 @@ from dlbricks_core.backends.profiles import Profile
 
 @dataclass(frozen=True)
 class Burst:
-    """Extent of a loop of runs, after a first one that warms up.
+    """Length of a loop of runs, after a first run that warms up.
 
     Attributes:
         profiled: Runs under the framework's profiler; 0 for no profile.
-        fewest: Minimum number of runs that count.
-        most: Maximum number of runs that count, where runs are long.
-        tolerance: Relative difference between runs that ends the loop.
-        enough_ms: Milliseconds that the runs of a short model take together at least.
+        fewest: Minimum number of runs that agree. At a coarse tolerance, a long profiled run is one
+            of them.
+        most: Maximum number of timed runs of a long model.
+        tolerance: Relative difference between runs at which the loop ends.
+        enough_ms: Minimum total of the timed runs of a short model, in milliseconds.
     """
 
     profiled: int
@@ -29,7 +30,7 @@ class Burst:
 
     @classmethod
     def within(cls, precision: float) -> Burst:
-        """The burst after which a latency is known to a precision.
+        """The burst that measures a latency with a precision.
 
         Args:
             precision: Half-width of the interval to reach, relative to the latency.
@@ -43,26 +44,35 @@ class Burst:
         """The burst of a fixed number of runs."""
         return cls(1, runs, runs, 0.0, enough_ms=0.0)
 
+    @property
+    def fewest_samples(self) -> int:
+        """Minimum number of samples: a long profiled run may be one of the runs that agree."""
+        return max(self.fewest - (self.tolerance >= _COARSE), 1)
+
     def for_harvest(self) -> Burst:
-        """The burst with a profile on which estimates of other models may rest."""
+        """The burst with enough profiled runs for estimates of other models."""
         return replace(self, profiled=max(self.profiled, _HARVEST_RUNS))
 
     def taken(self, run: Callable[[], float], profile: Profile | None = None) -> list[float]:
-        """Latencies of the runs that count, in milliseconds.
+        """Latencies of the timed runs, in milliseconds.
 
         Args:
             run: Function that runs the model once and returns its latency in milliseconds.
-            profile: Profile of the runs before; ``None`` if there were none. Where a single run
-                suffices, a long profiled one does: the profiler's own time is a small part of it.
+            profile: Profile of earlier runs; ``None`` without profiled runs. If a single run
+                suffices, a long profiled run replaces it: the profiler's overhead is a small part
+                of a long run. If several runs have to agree, the profiled run is no sample,
+                because the profiler makes it slower.
         """
+        seen: list[float] = []
+        if profile is not None and self.tolerance >= _COARSE and profile.run_ms >= LONG_MS:
+            seen.append(profile.run_ms)
         samples: list[float] = []
-        if profile is not None and self.fewest == 1 and profile.run_ms >= LONG_MS:
-            samples.append(profile.run_ms)
-        while not self._suffice(samples):
+        while not self._suffice([*seen, *samples]):
             samples.append(run())
-        return samples
+        return samples or seen
 
     def _suffice(self, samples: Sequence[float]) -> bool:
+        """Whether runs, in milliseconds, are as many as needed, and the last ones agree."""
         if len(samples) < self.fewest:
             return False
         if sum(samples) < self.enough_ms and len(samples) < _MOST_SHORT:
@@ -80,7 +90,9 @@ _HARVEST_RUNS = 3
 """
 
 _COARSE = 0.1
-"""Precision from which a single profiled run suffices: profiles are scaled to runs without."""
+"""Precision from which one profiled run suffices: profiles are scaled to runs without profiler. At
+this precision, a long profiled run also shows how long a run takes.
+"""
 
 MOST_OF_BURST = 8
 """Maximum runs of a long model: as many as a plain script makes."""
@@ -95,9 +107,9 @@ class WholeRun:
 
     Attributes:
         samples_ms: Latencies in milliseconds.
-        loading_s: Seconds until the model had run once, further profiled runs not included.
+        loading_s: Seconds until the end of the model's first run, without further profiled runs.
         profile: Time of each layer; ``None`` if there is none.
-        no_profile: Reason why there is no profile; empty if there is one, or none was wanted.
+        no_profile: Reason for a missing profile; empty with a profile, or if none was requested.
     """
 
     samples_ms: tuple[float, ...]

@@ -1,8 +1,9 @@
 """Known defects of the ONNX reference evaluator.
 
-They were found with every attribute of recurrent, pooling, normalization, attention, resizing and
-quantizing layers, on the evaluator of onnx 1.23 and on three frameworks. The frameworks agreed with
-each other and with the operator's definition. A test checks each entry with the installed version.
+They were found by running every attribute of recurrent, pooling, normalization, attention, resizing
+and quantizing layers on the evaluator of onnx 1.23 and on three frameworks. In each case, the
+frameworks agreed with each other and with the operator's definition. A test checks each entry with
+the installed version.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Defect:
 
     Attributes:
         operators: Operators whose results are wrong.
-        applies: Function that says whether the defect shows in a layer of a model.
+        applies: Function that returns whether the defect affects a layer of a model.
         why: Description of the defect, to follow the operator and a colon.
     """
 
@@ -37,7 +38,7 @@ class Defect:
 
 
 def known_defects(model: CanonicalModel) -> tuple[str, ...]:
-    """Known defects that show in the evaluator's results for a model, a line each.
+    """Known defects that affect the evaluator's results for a model, one line for each.
 
     Args:
         model: Model in canonical form.
@@ -113,7 +114,7 @@ DEFECTS = (
     Defect(
         ("MaxPool",),
         lambda m, layer: _by_average(layer) and _gives(layer.outputs, _INDICES),
-        "the indices are not computed where all strides are 1",
+        "the indices are wrong where all strides are 1",
     ),
     Defect(("LpPool",), _set("ceil_mode"), "windows beyond the edge count as full"),
     Defect(

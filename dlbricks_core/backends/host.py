@@ -19,15 +19,11 @@ import numpy as np
 
 from dlbricks_core import values
 from dlbricks_core.backends.auxiliary import AuxiliaryProcess
-from dlbricks_core.backends.base import (
-    WARMUP_RUNS,
-    Backend,
-    BackendSettings,
-    CpuTimer,
-)
+from dlbricks_core.backends.base import WARMUP_RUNS, Backend, CpuTimer
 from dlbricks_core.backends.burst import Burst, WholeRun
 from dlbricks_core.backends.profiles import Opened, Profile, Timeline
 from dlbricks_core.backends.saved import Saved
+from dlbricks_core.backends.traits import BackendSettings
 from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.errors import BackendError, first_line
 from dlbricks_core.ir import Array, CanonicalModel, Layer, Network, TensorSpec
@@ -165,16 +161,21 @@ class TimerHost:
             UnsupportedError: If the framework has no counterpart for a layer.
         """
         load = self.timer.load_native if kind == "native" else self.timer.load
-        network = (
-            _with_own_weights(model, seed) if kind == "model" else values.materialize(model, seed)
-        )
-        loaded = self._tried(load(network))
+        loaded = self._tried(load(self._drawn(model, seed, kind)))
         self._loaded[key] = loaded
         latency_ms = self._warmed_up(key)
         if kind and (self._primed or weights_are_reread(model)) and latency_ms < _LONG_MS:
             copied = kind != "native" and is_copied(model, self._cache_bytes)
             self._twins[key] = self._copied(loaded, model, seed, kind) if copied else loaded
         return latency_ms
+
+    def _drawn(self, model: CanonicalModel, seed: int, kind: str) -> Network:
+        """A network with values for whatever the framework does not draw itself."""
+        if self.timer.traits.blocks_only:
+            return values.materialize(model, seed, without=model.weights)
+        if kind == "model":
+            return _with_own_weights(model, seed)
+        return values.materialize(model, seed)
 
     def _copied(self, loaded: Any, model: CanonicalModel, seed: int, kind: str) -> Any:
         """A copy of a network with other weights, loaded to run before the network."""

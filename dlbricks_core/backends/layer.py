@@ -1,4 +1,4 @@
-"""One layer of a model, as a backend that translates layer by layer looks at it."""
+"""One layer of a model, for backends that translate layer by layer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def naming(layer: Layer) -> Iterator[None]:
     """Puts a layer's operator in front of the reason why it is unsupported.
 
     Raises:
-        UnsupportedError: If one is raised meanwhile.
+        UnsupportedError: If the context raises one; the message begins with the operator.
     """
     try:
         yield
@@ -47,9 +47,8 @@ def naming(layer: Layer) -> Iterator[None]:
 class LayerView:
     """View of a layer with the queries that its translation needs.
 
-    A backend derives the context of its translations from this class and adds what only its
-    framework knows. Positions count from 0, in the order of ``layer.inputs`` and
-    ``layer.outputs``.
+    A backend derives the context of its translations from this class and adds facts of its
+    framework. Positions count from 0, in the order of ``layer.inputs`` and ``layer.outputs``.
 
     Args:
         model: Model in canonical form that the layer is part of.
@@ -74,7 +73,7 @@ class LayerView:
 
     @property
     def count(self) -> int:
-        """Number of input positions, those that are left out included."""
+        """Number of input positions, including omitted inputs."""
         return len(self.layer.inputs)
 
     def has(self, position: int) -> bool:
@@ -82,7 +81,7 @@ class LayerView:
         return position < self.count and bool(self.layer.inputs[position])
 
     def wants(self, position: int) -> bool:
-        """Whether somebody reads this output."""
+        """Whether this output is read."""
         return position < len(self.layer.outputs) and bool(self.layer.outputs[position])
 
     def spec(self, position: int = 0) -> TensorSpec:
@@ -231,10 +230,10 @@ class LayerView:
         return tuple(self.attribute("perm", tuple(reversed(range(self.rank())))))
 
     def all_pads(self) -> tuple[Shape, Shape]:
-        """Padding that a Pad puts before and after each axis; negative where it cuts.
+        """Padding of a Pad before and after each axis; negative numbers cut.
 
         Raises:
-            UnsupportedError: If it is not known before the network runs.
+            UnsupportedError: If the padding is unknown before the network runs.
         """
         begins, ends = halves(self.integers(1))
         if not self.has(3):
@@ -246,7 +245,7 @@ class LayerView:
         return tuple(before.get(a, 0) for a in every), tuple(after.get(a, 0) for a in every)
 
     def reduced_axes(self) -> Shape:
-        """Axes that a reduction goes over, ascending; none if it leaves its input as it is.
+        """Axes of a reduction, ascending; empty if the reduction returns its input unchanged.
 
         Raises:
             UnsupportedError: If they are not known before the network runs.
@@ -257,7 +256,7 @@ class LayerView:
         return tuple(sorted(axis % max(self.rank(), 1) for axis in axes))
 
     def slices(self) -> dict[int, range]:
-        """Elements that a Slice takes along each axis that it names.
+        """Range of elements that a Slice selects along each of its axes.
 
         Raises:
             UnsupportedError: If they are not known before the network runs.
@@ -276,7 +275,7 @@ class LayerView:
         return taken
 
     def split_sizes(self) -> Shape:
-        """Sizes of the parts that a Split makes, those that nobody reads included.
+        """Sizes of the parts of a Split, including parts that are not read.
 
         Raises:
             UnsupportedError: If they are not known before the network runs.
@@ -293,12 +292,12 @@ class LayerView:
         """Names of a recurrent layer's activation functions in lower case, for all directions."""
         self.ignore("activations")
         directions = 2 if self.attribute("direction") == "bidirectional" else 1
-        # The definition's own default, where there is one, is that of two directions.
+        # A default in the operator's definition is for two directions.
         given = self.layer.attributes.get("activations") or GATE_ACTIVATIONS[self.op] * directions
         return tuple(name.lower() for name in given)  # type: ignore[union-attr]
 
     def has_full_lengths(self) -> bool:
-        """Whether every sequence of a recurrent layer's batch is known to have all steps."""
+        """Whether every sequence of a recurrent layer's batch certainly has all steps."""
         if not self.has(4):
             return True
         steps = self.shape()[1 if self.attribute("layout") else 0]

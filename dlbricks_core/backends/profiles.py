@@ -13,8 +13,8 @@ class ProfiledLayer:
     Attributes:
         name: Name that the framework gives the layer, for people to read.
         operator: Type of the layer.
-        outputs: Names of the tensors that the layer computes: first those of the graph that
-            :meth:`Backend.rewrite` returns, then those of the model, where both are known.
+        outputs: Names of the tensors that the layer computes: names in the graph of
+            :meth:`Backend.rewrite` first, then names in the model, as far as they are known.
         ms: Median, or mean of the middle fifth, over the profiled runs, in milliseconds.
     """
 
@@ -49,8 +49,8 @@ class Opened:
 
     Attributes:
         run: Function that runs one inference to its end, and returns the results.
-        profile: Time of each layer in the first runs; ``None`` without profiled runs, and where the
-            framework's profiler cannot watch this form.
+        profile: Time of each layer in the first runs; ``None`` without profiled runs, or if the
+            framework's profiler does not support this form.
         profiling_s: Seconds that the profile took, without the first run.
     """
 
@@ -61,15 +61,15 @@ class Opened:
 
 @dataclass(frozen=True)
 class Span:
-    """Work of one thread between two moments, as the framework's own profiler saw it.
+    """Work of one thread in a time span, as recorded by the framework's profiler.
 
     Attributes:
         name: Name of the work, in the framework's words.
         thread: Name of the thread.
         begin_ms: Begin in milliseconds after the begin of the run.
         ms: Duration in milliseconds.
-        outputs: Names of the tensors that the work computes, where the framework tells.
-        details: What else the framework tells, for people to read.
+        outputs: Names of the tensors that the work computes, if the framework reports them.
+        details: Further facts that the framework reports, for people to read.
     """
 
     name: str
@@ -82,11 +82,11 @@ class Span:
 
 @dataclass(frozen=True)
 class Timeline:
-    """One run of a whole model, as the framework's own profiler saw it.
+    """One run of a whole model, as recorded by the framework's profiler.
 
     Attributes:
         spans: Work of all threads, by its begin.
-        run_ms: Latency of that run in milliseconds, the profiler's own cost included.
+        run_ms: Latency of that run in milliseconds, including the profiler's overhead.
     """
 
     spans: Sequence[Span]

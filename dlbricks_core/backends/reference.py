@@ -18,10 +18,10 @@ class ReferenceHost:
     """Service that computes a model by the definitions of its operators; it may take long."""
 
     def outputs(self, model: CanonicalModel, seed: int) -> Mapping[str, Array]:
-        """Results by name, from the values that every backend gets for this seed.
+        """Results by name, for the same weights and inputs as on every backend with this seed.
 
-        Floats shorter than float32 are computed in float32: numpy lacks kernels for most of them,
-        and what rounding does to a backend's results then shows.
+        Floats shorter than float32 are computed in float32: numpy lacks kernels for most of these
+        types, and a comparison then shows the rounding errors of a backend.
 
         Raises:
             BackendError: If a result is not a tensor.
@@ -35,7 +35,7 @@ class ReferenceHost:
 
 
 def _wide(network: Network) -> Network:
-    """The network with the same values in float32, where they were shorter."""
+    """The network with its shorter floats converted to float32."""
     model = convert(network.model, "float32")
 
     def widened(values: Mapping[str, Array], names: Iterable[str]) -> dict[str, Array]:

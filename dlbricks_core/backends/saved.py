@@ -24,13 +24,13 @@ class Saved(ABC, Generic[LoadedT]):
 
     @abstractmethod
     def feed(self) -> Any:
-        """Inputs of the network in the framework's memory, as the layers before leave them."""
+        """Inputs of the network in the framework's memory, as earlier layers leave them."""
 
     @abstractmethod
     def parse(self) -> Any:
-        """Reads the files with the framework's own means, as its users do.
+        """Reads the files with the framework's functions, as its users do.
 
-        A framework that does not tell reading from preparing does both here.
+        A framework that does not separate reading from preparing does both here.
         """
 
     @abstractmethod
@@ -38,8 +38,8 @@ class Saved(ABC, Generic[LoadedT]):
         """Makes a network that was parsed ready to run, as a user's program does.
 
         Args:
-            parsed: What :meth:`parse` returned.
-            fed: What :meth:`feed` returned.
+            parsed: Result of :meth:`parse`.
+            fed: Result of :meth:`feed`.
         """
 
     def open(self) -> LoadedT:
@@ -49,7 +49,7 @@ class Saved(ABC, Generic[LoadedT]):
 
 @dataclass(frozen=True)
 class SavedWeights(Saved[LoadedT]):
-    """A network with a file for each weight, for frameworks of which no more is known.
+    """A network with a file for each weight: the default for any framework.
 
     Attributes:
         model: The network.

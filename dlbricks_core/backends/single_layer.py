@@ -1,4 +1,4 @@
-"""Layers of a model one by one, for backends that find out what they support by trying it."""
+"""Layers of a model one by one, for backends that determine their support by trial."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def layer_alone(model: CanonicalModel, index: int, *, keep_weights: bool = False
     need them to build the layer. All other weights become inputs. Tensors get new names.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
         index: Index of the layer in the model.
         keep_weights: Whether the other weights stay weights, for a framework that needs constant
             weights to build a layer. :func:`dlbricks_core.values.materialize` draws their values.
@@ -44,9 +44,9 @@ def refused_layers(
     Layers that do the same work are tried once.
 
     Args:
-        model: In canonical form, without opaque layers.
-        refusal: Tries one layer, as :func:`layer_alone` gives it, and says why it cannot run;
-            an empty text if it can.
+        model: Model in canonical form, without opaque layers.
+        refusal: Function that tries one layer, a result of :func:`layer_alone`, and returns the
+            reason why the framework cannot run it; an empty text if it can.
         keep_weights: As for :func:`layer_alone`.
     """
     reasons: dict[int, str] = {}

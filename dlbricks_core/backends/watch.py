@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Watch:
-    """Runs of a user's model, while they are watched and afterwards.
+    """Recorded runs of a user's model.
 
     Attributes:
         threads: Threads that compute one operator.
         samples_ms: Latency of each run in milliseconds, as the user's code waits for it.
-        source: The model in a form that :func:`dlbricks_core.load` takes; known after a run.
-        shapes: Shape of each input of the last run by name, where the source leaves them open.
+        source: The model in a form that :func:`dlbricks_core.load` accepts; set after a run.
+        shapes: Shape of each input of the last run by name, if the source leaves them open.
     """
 
     threads: int

@@ -1,4 +1,4 @@
-"""Interface of composers, which plan the timing of bricks and compose their figures."""
+"""Interface of composers, which select the bricks to time and compose their figures."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Latency that a composer expects of a model.
+    """Latency of a model as a composer computes it.
 
     Attributes:
         value: Latency in milliseconds of the bricks that have a figure; ``None`` if none has one.
-        interval: 90% interval of the value. It holds the scatter of the samples, the errors of
-            recipes and the error of composing.
+        interval: 90% interval of the value, from the scatter of the samples, the errors of recipes
+            and the error of composing.
         missing: Signatures of bricks without a figure, each once. An estimate with missing bricks
             is partial: a lower bound, not an expectation.
-        scatter: 90% interval of the value as far as the samples alone scatter.
-        draws: Values that are equally likely to be right, but for the error of composing: shape
-            (RESAMPLES,). Those of models that were composed from the same figures belong together.
-            ``None`` if there are none.
+        scatter: 90% interval of the value from the scatter of the samples alone.
+        draws: Equally likely values, without the error of composing: shape (RESAMPLES,). The i-th
+            draws of all models composed from the same figures belong together. ``None`` without
+            draws.
         composing_error: Standard deviation of the relative error of composing, including the error
-            that the figures of one model share beyond their draws.
-        this_hour: 90% interval of the value in the hour of the measurements, where ``interval`` is
-            the wider one of any quiet hour; ``None`` where it is the same.
+            that all figures of a model share and that their draws leave out.
+        this_hour: 90% interval of the value in the hour of the measurements, if ``interval`` is the
+            wider interval for any quiet hour; ``None`` if both are the same.
     """
 
     value: float | None
@@ -69,7 +69,7 @@ class Estimate:
 
         Args:
             difference: Standard deviation of the relative difference from one hour to another.
-            measured: Whether it rests on measurements here, so that there is an hour of these.
+            measured: Whether the estimate rests on measurements on this machine.
         """
         if self.value is None or self.draws is None or self.interval is None or not difference:
             return self
@@ -83,8 +83,8 @@ class Estimate:
     def weighted(cls, parts: Sequence[tuple[float, Estimate]]) -> Self:
         """Weighted sum of estimates that were composed from the same figures.
 
-        Draws are added one by one, so that errors of bricks that the estimates share do not average
-        out. The error of composing counts as common to all of them. No scatter is known.
+        Draws are added one by one, so that errors of shared bricks do not average out. All
+        estimates share the error of composing. The sum has no ``scatter``.
 
         Args:
             parts: Weights, none of them negative, and estimates; one or more.
@@ -107,27 +107,28 @@ class Estimate:
 
 
 class Composer(ABC):
-    """Plans what is timed for bricks, and computes a model's latency from theirs.
+    """Selects the bricks to time, and computes a model's latency from latencies of its bricks.
 
-    Found through the entry-point group ``dlbricks.composers``. A composer sees facts and figures;
+    Found through the entry-point group ``dlbricks.composers``. A composer gets facts and figures;
     it never measures.
     """
 
-    #: Name that users choose it by, equal to the entry point's.
+    #: Name of the composer for users, equal to the entry point's name.
     name: str
     #: Whether bricks are cut from the graph that the backend rewrites a model into, or from the
     #: model itself.
     cuts_rewritten: bool = False
-    #: Whether an estimate is a bound of the latency rather than an expectation.
+    #: Whether an estimate is a bound of the latency instead of an expected value.
     is_bound: bool = False
     #: Standard deviation of the relative error of composing itself, as found on the development
-    #: corpus (docs/explain/composing.md). With 0, intervals hold the errors of bricks alone.
+    #: corpus (docs/explain/composing.md). With 0, intervals include the errors of bricks alone.
     composing_error: float = 0.0
     #: Attributes that a calibration fits to one system, and the meaning of each for people.
     fitted: Mapping[str, str] = MappingProxyType({})
-    #: Whether a layer sequence whose weights the model has just read is a brick of its own.
+    #: Whether a layer sequence whose weights the model has just read is a separate brick from the
+    #: same sequence with weights from memory.
     rereading: bool = False
-    #: How models are cut unless the user says otherwise: strategy and granularity.
+    #: Default strategy and granularity of cutting.
     strategy: str = "chain"
     granularity: int = 1
 
@@ -138,7 +139,7 @@ class Composer(ABC):
         Args:
             cut: The model and its bricks.
             costs: Latency of each brick in milliseconds, without the cost of starting a call, by
-                signature. Arrays of shape (n,) hold replicates; arrays of shape (1,) stand for
+                signature. Arrays of shape (n,) contain replicates; arrays of shape (1,) represent
                 bricks without a figure.
 
         Returns:
@@ -146,14 +147,14 @@ class Composer(ABC):
         """
 
     def plan(self, bricks: Mapping[str, Brick], setup: Setup, system: System) -> Plan:
-        """Plan for a set of bricks: bricks to time, and how the figure of each one follows.
+        """Plan for a set of bricks: bricks to time, and recipes for the figure of each brick.
 
-        By default each brick is timed itself. The bricks to be timed must not depend on fitted
-        numbers: a calibration does not change what a store has to hold.
+        By default every brick is timed. The bricks to time must not depend on fitted numbers:
+        a calibration must not change the measurements that an estimate needs.
 
         Args:
             bricks: Unique bricks of all models, by signature.
-            setup: How the bricks run.
+            setup: Backend, version, options and threads of the bricks.
             system: System that the bricks run on.
         """
         return Plan.all_timed(bricks)
@@ -169,9 +170,8 @@ class Composer(ABC):
     def deviations(self, observed: FittingData) -> list[Deviation]:
         """Errors of estimates of whole networks, each with the scatter of the samples.
 
-        A brick that this composer would not time counts with the figure that follows from the
-        bricks that it would time. Where none follows, because one of those failed, the brick's own
-        figure counts.
+        For a brick that this composer does not time, the figure is derived from the timed bricks,
+        as in an estimate. If the needed bricks failed, the brick's own figure is used.
         """
         plan = self.plan(observed.bricks, observed.setup, observed.system)
         known = {s: each for s, each in observed.latencies.items() if s in plan.timed}
@@ -197,9 +197,9 @@ class Composer(ABC):
     def compose(self, cut: CutModel, latencies: Mapping[str, Figure]) -> Estimate:
         """Estimate of a model from the figures of its bricks.
 
-        The latency of every brick holds the cost of starting a call and waiting for its end. When
-        the model runs as a whole, that cost occurs once. It is therefore taken off every brick and
-        added to the sum once.
+        The latency of every brick includes the cost of starting a call and waiting for its end.
+        When the whole model runs, that cost occurs once. It is therefore subtracted from every
+        brick and added to the sum once.
 
         Args:
             cut: The model and its bricks.
@@ -232,7 +232,7 @@ class Composer(ABC):
         )
 
     def _total(self, cut: CutModel, costs: Mapping[str, FloatArray]) -> FloatArray:
-        """Result of :meth:`total`, once it is checked.
+        """Checked result of :meth:`total`.
 
         Raises:
             PluginError: If the result has a wrong shape, or is negative or not finite.
@@ -255,8 +255,8 @@ class Composer(ABC):
 def common_error(cut: CutModel, latencies: Mapping[str, Figure]) -> float:
     """Standard deviation of the relative error that all figures of a model share.
 
-    It is the mean over the figures, weighted by their shares of the sum. The draws of the figures
-    do not include it, because each model has its own such error.
+    This error is the mean over the figures, weighted by their shares of the sum. Draws of figures
+    do not include it, because it differs from model to model.
 
     Args:
         cut: The model and its bricks.
@@ -269,7 +269,7 @@ def common_error(cut: CutModel, latencies: Mapping[str, Figure]) -> float:
 
 
 def _composing(error: float) -> FloatArray:
-    """Factors by which composing may be off, the same for all estimates: shape (RESAMPLES,)."""
+    """Draws of the error of composing as factors, equal for all estimates: shape (RESAMPLES,)."""
     return np.asarray(1 + error * np.random.default_rng(0).standard_normal(RESAMPLES))
 
 

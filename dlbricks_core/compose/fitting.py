@@ -1,7 +1,7 @@
 """Fits the numbers of a composer to measurements on one system.
 
-Each number has a value that was found on the development corpus. That value counts as much as
-:data:`PRIOR_COUNT` observations: a few networks move it and do not replace it.
+The default of each number was fitted to the development corpus. It counts as much as
+:data:`PRIOR_COUNT` observations, so that a few networks shift it and do not replace it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.figure import Figure
 
 PRIOR_COUNT = 10.0
-"""Number of observations that the value from the development corpus counts for."""
+"""Weight of the value from the development corpus, in observations."""
 
 _TYPICAL = 1.3
 """Typical ratio of operations divided by ratio of bytes, between two bricks of one form."""
@@ -38,19 +38,18 @@ class Composing:
 
 @cache
 def composing() -> Composing:
-    """The number that was found."""
+    """The fitted number."""
     return Composing(**fitted.values(__file__, "composing"))
 
 
 @dataclass(frozen=True)
 class Inferring:
-    """Numbers for a brick's latency from that of a similar one, as found on the development corpus.
+    """Numbers that derive a brick's latency from a similar brick, fitted to the development corpus.
 
     Attributes:
-        computing_share: Share of operations in the logarithm of a latency; the rest is the share of
-            bytes.
-        inference_error: Standard deviation of the relative error of a latency that follows from
-            another.
+        computing_share: Share of operations in the logarithm of a latency; the remainder is the
+            share of bytes.
+        inference_error: Standard deviation of the relative error of a derived latency.
     """
 
     computing_share: float
@@ -59,7 +58,7 @@ class Inferring:
 
 @cache
 def inferring() -> Inferring:
-    """The numbers that were found."""
+    """The fitted numbers."""
     return Inferring(**fitted.values(__file__, "similar"))
 
 
@@ -78,7 +77,7 @@ class Deviation:
 
 @dataclass(frozen=True)
 class Whole:
-    """A network that was timed as a whole.
+    """A network that was timed whole.
 
     Attributes:
         cut: The network and its bricks.
@@ -91,14 +90,14 @@ class Whole:
 
 @dataclass(frozen=True)
 class FittingData:
-    """Measurements to fit to: networks that were timed as a whole, and all of their bricks.
+    """Measurements to fit to: networks that were timed whole, and all of their bricks.
 
     Attributes:
         wholes: The networks.
         bricks: Bricks of the networks, by signature.
         latencies: Figures of the bricks that could be timed, by signature.
-        setup: How networks and bricks ran.
-        system: System that they ran on.
+        setup: Backend, version, options and threads of networks and bricks.
+        system: System of the measurements.
     """
 
     wholes: Sequence[Whole]
@@ -129,12 +128,12 @@ def fitted_deviation(prior: float, deviations: Sequence[Deviation]) -> float:
     """Standard deviation of errors beyond the scatter of the samples.
 
     It is the scale of a scaled inverse chi-squared posterior distribution. The prior is of the
-    same kind and has ``PRIOR_COUNT`` degrees of freedom. The squares of the scatter are taken off
-    the squares of the errors; if the sum becomes negative, it counts as 0. Source: Gelman et al.,
-    "Bayesian Data Analysis", 3rd edition, section 2.6.
+    same kind and has ``PRIOR_COUNT`` degrees of freedom. The squares of the scatter are subtracted
+    from the squares of the errors; a negative sum counts as 0. Source: Gelman et al., "Bayesian
+    Data Analysis", 3rd edition, section 2.6.
 
     Args:
-        prior: Standard deviation that was found on the development corpus.
+        prior: Standard deviation on the development corpus.
         deviations: Errors to fit to.
     """
     beyond = sum(each.error**2 - each.scatter**2 for each in deviations)
@@ -147,11 +146,11 @@ def fitted_share(prior: float, noise: float, ratios: Sequence[LogRatio]) -> floa
 
     The rest is the share of bytes. The fit is by least squares of
     ``cost = share * flops + (1 - share) * nbytes``. The prior counts as ``PRIOR_COUNT`` ratios
-    whose operations and bytes differ by the factor :data:`_TYPICAL`. The more the samples of a
-    ratio scatter, the less it weighs.
+    whose operations and bytes differ by the factor :data:`_TYPICAL`. A ratio whose samples scatter
+    more has a smaller weight.
 
     Args:
-        prior: Share that was found on the development corpus.
+        prior: Share on the development corpus.
         noise: Standard deviation of ``cost`` around that rule.
         ratios: Ratios to fit to.
     """

@@ -1,4 +1,4 @@
-"""The sum over short segments, of which a predictor tells the latencies."""
+"""The sum over short segments, whose latencies a predictor gives."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from dlbricks_core.figures.figure import Figure, interval
 
 
 class Learned(Sequential):
-    """Sum of what a predictor tells of short segments, from those of them that are timed.
+    """Sum of a predictor's latencies of short segments, conditioned on the timed segments.
 
-    Models are cut as they are: no framework has to be asked. What a framework makes of a segment
-    is for the predictor to know. Short segments are more often alike, and each costs little to
-    time.
+    Models are cut as they are, without a framework; the predictor accounts for a framework's
+    rewriting of a segment. Short segments repeat more often, and each takes little time to measure.
     """
 
     name = "learned"
     strategy = "short-segments"
     granularity = 128
     rereading = True
-    #: What no brick accounts for, beside the errors that the predictor's draws hold.
+    #: Error of composing, in addition to the errors in the predictor's draws.
     composing_error = composing().composing_error
 
     def compose(self, cut: CutModel, latencies: Mapping[str, Figure]) -> Estimate:
-        """Estimate of a model: the latency of the whole where that was timed."""
+        """Estimate of a model; the measured latency if the whole model was timed."""
         whole = latencies.get(cut.whole.signature)
         if whole is None or whole.origin == "predicted":
             return super().compose(cut, latencies)

@@ -16,7 +16,7 @@ PAPER_COMPOSER = "sequential"
 
 
 LEARNED_COMPOSER = "learned"
-"""Name of the composer that takes the figures of all bricks from a predictor."""
+"""Name of the composer that uses a predictor's figures of all bricks."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class CutOptions:
         *,
         quantity: str = LATENCY.name,
     ) -> CutOptions:
-        """Options with defaults for all values that the user left open.
+        """Options with defaults for all values that the user did not give.
 
         A granularity or a strategy without a composer selects the paper's sum. Without any of the
-        three, the most accurate composer is selected. For quantities other than latency the model
-        itself is cut, into the segments of that composer, because a backend rewrites a model only
-        when it loads it.
+        three, the most accurate composer is selected. For quantities other than latency, the model
+        itself is cut into that composer's segments, because rewriting by the backend is a part of
+        loading.
 
         Raises:
             PluginError: If there is no such composer, or it is broken.

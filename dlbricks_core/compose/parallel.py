@@ -35,7 +35,7 @@ class Parallel(Composer):
 
 
 def dependencies(cut: CutModel) -> list[set[int]]:
-    """Positions of those occurrences whose results each one reads; all of them come before it."""
+    """For each occurrence, positions of the earlier occurrences whose results it reads."""
     owner = {layer: i for i, each in enumerate(cut.occurrences) for layer in each.layers}
     found: list[set[int]] = [set() for _ in cut.occurrences]
     for tensor, producer in cut.graph.producers.items():

@@ -1,4 +1,4 @@
-"""Plans: what is timed for a set of bricks, and how the figure of each brick follows."""
+"""Plans: bricks to time, and recipes for the figure of each brick."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from dlbricks_core.compose.recipes import FromPredictor, OwnFigure
 if TYPE_CHECKING:
     from dlbricks_core.bricks import Brick
     from dlbricks_core.compose.recipes import Recipe
-    from dlbricks_core.figures.figure import Figure, Predicted
+    from dlbricks_core.figures.figure import Figure
+    from dlbricks_core.figures.predicted import Predicted
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Bricks of a set that are timed, and how the figure of each brick follows.
+    """The timed bricks of a set, and recipes for the figure of each brick.
 
     Attributes:
-        timed: Bricks of the set that are to be timed, by signature.
+        timed: Bricks of the set to time, by signature.
         recipes: Recipes of each brick of the set, by signature, the best first. A brick's figure
-            comes from the first recipe that gives one. With everything timed, some recipe of each
-            brick gives a figure; the others serve where timing fails.
+            comes from the first recipe that gives a figure. If all timing succeeds, at least one
+            recipe of each brick gives a figure; the other recipes serve if timing fails.
 
     Raises:
-        ValueError: If something else than bricks of the set is to be timed, or no recipe of a brick
-            can be followed with what is.
+        ValueError: If ``timed`` has a network outside of the set, or no recipe of a brick can be
+            followed with the timed bricks.
     """
 
     timed: Mapping[str, Brick]
@@ -41,12 +42,12 @@ class Plan:
 
     @classmethod
     def all_timed(cls, bricks: Mapping[str, Brick]) -> Self:
-        """The plan in which each brick is timed and nothing else is."""
+        """The plan that times each brick of the set."""
         return cls(bricks, {signature: (OwnFigure(signature),) for signature in bricks})
 
     @property
     def not_timed(self) -> AbstractSet[str]:
-        """Signatures of the bricks whose figures follow from others."""
+        """Signatures of the bricks whose figures are derived from other bricks."""
         return self.recipes.keys() - self.timed.keys()
 
     def predicting(self, figures: Mapping[str, Predicted]) -> Self:

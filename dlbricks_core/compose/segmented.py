@@ -13,8 +13,8 @@ class Segmented(Sequential):
     """Sum of the latencies of segments, which are cut from the graph that the backend runs.
 
     A segment keeps together the layers that a framework fuses, and the layouts and buffers that
-    layers share. Between two segments the backend hands on a single tensor, in the layout that it
-    has chosen.
+    layers share. Between two segments the backend passes on a single tensor, in the layout that the
+    backend chose.
     """
 
     name = "segmented"

@@ -107,9 +107,9 @@ class Similar(Segmented):
         return {**values, **Segmented.fit(self.calibrated(values), observed)}
 
     def _ratios(self, observed: FittingData) -> list[LogRatio]:
-        """Ratios between each brick that would not be timed and the one that it would follow from.
+        """Ratios between each brick that is not timed and the timed brick of its recipe.
 
-        Bricks whose latency is lost in the cost of starting a call are left out.
+        Bricks whose latency is below the cost of starting a call are left out.
         """
         bricks, latencies = observed.bricks, observed.latencies
         costs = {s: each.value - each.overhead for s, each in latencies.items()}

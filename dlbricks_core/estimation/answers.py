@@ -19,11 +19,11 @@ OUTPUT_TOKEN = Quantity(
 )
 
 SHORT: Mapping[Quantity, str] = {FIRST_TOKEN: "TTFT", OUTPUT_TOKEN: "TPOT"}
-"""Abbreviations of the quantities that an answer has beside its total time."""
+"""Abbreviations of an answer's quantities other than its total time."""
 
 
 def quantities_of(workload: Workload) -> list[Quantity]:
-    """Quantities that an answer has beside its total time, which is its latency."""
+    """Quantities of an answer other than its total time, which is its latency."""
     return [FIRST_TOKEN, OUTPUT_TOKEN] if workload.depths else [FIRST_TOKEN]
 
 
@@ -32,8 +32,8 @@ class Rate:
     """Tokens per second.
 
     Attributes:
-        value: The rate; ``None`` if the time is unknown or only bounded from below.
-        interval: 90% interval; ``None`` where the interval of the time is unknown or reaches 0.
+        value: The rate; ``None`` if the time is unknown or a lower bound.
+        interval: 90% interval; ``None`` if the interval of the time is unknown or reaches 0.
     """
 
     value: float | None = None
@@ -57,8 +57,8 @@ class MemoryNeed:
 
     Attributes:
         weights_bytes: Bytes of the weights, without further copies that the framework keeps.
-        cache_bytes: Bytes of the keys and values of 1,000 tokens of one text; 0 without a cache
-            that grows.
+        cache_bytes: Bytes of the keys and values of 1,000 tokens of one text; 0 without a growing
+            cache.
         live_bytes: Maximum bytes of inputs and results at a time, without the cache.
         reserve: Memory that 95 of 100 processes do not exceed at any of the sizes, in the unit of
             the quantity; ``None`` unless the quantity is a peak.
@@ -71,7 +71,7 @@ class MemoryNeed:
 
     @classmethod
     def of(cls, results: Sequence[ModelResult], quantity: Quantity = LATENCY) -> Self | None:
-        """Memory of the model behind results; ``None`` where sizes are known only once it runs."""
+        """Memory of the model of these results; ``None`` if sizes are unknown before it runs."""
         found = [each.memory for each in results if each.memory is not None]
         if not found:
             return None
@@ -117,7 +117,7 @@ class Answer:
 
     @property
     def tokens(self) -> Mapping[int, Estimate]:
-        """Time of each output token after the first, by the tokens in the cache before it."""
+        """Time of each output token after the first, by the number of tokens in the cache."""
         depths, known = self.workload.depths, list(self.curve.values())
         if not known:
             return {}

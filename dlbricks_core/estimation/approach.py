@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -18,7 +18,7 @@ from dlbricks_core.wording import argument
 
 @dataclass(frozen=True)
 class Wishes:
-    """Arguments of a user that decide on the approach; ``None`` for each that was left open.
+    """Arguments of a user that decide on the approach; ``None`` for an argument that is not given.
 
     Attributes:
         granularity: Maximum number of layers in a brick.
@@ -31,6 +31,7 @@ class Wishes:
         quantity: Name of the quantity.
         condition: Condition of the latencies.
         backend: Name of the backend; its trait ``blocks_only`` rules whole models out.
+        backends: Names of the backends, where several are compared.
     """
 
     granularity: int | None = None
@@ -43,15 +44,17 @@ class Wishes:
     quantity: str | None = None
     condition: str | None = None
     backend: str | None = None
+    backends: Sequence[str] = ()
 
     @classmethod
     def among(cls, arguments: Mapping[str, Any]) -> Self:
-        """Wishes from the arguments of a command, some of which have nothing to do with them."""
-        return cls(**{each.name: arguments.get(each.name) for each in fields(cls)})
+        """Wishes from the arguments of a command; other arguments are ignored."""
+        names = [each.name for each in fields(cls) if arguments.get(each.name) is not None]
+        return cls(**{name: arguments[name] for name in names})
 
     @property
     def of_bricks(self) -> list[str]:
-        """Names of the arguments that only bricks that are timed alone can meet."""
+        """Names of the arguments that require bricks to be timed alone."""
         given = {
             "granularity": self.granularity is not None,
             "split": self.split is not None,
@@ -59,14 +62,20 @@ class Wishes:
             "protocol": self.protocol not in (None, next(iter(PROTOCOLS))),
             "quantity": self.quantity not in (None, LATENCY.name),
         }
-        blocks = [f"{argument('backend')} {self.backend}"] if self.blocks_only else []
+        blocks = [f"{argument('backend')} {name}" for name in self._of_blocks]
         return blocks + [argument(name) for name, is_given in given.items() if is_given]
 
     @property
     def blocks_only(self) -> bool:
-        """Whether the backend, as far as it is installed, runs blocks of language models only."""
-        found = discover("backend", Backend, self.backend) if self.backend else []
-        return any(each.loaded.traits.blocks_only for each in found if not each.problem)
+        """Whether an installed backend runs only blocks of language models."""
+        return bool(self._of_blocks)
+
+    @property
+    def _of_blocks(self) -> list[str]:
+        """Names of the installed backends that run only blocks of language models."""
+        names = [self.backend] if self.backend else self.backends
+        found = [each for name in names for each in discover("backend", Backend, name)]
+        return [p.name for p in found if not p.problem and p.loaded.traits.blocks_only]
 
     @property
     def cut_options(self) -> CutOptions:
@@ -96,7 +105,7 @@ class Approach:
 
     @classmethod
     def of_run(cls, wishes: Wishes) -> Self:
-        """Approach of estimates: as few runs as their precision needs, unless that is ruled out.
+        """Approach of estimates: as few runs as possible, unless an argument excludes it.
 
         Raises:
             DLBricksError: If the hot condition is requested for bricks that are timed alone.
@@ -123,11 +132,11 @@ class Approach:
 
 
 def _condition(wanted: str | None, of_bricks: list[str]) -> Condition:
-    """Condition of the latencies: hot, unless another is wanted or bricks are timed alone.
+    """Condition of the latencies: hot, unless another is requested or bricks are timed alone.
 
     Args:
-        wanted: Name of a condition; ``None`` where the user left it open.
-        of_bricks: Names of the arguments that only bricks that are timed alone can meet.
+        wanted: Name of a condition; ``None`` if the user gave none.
+        of_bricks: Names of the arguments that require bricks to be timed alone.
     """
     if wanted is not None and wanted not in CONDITIONS:
         raise DLBricksError(

@@ -16,8 +16,9 @@ from dlbricks_core.estimation.results import Benchmarking, BrickResult, RunResul
 from dlbricks_core.facts import Note
 from dlbricks_core.facts.note import note, warning
 from dlbricks_core.figures.disturbance import Disturbance, disturbance_notes
-from dlbricks_core.figures.figure import Figure, Measured, Origin, Placed, interval
+from dlbricks_core.figures.figure import Figure, Measured, Origin, interval
 from dlbricks_core.figures.hours import between_hours
+from dlbricks_core.figures.predicted import Placed
 from dlbricks_core.figures.protocols import HOT
 from dlbricks_core.figures.statistics import warnings_for
 from dlbricks_core.measure.cutting import Cutting
@@ -26,17 +27,17 @@ from dlbricks_core.measure.metric import Metric
 from dlbricks_core.measure.request import Request
 
 _NATIVE_TOLERANCE = 0.03
-"""Minimum relative difference to the framework's own form that deserves a note."""
+"""Relative difference from the framework's own form above which a note reports it."""
 
 _CALIBRATED_ON = (note("calibrated-on-it"),)
 
 NOT_MEASURED = "not measured"
-"""Reason why a brick has no figure, where nothing failed."""
+"""Reason why a brick has no figure, if nothing failed."""
 
 _IN_PLACE = (note("timed-in-place"),)
 
 _LITTLE = 0.01
-"""Share of a model's latency up to which a brick may scatter at will, or be disturbed."""
+"""Share of a model's latency up to which scatter and disturbances of a brick are ignored."""
 
 Figures = Mapping[str, Figure]
 """Figures of networks, by signature."""
@@ -49,7 +50,7 @@ def assemble(
 
     Args:
         request: How networks were measured.
-        cutting: The models, their bricks, and the plan from which the bricks' figures follow.
+        cutting: The models, their bricks, and the plan for the bricks' figures.
         ledger: Figures and failures.
         predicted_parts: For each part of the quantity, figures of the bricks that are predicted.
     """
@@ -81,7 +82,7 @@ def assemble(
 
 
 def whole_networks(request: Request, ledger: Ledger) -> Networks:
-    """Whole models: as their users run them where they were measured so, or as they are lowered."""
+    """Whole models: measured as their users run them if possible, otherwise as lowered."""
     lowered = ledger.networks("model", request.quantity)
     if request.protocol is not HOT:
         return lowered
@@ -89,7 +90,7 @@ def whole_networks(request: Request, ledger: Ledger) -> Networks:
 
 
 def why_nothing(figure: Figure, request: Request) -> str:
-    """Reason why the samples of a figure measure nothing."""
+    """Reason why the samples of a figure are useless."""
     if figure.disturbance.leaves_nothing:
         used = figure.disturbance.load
         return f"{NOT_MEASURED}: other programs used {used:.0%} of the CPUs meanwhile"
@@ -99,13 +100,13 @@ def why_nothing(figure: Figure, request: Request) -> str:
 
 
 def _measure_nothing(figures: Figures, cuts: Sequence[CutModel]) -> Figures:
-    """Figures whose samples scatter so much that they measure nothing.
+    """Figures whose samples scatter too much to be used.
 
-    One that is a negligible part of every model is none of them.
+    Figures with a negligible share in every model are left out.
 
     Args:
         figures: Figures of bricks, and of whole models in place of them.
-        cuts: The models; none for bricks that came without any.
+        cuts: The models; empty for bricks without models.
     """
     scattered = {s: each for s, each in figures.items() if each.measures_nothing}
     if not cuts or not scattered:
@@ -124,9 +125,9 @@ def _parts(cut: CutModel, figures: Figures) -> Mapping[str, float]:
 
 
 def _whole(cut: CutModel, figures: Figures) -> Figure | None:
-    """Figure of a whole model that stands in place of its bricks; ``None`` otherwise.
+    """Figure of a whole model that replaces its bricks; ``None`` if there is none.
 
-    A model that is its own only brick has such a figure if it ran as a whole model.
+    A model with a single brick has such a figure if it ran as a whole model.
     """
     whole = cut.whole.signature
     figure = figures.get(whole)
@@ -164,12 +165,12 @@ class _ByMetric:
 
 @dataclass(frozen=True)
 class _Assembly:
-    """Figures and failures from which results follow.
+    """Figures and failures for the results.
 
     Attributes:
         request: How networks were measured.
         cutting: The models, their bricks, and the plan of their figures.
-        ledger: Figures and failures, with those that follow from the figures.
+        ledger: Figures and failures, including failures derived from the figures.
         latencies: Figures of bricks, and of whole models in place of them.
         parts: For each part of the quantity, figures of bricks.
         bricks: Bricks in the ledger.
@@ -222,7 +223,7 @@ class _Assembly:
                 virtual=request.target.hypervisor is not None,
             )
         return [
-            # A model's own measurement must not influence its estimate by way of a calibration.
+            # A model's own measurement must not influence its estimate through a calibration.
             self._model(cut, default, apart, _CALIBRATED_ON)
             if cut.whole.signature in seen
             else self._model(cut, calibrated, apart)
@@ -237,7 +238,7 @@ class _Assembly:
             return BrickResult(brick, occurrences, None, failure=reason, quantity=quantity)
         notes: list[Note] = []
         if (measured := self.bricks.figures.get(signature)) is not None:
-            # A brick may have samples, and a plan that predicts it in their place.
+            # A brick may have samples although the plan predicts it.
             has_scatter = latency.samples and not self.request.metric
             notes += warnings_for(latency.samples) if has_scatter else ()
             notes += (warning("timed-while-disturbed", disturbance=f) for f in measured.flags)
@@ -256,7 +257,7 @@ class _Assembly:
             composer: Composes the estimate.
             apart: Relative difference of latencies from one hour to another; 0 for other
                 quantities.
-            notes: Notes on an estimate that is composed.
+            notes: Notes for a composed estimate.
         """
         request, latencies, whole = self.request, self.latencies, cut.whole.signature
         standing = _whole(cut, latencies)
@@ -286,7 +287,7 @@ class _Assembly:
             cut=cut,
             estimate=estimate.in_any_hour(apart, measured=not origin.keys() <= {"predicted"}),
             parallel=(
-                # A model that was timed as a whole is not composed.
+                # The estimate of a model that was timed whole is not composed.
                 Estimate(None, None)
                 if request.metric or in_place
                 else Parallel().compose(cut, latencies)
@@ -298,7 +299,7 @@ class _Assembly:
                 for s, why in reasons.items()
                 if not self.bricks.unsupported.isdisjoint(timed[s])
             },
-            # Where a brick is missing, the whole model fails for the same reason.
+            # If a brick is missing, the whole model fails for the same reason.
             failure="" if reasons else failure,
             native=native,
             disturbance=disturbance,
@@ -319,12 +320,12 @@ class _Assembly:
     def _origins(self, cut: CutModel) -> Mapping[Origin, float]:
         """Shares of the sum over a model's known bricks, by the origin of their figures.
 
-        Where a figure of the whole model stands in place of its bricks, it is the whole sum.
+        If a figure of the whole model replaces its bricks, it is the whole sum.
         """
         if standing := _whole(cut, self.latencies):
             return {_origin(standing, cut.whole.signature, self.wholes): 1.0}
         known = {s: self.latencies[s] for s in cut.counts if s in self.latencies}
-        # Where no brick takes longer than a call of the timer, each counts alike.
+        # If no brick takes longer than a call of the timer, all bricks have the same weight.
         alike = not any(figure.own for figure in known.values())
         sums: dict[Origin, float] = {}
         for signature, figure in known.items():
@@ -393,7 +394,7 @@ class _Assembly:
 
 
 def _origin(figure: Figure, signature: str, networks: Networks) -> Origin:
-    """Origin of a figure. Samples that this run did not take come from the store."""
+    """Origin of a figure: measured in this run, or stored before."""
     stored = figure.origin == "measured" and signature not in networks.anew
     return "stored" if stored else figure.origin
 

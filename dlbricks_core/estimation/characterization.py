@@ -37,15 +37,15 @@ from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 
 RUNS = 8
-"""Default number of runs of each probe before the next ones are chosen. The scatter of so many is
-small compared with the differences of layers between systems.
+"""Default number of runs of each probe before the next probes are chosen. Their scatter is small
+compared with the differences of layers between systems.
 """
 
 _TOGETHER = 64
 _ENOUGH_S = 0.5
-"""Number of runs of each probe in the end, or seconds after which fewer suffice. A shared machine
-is 15% faster or slower from one second to the next, so all probes run once more side by side, for
-longer.
+"""Number of runs of each probe at the end, or seconds after which fewer runs suffice. A shared
+machine is 15% faster or slower from one second to the next, so all probes run once more side by
+side, for a longer time.
 """
 
 _DRAWN = 100
@@ -55,8 +55,8 @@ BATCH = 5
 """Number of probes that are chosen at a time. Their results determine the next choice."""
 
 _MOST_ASKED, _MOST_LAYERS = 40, 40
-"""Maximum number of networks that probes characterize, where the user names none, and maximum
-number of different layers in each. The time to choose grows with the square and the cube of the
+"""Maximum number of networks that probes characterize, if the user names none, and maximum number
+of different layers in each network. The time of choosing grows with the square and the cube of the
 number of layers.
 """
 
@@ -88,15 +88,15 @@ class Characterization:
     Attributes:
         request: How the probes ran.
         probes: The probes in the order of their timing.
-        asked: Names of the networks whose latencies are to be predicted.
+        asked: Names of the networks to predict.
         before: Half-width of the 90% interval of each of these networks without probes, relative to
             the latency.
         after: Half-widths with the probes.
         known: Number of networks that had been measured here before.
         elsewhere: Descriptions of the systems behind the expectations.
         ledger: Measurements and failures.
-        dropped: Notes on networks that were timed in vain: others disturbed them, or with them
-            everything else would be known less precisely.
+        dropped: Notes on timed networks that are not used: other programs disturbed them, or they
+            would widen the intervals of other networks.
     """
 
     request: Request
@@ -125,7 +125,7 @@ def characterize(
 ) -> Characterization:
     """Times and stores the networks that yield most information about a system per second.
 
-    It ends before ``most`` probes where further ones would hardly narrow any interval.
+    It ends before ``most`` probes if further probes would hardly narrow any interval.
 
     Args:
         models: Models to predict. Their bricks are candidates, too. Without models, the probes
@@ -256,12 +256,12 @@ class _Search:
         return [able[i] for i in found]
 
     def gain(self, chosen: Sequence[str]) -> float:
-        """Share by which each of some probes is expected to narrow the median interval."""
+        """Expected share by which each of these probes narrows the median interval."""
         probes, asked = (self.layers[s] for s in chosen), self.asked.values()
         return gain(self.belief, self._matrix(probes), self._matrix(asked), self.noise)
 
     def stop(self, most: int) -> None:
-        """Notes that fewer probes than wanted narrow intervals."""
+        """A note if fewer probes than requested narrow intervals."""
         found = note("no-further-probe-helps", probes=len(self.found), of_probes=most)
         self.ledger = self.ledger.noting(found)
 
@@ -297,7 +297,7 @@ class _Search:
         return self.prior.observed(counts, log_ms, noise + extra, call_ms)
 
     def _widening(self, figures: Mapping[str, Measured]) -> frozenset[str]:
-        """Networks without which the others tell more: their figures contradict these."""
+        """Networks that contradict all others, so that intervals are narrower without them."""
         width = self._median_width(self.belief)
         if width <= self._median_width(self.prior):
             return frozenset()
@@ -314,7 +314,7 @@ class _Search:
         return float(np.median(half_widths(belief, self._matrix(self.asked.values()))))
 
     def drop(self, store: ResultStore) -> list[Note]:
-        """Notes on networks that tell nothing about others. The store marks them."""
+        """Notes on networks that are used for no other network. The store marks their samples."""
         notes = []
         if disturbed := [self.names[s] for s, each in self.found.items() if not each.teaches]:
             notes.append(warning("probes-disturbed", networks=disturbed))
@@ -341,7 +341,7 @@ class _Search:
 
 
 def _is_here(contribution: Contribution, request: Request) -> bool:
-    """Whether a contribution was measured as the request asks, on the request's system."""
+    """Whether a contribution was measured under the request's setup, on its system."""
     own, asked = contribution.setup, request.setup
     return contribution.system.fingerprint == request.fingerprint and (
         (own.version, own.options, own.threads) == (asked.version, asked.options, asked.threads)
@@ -386,7 +386,7 @@ def _first(number: int) -> tuple[Target, ...]:
 
 
 def _features_alone(brick: Brick) -> Features:
-    """Features of a network that runs alone: those of its layers, and those of its ends."""
+    """Features of a network that runs alone: of its layers, and of its ends."""
     return joined([Features.of(brick.model), Features.of_ends(brick.model)])
 
 
@@ -412,7 +412,7 @@ def _networks(
     for i in np.argsort(-sizes, kind="stable"):
         if different[i] > _MOST_LAYERS:
             continue
-        # A group that several families share is not a network of its own.
+        # A group that several families share is not a separate network.
         if not nearest.groups[i].startswith(SURVEYED) and "," not in nearest.groups[i]:
             largest.setdefault(nearest.groups[i], int(i))
     chosen = dict(islice(largest.items(), _MOST_ASKED))

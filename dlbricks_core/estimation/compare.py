@@ -47,18 +47,18 @@ def compare(
 ) -> Comparison:
     """Measures models and their parts on several backends in turn.
 
-    In the hot condition whole models run as their users run them, and profiles tell the latencies
-    of the parts. In the cold one, whole models and bricks are timed in the same rounds. Bricks are
-    then cut from the graphs that each backend rewrites the models into, where the composer works on
-    these.
+    In the hot condition, whole models run as their users run them, and profiles give the latencies
+    of the parts. In the cold condition, whole models and bricks are timed in the same rounds. The
+    bricks are cut from the graphs into which each backend rewrites the models, if the composer cuts
+    rewritten graphs.
 
     The comparison covers the parts of a model between positions where all backends cut it. Stored
     measurements are not repeated.
 
     Args:
-        models: In canonical form.
+        models: Models in canonical form.
         cut_options: How to cut and compose.
-        requests: A request for each backend. They differ only in the backend and its options.
+        requests: A request for each backend; they differ only in the backend and its options.
         store: Store of the measurements.
         observer: Receives the progress.
 
@@ -95,17 +95,7 @@ def _timed_side_by_side(
     observer: Observer,
 ) -> Mapping[str, RunResult]:
     """Times whole models and their bricks on each backend, in the same rounds; by backend."""
-    cuttings = [
-        cut_models(
-            models,
-            cut_options,
-            request,
-            observer,
-            store.calibration(request.calibration_key(cut_options)),
-            store=store,
-        )
-        for request in requests
-    ]
+    cuttings = [cut_models(models, cut_options, each, observer, store) for each in requests]
     sweeps = sweeps_side_by_side(cuttings)
     shares = [BackendTargets(*each) for each in zip(requests, sweeps, cuttings, strict=True)]
     ledgers = measure_side_by_side(shares, store, observer)
@@ -297,7 +287,7 @@ class _Comparing:
         return max(disturbed, 1 / (1 - used) if used < 1 else math.inf)
 
     def _measured(self, name: str, signatures: Iterable[str], kind: Kind) -> Iterable[Measured]:
-        """Measured figures behind those of networks on a backend."""
+        """Measured figures from which figures of networks on a backend are derived."""
         bricks, wholes = self._networks[name]
         if kind == "model":
             return [wholes[s] for s in signatures if s in wholes]

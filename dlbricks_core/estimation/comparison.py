@@ -30,7 +30,7 @@ class BrickComparison:
 
     @property
     def occurrences(self) -> int:
-        """Number of occurrences in the models, on the backend with the most."""
+        """Number of occurrences in the models, on the backend with most occurrences."""
         return max(result.occurrences for result in self.results.values())
 
 
@@ -39,10 +39,10 @@ class PartComparison:
     """Parts of equal structure, which all backends cut at the same positions.
 
     Attributes:
-        brick: One of the parts, as a network of its own.
+        brick: One of the parts, as a brick.
         occurrences: Number of parts.
         bricks: Number of runs of each brick for all parts, by backend and signature.
-        ranking: Ranking of the backends by the total over all parts, or by a single part where the
+        ranking: Ranking of the backends by the total over all parts, or by a single part if the
             quantity does not add up.
     """
 
@@ -53,7 +53,7 @@ class PartComparison:
 
     @property
     def difference_ms(self) -> float | None:
-        """Total on the slowest backend minus that on the fastest; ``None`` with fewer than two."""
+        """Total on the slowest backend minus total on the fastest; ``None`` with fewer than two."""
         costs = [cost.ms for cost in self.ranking.costs.values()]
         return costs[-1] - costs[0] if len(costs) > 1 else None
 
@@ -69,8 +69,8 @@ class ModelComparison:
         sums: Sum of the parts by backend, without the call of the timer. A backend that lacks the
             measurement of a part is left out.
         ideal: Estimate with each part on the backend where it is fastest: the sum of the parts'
-            minima. It is a lower bound, without the cost of handing tensors from one framework to
-            another. Empty where the quantity does not add up.
+            minima. It is a lower bound, without the cost of passing tensors from one framework to
+            another. Empty if the quantity does not add up.
         picks: Number of parts that the ideal runs on each backend.
     """
 
@@ -150,7 +150,7 @@ class Comparison:
         models: Models in the given order.
         parts: Parts of all models, the largest differences first.
         bricks: Bricks in order of first occurrence.
-        operators: Totals by operators, the longest first; empty where the quantity does not add up.
+        operators: Totals by operators, the longest first; empty if the quantity does not add up.
         notes: Notes on the ratios.
         unread: Models that could not be loaded.
     """
@@ -175,7 +175,7 @@ class Comparison:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing failed, and the user need not doubt figures that others disturbed."""
+        """Whether nothing failed, and no figure is doubtful because of other programs."""
         return not self.unread and all(run.is_sound for run in self.runs.values())
 
     @property

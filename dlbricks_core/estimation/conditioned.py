@@ -1,4 +1,4 @@
-"""Oracles: predictors, together with all measurements that they may learn from."""
+"""Predictors together with all measurements that they may use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from dlbricks_core.bricks import Brick
-from dlbricks_core.figures.figure import Figure, Predicted
+from dlbricks_core.figures.figure import Figure
+from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.measure.request import Request
 from dlbricks_core.passes.contrib.owner import as_run_by
 from dlbricks_core.plugins import find, use
@@ -20,14 +21,14 @@ PREDICTOR = FromAtlas.name
 
 
 class ConditionedPredictor:
-    """A predictor, together with the measurements that it learns from.
+    """A predictor together with the measurements that it uses.
 
     Args:
         predictor: Name of the predictor.
         request: How and where networks run.
-        atlas: Measurements, here and elsewhere.
-        apart: Signatures of networks to leave out of the store's own contribution: their figures
-            are given separately, or must stay unknown.
+        atlas: Measurements on this and on other systems.
+        apart: Signatures of networks to leave out of the store's own contribution, because their
+            figures are passed separately, or must stay unknown.
 
     Raises:
         PluginError: If there is no such predictor, or it is broken.
@@ -49,10 +50,10 @@ class ConditionedPredictor:
     def figures(
         self, bricks: Mapping[str, Brick], known: Mapping[str, Figure]
     ) -> Mapping[str, Predicted]:
-        """Figures of bricks by signature, which include the call of the timer like measured ones.
+        """Figures of bricks by signature, including the call of the timer like measured figures.
 
         Args:
-            bricks: Bricks by signature, those with known figures among them.
+            bricks: Bricks by signature, including bricks with known figures.
             known: Figures measured under the request's setup on its system, by signature.
 
         Raises:
@@ -79,7 +80,7 @@ class ConditionedPredictor:
         return {signature: _with_call(each, call_ms) for signature, each in found.items()}
 
     def _call_ms(self, known: Mapping[str, Figure]) -> float:
-        """Cost of a call of the timer in milliseconds: measured here, or else elsewhere."""
+        """Cost of a call of the timer in milliseconds: from this system if measured, or another."""
         here = [figure.overhead for figure in known.values()]
         if here:
             return float(np.median(here))
@@ -90,7 +91,7 @@ class ConditionedPredictor:
 
 
 def _with_call(figure: Predicted, call_ms: float) -> Predicted:
-    """A figure including the call of the timer, like measured ones; a model pays it once."""
+    """A figure including the call of the timer, like measured figures."""
     if figure.overhead:
         return figure
     return replace(
@@ -101,7 +102,7 @@ def _with_call(figure: Predicted, call_ms: float) -> Predicted:
 def _without(
     contribution: Contribution, signatures: frozenset[str], request: Request
 ) -> Contribution:
-    """A contribution without some networks, if it is the store's own: each network counts once.
+    """A contribution without some networks, if it is the store's own, so that each counts once.
 
     The contributions of the package come from other sessions and stay unchanged.
     """

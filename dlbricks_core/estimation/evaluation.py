@@ -31,17 +31,18 @@ def evaluate(
     observer: Observer,
     precision: float | None = None,
 ) -> Evaluation:
-    """Estimates models, measures them, and compares.
+    """Estimates models, measures them, and compares both.
 
-    In the hot condition every model runs as its user runs it, and its estimate rests on the runs of
-    the others and on predictions.
+    In the hot condition, every model runs as its user runs it, and its estimate rests on the runs
+    of the other models and on predictions.
 
-    In the cold one, whole models and their bricks are timed in the same rounds. Stored measurements
-    are used only if all of them were taken together, as in an interrupted evaluation. Otherwise
-    drift of the machine would count as error, so everything is timed again.
+    In the cold condition, whole models and their bricks are timed in the same rounds. Stored
+    measurements are used only if all were taken together, as in an interrupted evaluation.
+    Otherwise everything is timed again, because drift of the machine would count as an error of the
+    estimate.
 
     Args:
-        models: In canonical form.
+        models: Models in canonical form.
         cut_options: How to cut and compose.
         request: How networks are measured.
         store: Store of the measurements.
@@ -51,8 +52,7 @@ def evaluate(
     """
     if request.condition == "hot":
         return Evaluation.of(run_each(models, request, store, observer))
-    calibration = store.calibration(request.calibration_key(cut_options))
-    cutting = cut_models(models, cut_options, request, observer, calibration, store=store)
+    cutting = cut_models(models, cut_options, request, observer, store)
     return evaluate_bricks(cutting, request, store, observer, precision)
 
 
@@ -63,7 +63,7 @@ def evaluate_bricks(
     observer: Observer,
     precision: float | None = None,
 ) -> Evaluation:
-    """Evaluates models that are cut already; other arguments as for :func:`evaluate`."""
+    """Evaluates cut models; other arguments as for :func:`evaluate`."""
     if not request.force and not _timed_together(cutting, request, store):
         observer.note("The stored measurements were not taken together; timing everything again.")
         request = replace(request, force=True)
@@ -86,11 +86,12 @@ def _timed_together(cutting: Cutting, request: Request, store: ResultStore) -> b
 
 @dataclass(frozen=True)
 class ModelEvaluation:
-    """A model's estimate beside its measured latency.
+    """A model's estimate and its measured latency.
 
     Attributes:
         model: Result of the run for the model.
-        same_rounds: Whether each of its bricks was timed in rounds that also timed the whole model.
+        same_rounds: Whether all bricks of the model were timed in rounds that also timed the whole
+            model.
     """
 
     model: ModelResult
@@ -115,7 +116,7 @@ class ModelEvaluation:
 
     @property
     def normalized(self) -> float:
-        """Estimate over measured latency."""
+        """Estimate divided by measured latency."""
         return self.estimate_ms / self.measured_ms
 
     @property
@@ -144,7 +145,7 @@ class ModelEvaluation:
 class Evaluation:
     """Errors of estimates relative to measured latencies, over all models.
 
-    Figures over all models are ``None`` where no model has both. A model that is named twice counts
+    Figures over all models are ``None`` if no model has both. A model that is named twice counts
     twice.
 
     Attributes:
@@ -161,7 +162,7 @@ class Evaluation:
 
     @classmethod
     def of(cls, result: RunResult, precision: float = PRECISION) -> Evaluation:
-        """Evaluates a run that also timed whole models. Measures nothing itself."""
+        """Evaluates a run that also timed whole models; it measures nothing."""
         compared = [model for model in result.models if model.normalized is not None]
         bricks, wholes = (
             result.ledger.networks(kind, result.request.quantity).figures

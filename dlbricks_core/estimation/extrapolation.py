@@ -1,4 +1,4 @@
-"""Reasons for wide predicted intervals: bricks and systems unlike those that were measured."""
+"""Reasons for wide predicted intervals: bricks and systems unlike the measured ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from dlbricks_core.bricks.naming import fold
 from dlbricks_core.estimation.results import ModelResult, RunResult
 from dlbricks_core.facts import Note
 from dlbricks_core.facts.note import note
-from dlbricks_core.figures.figure import Predicted, interval, relative_half_width
+from dlbricks_core.figures.figure import interval, relative_half_width
+from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.request import Request
 from dlbricks_core.passes.contrib.owner import DOMAIN, as_run_by
@@ -32,30 +33,29 @@ _LEAST = 0.3
 """Minimum uncertainty of such a brick: standard deviation of the logarithm of its latency."""
 
 _MOST = 0.4
-"""Uncertainty above which a brick always counts as unlike the measured ones, even if most of the
-other bricks are as well.
+"""Uncertainty above which a brick always counts as unlike the measured ones, even if most bricks
+do.
 """
 
 _WIDENED = 0.03
-"""Minimum widening of a model's interval that deserves a note, as a relative half-width.
-"""
+"""Minimum widening of a model's interval for a note, as a relative half-width."""
 
 _SEVERAL = 3
-"""Minimum number of bricks for comparing one with the others."""
+"""Minimum number of bricks for a comparison of one brick with all others."""
 
 _SMALLEST_MS = 1e-9
-"""Milliseconds that a draw of 0 counts as."""
+"""Milliseconds that replace a draw of 0."""
 
 _NAMED = 3
-"""Maximum number of bricks that a note names: those that widen the interval most."""
+"""Maximum number of bricks that a note names; bricks that widen the interval most come first."""
 
 
 def far_systems(request: Request, atlas: Sequence[Contribution]) -> Iterator[Note]:
-    """A note on the basis of predictions, if nothing was measured with this setup here.
+    """A note on the basis of predictions, if nothing was measured with this setup on this system.
 
     Args:
         request: How and where the bricks run.
-        atlas: What was measured, here and elsewhere, with this backend.
+        atlas: Measurements with this backend on all systems.
     """
     name, threads = request.setup.backend, request.setup.threads
     if not atlas:
@@ -79,11 +79,11 @@ def far_systems(request: Request, atlas: Sequence[Contribution]) -> Iterator[Not
 
 
 def far_types(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[Note]:
-    """A note on each short element type of bricks in which some layers were not measured.
+    """A note on each short element type of bricks for which layers were not measured.
 
     Args:
         result: The bricks, some of them predicted.
-        atlas: What was measured, here and elsewhere, with this backend.
+        atlas: Measurements with this backend on all systems.
     """
     predicted = [each.brick.model for each in result.bricks if isinstance(each.latency, Predicted)]
     asked = {group_of(kind) for model in predicted for kind in kinds_of(model)}
@@ -103,13 +103,13 @@ def far_types(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[Note
 
 
 def far_operators(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[Note]:
-    """A note on operators of bricks unlike all that were measured.
+    """A note on operators of bricks unlike all measured operators.
 
-    Those whose time does not follow from sizes count as unlike all of another sort.
+    An operator whose time does not follow from sizes is like operators of its own sort only.
 
     Args:
         result: The bricks, some of them predicted.
-        atlas: What was measured, here and elsewhere, with this backend.
+        atlas: Measurements with this backend on all systems.
     """
     sorts = {sort_of(kind) for each in atlas for kind in set(each.features.kinds)}
     known = {*sorts, *map(class_of, sorts)}
@@ -134,7 +134,7 @@ def far_operators(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[
 def foreign_operators(result: RunResult) -> Iterator[Note]:
     """A note on operators of other domains than ONNX's, which the backend may not support.
 
-    No framework runs for a prediction, so that none has refused them.
+    No framework runs for a prediction, so no framework has refused them.
 
     Args:
         result: The bricks, some of them predicted.
@@ -157,9 +157,8 @@ def foreign_operators(result: RunResult) -> Iterator[Note]:
 def far_bricks(result: RunResult) -> Iterator[Note]:
     """Notes on models whose intervals are wide because of bricks unlike all measured ones.
 
-    They also give the widths of the intervals if these bricks were as well known as the others.
-    Models that are wide because of the same bricks, such as one model at several sizes, share a
-    note.
+    The notes also have the widths of the intervals without this additional uncertainty. Models with
+    the same such bricks, for example one model at several sizes, share a note.
     """
     figures = {each.brick.signature: each.latency for each in result.bricks if each.latency}
     far = _far({s: each for s, each in figures.items() if isinstance(each, Predicted)})
@@ -175,10 +174,10 @@ def far_bricks(result: RunResult) -> Iterator[Note]:
 
 
 def _far(predicted: Mapping[str, Predicted]) -> set[str]:
-    """Bricks whose latency is much more uncertain than that of the others, or than a known one.
+    """Bricks whose latency is much more uncertain than that of other or of known bricks.
 
-    Uncertainty that all bricks share, such as that of an unknown system, shows as the median of
-    each draw and does not count.
+    Uncertainty that all bricks share, for example of an unknown system, appears in the median of
+    each draw and is left out.
     """
     if not predicted:
         return set()
@@ -196,10 +195,10 @@ class _Wide:
 
     Attributes:
         model: Name of the model.
-        bricks: Operators of the bricks that widen it most.
+        bricks: Operators of the bricks that widen the interval most.
         more: Number of further bricks.
         now: Relative half-width of the interval.
-        without: The same without these bricks; 0 if there are no others.
+        without: Relative half-width without these bricks; 0 if there are no other bricks.
     """
 
     model: str

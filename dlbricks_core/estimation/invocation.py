@@ -1,4 +1,4 @@
-"""Facts about a run besides its figures: the command, the model files, the environment."""
+"""Facts about a run other than its figures: the command, the model files, the environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.importers import FileNotes, ModelCollection, ModelNotes
-from dlbricks_core.importers.models import importer_for
+from dlbricks_core.importers.lookup import importer_for
 from dlbricks_core.plugins import attempt, discover
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class Invocation:
-    """The user's request, where results do not record it.
+    """The part of the user's request that results do not record.
 
     Attributes:
         command: Name of the command.
-        measures: Whether bricks ran; ``False`` where the results rest on what was known.
+        measures: Whether bricks ran; ``False`` if the results rest on stored and predicted figures.
         end_to_end: Whether the request includes the timing of whole models.
         facts: Provenance of each model, by its name.
         cut_by_store: Whether the content of the store decided how each model was cut, not the user.
@@ -89,7 +89,7 @@ class Invocation:
 
 
 class _Facts(Mapping[str, ModelFacts]):
-    """Provenance of models by name, looked up when it is asked for: files of models are large."""
+    """Provenance of models by name, computed on access, because files of models are large."""
 
     def __init__(self, models: Sequence[CanonicalModel]) -> None:
         self._models = {model.name: model for model in models}
@@ -110,7 +110,7 @@ class _Facts(Mapping[str, ModelFacts]):
 def environment_of(request: Request) -> dict[str, str]:
     """Environment variables of the framework that affect its speed.
 
-    They are the user's own, and those that the backend sets. None are known for figures of another
+    These are variables of the user and of the backend. The mapping is empty for figures of another
     system, or without an installed framework.
     """
     if request.elsewhere or request.plugin.problem:

@@ -14,7 +14,7 @@ from dlbricks_core.measure.cutting import Cutting
 
 
 def joined(parts: Mapping[tuple[int, ...], RunResult]) -> RunResult:
-    """One result for all models, each with the estimate of its own part.
+    """One result for all models, each with the estimate of its part.
 
     Settings are those of the first part.
 
@@ -43,7 +43,7 @@ def joined(parts: Mapping[tuple[int, ...], RunResult]) -> RunResult:
 
 
 def part_of(result: RunResult, positions: Sequence[int]) -> RunResult:
-    """The result for some of its models, with their bricks.
+    """The part of a result for some models, with their bricks.
 
     Args:
         result: Result for all models.
@@ -60,7 +60,7 @@ def part_of(result: RunResult, positions: Sequence[int]) -> RunResult:
 
 
 def cutting_of(cutting: Cutting, positions: Sequence[int]) -> Cutting:
-    """The cutting of some of its models, with their bricks.
+    """The part of a cutting for some models, with their bricks.
 
     Args:
         cutting: Cutting of all models.
@@ -78,7 +78,7 @@ def _cutting(cuttings: Sequence[Cutting], places: Sequence[tuple[int, int]]) -> 
 
     Args:
         cuttings: Cuttings, each of some of the models.
-        places: For each model, its cutting and its position in it.
+        places: For each model, its cutting and its position in that cutting.
     """
     first = cuttings[0].brickset
     brickset = BrickSet(
@@ -112,7 +112,7 @@ def _bricks(results: Sequence[RunResult]) -> list[BrickResult]:
 def _adaptive(
     results: Sequence[RunResult], places: Sequence[tuple[int, int]]
 ) -> AdaptiveRun | None:
-    """Progress of all parts together; what more time would give is not known of them together."""
+    """Progress of all parts together, without the precision that more time would reach."""
     every = [each.adaptive for each in results]
     runs = [each for each in every if each is not None]
     if len(runs) < len(every):

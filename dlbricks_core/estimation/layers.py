@@ -18,7 +18,7 @@ class LayerLatencies:
     """Stored latencies of single layers.
 
     Attributes:
-        request: How they were measured.
+        request: How the layers were measured.
         ms: Latency of each measured layer in milliseconds without the call of the timer, by
             signature.
     """
@@ -27,12 +27,10 @@ class LayerLatencies:
     ms: Mapping[str, float]
 
 
-def layer_latencies(
-    model: CanonicalModel, request: Request, store: ResultStore, system: str | None = None
-) -> LayerLatencies:
+def layer_latencies(model: CanonicalModel, request: Request, store: ResultStore) -> LayerLatencies:
     """Looks up all layers of a model. Runs nothing. Arguments as for :func:`estimate`."""
     single = CutOptions(granularity=1, strategy="chain", composer="sequential")
-    result = estimate([model], single, request, store, system)
+    result = estimate([model], single, request, store)
     known = {
         each.brick.signature: Cost.brick(each.latency).ms for each in result.bricks if each.latency
     }

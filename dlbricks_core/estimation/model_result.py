@@ -1,4 +1,4 @@
-"""Result for one model: its estimate beside its measurement."""
+"""Result for one model: its estimate and its measurement."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dlbricks_core.measure.footprint import Footprint
 
 @dataclass(frozen=True)
 class Compared:
-    """An estimate beside a measurement.
+    """An estimate and a measurement.
 
     Attributes:
         estimate: The estimate.
-        measured: The measured figure; ``None`` if there is none.
-        same: Whether the estimate is the measured figure, since the model itself ran.
+        measured: The measured figure; ``None`` if it is missing.
+        same: Whether the estimate is the measured figure, because the model itself ran.
     """
 
     estimate: Estimate
@@ -29,9 +29,10 @@ class Compared:
 
     @property
     def normalized(self) -> float | None:
-        """Estimate over measurement; ``None`` if one is missing or partial, or both are the same.
+        """Estimate divided by measurement.
 
-        It is also ``None`` where 0 was measured.
+        It is ``None`` if one of the two is missing or partial, if both are the same, or if the
+        measurement is 0.
         """
         if self.same or self.measured is None:
             return None
@@ -43,7 +44,7 @@ class Compared:
     def normalized_interval(self) -> tuple[float, float] | None:
         """The estimate's interval relative to the measurement; ``None`` as for ``normalized``.
 
-        Both are of one hour.
+        Both are for the same hour.
         """
         ends = self.estimate.interval_now
         if self.measured is None or self.normalized is None or ends is None:
@@ -57,7 +58,7 @@ class PartResult:
 
     Attributes:
         quantity: The part.
-        compared: Estimate of the part beside the measurement of the whole model.
+        compared: Estimate of the part, and its measurement in the whole model.
     """
 
     quantity: Quantity
@@ -83,8 +84,8 @@ class ModelResult:
             call of the timer. The shares add up to 1; empty if no brick is known.
         composer: Name of the composer behind ``estimate``; empty for a quantity composed by its
             metric.
-        parts: Parts of the quantity, where its metric has any.
-        memory: Memory footprint of the whole model; ``None`` where sizes are known only in a run.
+        parts: Parts of the quantity, if its metric has parts.
+        memory: Memory footprint of the whole model; ``None`` if sizes are unknown before a run.
         disturbance: Disturbance of the samples behind the estimate and the measured figure.
         is_measurement: Whether the model itself ran, so that the estimate is its measured latency.
     """
@@ -107,15 +108,15 @@ class ModelResult:
 
     @property
     def compared(self) -> Compared:
-        """The estimate beside the measurement."""
+        """The estimate and the measurement."""
         return Compared(self.estimate, self.measured, self.is_measurement)
 
     @property
     def normalized(self) -> float | None:
-        """Estimate over measurement, as in :class:`Compared`."""
+        """Estimate divided by measurement, as in :class:`Compared`."""
         return self.compared.normalized
 
     @property
     def normalized_interval(self) -> tuple[float, float] | None:
-        """The estimate's interval over the measurement, as in :class:`Compared`."""
+        """The estimate's interval divided by the measurement, as in :class:`Compared`."""
         return self.compared.normalized_interval

@@ -20,7 +20,8 @@ from dlbricks_core.estimation.extrapolation import (
 )
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts.note import note
-from dlbricks_core.figures.figure import Measured, Placed
+from dlbricks_core.figures.figure import Measured
+from dlbricks_core.figures.predicted import Placed
 from dlbricks_core.measure.request import Request
 from dlbricks_core.passes.contrib.owner import DOMAIN
 from dlbricks_core.predict.training_data import training_data
@@ -30,12 +31,12 @@ from dlbricks_core.store import ResultStore
 def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> RunResult:
     """The result with predicted figures for bricks without a figure.
 
-    For the learned composer, a predictor also estimates how much of a measured brick's latency
+    For the learned composer, a predictor also estimates the part of a measured brick's latency that
     remains inside a model.
 
-    A brick stays missing if the predictor gives no figure for it. So does a brick that failed, and
-    a brick whose figure depends on a failed one: a network that cannot run has no latency. So does
-    a brick with an operator of a domain that nothing is known of: it may take any time.
+    A brick stays missing in three cases: if the predictor gives no figure for it; if it failed, or
+    its figure depends on a failed brick, because a network that cannot run has no latency; or if it
+    has an operator of an unknown domain, which may take any time.
 
     Args:
         result: Result from the store alone.
@@ -52,7 +53,7 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
     failed = _failed({source for s in missing for source in plan.sources(s)}, request, store)
     failed |= {key.subject.signature for key in result.ledger.unsupported}
     foreign = {s: op for s in missing if (op := _foreign(bricks[s])) and s not in failed}
-    why = "was not measured, and nothing is known of its domain that would tell its time"
+    why = "was not measured, and cannot be predicted because its domain is unknown"
     ledger = result.ledger.failing(
         {request.key(signature, "brick"): f"{op} {why}" for signature, op in foreign.items()}
     )
@@ -94,7 +95,7 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
 
 
 def _wholes(result: RunResult, predicted: Collection[str]) -> dict[str, Placed]:
-    """Figures of whole models that were timed in place of some of their bricks, by signature."""
+    """Figures of whole models that were timed instead of their bricks, by signature."""
     found = {}
     for model in result.models:
         whole, measured = model.cut.whole.signature, model.measured
@@ -104,7 +105,7 @@ def _wholes(result: RunResult, predicted: Collection[str]) -> dict[str, Placed]:
 
 
 def _foreign(brick: Brick) -> str:
-    """First operator of a brick whose domain defines none; empty for graphs of a backend's own."""
+    """First operator of a brick without a known definition; empty for a backend's own graphs."""
     if native_to(brick.model):
         return ""
     unusual = [each for each in brick.model.layers if each.domain not in ("", DOMAIN)]
@@ -116,6 +117,6 @@ def _foreign(brick: Brick) -> str:
 
 
 def _failed(signatures: Collection[str], request: Request, store: ResultStore) -> frozenset[str]:
-    """Bricks that failed according to the store."""
+    """Bricks with a failure in the store."""
     keys = [request.key(signature, "brick") for signature in signatures]
     return frozenset(k.subject.signature for k, found in store.get(keys).items() if found.failure)

@@ -11,7 +11,8 @@ from dlbricks_core.estimation.assemble import NOT_MEASURED, assemble
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts import Note, Question
 from dlbricks_core.facts.note import note
-from dlbricks_core.figures.figure import Figure, Measured, Predicted
+from dlbricks_core.figures.figure import Figure, Measured
+from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.request import Request
 from dlbricks_core.predict.features import Features
@@ -27,9 +28,9 @@ REGRESSION = "regression"
 def with_regression(result: RunResult, store: ResultStore) -> RunResult:
     """The result with predicted values for bricks without a value.
 
-    Where the package ships observations of whole models, models are predicted as a whole. A brick
-    of any other model stays missing if it failed, if it is much larger than all observed networks,
-    or if too few networks were observed.
+    If the package ships observations of whole models, whole models are predicted. A brick of any
+    other model stays missing if it failed, if it is much larger than all observed networks, or if
+    too few networks were observed.
 
     Args:
         result: Result from the store alone.
@@ -79,7 +80,7 @@ def with_regression(result: RunResult, store: ResultStore) -> RunResult:
 
 
 def _with_whole_models(result: RunResult) -> RunResult:
-    """The result with models predicted as a whole that lack a brick which did not fail."""
+    """The result with whole models predicted, if they lack a brick that did not fail."""
     request = result.request
     metric, setup = request.metric, request.setup
     known = whole_models(request.quantity.name, setup.backend)
@@ -136,7 +137,7 @@ class _Observed:
     Attributes:
         sizes: Size of each network: shape (n, 3).
         values: Value of each network without the overhead, for the quantity and then for each part.
-        families: Family of models that each network comes from.
+        families: Family of models of each network.
         overheads: Overhead of an observation, for the quantity and then for each part.
     """
 
@@ -182,7 +183,7 @@ class _Observed:
         )
 
     def regressions(self) -> list[Regression]:
-        """Regressions on the quantity and on each part; none if too few networks were observed."""
+        """Regressions on the quantity and on each part; empty if too few networks were observed."""
         fitted = [Regression.fitted(self.sizes, each, self.families) for each in self.values]
         return [each for each in fitted if each is not None]
 

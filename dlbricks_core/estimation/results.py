@@ -28,12 +28,12 @@ class BrickResult:
 
     Attributes:
         brick: The brick.
-        occurrences: Number of occurrences in the models of this run; 1 where these are unknown.
-        latency: Figure of the brick: measured, derived from others, or predicted; ``None`` if
-            there is none.
-        failure: Reason why there is no figure.
+        occurrences: Number of occurrences in the models of this run; 1 if unknown.
+        latency: Figure of the brick: measured, derived from other bricks, or predicted; ``None``
+            if it is missing.
+        failure: Reason for a missing figure.
         warnings: Reasons to doubt its samples.
-        origin: Origin of the figure; ``None`` if there is none.
+        origin: Origin of the figure; ``None`` without a figure.
         quantity: Quantity of the figure.
     """
 
@@ -47,7 +47,7 @@ class BrickResult:
 
     @property
     def derived_from(self) -> tuple[str, ...]:
-        """Signatures of networks that were timed in its place; empty if it was timed itself."""
+        """Signatures of networks that were timed instead; empty if the brick itself was timed."""
         return self.latency.derived_from if self.latency else ()
 
     @property
@@ -80,7 +80,7 @@ class Offer:
 
     Attributes:
         half_width: Half-width of all models' 90% intervals, relative to their latencies.
-        seconds: Predicted seconds of measuring until then.
+        seconds: Predicted seconds of measuring until this precision.
     """
 
     half_width: float
@@ -113,12 +113,12 @@ class AdaptiveRun:
             the error of composing, in the order of the models.
         timed: Number of bricks that were measured, in this run or before.
         wholes: Number of whole models that were measured in place of their bricks.
-        importing_s: Seconds of starting the framework, in addition to those of measuring.
+        importing_s: Seconds of starting the framework, in addition to the seconds of measuring.
         offers: Precisions that more time would reach, the cheapest first.
-        probed: Summary of the probes; ``None`` where the system was known or was not probed.
-        seconds: Seconds until the estimates, once models were imported; ``None`` where nothing ran.
-        plain_s: Seconds that a plain script takes for the same models, by their measured latencies;
-            ``None`` unless all were measured.
+        probed: Summary of the probes; ``None`` without probes.
+        seconds: Seconds from the end of importing to the estimates; ``None`` if nothing ran.
+        plain_s: Seconds of a plain script for the same models, computed from their measured
+            latencies; ``None`` unless all models were measured.
     """
 
     half_widths: tuple[float, ...]
@@ -142,7 +142,7 @@ class RunResult:
 
     Attributes:
         request: How networks were measured.
-        cutting: How models were cut and composed, the bricks, and what was timed for them.
+        cutting: How models were cut and composed, the bricks, and the timed networks.
         models: Results for models in the given order.
         bricks: Results for bricks in order of first occurrence.
         benchmarking: Cost by models and by bricks; ``None`` if no model has both figures.
@@ -154,7 +154,7 @@ class RunResult:
         curves: Results over sizes of open dimensions, if they were requested.
         peak_bytes: Upper bound on the peak memory of all processes of the run, in bytes; ``None``
             where nothing ran.
-        phase_threads: Threads of each phase of an answer, where these have numbers of their own.
+        phase_threads: Threads of each phase of an answer, if the phases differ.
     """
 
     request: Request
@@ -173,12 +173,12 @@ class RunResult:
 
     @property
     def is_over_sizes(self) -> bool:
-        """Whether the results are those of models at several sizes each."""
+        """Whether the models were estimated at several sizes."""
         return bool(self.answers or self.curves)
 
     @property
     def by_name(self) -> Mapping[str, Sequence[ModelResult]]:
-        """Results by model name; those of a model at all sizes are grouped."""
+        """Results by model name; results of a model at all sizes are grouped."""
         if not self.is_over_sizes:
             return {each.cut.model.name: [each] for each in self.models}
         several: list[Answer | SizeCurve] = [*self.answers, *self.curves]
@@ -214,7 +214,7 @@ class RunResult:
 
     @property
     def timed_networks(self) -> int:
-        """Number of networks whose own samples are behind the bricks' figures."""
+        """Number of networks whose samples give the bricks' figures."""
         return len({network for several in self.timed.values() for network in several})
 
     def timed_for(self, cut: CutModel) -> set[str]:
@@ -228,14 +228,14 @@ class RunResult:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether a figure was measured while others used much of the CPUs."""
+        """Whether a figure was measured while other programs used much of the CPUs."""
         bricks = [each.latency.disturbance for each in self.bricks if each.latency]
         models = [each.disturbance for each in self.models]
         return any(each.is_doubtful for each in models or bricks)
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing failed, and the user need not doubt figures that others disturbed."""
+        """Whether nothing failed, and no figure is doubtful because of other programs."""
         return not self.failures and (self.request.accepts_busy or not self.is_doubtful)
 
     @property

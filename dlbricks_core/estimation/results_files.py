@@ -1,4 +1,4 @@
-"""Results files: a file receives measurements, and estimates rest on such files."""
+"""Results files: files that receive measurements, and that estimates read."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from dlbricks_core.wording import argument
 def written_results(path: Path) -> Iterator[ResultStore]:
     """Opens a store whose content becomes a results file at the end.
 
-    Until then, a working store beside the file keeps the measurements. So an interrupted
-    measurement continues where it ended. The content of an existing file is not measured again.
+    Until then, a working store beside the file keeps the measurements, so that an interrupted
+    measurement continues where it ended. Networks in an existing file are not measured again.
 
     Args:
         path: Path of the results file.
@@ -86,12 +86,12 @@ def place_of(
     threads: int | None = None,
     backend_options: Mapping[str, str] = MappingProxyType({}),
 ) -> SystemSetup:
-    """The one place in the results that matches.
+    """The only place in the results that matches.
 
     Args:
         store: Measurements of the results files.
         backend: Name of the backend.
-        protocol: Protocol of the wanted quantity.
+        protocol: Protocol of the requested quantity.
         system: Name of the machine, or beginning of its fingerprint; ``None`` for a single system.
         threads: Threads that compute one operator; ``None`` for a single number.
         backend_options: Values of the backend's options. Omitted options may have any value.
@@ -119,7 +119,7 @@ def place_of(
         left = [place for place in places if fits(place)]
         if not left:
             raise DLBricksError(
-                f"the results hold nothing of that {' or '.join(map(argument, names))}",
+                f"the results have no measurement with that {' or '.join(map(argument, names))}",
                 hint=_choices(store, places),
             )
         places = left
@@ -161,7 +161,7 @@ def _choices(store: ResultStore, places: Sequence[SystemSetup]) -> str:
     """List of the places in one line."""
     if not places:
         backends = sorted({each.question.setup.backend for each in store.measurements()})
-        return f"They are of: {', '.join(backends) or 'no backend'}."
+        return f"The results are of: {', '.join(backends) or 'no backend'}."
     return f"There are: {'; '.join(map(_described, places))}."
 
 

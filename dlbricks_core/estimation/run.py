@@ -12,13 +12,14 @@ from time import monotonic, perf_counter
 from dlbricks_core.backends.burst import Burst
 from dlbricks_core.compose.options import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
 from dlbricks_core.estimation.adaptive.adapting import Adapting, half_width
+from dlbricks_core.estimation.adaptive.ahead import Ahead
 from dlbricks_core.estimation.adaptive.brick_loop import measure_adaptively
 from dlbricks_core.estimation.adaptive.candidates import memory_notes
 from dlbricks_core.estimation.adaptive.precisions import FINEST, USUAL
 from dlbricks_core.estimation.adaptive.wholes import WholeRuns
 from dlbricks_core.estimation.assemble import assemble
 from dlbricks_core.estimation.conditioned import PREDICTOR
-from dlbricks_core.estimation.joining import joined, part_of
+from dlbricks_core.estimation.joining import cutting_of, joined, part_of
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.figures.precision import BUDGET_S
 from dlbricks_core.ir import CanonicalModel
@@ -44,6 +45,7 @@ def run(
     observer: Observer,
     *,
     end_to_end: bool = True,
+    ahead: Ahead | None = None,
 ) -> RunResult:
     """Estimates models from their bricks, and times bricks that the store lacks.
 
@@ -52,21 +54,22 @@ def run(
 
     Args:
         models: Models in canonical form.
-        cut_options: How to cut and compose.
+        cut_options: How to cut and compose; in the hot condition the composer of the dial.
         request: How networks are measured.
         store: Store of the measurements.
         observer: Receives the progress.
         end_to_end: Whether to time the whole models as well, for comparison.
+        ahead: Process that was begun before; ``None`` if there is none.
     """
-    begin = monotonic()
+    start, begin = monotonic(), perf_counter()
+    cutting = cut_models(models, cut_options, request, observer, store)
     if request.condition == "hot":
-        result = _run_wholes(models, request, store, observer, end_to_end=end_to_end)
+        result = _run_wholes(cutting, request, store, observer, begin, ahead, end_to_end=end_to_end)
     elif cut_options.composer == LEARNED_COMPOSER and request.precision is not None:
-        result = _time_bricks(models, request, store, observer, end_to_end=end_to_end)
+        result = _time_bricks(cutting, request, store, observer, begin, end_to_end=end_to_end)
     else:
-        cutting = _cut(models, request, observer, cut_options, store)
         result = run_bricks(cutting, request, store, observer, end_to_end=end_to_end)
-    return replace(result, peak_bytes=PEAKS.since(begin))
+    return replace(result, peak_bytes=PEAKS.since(start))
 
 
 def run_bricks(
@@ -85,46 +88,36 @@ def run_bricks(
     return replace(assemble(request, cutting, ledger), peak_bytes=PEAKS.since(begin))
 
 
-def _cut(
-    models: Sequence[CanonicalModel],
-    request: Request,
-    observer: Observer,
-    options: CutOptions | None = None,
-    store: ResultStore | None = None,
-) -> Cutting:
-    """Models cut for the composer of the dial, or as options say and as the store calibrates."""
-    options = options or CutOptions.chosen(None, None, LEARNED_COMPOSER)
-    calibration = store.calibration(request.calibration_key(options)) if store else None
-    return cut_models(models, options, request, observer, calibration, store=store)
-
-
 def _time_bricks(
-    models: Sequence[CanonicalModel],
+    cutting: Cutting,
     request: Request,
     store: ResultStore,
     observer: Observer,
+    begin: float,
     *,
     end_to_end: bool = False,
 ) -> RunResult:
     """Estimates from the most informative bricks, or from all of them for a fine precision."""
-    begin = perf_counter()
     if request.precision is not None and request.precision > FINEST:
-        cutting = _cut(models, request, observer)
         return measure_adaptively(
             cutting, request, store, observer, begin=begin, end_to_end=end_to_end
         )
+    # As precise as that is only a sum over all bricks of what the backend makes of the models.
     options = CutOptions.chosen(None, None, DEFAULT_COMPOSER)
-    cutting = _cut(models, request, observer, options, store)
-    result = run_bricks(cutting, request, store, observer, end_to_end=end_to_end)
-    notes = () if end_to_end else memory_notes(cutting)
+    models = [cut.model for cut in cutting.brickset.models]
+    every = cut_models(models, options, request, observer, store)
+    result = run_bricks(every, request, store, observer, end_to_end=end_to_end)
+    notes = () if end_to_end else memory_notes(every)
     return replace(result, ledger=result.ledger.noting(*notes))
 
 
 def _run_wholes(
-    models: Sequence[CanonicalModel],
+    cutting: Cutting,
     request: Request,
     store: ResultStore,
     observer: Observer,
+    begin: float,
+    ahead: Ahead | None,
     *,
     end_to_end: bool,
 ) -> RunResult:
@@ -133,13 +126,11 @@ def _run_wholes(
     A model that runs is measured, and the framework's profile tells the latencies of its bricks.
     Models that share these bricks need no run of their own.
     """
-    begin = perf_counter()
-    cutting = _cut(models, request, observer)
     end = begin + (request.budget_s or math.inf)
     with ExitStack() as opened:
         opened.enter_context(measurement_lock(observer.note))
         adapting = Adapting(
-            cutting, request, store, observer, opened, PREDICTOR, compares=end_to_end
+            cutting, request, store, observer, opened, PREDICTOR, compares=end_to_end, ahead=ahead
         )
         adapting.run_most_informative(end)
         # Without time for their bricks, models that cannot run are predicted.
@@ -149,10 +140,11 @@ def _run_wholes(
             result = adapting.compared(result)
     if not unable:
         return result
-    able = tuple(i for i in range(len(models)) if i not in unable)
     left_s = BUDGET_S if math.isinf(end) else max(end - perf_counter(), 1e-3)
-    parts = [models[i] for i in unable]
-    alone = _time_bricks(parts, replace(request, budget_s=left_s), store, observer)
+    rest = cutting_of(cutting, unable)
+    of_rest = replace(request, budget_s=left_s)
+    alone = _time_bricks(rest, of_rest, store, observer, perf_counter())
+    able = tuple(i for i in range(len(cutting.brickset.models)) if i not in unable)
     if not able:
         return replace(alone, ledger=alone.ledger.noting(first=adapting.notes))
     found = joined({able: part_of(result, able), tuple(unable): alone})
@@ -163,6 +155,12 @@ def _run_wholes(
         timed=result.adaptive.timed + sum(each.origin is not None for each in alone.bricks),
     )
     return replace(found, adaptive=progress)
+
+
+def _cut(models: Sequence[CanonicalModel], request: Request, observer: Observer) -> Cutting:
+    """Models cut into the bricks of which profiles of whole runs tell."""
+    options = CutOptions.chosen(None, None, LEARNED_COMPOSER)
+    return cut_models(models, options, request, observer)
 
 
 def recalled(
@@ -191,7 +189,7 @@ def recalled(
         positions = adapting.known_by_runs(_MOST)
         if not positions:
             return (), None
-        part = _cut([models[i] for i in positions], request, observer)
+        part = cutting_of(every, positions)
         found = Adapting(part, request, store, observer, opened, predictor, compares=False)
         return positions, found.result()
 

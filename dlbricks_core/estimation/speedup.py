@@ -20,7 +20,7 @@ class Speedups:
     """Speedup of benchmarking by bricks, in three definitions.
 
     Attributes:
-        paper: One run of each whole model over one run of each unique brick.
+        paper: Time of one run of each whole model, divided by one run of each unique brick.
         wall_clock: Seconds spent on whole models over seconds spent on bricks, including loading;
             ``None`` unless this run took all of the samples. Failed networks count with the seconds
             spent on them. Models that differ only in their weights are timed once, and the seconds
@@ -63,12 +63,11 @@ def at_precision(
 
     The half-width of an interval shrinks with the root of the number of runs. A model
     whose measured latency has the relative half-width ``h`` after ``n`` runs therefore
-    needs ``n * (h / precision)**2`` runs, but never fewer than :data:`FEWEST`. The
-    half-width of its estimate says in the same way by how much the runs of all of its
-    bricks have to be multiplied; a brick of several models takes the largest of their
-    factors. Each run counts with the mean of its network's samples, plus the mean overhead of a run
-    on that side (touching inputs, waking threads). The seconds of loading, of warming up and of
-    rewriting models count once.
+    needs ``n * (h / precision)**2`` runs, but never fewer than :data:`FEWEST`. The half-width of
+    its estimate gives the factor for the runs of all its bricks in the same way; a brick of several
+    models gets the largest of their factors. Each run counts with the mean of its network's
+    samples, plus the mean overhead of a run on that side (touching inputs, waking threads). The
+    seconds of loading, of warming up and of rewriting models count once.
 
     Args:
         result: Result of a run that took all of its samples itself.
@@ -115,7 +114,7 @@ def _side_s(result: RunResult, kind: Kind, runs: Iterable[tuple[Figure, float]])
 
 
 def _again_s(result: RunResult, models: Sequence[ModelResult]) -> float:
-    """Seconds of timing models again that differ from others only in their weights."""
+    """Seconds of timing again the models that differ from other models only in their weights."""
     return Effort.of(_again(result, models)).seconds["model"]
 
 

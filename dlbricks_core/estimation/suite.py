@@ -1,4 +1,4 @@
-"""Times a suite on a machine that does not hold the models."""
+"""Times a suite on a machine without the models."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def bench(folder: Path, request: Request, store: ResultStore, observer: Observer
     """Times every brick of a suite that the store lacks, and no whole model.
 
     The graphs into which the backend rewrites the suite's models are cut on this machine. The store
-    keeps these graphs, so that estimates elsewhere know which bricks to add up.
+    keeps these graphs, so that estimates on other machines can add up the right bricks.
 
     Raises:
-        DLBricksError: If the folder holds no suite, or nothing in it can be read.
+        DLBricksError: If the folder is not a suite, or nothing in it can be read.
     """
     observer.stage("Reading the suite")
     suite = read_suite(folder)
@@ -58,7 +58,7 @@ def cut_suite(
         request: The backend and its settings.
         store: Store that keeps the rewritten graphs.
         observer: Receives the progress.
-        rewrites: Rewritten graphs of the models, if they are known.
+        rewrites: Rewritten graphs of the models; ``None`` to rewrite the models.
     """
     options = CutOptions(suite.cut.granularity, suite.cut.strategy, suite.cut.composer)
     if not suite.models:
@@ -80,7 +80,7 @@ def _keep_graphs(
 ) -> None:
     """Stores the graph that each model was cut from, even if it is the model itself.
 
-    An estimate elsewhere cannot ask the backend whether it runs a model unchanged.
+    An estimate on another machine cannot determine whether the backend runs a model unchanged.
     """
     for each, cut in zip(models, cutting.brickset.models, strict=True):
         graph = packed(cut.graph)

@@ -1,4 +1,4 @@
-"""Known systems, and the one that a user names."""
+"""Known systems, and the system that a user names."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def reference(machine: Machine) -> str:
 
 
 def told_apart(machine: Machine) -> str:
-    """Short text that names a machine with a name or with equals; empty for any other."""
+    """Short text for a machine that has a name or equal machines; empty for any other machine."""
     return reference(machine) if machine.name or not machine.alone else ""
 
 
 def find_machine(store: ResultStore, text: str) -> Machine:
-    """The one machine of a store that a text names.
+    """The machine of a store that a text names.
 
     Args:
         store: The store.
@@ -40,14 +40,14 @@ def find_machine(store: ResultStore, text: str) -> Machine:
             beginnings of a fingerprint and a host, ``71bf@09ad``; or a microarchitecture, ``zen4``.
 
     Raises:
-        DLBricksError: If the store knows no such machine, or several.
+        DLBricksError: If the store has no such machine, or several.
     """
     machines = store.machines()
     return _only(machines, _systems(store, machines), text, "in the store")
 
 
 def find_system(store: ResultStore, text: str) -> tuple[System, Machine | None]:
-    """The one system that a text names, and its machine; ``None`` for a system of the atlas.
+    """The system that a text names, and its machine; ``None`` for a system of the atlas.
 
     Args:
         store: Store whose machines take precedence over the systems of the atlas.
@@ -77,7 +77,7 @@ def _systems(store: ResultStore, machines: Sequence[Machine]) -> Mapping[str, Sy
 
 
 def at_system(store: ResultStore, text: str | None) -> tuple[System | None, ResultStore]:
-    """The one system that a text names, and the store without other machines of its fingerprint.
+    """The system that a text names, and the store without other machines of its fingerprint.
 
     Args:
         store: As for :func:`find_system`.
@@ -93,15 +93,15 @@ def at_system(store: ResultStore, text: str | None) -> tuple[System | None, Resu
 
 
 def name_machine(store: ResultStore, text: str, name: str) -> Machine:
-    """Gives a machine of a store a name.
+    """Names a machine of a store.
 
-    A fingerprint selects its hosts without a name, if there are any.
+    A fingerprint selects its hosts without a name, if it has any.
 
     Args:
         store: The store.
         text: As for :func:`find_machine`.
-        name: The name. Hosts of one system may share it, because a restarted machine may appear as
-            another host.
+        name: The name. Hosts of one system may share a name, because a restarted machine may appear
+            as another host.
 
     Returns:
         The machine with its name.
@@ -125,14 +125,14 @@ def name_machine(store: ResultStore, text: str, name: str) -> Machine:
         if each.name == name and each.system != machine.system:
             raise DLBricksError(
                 f"{name} is the name of another system, {each.system}",
-                hint="Choose another name, or give that system another one first.",
+                hint="Choose another name, or rename that system first.",
             )
     store.name_machine(machine, name)
     return Machine(machine.system, name, machine.hosts, machine.alone)
 
 
 def _meant(machines: Sequence[Machine], systems: Mapping[str, System], text: str) -> list[Machine]:
-    """Machines that a text may name. Machines that share a fingerprint count as one."""
+    """Machines that a text may name. Machines that share a fingerprint count as one machine."""
     if named := [each for each in machines if text and each.name == text]:
         return named
     fingerprints = dict.fromkeys(each.system for each in machines if text)

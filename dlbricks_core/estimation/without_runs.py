@@ -1,4 +1,4 @@
-"""Estimates: composed from the store, and from a predictor where the store has no figure."""
+"""Estimates without runs: from the store, and from a predictor for figures that it lacks."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 
 NO_PREDICTOR = "none"
-"""Name by which users choose no predictor."""
+"""Name with which users choose no predictor."""
 
 _SEVERAL = 2
-"""Minimum number of machines of a fingerprint that a note tells apart."""
+"""Minimum number of machines with one fingerprint for a note that names them."""
 
 _MOST = 0.5
 """Minimum share of a model's bricks in the store for the default composer. With fewer bricks, a
-predictor that learns from all measurements is more accurate.
+predictor is more accurate, because it uses all measurements.
 """
 
 
@@ -59,18 +59,18 @@ def estimate(
 ) -> RunResult:
     """Estimates models from known figures. Runs nothing, and starts no framework.
 
-    The graph that the backend makes of a model on the requested system is cut, if the store holds
-    it. Otherwise the model itself is cut.
+    The graph that the backend makes of a model on the requested system is cut, if the store has it.
+    Otherwise the model itself is cut.
 
     Args:
         models: Models in canonical form.
-        cut_options: How to cut and compose. ``None`` selects the composer whose bricks the store
-            holds: the default one, or the paper's (``bench`` times its bricks). The predictor
+        cut_options: How to cut and compose. ``None`` selects the composer whose bricks are in the
+            store: the default composer, or the paper's (``bench`` times its bricks). The predictor
             handles models with neither.
         request: The measurements to use, and their system.
         store: Store of the measurements.
-        predictor: Name of the predictor for bricks that are not in the store. Without one, these
-            are missing.
+        predictor: Name of the predictor for bricks that are not in the store. Without a predictor,
+            these bricks are missing.
 
     Raises:
         DLBricksError: If the predictor is not for the quantity.
@@ -99,7 +99,7 @@ def estimate(
 def _known_best(
     models: Sequence[CanonicalModel], request: Request, store: ResultStore, predictor: str
 ) -> RunResult:
-    """Estimates from runs of whole models where the store has any, and from bricks elsewhere."""
+    """Estimates from stored runs of whole models, and from bricks for models without a run."""
     positions, told = recalled(models, request, store, predictor)
     rest = tuple(i for i in range(len(models)) if i not in positions)
     if told is None:
@@ -111,7 +111,7 @@ def _known_best(
 
 
 def _versions(request: Request) -> Iterator[Note]:
-    """Notes on versions that differ from the installed ones."""
+    """Notes on versions that differ from the installed versions."""
     name, setup, here = request.backend.name, request.setup, request.installed
     if request.plugin.problem:
         yield note("backend-absent", backend=name)
@@ -122,7 +122,7 @@ def _versions(request: Request) -> Iterator[Note]:
 
 
 def _machines(request: Request, store: ResultStore) -> Iterator[Note]:
-    """A note on the machines behind the figures, where several share the fingerprint."""
+    """A note on the measured machines, if several machines share the fingerprint."""
     equal = [each for each in store.machines() if each.system == request.fingerprint]
     if len(equal) < _SEVERAL:
         return
@@ -180,10 +180,9 @@ class _Way:
         request: Request,
         store: ResultStore,
     ) -> Self:
-        """The way that options describe; no backend is started."""
-        calibration = store.calibration(request.calibration_key(options))
+        """The way of these options; no backend is started."""
         rewrites = kept_rewrites(models, request, store) if options.cuts_rewritten else None
-        cutting = cut_models(models, options, request, Observer(), calibration, rewrites)
+        cutting = cut_models(models, options, request, Observer(), store, rewrites=rewrites)
         return cls(request, cutting, _held_by(store, cutting, request))
 
     def result(self) -> RunResult:
@@ -191,12 +190,12 @@ class _Way:
         return assemble(self.request, self.cutting, self._with_doubtful())
 
     def is_executed(self, position: int) -> bool:
-        """Whether the backend executes the graph that was cut, as far as is known."""
+        """Whether the store shows that the backend executes the graph that was cut."""
         cut = self.cutting.brickset.models[position]
         return cut.graph is not cut.model or not self.request.backend.traits.rewrites
 
     def lacks(self, position: int) -> bool:
-        """Whether the backend is known not to support one of a model's bricks."""
+        """Whether the store shows that the backend does not support one of a model's bricks."""
         return not self._bricks.unsupported.isdisjoint(self._counts(position))
 
     def share(self, position: int) -> float:
@@ -213,10 +212,11 @@ class _Way:
         return self.cutting.brickset.models[position].counts.keys()
 
     def _with_doubtful(self) -> Ledger:
-        """The ledger, without bricks that may hold what the backend is known not to support.
+        """The ledger, with bricks that may be unsupported as failures.
 
-        That is so if it does not support the whole model, and nothing tells which brick is to
-        blame. A brick that was measured, or that another model has, is not.
+        If the backend does not support the whole model and the unsupported brick is unknown, every
+        brick of the model may be unsupported, except bricks that were measured or that another
+        model has.
         """
         wholes = self.ledger.networks("model", self.request.quantity)
         models = self.cutting.brickset.models
@@ -235,7 +235,7 @@ class _Way:
 
 
 def _held(models: Sequence[CanonicalModel], request: Request, store: ResultStore) -> RunResult:
-    """Estimates by the composer with more bricks in the store: the default one or the paper's."""
+    """Estimates by the composer with more bricks in the store: the default or the paper's."""
     best, paper = (
         _Way.of(models, CutOptions.chosen(None, None, name), request, store).result()
         for name in (DEFAULT_COMPOSER, PAPER_COMPOSER)
@@ -257,8 +257,8 @@ def _nearest(
 ) -> RunResult:
     """Estimates each model by the first composer with enough bricks in the store.
 
-    The default composer comes first, then the paper's. The predictor, which learns from the whole
-    store, handles the remaining models.
+    The default composer is tried first, then the paper's. The predictor handles the remaining
+    models.
     """
     names = (DEFAULT_COMPOSER, LEARNED_COMPOSER, PAPER_COMPOSER)
     ways = {
@@ -280,7 +280,7 @@ def _nearest(
 
 
 def _holds_some(request: Request, store: ResultStore) -> bool:
-    """Whether the store knows anything in the setup: figures, or what is not supported."""
+    """Whether the store has figures or unsupported networks in the setup."""
     setups = store.setups(request.setup.backend)
     held = any(each == (request.setup, request.fingerprint) for each in setups)
     return held or bool(store.refused(request.setup, request.fingerprint))
@@ -315,7 +315,7 @@ def default_predictor(request: Request) -> str:
 
 
 def predictor_named(name: str | None, request: Request) -> str | None:
-    """Name of the predictor that a user's choice stands for; ``None`` for none.
+    """Name of the predictor by a user's choice; ``None`` for no predictor.
 
     Args:
         name: Name that the user chose; ``None`` for the default.
@@ -329,8 +329,8 @@ def predictor_named(name: str | None, request: Request) -> str | None:
 def _fewest(cutting: Cutting, request: Request) -> int:
     """Minimum number of samples in a complete measurement.
 
-    A predictor learns from few samples, too. Where the number of runs is open, as many suffice as
-    show their scatter: nothing can be added to them here.
+    A predictor can use few samples, too. If the number of runs is open, the minimum that shows the
+    scatter suffices, because no sample can be added here.
     """
     if cutting.options.composer == LEARNED_COMPOSER:
         return 1

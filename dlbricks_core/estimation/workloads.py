@@ -1,25 +1,24 @@
-"""Jobs to find a place for: a model that runs once, or a language model that answers a prompt."""
+"""Times of a model that runs once, or of a language model that answers a prompt."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Literal
 
 from dlbricks_core.compose.options import LEARNED_COMPOSER
 from dlbricks_core.estimation.model_result import Compared, ModelResult
-from dlbricks_core.facts import LATENCY, Quantity
+from dlbricks_core.facts import Quantity
 from dlbricks_core.figures.figure import Origin
-from dlbricks_core.ir import CanonicalModel
 
 Basis = Literal["measured", "composed", "predicted"]
-"""Basis of a figure: samples of the whole model in the place, samples of its bricks there, or
-predictions for at least some of them.
+"""Basis of a figure: samples of the whole model in the place, samples of all its bricks there, or
+predictions for at least some bricks.
 """
 
 
 _LEAST = 1e-9
-"""Milliseconds that a result counts as if its own are 0 or unknown."""
+"""Milliseconds that replace a result that is 0 or unknown."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Time:
 
     @property
     def is_known(self) -> bool:
-        """Whether there is a measurement, or an estimate without missing bricks."""
+        """Whether the time has a measurement, or an estimate without missing bricks."""
         estimate = self.compared.estimate
         whole = estimate.value is not None and not estimate.partial
         return self.compared.measured is not None or whole
@@ -70,45 +69,18 @@ class Time:
         return found
 
     @property
+    def load(self) -> float:
+        """Share of the CPUs that others used during the measurements, from 0 to 1."""
+        return max(each.disturbance.load for _, each in self.parts)
+
+    @property
     def missing(self) -> str:
         """Reason why the time is unknown."""
         results = [each for _, each in self.parts]
         reasons = [reason for each in results for reason in each.missing.values()]
         failures = [each.failure for each in results if each.failure]
-        return next(iter((*reasons, *failures)), "nothing is known of it")
+        return next(iter((*reasons, *failures)), "it has no figure")
 
 
 Times = Mapping[Quantity, Time]
 """Times of a job in one place by their quantities, one of which is latency."""
-
-
-@dataclass(frozen=True, eq=False)
-class AdviceTask:
-    """Work to find a place for.
-
-    Attributes:
-        name: Name of the model.
-        source: Name that the user gave the model.
-        models: Models to estimate: the model at each size that the job needs.
-        times: Function that gives the times of the job from results for these models.
-    """
-
-    name: str
-    source: str
-    models: Sequence[CanonicalModel]
-    times: Callable[[Sequence[ModelResult]], Times]
-
-    @classmethod
-    def of(cls, model: CanonicalModel) -> Self:
-        """One run of a model."""
-        return cls(model.name, model.source, [model], _of_one)
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """Names by which a file may refer to the model."""
-        return self.name, self.source
-
-
-def _of_one(results: Sequence[ModelResult]) -> Times:
-    (result,) = results
-    return {LATENCY: Time(result.compared, [(1.0, result)])}

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
         Derived,
         Figure,
         Measured,
-        Predicted,
         interval,
     )
+    from dlbricks_core.figures.predicted import Predicted
     from dlbricks_core.figures.protocols import PROTOCOLS
     from dlbricks_core.figures.ranking import Cost
 

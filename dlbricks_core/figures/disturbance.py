@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -118,6 +118,16 @@ class Disturbance:
 
 QUIET = Disturbance()
 """No disturbance."""
+
+
+_BESIDE_OTHERS = "measured-beside-others"
+"""Code of the note on such a disturbance."""
+
+
+def load_of(notes: Iterable[Note]) -> float:
+    """Largest load that notes on disturbances name, from 0 to 1; 0 if they name none."""
+    named = (each.values["load"] for each in notes if each.code == _BESIDE_OTHERS)
+    return max((load for load in named if isinstance(load, float)), default=0.0)
 
 
 def disturbance_notes(disturbance: Disturbance, *, stored: bool) -> tuple[Note, ...]:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """Sizes that the user gives for dimensions that a model leaves open.
+    """The user's sizes for dimensions that a model leaves open.
 
-    An importer uses the sizes without which it cannot read a model. Dimensions that stay dynamic in
-    the raw model get their sizes later, in the passes.
+    An importer uses a size only if it cannot read the model without the size. Dimensions that stay
+    dynamic in the raw model get their sizes later, in the passes.
 
     Attributes:
         batch: Size of the batch axis; ``None`` for the size in the model, or 1.
@@ -58,7 +58,7 @@ class ModelNotes:
 
 @dataclass(frozen=True)
 class FileNotes:
-    """Metadata in a model's file; texts are empty where the file has none.
+    """Metadata in a model's file; an empty text means that the file has no such entry.
 
     Attributes:
         licence: Licence of the model, in the file's words.
@@ -92,14 +92,14 @@ class Importer(ABC):
 
     #: Short name, equal to the entry point's name.
     name: str
-    #: Endings of the names of its files, such as ``(".onnx",)``.
+    #: Suffixes of file names of this kind, such as ``(".onnx",)``.
     suffixes: tuple[str, ...]
-    #: Whether ``load`` imports a framework. Importers run in processes apart from the engine. One
-    #: that imports a framework has a process of its own, because frameworks disturb each other.
+    #: Whether ``load`` imports a framework. Importers run in processes apart from the engine. An
+    #: importer of a framework has a separate process, because frameworks disturb each other.
     isolated: bool = False
 
     def handles(self, spec: str) -> bool:
-        """Whether a MODEL argument names a file of this kind, judged by the name alone."""
+        """Whether a MODEL argument names a file of this kind, by the name alone."""
         return spec.lower().endswith(self.suffixes)
 
     @abstractmethod
@@ -128,18 +128,18 @@ class ModelCollection(ABC):
     name: str
     #: Whether ``load`` imports a framework, as for :class:`Importer`.
     isolated: bool = False
-    #: Whether a name is code that ``load`` runs. Only what a user types may name such a model,
-    #: never a file that somebody sends.
+    #: Whether a name is code that ``load`` runs. Such a model may be named by text that the user
+    #: types, but never by a file that somebody sends.
     runs_code: bool = False
     #: Form of the names, such as ``module:function``, if they cannot be listed.
     pattern: str = ""
-    #: Publication about these models. ``dlbricks study`` shows its figures beside those of the
-    #: study if all models come from this collection.
+    #: Publication about these models. ``dlbricks study`` shows the published figures beside its own
+    #: if all models come from this collection.
     published: Publication | None = None
 
     @abstractmethod
     def names(self) -> Sequence[str]:
-        """Names that ``load`` takes, in the order in which a user should see them."""
+        """Names that ``load`` accepts, in the order for users."""
 
     @abstractmethod
     def load(self, name: str, options: ImportOptions = NO_OPTIONS) -> RawModel:

@@ -1,7 +1,7 @@
 """Cache of imported models: a model that has not changed is imported once.
 
-An entry holds a model in canonical form and the state of every file that was read for it: the
-model file, its external data, the Python modules of a factory. It is valid as long as all these
+An entry contains a model in canonical form and the state of every file that was read for it: the
+model file, its external data, the Python modules of a factory. An entry is valid as long as these
 files, the importer, the options and the installed packages are the same.
 """
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from dlbricks_core.importers.options import LoadOptions
 
 MOST_BYTES = 512 << 20
-"""Maximum bytes of the cache; beyond it, the entries that were not used for longest are deleted."""
+"""Maximum bytes of the cache; beyond it, the least recently used entries are deleted."""
 
 _HASHED_BYTES = 1 << 20
-"""Maximum bytes of a file whose content is hashed, so that it may be written anew unchanged."""
+"""Maximum bytes of a file whose content is hashed: rewriting the same content keeps the entry."""
 
 _FORMAT = "dlbricks import 3"
 
@@ -66,7 +66,7 @@ class FileState:
             return None
 
     def holds(self) -> bool:
-        """Whether the file is still the same. The content counts only after it was written."""
+        """Whether the file is the same. Its content is compared only if the file was written."""
         path = Path(self.path)
         try:
             found = path.stat()
@@ -90,8 +90,8 @@ def _digest(path: Path, found: os.stat_result) -> str:
 class ReadFiles:
     """Record of every file that this process opens, from the creation of the record on.
 
-    Python cannot remove the hook that this needs, so use it in a process of its own. Files of
-    Python and of installed packages are left out: the cache knows those by their versions.
+    Python cannot remove an audit hook, so use this class in a separate process. Files of Python and
+    of installed packages are left out: the cache identifies them by their versions.
     """
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class ReadFiles:
         paths = {_source(Path(opened).absolute()) for opened in self._opened}
         new = (p for p in sorted(paths) if not _is_installed(p) and str(p) not in self._modules)
         states = {each.path: each for each in map(FileState.of, new) if each is not None}
-        self._opened.clear()  # of what is hashed here, too
+        self._opened.clear()  # including the files hashed here
         self._modules |= {path: each for path, each in states.items() if path.endswith(".py")}
         return list({**self._modules, **states}.values())
 
@@ -159,13 +159,13 @@ class ImportCache:
         Args:
             target: ``"module:Class"`` of the importer or collection.
             source: The file, or the name in the collection.
-            options: How it is read.
+            options: Options of reading the model.
             asked: Name of the method of the host.
         """
         parts = {
             "asked": asked,
             "source": str(source.absolute()) if isinstance(source, Path) else source,
-            # A collection may look for modules of the user's own.
+            # A collection may import the user's modules.
             "where": [] if isinstance(source, Path) else [str(Path.cwd()), *sys.path],
             "given": str(source),
             "target": target,
@@ -175,7 +175,7 @@ class ImportCache:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def get(self, key: str) -> Any:
-        """Entry of a key; ``None`` if there is none, or if a file has changed."""
+        """Entry of a key; ``None`` if it is missing, or if a file has changed."""
         path = self._path(key)
         try:
             with path.open("rb") as file:
@@ -242,9 +242,9 @@ _NAME_BYTES = 1 << 12
 
 
 def keep_names(names: Mapping[str, str]) -> None:
-    """Keeps names of models by signature in the user's cache folder.
+    """Writes names of models by signature to the user's cache folder.
 
-    They stay on this machine: a store holds no names of files.
+    The names stay on this machine: a store has no names of files.
     """
     with suppress(OSError):
         for signature, name in names.items():

@@ -13,18 +13,18 @@ from dlbricks_core.passes.options import InputValue
 class LoadOptions:
     """Options for reading models and for bringing them into canonical form.
 
-    A name applies to every model that knows it. ``MODEL:NAME`` applies to one model alone, where
-    MODEL is the model's name, the name of its file, or the argument that it was loaded by.
+    A name applies to every model that has it. ``MODEL:NAME`` applies to one model alone; MODEL is
+    the model's name, the name of its file, or the argument that loaded it.
 
     Attributes:
         batch: Size of dynamic batch axes.
         dims: Sizes of other dynamic dimensions, by name.
         shapes: Whole input shapes, by input.
         fold_batchnorm: Whether to fold BatchNormalization into the layer before it.
-        values: Numbers that inputs always hold, by input: one for all elements, or one for each;
-            ``None`` for an optional input that is left out.
-        outputs: Outputs that are kept, with the layers that they need; empty for all of a model.
-        dtype: Name of the conversion to another element type; ``None`` for the model's own.
+        values: Constant values of inputs, by input: one number for all elements, or one for each
+            element; ``None`` for an optional input that is left out.
+        outputs: Outputs that are kept, with the layers that they need; empty for all outputs.
+        dtype: Name of the conversion to another element type; ``None`` for no conversion.
     """
 
     batch: int | None = None
@@ -36,7 +36,7 @@ class LoadOptions:
     outputs: tuple[str, ...] = ()
 
     def of(self, model: str, *aliases: str) -> LoadOptions:
-        """Options for one model; those for it alone override those for all models.
+        """Options for one model; an option for this model overrides the option for all models.
 
         Args:
             model: Name of the model.

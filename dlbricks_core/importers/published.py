@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 StudyData = Mapping[str, Any]
-"""A study as ``study.json`` holds it (``docs/reference/json.md``)."""
+"""Content of ``study.json`` (``docs/reference/json.md``)."""
 
 
 @dataclass(frozen=True)
@@ -15,13 +15,13 @@ class PublishedFigure:
     """A number from a publication, and the way to find its counterpart in a study.
 
     Attributes:
-        figure: Number of the plot in the DLBricks paper that shows such numbers. The number
-            stands beside that plot in a study's report.
+        figure: Number of the plot in the DLBricks paper with such numbers. A study's report shows
+            the published number beside that plot.
         what: Meaning of the number, in a few words.
-        where: System and granularity that the number holds for; empty if it depends on neither.
+        where: System and granularity of the number; empty if it depends on neither.
         value: The number; a fraction where ``text`` shows a percentage.
         text: The number in the publication's own words.
-        ours: Function that takes the same number from a study; ``None`` where the study has none.
+        ours: Function that returns the same number of a study; ``None`` if the study lacks it.
         style: Format of the number, such as ``".1%"``.
     """
 

@@ -65,7 +65,7 @@ def unpacked(data: bytes, *, name: str, source: str = "") -> CanonicalModel:
         about = {each.key: each.value for each in proto.metadata_props}
         return _read(proto, json.loads(about[_KEY]), name, source)
     except (DecodeError, KeyError, ValueError, TypeError) as error:
-        raise ModelError(f"what was kept of {name} cannot be read") from error
+        raise ModelError(f"the stored graph of {name} cannot be read") from error
 
 
 def _read(proto: ModelProto, told: Mapping[str, Any], name: str, source: str) -> CanonicalModel:

@@ -203,8 +203,9 @@ def wait_for_quiet(
     waited_s = 0.0
     load = watch.lately()
     if load.seconds < LEAST_S:
-        nap(LEAST_S)
-        waited_s, load = LEAST_S, watch.lately()
+        waited_s = max(LEAST_S - load.seconds, _APART_S)
+        nap(waited_s)
+        load = watch.lately()
     if _is_quiet(load):
         return waited_s
     say(

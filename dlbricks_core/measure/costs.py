@@ -12,10 +12,10 @@ from dlbricks_core.facts import Measurement
 from dlbricks_core.ir import CanonicalModel
 
 START_S, QUICK_START_S = 3.0, 1.0
-"""Seconds to start a worker and to import a framework: as usual, and at best."""
+"""Usual and minimum seconds to start a worker and to import a framework."""
 
 _PRIOR_S = 1.0
-"""Weight of the usual costs beside observed ones, in seconds."""
+"""Weight of the usual costs, in seconds of observed costs."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class UsualCosts:
     """Costs of timing on a usual server. :class:`Costs` scales them to other machines.
 
     Attributes:
-        network_s: Seconds to load a network, whatever it holds.
+        network_s: Seconds to load any network, in addition to its layers and bytes.
         layer_s: Seconds to load a layer.
         weight_byte_s: Seconds to load a byte of weights.
         live_byte_s: Seconds for a byte of other tensors.
@@ -58,7 +58,7 @@ class UsualCosts:
 
 @cache
 def usual_costs() -> UsualCosts:
-    """The costs that were fitted."""
+    """The fitted costs."""
     return UsualCosts(**fitted.values(__file__, "costs"))
 
 
@@ -67,7 +67,7 @@ class Costs:
     """Cost of timing networks on this machine.
 
     Attributes:
-        slowdown: Seconds that timing takes here, relative to a usual server.
+        slowdown: Seconds of timing on this machine, relative to a usual server.
     """
 
     slowdown: float = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dlbricks_core.bricks import BrickSet
+from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.compose import Composer, Plan
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
@@ -21,7 +21,7 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 
 MOST_DENORMAL = 0.001
-"""Share of denormal numbers among weights from which a note says so: trained weights have none."""
+"""Share of denormal weights from which a note reports them; trained weights have none."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,13 @@ class Cutting:
     Attributes:
         options: How the models were cut, and how they are composed again.
         brickset: The models and their bricks.
-        plan: Networks to time, and how the figure of each brick follows from them.
+        plan: Networks to time, and recipes for the figure of each brick.
         calibration: Fitted parameters behind the plan; ``None`` for the composer's defaults.
         seconds: Seconds in which the backend rewrote the models, part of the cost of benchmarking
             by bricks.
         footprints: Memory of each whole model by its signature, where known.
+        runs_graphs: Whether whole models run as the graphs that the backend made of them, as it
+            runs nothing else.
     """
 
     options: CutOptions
@@ -44,10 +46,15 @@ class Cutting:
     calibration: Calibration | None = None
     seconds: float = 0.0
     footprints: Mapping[str, Footprint] = field(default_factory=dict)
+    runs_graphs: bool = False
+
+    def whole(self, cut: CutModel) -> Brick:
+        """A whole model as one brick, as the backend runs it."""
+        return Brick(cut.whole.signature, cut.graph) if self.runs_graphs else cut.whole
 
     @classmethod
     def all_timed(cls, options: CutOptions, brickset: BrickSet) -> Cutting:
-        """Models whose bricks are all timed, whatever the composer."""
+        """A cutting in which all bricks are timed, for any composer."""
         return cls(options, brickset, Plan.all_timed(brickset.bricks))
 
 
@@ -56,14 +63,15 @@ def cut_models(
     cut_options: CutOptions,
     request: Request,
     observer: Observer,
-    calibration: Calibration | None = None,
-    rewrites: Rewrites | None = None,
     store: ResultStore | None = None,
+    *,
+    rewrites: Rewrites | None = None,
+    calibrated: bool = True,
 ) -> Cutting:
     """Cuts models into bricks and plans their timing.
 
     If the backend cannot run a model, the model itself is cut, and a note says so. Its bricks then
-    show which layers are to blame. A backend that runs blocks only has no use for such bricks.
+    show which layers are unsupported. A backend that runs blocks only cannot run such bricks.
     Layers that canonical form folded are put back for a backend that computes them in each run.
 
     Args:
@@ -71,14 +79,14 @@ def cut_models(
         cut_options: How to cut and compose.
         request: The backend and its settings.
         observer: Receives the progress.
-        calibration: Fitted parameters of the composer; ``None`` for its defaults.
-        rewrites: Result of :func:`rewrite_models`. If it is ``None`` and the composer needs it, the
-            backend rewrites the models.
-        store: Store that keeps the rewritten graphs, if the composer needs them; ``None`` for no
-            store.
+        store: Store that has the composer's calibration, and keeps graphs that are rewritten now;
+            ``None`` for no store.
+        rewrites: Graphs that the backend made of the models before. If it is ``None`` and the
+            composer needs them, the backend rewrites the models.
+        calibrated: Whether a calibration counts.
 
     Raises:
-        DLBricksError: If a backend that runs blocks only makes nothing of a model.
+        DLBricksError: If a backend that runs blocks only cannot rewrite a model.
     """
     if not request.backend.traits.folds_weights and any(model.folded for model in models):
         from dlbricks_core.passes.unfold import unfolded  # few models have such layers
@@ -86,9 +94,10 @@ def cut_models(
         models = [unfolded(model) for model in models]
     plugin = find("composer", cut_options.composer, Composer)
     composer: Composer = use(plugin, plugin.loaded)
-    if not composer.cuts_rewritten:
+    rewrites_now = composer.cuts_rewritten and rewrites is None
+    if rewrites is None or not composer.cuts_rewritten:
         rewrites = Rewrites()
-    elif rewrites is None:
+    if rewrites_now:
         rewrites = rewrite_models(models, request, observer)
         if request.backend.traits.blocks_only and rewrites.refused:
             position, reason = next(iter(rewrites.refused.items()))
@@ -107,7 +116,7 @@ def cut_models(
     brickset = BrickSet.of(
         models, granularity, strategy, rewrites.graphs, rereading=composer.rereading
     )
-    if store is not None and composer.cuts_rewritten:
+    if store is not None and rewrites_now:
         keep_rewrites(rewrites, brickset.models, request, store)
     for position, reason in rewrites.refused.items():
         refused = note("cut-as-it-is", backend=request.backend.name, reason=reason)
@@ -123,10 +132,13 @@ def cut_models(
         brickset.models[position] = replace(cut, notes=(shortened,))
     for position, cut in enumerate(brickset.models):
         brickset.models[position] = replace(cut, notes=(*cut.notes, *_of_weights(cut.model)))
-    calibrated = composer.calibrated(calibration.values) if calibration else composer
+    calibration = None
+    if store is not None and calibrated:
+        calibration = store.calibration(request.calibration_key(cut_options))
+    fitted = composer.calibrated(calibration.values) if calibration else composer
 
     def planned() -> Plan:
-        found = calibrated.plan(brickset.bricks, request.setup, request.target)
+        found = fitted.plan(brickset.bricks, request.setup, request.target)
         if not isinstance(found, Plan):
             raise TypeError(f"plan() returned {found!r} instead of a plan")
         if lacking := brickset.bricks.keys() - found.recipes.keys():
@@ -136,12 +148,13 @@ def cut_models(
     plan = use(plugin, planned)
     if request.metric and plan.timed.keys() != brickset.bricks.keys():
         raise DLBricksError(
-            f"the composer {composer.name!r} is not for {request.quantity.name}: it takes the "
-            "latency of bricks from that of others",
+            f"the composer {composer.name!r} is not for {request.quantity.name}: it derives "
+            "latencies of bricks from those of others",
             hint=f"Leave {argument('composer')} out.",
         )
     footprints = _footprints(brickset, request)
-    return Cutting(cut_options, brickset, plan, calibration, rewrites.seconds, footprints)
+    blocks = request.backend.traits.blocks_only
+    return Cutting(cut_options, brickset, plan, calibration, rewrites.seconds, footprints, blocks)
 
 
 def _of_weights(model: CanonicalModel) -> tuple[Note, ...]:

@@ -23,8 +23,8 @@ exporters name it: ``past_key_values.0.key``, ``present.0.value``."""
 
 
 CHOSEN_SHARE = 0.25
-"""Most of the free memory that a whole model may take which runs though nobody asked for its run.
-Its process takes up to twice the footprint."""
+"""Maximum share of the free memory for a whole model that runs without a user's request. Its
+process takes up to twice the footprint."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Footprint:
     """Bytes that a model takes during loading and during runs, and bytes that are available.
 
     Attributes:
-        weights_bytes: Bytes of the weights, those that no layer reads at these sizes included.
+        weights_bytes: Bytes of the weights, including weights that no layer reads at these sizes.
         cache_bytes: Bytes of the keys and values that a decoder receives and returns.
         live_bytes: Maximum bytes of inputs and results at a time, without the cache.
         copies_bytes: Bytes of further copies of the weights that the framework keeps.
@@ -51,10 +51,10 @@ class Footprint:
 
     @classmethod
     def of(cls, model: CanonicalModel, traits: Traits, available_bytes: int) -> Self | None:
-        """Footprint of a model; ``None`` where sizes are known only once it runs.
+        """Footprint of a model; ``None`` if sizes are unknown before the model runs.
 
         Args:
-            model: In canonical form.
+            model: Model in canonical form.
             traits: Traits of the backend.
             available_bytes: Available bytes, from :func:`available_to`.
         """
@@ -66,7 +66,7 @@ class Footprint:
         return cls(
             weights_bytes=weights,
             cache_bytes=cache,
-            # The cache lives from the beginning of a run to its end.
+            # The cache stays in memory from the beginning of a run to its end.
             live_bytes=model.live_bytes - cache,
             copies_bytes=(traits.weights_held - 1) * weights,
             loading_bytes=traits.weights_loading * weights,
@@ -91,7 +91,7 @@ class Footprint:
 
     @property
     def is_modest(self) -> bool:
-        """Whether the model may run though nobody asked for its run."""
+        """Whether the model may run without a user's request for its run."""
         return self.needed_bytes <= CHOSEN_SHARE * self.available_bytes
 
     def __str__(self) -> str:
@@ -111,7 +111,7 @@ class Footprint:
 
 
 def _token_bytes(model: CanonicalModel) -> float:
-    """Bytes by which one token of one text lengthens the cache; 0 where none grows."""
+    """Bytes by which one token of one text lengthens the cache; 0 without a growing cache."""
     before, after = ([model.tensors[name] for name in names if _CACHE.search(name)]
                      for names in (model.inputs, model.outputs))  # fmt: skip
     if len(before) != len(after):
@@ -125,7 +125,7 @@ def _token_bytes(model: CanonicalModel) -> float:
 
 
 def memory_note(name: str, footprint: Footprint) -> Note:
-    """A note on a whole model whose bricks are timed in its place, to save memory."""
+    """A note on a whole model whose bricks are timed instead, to save memory."""
     return note(
         "whole-takes-much-memory",
         name,

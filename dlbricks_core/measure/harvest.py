@@ -9,8 +9,8 @@ from dlbricks_core.backends import Profile
 from dlbricks_core.bricks import CutModel
 
 LEAST_ASSIGNED = 0.6
-"""Least share of a profile that has to belong to layers of the model. Below it, the scale would
-attribute too much time to bricks that did not take it."""
+"""Minimum share of a profile's time that is assigned to layers of the model. Below it, scaling
+would assign too much of the unknown time to bricks."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,11 @@ class Harvest:
     def of(cls, cut: CutModel, profile: Profile, latency_ms: float) -> Harvest:
         """Scales a profile to an unprofiled run, and adds up the layers of each brick.
 
-        A profiler makes a run slower, and leaves out the time between two layers. So the parts
-        are scaled to add up to a run without it. A layer without a time of its own was fused into
-        another; its brick then has less, and the other's brick more. What belongs to no layer of
-        the model counts for the layer before: mostly it converts the layout of a result.
+        A profiler makes a run slower, and leaves out the time between two layers. The parts are
+        therefore scaled to add up to a run without the profiler. A layer without a profiled time
+        was fused into another layer; the time of both is in the other layer's brick. An operator
+        that belongs to no layer of the model is assigned to the layer before it: mostly it converts
+        the layout of that layer's result.
 
         Args:
             cut: The model and its bricks.

@@ -1,4 +1,4 @@
-"""Knowledge of other systems: estimates for them need neither the systems nor their frameworks."""
+"""Setups of stored measurements, for estimates without the system or its framework."""
 
 from __future__ import annotations
 

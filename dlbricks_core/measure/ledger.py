@@ -1,4 +1,4 @@
-"""Ledgers: samples of networks with their figures, failures, and what both have cost."""
+"""Ledgers: samples of networks with their figures, failures, and the effort for both."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Effort:
 
     @classmethod
     def of(cls, measurements: Iterable[Measurement]) -> Effort:
-        """Effort that samples cost, whichever sessions took them.
+        """Effort for samples of all sessions.
 
-        Samples of older stores have no recorded cost and do not count. The effort excludes seconds
-        spent on networks that failed, and the number of groups.
+        Samples of older stores have no recorded effort and are left out. The effort excludes
+        seconds spent on networks that failed, and the number of groups.
         """
         effort = cls()
         for measurement in measurements:
@@ -71,7 +71,7 @@ class Effort:
         )
 
     def counted_as(self, kind: Kind) -> Effort:
-        """A copy of the effort, with all of it counted for networks of one kind."""
+        """A copy of the effort in which everything is assigned to one kind of network."""
 
         def moved(numbers: Mapping[Kind, NumberT]) -> dict[Kind, NumberT]:
             every = sum(numbers.values(), start=type(numbers[kind])(0))
@@ -97,7 +97,7 @@ class Networks:
 
     Attributes:
         figures: Figures of measured networks.
-        measurements: The samples behind them.
+        measurements: Samples of the figures.
         failures: Reason for each missing figure.
         unsupported: Signatures of networks with a layer that the backend does not support.
         anew: Signatures of networks to which the session added samples.
@@ -110,7 +110,7 @@ class Networks:
     anew: AbstractSet[str]
 
     def over(self, others: Networks) -> Networks:
-        """Joins these networks with others, of which those with an own signature are left out."""
+        """These networks and others; of equal signatures, these networks stay."""
         own = self.figures.keys() | self.failures.keys()
 
         def both(mine: Mapping[str, ValueT], theirs: Mapping[str, ValueT]) -> dict[str, ValueT]:
@@ -127,18 +127,18 @@ class Networks:
 
 @dataclass(frozen=True)
 class Ledger:
-    """Samples of networks, each summed up once, and failures, by question.
+    """Samples of networks with their figures, and failures, by question.
 
     Attributes:
         measurements: Complete measurements.
-        figures: A figure of each of them.
+        figures: Figure of each measurement.
         failures: Reason for each missing measurement.
         unsupported: Failures in which the backend does not support a layer.
         reused: Number of measurements that were complete in the store already.
         anew: Questions of the measurements to which this session added samples.
-        effort: Cost of the session, if it measured anything.
+        effort: Effort of the session; zero without measurements.
         warnings: Disturbances of the machine during the session.
-        waited_s: Seconds of waiting for a quiet machine, which count for no budget.
+        waited_s: Seconds of waiting for a quiet machine, which are not part of a budget.
         notes: Figures that are less precise than requested, with the reason.
     """
 
@@ -157,7 +157,7 @@ class Ledger:
     def of(
         cls, measurements: Mapping[Question, Measurement], protocol: Protocol, **others: Any
     ) -> Self:
-        """A ledger of measurements that were taken by a protocol; others are its attributes."""
+        """A ledger of measurements by a protocol, with further attributes."""
         figures = {key: Measured.of(each, protocol) for key, each in measurements.items()}
         return cls(measurements, figures, **others)
 
@@ -182,7 +182,7 @@ class Ledger:
         return Networks(*found, unsupported, anew)
 
     def __or__(self, other: Ledger) -> Ledger:
-        """Both ledgers in one, with the cost of both."""
+        """Union of both ledgers, with the sum of both efforts."""
         return Ledger(
             {**self.measurements, **other.measurements},
             {**self.figures, **other.figures},
@@ -197,7 +197,7 @@ class Ledger:
         )
 
     def only(self, keys: Collection[Question]) -> Ledger:
-        """The part for some questions, with the cost of all."""
+        """The part for some questions, with the effort for all."""
         keys = frozenset(keys)
 
         def part(found: Mapping[Question, ValueT]) -> dict[Question, ValueT]:
@@ -212,7 +212,7 @@ class Ledger:
         )
 
     def failing(self, reasons: Mapping[Question, str], *, unsupported: bool = False) -> Ledger:
-        """The ledger with further failures; earlier reasons for the same question stay."""
+        """The ledger with further failures; an earlier reason for the same question stays."""
         new = {key: why for key, why in reasons.items() if key not in self.failures}
         refused = {**self.unsupported, **new} if unsupported else self.unsupported
         return replace(self, failures={**self.failures, **new}, unsupported=refused)
@@ -228,5 +228,5 @@ class Ledger:
         return found
 
     def noting(self, *added: Note, first: Iterable[Note] = ()) -> Ledger:
-        """The ledger with further notes after, and before, those that it has."""
+        """The ledger with further notes after and before its own notes."""
         return replace(self, notes=(*first, *self.notes, *added))

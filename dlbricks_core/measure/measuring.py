@@ -53,7 +53,7 @@ def measure(
     """Measures every target without a complete measurement in the store.
 
     A measurement is complete if it has the requested number of samples, and if each figure that
-    rests on it has the requested precision (or every network in it has the maximum number of
+    uses it has the requested precision (or every network of the figure has the maximum number of
     samples). The figures are the sums over the bricks of each model of the cutting, and the
     latencies of whole models. Without a cutting, each target is a figure.
 
@@ -119,7 +119,7 @@ class _Plan:
     Attributes:
         share: Targets of the backend.
         wanted: All targets, by key.
-        known: Stored measurements that count.
+        known: Stored measurements that may be used.
         anew: Keys of stored measurements that the first new samples replace.
         ledger: Failures and cost so far.
         lacking: Targets to be timed, by key.
@@ -138,7 +138,7 @@ class _Plan:
         return self.share.request
 
     def jobs(self, targets: Iterable[Target]) -> list[TimingJob]:
-        """Jobs for those of the targets that are lacking."""
+        """Jobs for the lacking targets."""
         keys = (self.request.key(t.brick.signature, t.kind) for t in targets)
         return [self._job(key) for key in keys if key in self.lacking]
 
@@ -181,7 +181,7 @@ class _Plan:
             settle_models(self.share.cutting, kind, self.ledger, self.request, store)
 
     def finished(self, store: ResultStore, reason: Note) -> Ledger:
-        """The ledger with all samples. Those that were complete before are summed up already."""
+        """The ledger with all samples. Complete stored measurements already have their figures."""
         request, able = self.request, self.able()
         new = [key for key in able if key in self.lacking or key not in self.known.figures]
         parts = chain.from_iterable(map(request.parts, able))
@@ -223,7 +223,7 @@ def _plan(share: BackendTargets, store: ResultStore) -> _Plan:
 
 
 def _does_not_fit(target: Target, cutting: Cutting | None) -> str:
-    """Reason why a whole model is not tried; empty if it fits into memory, as far as is known."""
+    """Reason not to try a whole model; empty if it fits into memory or its size is unknown."""
     if target.kind == "brick" or cutting is None:
         return ""
     footprint = cutting.footprints.get(target.brick.signature)
@@ -339,7 +339,7 @@ def _schedule(plans: Sequence[_Plan], jobs: Sequence[TimingJob]) -> Schedule:
         return FixedRuns({job.key: job.missing for job in jobs}, plans[0].request.enough_s)
     each = [plan.families() for plan in plans]
     of_models = all(plan.share.cutting for plan in plans)
-    # Figures that are compared are timed in the same rounds: those of a model on all backends.
+    # Compared figures are timed in the same rounds: all figures of a model on all backends.
     together = map(chain.from_iterable, zip(*each, strict=True)) if of_models else chain(*each)
     known = reduce(or_, (plan.known for plan in plans))
     return UntilPrecise(
@@ -351,7 +351,7 @@ def _schedule(plans: Sequence[_Plan], jobs: Sequence[TimingJob]) -> Schedule:
 
 
 def _bench(request: Request, plans: Sequence[_Plan]) -> BackendWorker:
-    # Workers that hold networks at the same time share the memory.
+    # Workers with loaded networks share the memory.
     share = memory_to_use() // sum(bool(plan.lacking) for plan in plans)
     return _worker(request, share)
 
@@ -378,9 +378,9 @@ def check(
     store: ResultStore,
     observer: Observer,
 ) -> Ledger:
-    """The ledger with those of the networks that the backend does not support or cannot check.
+    """The ledger with failures of networks that the backend does not support or cannot check.
 
-    The store keeps which it does not support, so that no estimate predicts how long they take.
+    The store keeps the unsupported networks, so that no estimate predicts their latencies.
     """
     observer.stage(f"Checking {len(bricks)} networks against {request.backend.name}")
     keys = {f"{key.subject.kind}:{key.subject.signature}": key for key in bricks}
@@ -399,15 +399,15 @@ def settle_models(
     request: Request,
     store: ResultStore,
 ) -> None:
-    """Stores which whole models hold a brick that the backend does not support.
+    """Stores which whole models contain a brick that the backend does not support.
 
-    Models are cut in several ways, and a brick tells nothing about those of another cut. Parts of
-    what a backend makes of a model say nothing about the model.
+    Models are cut in several ways, and a brick of one cut says nothing about bricks of another.
+    Bricks of a graph that a backend made of a model say nothing about the model either.
 
     Args:
         cutting: The models and their bricks.
         bricks: Bricks that were checked, or measured before.
-        ledger: Failures among them.
+        ledger: Failures of these bricks.
         request: How networks are measured.
         store: The store.
     """

@@ -27,10 +27,10 @@ for each replicate. Bricks without observations are missing.
 
 
 class Metric(ABC):
-    """Observes one quantity in a worker, and composes a model's value from those of its bricks.
+    """Observes one quantity in a worker, and composes a model's value from its bricks' values.
 
     Found through the entry-point group ``dlbricks.metrics``. The class must be importable without a
-    framework: only :meth:`observe` runs in a worker, where the backend's framework is.
+    framework: only :meth:`observe` runs in a worker with the backend's framework.
 
     Example:
         >>> class Runs(Metric):
@@ -38,23 +38,23 @@ class Metric(ABC):
         ...     def observe(self, timer, model, seed): ...
     """
 
-    #: What is observed. Its name is the entry point's name.
+    #: The observed quantity; its name is the entry point's name.
     quantity: Quantity
-    #: Further quantities of each observation, which :meth:`total` needs.
+    #: Further quantities of each observation, for :meth:`total`.
     parts: Sequence[Quantity] = ()
-    #: Version of the metric, raised whenever the same network would give other values. Stored
+    #: Version of the metric. Raise it with every change that changes values of a network: stored #:
     #: values of other versions are not used.
     version: int = 1
     #: Default number of observations of each network.
     runs: int = 5
-    #: Whether each observation gets a worker process of its own, with the memory allocator in its
-    #: default state, and the backend's settings those of its users (:meth:`Backend.as_used`).
+    #: Whether each observation gets a separate worker process, with the memory allocator in its #:
+    #: default state and the backend's settings for users (:meth:`Backend.as_used`).
     isolated: bool = False
     #: Whether the bricks of a round are observed one after the other in one new process, and each
     #: whole model in another. The process has run no other network, and holds one metric object.
     in_sequence: bool = False
-    #: Positions of those of :meth:`sizes` whose sum may bound the value of a whole model from
-    #: below: where observed models say so, a prediction is at least a multiple of it.
+    #: Positions in :meth:`sizes` of sizes whose sum may be a lower bound of a whole model's value.
+    #: #: If observed models confirm it, a prediction is at least a multiple of this sum.
     least: Sequence[int] = ()
 
     #: Attribute that :func:`dlbricks_core.plugins.find` compares with the entry point's name.
@@ -76,9 +76,9 @@ class Metric(ABC):
     def observe(self, timer: CpuTimer[Any], model: CanonicalModel, seed: int) -> Sequence[float]:
         """One observation of a brick or a whole model; runs in a worker.
 
-        When it is called, the framework is imported, and the garbage collector is off. Small
-        networks have run, unless the metric observes in sequence. The method must unload whatever
-        it loads.
+        Before the call, the framework was imported, the garbage collector was switched off, and
+        small networks ran, unless the metric observes in sequence. The method must unload every
+        network that it loads.
 
         Args:
             timer: The backend's timer.
@@ -86,13 +86,13 @@ class Metric(ABC):
             seed: Seed of weights and inputs, for :func:`dlbricks_core.values.materialize`.
 
         Returns:
-            Value of the quantity, then that of each part; 0 or more.
+            Value of the quantity, then the value of each part; 0 or more.
         """
 
     def observe_whole(
         self, timer: CpuTimer[Any], model: CanonicalModel, seed: int
     ) -> Sequence[float]:
-        """One observation of a whole model, where it differs from that of a brick.
+        """One observation of a whole model; by default as of a brick.
 
         Args:
             timer: As for :meth:`observe`.
@@ -100,16 +100,16 @@ class Metric(ABC):
             seed: As for :meth:`observe`.
 
         Returns:
-            As for :meth:`observe`, or the quantity's value alone where the parts of a single
-                network cannot be observed.
+            As for :meth:`observe`, or the quantity's value alone if the parts of a single network
+            cannot be observed.
         """
         return self.observe(timer, model, seed)
 
     def sizes(self, model: CanonicalModel) -> Sequence[float]:
-        """Sizes that the value of a whole model grows with; empty where none are known.
+        """Sizes that determine the value of a whole model; empty if none are known.
 
-        A model without observations is predicted from well-known ones that ship with the package,
-        as a constant and a multiple of each size, and as no less than :attr:`least` says.
+        A model without observations is predicted from the well-known models of the package: as a
+        constant plus a multiple of each size, with the lower bound of :attr:`least`.
 
         Args:
             model: A model whose sizes are all known.
@@ -117,10 +117,10 @@ class Metric(ABC):
         return ()
 
     def total(self, cut: CutModel, values: Sequence[Values]) -> FloatArray:
-        """Value of a model, as the quantity's composition says.
+        """Value of a model, by the quantity's composition.
 
         A sum counts each brick as often as it occurs. A peak has two terms: the sum of the first
-        part, which all bricks keep, and the maximum of what a brick needs beyond it.
+        part, which all bricks keep, and the maximum of a brick's further amount.
 
         Args:
             cut: The model and its bricks.
@@ -161,7 +161,7 @@ class Metric(ABC):
         return self.part_total(part, cut, values[1:])
 
     def part_total(self, part: Quantity, cut: CutModel, values: Sequence[Values]) -> FloatArray:
-        """Value of a part of a model, as the part's composition says.
+        """Value of a part of a model, by the part's composition.
 
         Args:
             part: One of :attr:`parts`.
@@ -175,7 +175,7 @@ class Metric(ABC):
 
     @property
     def protocol(self) -> Protocol:
-        """Protocol of its observations: one in each round, a fixed number of rounds."""
+        """Protocol of the metric: one observation in each round, a fixed number of rounds."""
         return Protocol(
             name=self.name,
             identity=f"{self.name}/{self.version}",
@@ -188,7 +188,7 @@ class Metric(ABC):
 
     @property
     def target(self) -> str:
-        """The class as ``"module:Class"``, by which a worker finds it."""
+        """The class as ``"module:Class"``, for a worker to import."""
         return f"{type(self).__module__}:{type(self).__qualname__}"
 
 
@@ -197,7 +197,7 @@ def _estimate(
     figures: Sequence[Mapping[str, Figure]],
     total: Callable[[Sequence[Values]], FloatArray],
 ) -> Estimate:
-    """Estimate of a model from figures of its bricks without the overhead, which it adds once."""
+    """Estimate of a model from figures of its bricks, with the overhead added once."""
     missing = tuple(s for s in cut.counts if not all(s in each for each in figures))
     known = [s for s in cut.counts if s not in missing]
     if not known:

@@ -104,7 +104,7 @@ class MetricSession:
         if self._metric.in_sequence:
             worker.restart()
         overheads = self._overheads(worker)
-        # Bricks come to nothing without the overhead, and may share the process that it starts.
+        # Figures of bricks need the overhead, and bricks may share its process.
         kinds = {job.key.subject.kind for job in jobs}
         payer = "brick" if "brick" in kinds else jobs[0].key.subject.kind
         self.effort.seconds[payer] += perf_counter() - begin
@@ -123,7 +123,7 @@ class MetricSession:
         return workers if isinstance(workers, BackendWorker) else workers[job.key.setup.backend]
 
     def _in_order(self, jobs: Sequence[TimingJob]) -> Sequence[TimingJob]:
-        """The jobs in order; those in a process of their own come last if others share one."""
+        """The jobs in order; jobs in separate processes come last if other jobs share a process."""
         return sorted(jobs, key=_is_whole) if self._metric.in_sequence else jobs
 
     def _overheads(self, worker: BackendWorker) -> list[float]:
@@ -136,8 +136,8 @@ class MetricSession:
                 for layers in CALLS.values()
             ]
         except DLBricksError as error:
-            told = f"no {self._metric.name} of a network with almost no work: {reason_of(error)}"
-            raise BackendError(told, hint=error.hint) from error
+            message = f"no {self._metric.name} of a network with almost no work: {reason_of(error)}"
+            raise BackendError(message, hint=error.hint) from error
         return [start_of_a_line(values) for values in zip(*taken, strict=True)]
 
     def _observe(self, job: TimingJob, number: int, overheads: Sequence[float]) -> None:
@@ -151,9 +151,9 @@ class MetricSession:
             spent_s = perf_counter() - begin
             self.effort.seconds[kind] += spent_s
         load = self._watch.lately()
-        # Other quantities than times do not depend on what else runs.
+        # Quantities other than times do not depend on other programs.
         flags = load.flags if self._metric.quantity.is_time else ()
-        # A whole model may tell no parts.
+        # An observation of a whole model may lack the parts.
         wanted = (self._metric.quantity, *self._metric.parts)[: len(values)]
         keys = [replace(job.key, quantity=quantity) for quantity in wanted]
         taken = [
@@ -177,7 +177,7 @@ class MetricSession:
         self.effort.runs[kind] += 1
 
     def _as_needed(self, worker: BackendWorker, kind: str) -> BackendWorker:
-        """The worker, restarted where an observation needs a process of its own.
+        """The worker, restarted if an observation needs a new process.
 
         Args:
             worker: The worker.

@@ -14,13 +14,13 @@ from dlbricks_core.wording import clone_install
 
 
 class AbsentBackend(Backend):
-    """A framework that is not installed: it answers from stored measurements and runs nothing.
+    """Stand-in for a framework that is not installed, for stored measurements; it runs nothing.
 
     Args:
         setups: Setups with known figures, the nearest first.
     """
 
-    #: Unknown for the framework; stored graphs tell for each model whether it was rewritten.
+    #: Unknown for the framework; stored graphs show for each model whether it was rewritten.
     traits = Traits(rewrites=True, domains=None)
 
     def __init__(self, setups: Sequence[Setup]) -> None:
@@ -38,7 +38,7 @@ class AbsentBackend(Backend):
         self._refuse()
 
     def check(self, model: CanonicalModel) -> Mapping[int, str]:
-        """Raises an error: without the framework nothing can be checked."""
+        """Raises an error: a check needs the framework."""
         self._refuse()
 
     def _refuse(self) -> NoReturn:

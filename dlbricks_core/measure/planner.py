@@ -1,4 +1,4 @@
-"""The planner: decides which networks to time next, so that sums soon become precise."""
+"""The planner: chooses the networks to time next, so that sums become precise soon."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ class Uncertain:
 
 @dataclass(frozen=True, eq=False)
 class PlanStep:
-    """A network to time, and the precision that is reached then.
+    """A network to time, and the precision after its timing.
 
     Attributes:
         network: Position of the network.
-        seconds: Seconds to time this network and those of all previous steps.
+        seconds: Seconds to time this network and the networks of all previous steps.
         half_widths: Half-width of the 90% interval of each sum afterwards, relative to the sum:
             shape (sums,).
     """
@@ -100,9 +100,9 @@ def steps(uncertain: Uncertain, precision: float) -> Iterator[PlanStep]:
     decomposition (Harbrecht, Peters and Schneider, Applied Numerical Mathematics 62, 2012).
 
     Args:
-        uncertain: The present state of knowledge.
+        uncertain: Sums and networks with their present uncertainty.
         precision: Half-width of all 90% intervals to reach, relative to the sums. The steps end
-            when it is reached, or when no network holds further information.
+            when it is reached, or when no network has further information.
     """
     left = _Uncertainty(uncertain, precision)
     seconds = 0.0
@@ -139,7 +139,7 @@ class _Uncertainty:
         return np.asarray(self._now * np.sqrt(np.maximum(self._of_sums, 0.0) / self._before))
 
     def best(self) -> int | None:
-        """The network with most information per second; ``None`` if none holds any."""
+        """The network with most information per second; ``None`` if all information is 0."""
         lacking = np.flatnonzero(self._of_sums > self._goal)
         if not len(lacking) or not self._open.any():
             return None

@@ -9,7 +9,7 @@ from dlbricks_core.progress import Observer
 
 
 def settle(watch: LoadWatch, request: Request, observer: Observer) -> float:
-    """Waits once in each turn until others use little of the CPUs, unless the user accepts them.
+    """Waits once in each turn until other programs use little of the CPUs, unless accepted.
 
     Args:
         watch: Watch of the machine's load.
@@ -17,7 +17,7 @@ def settle(watch: LoadWatch, request: Request, observer: Observer) -> float:
         observer: Receives the progress.
 
     Returns:
-        Seconds of the wait, which count for no budget.
+        Seconds of the wait, which are not part of the budget.
     """
     if request.accepts_busy or not alone_by_turns() or not first_look():
         return 0.0

@@ -54,16 +54,16 @@ class Request:
         plugin: The backend's plugin.
         backend: The backend.
         setup: How networks run, the same for all figures of the request.
-        settings: Threads and options in the form that the backend takes; the setup holds them as
-            text.
+        settings: Threads and options in the form of the backend; the setup has them as text.
         protocol: How networks are timed.
-        condition: Condition of the latencies. In the hot one, whole models run by the protocol
-            :data:`~dlbricks_core.figures.protocols.HOT`, and ``protocol`` is for bricks alone.
+        condition: Condition of the latencies. In the hot condition, whole models run by the
+            protocol :data:`~dlbricks_core.figures.protocols.HOT`, and ``protocol`` is for bricks
+            alone.
         runs: Minimum number of samples in a complete measurement.
         system: System that this process runs on.
-        elsewhere: System of the measurements, if it is another one.
-        installed: Setup with the versions installed here, where other versions were measured on the
-            requested system; ``None`` where ``setup`` has these versions.
+        elsewhere: System of the measurements, if it is another system; otherwise ``None``.
+        installed: Setup with the versions installed here, if other versions were measured on the
+            requested system; ``None`` if ``setup`` has the installed versions.
         precision: Half-width of the 90% intervals to reach, relative to the figure; ``None`` where
             the number of runs is fixed.
         budget_s: Seconds after which measuring ends, precise or not; ``None`` where the number of
@@ -75,9 +75,9 @@ class Request:
         force: Whether to repeat stored measurements.
         retry_failed: Whether to repeat failed measurements.
         metric: Metric of the requested quantity; ``None`` for latency.
-        machine: Name of the machine that an estimate is for, as
-            :func:`~dlbricks_core.estimation.systems.told_apart` gives it; empty if none was chosen.
-        busy: What happens where other programs use the CPUs.
+        machine: Name of the machine of an estimate, from
+            :func:`~dlbricks_core.estimation.systems.told_apart`; empty if none was chosen.
+        busy: Behaviour if other programs use the CPUs.
     """
 
     plugin: Plugin
@@ -123,7 +123,7 @@ class Request:
         measured: Setup | None = None,
         busy: Busy | None = None,
     ) -> Request:
-        """A user's request, with defaults for all values that were left open.
+        """A user's request, with defaults for all values that are not given.
 
         Args:
             backend: Name of the backend.
@@ -143,14 +143,14 @@ class Request:
             timeout_s: Maximum seconds to load a network, or to run it once.
             force: Whether to repeat stored measurements.
             retry_failed: Whether to repeat failed measurements.
-            system: System of the figures; ``None`` for the one that this process runs on. The
-                versions are the measured ones that are nearest to the installed ones.
-            known: Function that returns setups of the backend with known figures. One of them
-                stands in for a backend that is not installed; nothing can be measured then.
-            busy: What happens where other programs use the CPUs; ``None`` for the user's
-                preference, or else to wait.
-            measured: Setup of measurements from elsewhere that the request is limited to. Then the
-                backend need not be installed here, and its installed version does not matter.
+            system: System of the figures; ``None`` for the system of this process. The request has
+                the measured versions nearest to the installed versions.
+            known: Function that returns setups of the backend with known figures. If the backend is
+                not installed, one of these setups is used, and the request cannot measure.
+            busy: Behaviour if other programs use the CPUs; ``None`` for the user's preference, or
+                else to wait.
+            measured: Setup of measurements from another machine to which the request is limited.
+                The backend need not be installed, and its installed version has no effect.
 
         Raises:
             DLBricksError: If an argument is out of range, contradicts another, or is an option
@@ -224,11 +224,11 @@ class Request:
 
     @classmethod
     def for_stored(cls, setup: Setup, system: System, metric: Metric | None = None) -> Request:
-        """Request for stored measurements under a setup on a system, whatever their version.
+        """Request for stored measurements under a setup on a system.
 
-        The request cannot measure, and needs no installed framework. Whatever number of runs was
-        requested at the time, the minimum that shows the scatter of samples suffices. For a metric,
-        whose observations may take many seconds, that is two.
+        The request cannot measure, and needs no installed framework. It accepts measurements with
+        the minimum number of samples that shows their scatter. For a metric, whose observations may
+        take many seconds, that is two.
 
         Args:
             setup: The setup.
@@ -257,7 +257,7 @@ class Request:
 
     @property
     def runs_natives(self) -> Backend | None:
-        """The backend, if models of its own framework are also timed in their native form."""
+        """The backend, if models of its framework are also timed in their native form."""
         return self.backend if self.metric is None else None
 
     @property
@@ -303,7 +303,7 @@ class Request:
         return replace(self, elsewhere=system)
 
     def key(self, signature: str, kind: Kind) -> Question:
-        """Question whose answer is a network's measurement: its key in the store.
+        """Key of a network's measurement in the store.
 
         Args:
             signature: Signature of the brick or of the whole model.
@@ -312,12 +312,12 @@ class Request:
         return Question(Subject(signature, kind), self.quantity, self.setup, self.fingerprint)
 
     def parts(self, key: Question) -> tuple[Question, ...]:
-        """Further questions that each observation of a key answers."""
+        """Further keys for which each observation of a key has values."""
         parts = self.metric.parts if self.metric else ()
         return tuple(replace(key, quantity=part) for part in parts)
 
     def calibration_key(self, options: CutOptions) -> CalibrationKey:
-        """Key of the calibration of a composer on such measurements.
+        """Key of a composer's calibration to measurements of this request.
 
         Args:
             options: The composer, and how it cuts models.
@@ -327,12 +327,12 @@ class Request:
 
 
 def _default_budget_s(condition: Condition) -> float | None:
-    """Maximum seconds of measuring. Whole models run as often as a script would run them."""
+    """Maximum seconds of measuring; none for whole models, which run as often as in a script."""
     return BUDGET_S if condition == "cold" else None
 
 
 def usual_threads(system: System | None = None) -> int:
-    """Threads for one operator: the user's preference or all physical cores; those of a system."""
+    """Threads for one operator: the user's preference, or all physical cores of the system."""
     if system is not None:
         return max(1, system.available_cores)
     return preferred("threads") or physical_cores_available()
@@ -372,7 +372,7 @@ def _metric(quantity: str) -> Metric | None:
 
 
 def _protocol(name: str, metric: Metric | None) -> Protocol:
-    """The protocol of a name, or the metric's own.
+    """The protocol of a name, or the metric's protocol.
 
     Raises:
         DLBricksError: If there is no such protocol, or it is not for the metric's quantity.
@@ -430,7 +430,7 @@ def _chosen(
     Args:
         backend: Name of the backend, for errors.
         options: Options that the backend declares.
-        wanted: Values that the user chose.
+        wanted: The user's values.
     """
     if not isinstance(wanted, Mapping):
         raise DLBricksError(

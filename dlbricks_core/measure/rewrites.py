@@ -24,15 +24,15 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import memory_to_use
 
 COMFORTABLE = 0.5
-"""Maximum size of a model that a backend rewrites as a whole: weights and live results, as a share
-of the free memory. Below it, rewriting the whole takes about as long as rewriting two short models,
-and needs no proof. Above it, frameworks that reserve memory for all weights, or fold some of them
-in advance, run out of memory.
+"""Maximum size of a model that a backend rewrites whole: weights and live results, as a share of
+the free memory. Below it, rewriting the whole model takes about as long as rewriting two short
+models, and needs no comparison of two results. Above it, frameworks that reserve memory for all
+weights, or fold some weights in advance, run out of memory.
 """
 
 FEW_LAYERS, FEW_BYTES = 200, 64 << 20
-"""Layers, and bytes of weights, of all models together for which one worker is enough. Rewriting
-them takes less than half of the time in which even a framework that starts quickly starts a worker.
+"""Maximum layers, and bytes of weights, of all models together for a single worker. Rewriting such
+models takes less than half of the time in which even the fastest framework starts a worker.
 """
 
 
@@ -43,8 +43,7 @@ class Rewrites:
     Attributes:
         graphs: The graphs.
         refused: Reason for each model without a graph.
-        shortened: Number of layers that the backend rewrote, for each model that was too large to
-            rewrite as a whole.
+        shortened: Number of rewritten layers of each model that was too large to rewrite whole.
         seconds: Seconds of rewriting.
     """
 
@@ -70,11 +69,11 @@ class Benches:
     ) -> Iterator[SimpleQueue[BackendWorker]]:
         """Some of the workers. An error ends all of them.
 
-        Workers share the memory. So others are started if there are too few or too many.
+        Workers share the memory, so new workers are started if there are too few or too many.
 
         Args:
             number: Number of workers to lend.
-            most: Maximum number of workers, each with memory enough for the largest model.
+            most: Maximum number of workers that each have enough memory for the largest model.
             request: The backend and its settings.
         """
         if not number <= len(self._workers) <= most:
@@ -117,7 +116,7 @@ class Benches:
 
 
 def benches_or_own(benches: Benches | None) -> AbstractContextManager[Benches]:
-    """Given workers, which stay; or workers that end with the context."""
+    """The given workers, which stay open, or new workers, which end with the context."""
     return Benches() if benches is None else nullcontext(benches)
 
 
@@ -144,7 +143,7 @@ def rewrite_models(
         return Rewrites()
     begin = perf_counter()
     positions = [i for i, model in enumerate(models) if not _is_opaque(model)]
-    observer.stage(f"Asking {request.backend.name} what it makes of the models", len(positions))
+    observer.stage(f"Rewriting the models with {request.backend.name}", len(positions))
     asked = [models[position] for position in positions]
     most = max(1, _held_at_once(asked))
     number = max(1, min(_at_once(request), len(asked), most, _worth_starting(asked)))
@@ -152,7 +151,7 @@ def rewrite_models(
     with ThreadPoolExecutor(number) as pool, ExitStack() as stack:
         kept = stack.enter_context(benches_or_own(benches))
         idle = stack.enter_context(kept.lent(number, most, request))
-        # Whatever ends the loop: no rewriting may begin once the workers are closed.
+        # Even after an error, no rewriting may begin once the workers are closed.
         stack.callback(pool.shutdown, wait=False, cancel_futures=True)
         short = not request.backend.traits.blocks_only
         found = pool.map(lambda position: _answer(models[position], idle, short), positions)
@@ -177,7 +176,7 @@ def keep_rewrites(
     """Stores the graphs that the backend made of models.
 
     For a backend that runs models as they are, the models themselves are stored. They show this
-    fact where the plugin is not installed.
+    fact if the plugin is not installed.
 
     Args:
         rewrites: Result of :func:`rewrite_models`.
@@ -206,7 +205,7 @@ def kept_rewrites(
         data = store.rewrite(signature, request.setup, request.fingerprint)
         if data is None:
             if request.backend.traits.rewrites:
-                rewrites.refused[position] = "the store does not hold it"
+                rewrites.refused[position] = "the store does not have it"
             continue
         try:
             graph = ir.unpacked(data, name=model.name, source=model.source)
@@ -216,12 +215,12 @@ def kept_rewrites(
             if _ends(graph) == _ends(model):
                 rewrites.graphs[position] = graph
             else:
-                rewrites.refused[position] = f"what was kept of {model.name} is of another model"
+                rewrites.refused[position] = f"the stored graph is not of {model.name}"
     return rewrites
 
 
 def _ends(model: CanonicalModel) -> list[list[tuple[str, tuple[Dim, ...] | None]]]:
-    """Types and shapes of inputs and outputs, which a backend leaves as they are."""
+    """Types and shapes of inputs and outputs, which a backend does not change."""
     return [
         [(spec.dtype, spec.shape) for spec in map(model.tensors.__getitem__, names)]
         for names in (model.inputs, model.outputs)
@@ -241,13 +240,13 @@ def _at_once(request: Request) -> int:
 
 
 def _held_at_once(models: Sequence[CanonicalModel]) -> int:
-    """Number of models that fit into memory together, if all were as large as the largest."""
+    """Number of models of the largest model's size that fit into memory together."""
     largest = max(map(_bytes_asked, models), default=0)
     return memory_to_use() // (largest + START_BYTES)
 
 
 def _worth_starting(models: Sequence[CanonicalModel]) -> int:
-    """Number of workers whose start does not take longer than what they rewrite."""
+    """Number of workers that take longer to rewrite than to start."""
     layers = sum(len(model.layers) for model in models)
     weights = sum(model.weight_bytes for model in models)
     return 1 + int(layers / FEW_LAYERS + weights / FEW_BYTES)
@@ -266,7 +265,7 @@ def _nbytes(model: CanonicalModel) -> int:
 
 
 def _is_comfortable(model: CanonicalModel) -> bool:
-    """Whether the machine has memory enough to rewrite the whole model."""
+    """Whether the machine has enough memory to rewrite the whole model."""
     return _nbytes(model) <= COMFORTABLE * memory_to_use()
 
 
@@ -300,7 +299,7 @@ def _whole_answer(model: CanonicalModel, bench: BackendWorker) -> _Answer:
 
 
 def _asked_shortly(model: CanonicalModel, bench: BackendWorker) -> _Answer:
-    """Result of rewriting a model, or a shorter model where the whole is too large."""
+    """Result of rewriting a model, or a shorter model if the whole model is too large."""
     if _is_comfortable(model):
         return _whole_answer(model, bench)
     asked: list[int] = []
@@ -316,5 +315,5 @@ def _asked_shortly(model: CanonicalModel, bench: BackendWorker) -> _Answer:
             return _whole_answer(model, bench)
         except DLBricksError as error:
             raise DLBricksError(
-                f"{error.message}; nor can a shorter model be asked of, for {repeats_not.message}"
+                f"{error.message}; a shorter model is not possible: {repeats_not.message}"
             ) from error

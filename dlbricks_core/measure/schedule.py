@@ -30,13 +30,12 @@ _EXTRA = 0.25
 """Maximum cost of the passes after the first, as a share of the round's cost."""
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
-"""Golden ratio less 1. Its multiples, modulo 1, fill the unit interval evenly, however many there
-are."""
+"""Golden ratio less 1. Any number of its multiples, modulo 1, fill the unit interval evenly."""
 
 _NOTHING = Ledger()
 
 _IN_ROUNDS = PROTOCOLS["interleaved"]
-"""Protocol whose statistic stands for samples that are taken in rounds."""
+"""Protocol with the statistic of samples that are taken in rounds."""
 
 Keys = set[Question]
 
@@ -50,7 +49,7 @@ class Schedule(ABC):
 
         Args:
             keys: Networks that are loaded and work.
-            late: Whether the budget is used up. Then only indispensable networks run, and those
+            late: Whether the budget is used up. Then only indispensable networks run, and networks
                 that cost almost nothing in comparison.
         """
 
@@ -59,7 +58,7 @@ class Schedule(ABC):
         """Records new samples of a network."""
 
     def cheap(self, due: Keys) -> Keys:
-        """Networks among those due that may run :data:`PASSES` times in the round."""
+        """Due networks that may run :data:`PASSES` times in the round."""
         return set()
 
 
@@ -67,8 +66,8 @@ class FixedRuns(Schedule):
     """A fixed number of runs of each network, or fewer if they take long.
 
     A network with fewer runs than others skips rounds. The rounds in which it runs are spread
-    evenly, and differ from network to network, so that whatever changes from round to round
-    affects all networks alike.
+    evenly, and differ from network to network, so that changes from round to round affect all
+    networks alike.
 
     Args:
         missing: Number of samples that each network lacks.
@@ -85,7 +84,7 @@ class FixedRuns(Schedule):
         self._taken: dict[Question, tuple[float, ...]] = {}
 
     def due(self, keys: Iterable[Question], *, late: bool = False) -> Keys:
-        """Networks that lack samples and whose turn it is, late or not; the first round has all."""
+        """Networks that lack samples and are due in this round; all in the first round."""
         lacking = [key for key in keys if self._missing.get(key, 0) > 0]
         found: Keys = set()
         while lacking and not found:
@@ -111,7 +110,7 @@ class FixedRuns(Schedule):
 
 
 def long_enough(samples_ms: Sequence[float], enough_s: float | None) -> bool:
-    """Whether the samples took long enough in total to suffice, however few they are."""
+    """Whether the samples took long enough in total to suffice, regardless of their number."""
     total_s = sum(samples_ms) / 1e3
     return enough_s is not None and len(samples_ms) >= FEWEST_LONG and total_s >= enough_s
 
@@ -142,7 +141,7 @@ class _Tally:
         self.quiet += count if counts else 0
 
     def lacks(self, wanted: int) -> bool:
-        """Whether the network needs more samples to have the wanted number.
+        """Whether the network needs more samples to reach the required number.
 
         Disturbed samples do not count: they may scatter little and still be wrong.
         """
@@ -156,17 +155,16 @@ ComparedTogether = Sequence[PrecisionTarget]
 class UntilPrecise(Schedule):
     """Runs of each network until the figures that it is part of are precise.
 
-    A network runs while a target that it is part of lacks precision. Targets that are compared
-    form a family. While one target of a family lacks precision, the networks of the others run
-    along: what is compared is timed in the same rounds, so that drift of the machine affects both
-    sides.
+    A network runs while one of its targets lacks precision. Compared targets form a family. While
+    one target of a family lacks precision, the networks of all its targets run: compared figures
+    are then timed in the same rounds, and drift of the machine affects both sides.
 
     Args:
         families: Targets that are compared with each other. A network without a target needs
             :data:`FEWEST` samples.
         precision: Relative half-width of 90% intervals to reach.
         known: Measurements from before, with their figures.
-        disturbed: Whether disturbed samples count for the precision as others do.
+        disturbed: Whether disturbed samples count for the precision, too.
     """
 
     def __init__(
@@ -197,7 +195,7 @@ class UntilPrecise(Schedule):
         self._tallies[key].add(taken, counts=self._disturbed or not taken.flags)
 
     def due(self, keys: Iterable[Question], *, late: bool = False) -> Keys:
-        """Networks of targets that lack precision, with the networks that run along."""
+        """Networks of all families in which a target lacks precision."""
         among = set(keys)
         few = {key for key in among if self._tallies[key].runs < FEWEST}
         if late:
@@ -211,28 +209,28 @@ class UntilPrecise(Schedule):
         return found
 
     def cheap(self, due: Keys) -> Keys:
-        """The cheapest families, as many as cost almost nothing beside the others.
+        """The cheapest families, as many as cost almost nothing in comparison with the others.
 
-        Where many models are timed, a round takes seconds, and the budget ends after few of them. A
-        small model is then as imprecise as a large one, although a hundred runs of it would cost
-        less than one run of the others.
+        With many models, a round takes seconds, and the budget ends after few rounds. A small model
+        would then be as imprecise as a large one, although a hundred runs of the small model cost
+        less than one run of all others.
         """
         return self._cheapest(due, due)
 
     def lacking(self, keys: Iterable[Question]) -> Keys:
-        """Networks that have too few samples themselves, without those that run along."""
+        """Networks that have too few samples themselves."""
         among = set(keys)
         asked = [self._open(demand, among) for family in self._families for demand in family]
         return {key for key in among if self._tallies[key].runs < FEWEST}.union(*asked)
 
     def shortfalls(self) -> list[tuple[PrecisionTarget, float]]:
-        """Targets that are not precise enough, each with the precision that it reached."""
+        """Targets that are not precise enough, each with its present precision."""
         self._look()
         reached = [(d, d.half_width(self._spreads)) for family in self._families for d in family]
         return [(demand, half) for demand, half in reached if half > self._precision]
 
     def _cheapest(self, among: Keys, beside: Keys) -> Keys:
-        """The cheapest families, whose additional passes fit beside the others."""
+        """The cheapest families, whose additional passes cost little beside the others."""
         if not beside.issubset(self._sets):
             return set()
         affordable_ms = _EXTRA * self._cost_ms(beside) / (PASSES - 1)

@@ -29,19 +29,19 @@ StepT = TypeVar("StepT")
 
 _TURN_MS = 200.0
 """Sum of latencies in milliseconds of the networks that a worker runs without a pause. Preparing
-the caches before each run makes a turn two to four times as long.
+the caches before each run makes such a turn two to four times as long.
 """
 
 _LOADED_SHARE = 0.7
-"""Maximum share of the worker's memory that loaded networks may take by our count. Loading a
+"""Maximum share of the worker's memory for loaded networks, by their computed sizes. Loading a
 network takes more memory than keeping it, and frameworks keep scratch memory that cannot be
 predicted.
 """
 
 
 _MOST_BRICKS_BYTES = 8 * 10**9
-"""Maximum bytes of loaded bricks by our count, where no whole model is timed beside them. More
-bricks at a time gain nothing, and the machine may need its memory for other work.
+"""Maximum computed bytes of loaded bricks, if no whole model is timed with them. More bricks at a
+time do not make timing faster, and the machine may need its memory for other work.
 """
 
 
@@ -50,8 +50,8 @@ class TimingJob:
     """One network to time.
 
     Attributes:
-        key: The question that its samples answer.
-        model: A brick or a whole model, as a network of its own.
+        key: Key of the network's samples.
+        model: A brick or a whole model.
         missing: Minimum number of samples to take.
     """
 
@@ -87,7 +87,7 @@ class TimingSession:
     """Times jobs on one worker, or on one for each backend, and stores the samples.
 
     Only one worker computes at a time. The jobs run in the given order, and in reverse order in
-    every other round. Networks that the schedule calls cheap run several times in a round. Between
+    every other round. Networks that are cheap by the schedule run several times in a round. Between
     two of these runs, other networks displace them from the caches.
 
     Args:
@@ -100,8 +100,8 @@ class TimingSession:
             job specifies. Other schedules need an interleaved protocol.
         budget_s: Seconds, including loading, after which only indispensable rounds begin; ``None``
             for no limit.
-        anew: Questions whose stored samples the first new samples replace. The store keeps the
-            old ones until then, so that nothing is lost when a session ends early.
+        anew: Keys whose stored samples the first new samples replace. Until then, the store keeps
+            the old samples, so that a session that ends early loses none.
         cores: Cores that must be near each other whenever a network runs.
         watch: Watch of the use of the CPUs by others; ``None`` for a new one.
         settle: Waits for a quiet machine before the first round, and returns the seconds of it.
@@ -112,7 +112,7 @@ class TimingSession:
         identifier: Unique text by which the samples name the session.
         effort: Effort so far.
         late: Whether the budget ended before the schedule did.
-        waited_s: Seconds of waiting for a quiet machine, which count for no budget.
+        waited_s: Seconds of waiting for a quiet machine, which are not part of the budget.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class TimingSession:
         self._keeps_workers &= len(groups) == 1
         for group in groups:
             self.effort.groups += 1
-            # The groups still to come share the rest of the budget.
+            # The remaining groups share the remaining budget.
             now = perf_counter() - self.waited_s
             end = now + (begin + self._budget_s - now) * len(group) / ahead
             failures |= self._run_group(group, schedule, end)
@@ -175,15 +175,15 @@ class TimingSession:
         return failures
 
     def _groups(self, jobs: Sequence[TimingJob]) -> list[list[TimingJob]]:
-        """Groups of jobs that fit into memory together; single networks where the protocol loops.
+        """Groups of jobs that fit into memory together; single networks if the protocol loops.
 
         The jobs of a network on several backends share a group, so that they can be compared. The
         groups are about equal in size: the networks of a small group would stay in the caches from
-        round to round, and be faster than their bricks in a large one.
+        round to round, and be faster than their bricks in a large group.
         """
         room = self._room(jobs) if self._protocol.interleaved else 0.0
         nbytes: dict[str, int] = {}
-        for job in jobs:  # memory on the backend where the network takes most
+        for job in jobs:  # memory on the backend on which the network takes most
             taken = self._worker(job).nbytes(job.model)
             nbytes[job.handle] = max(taken, nbytes.get(job.handle, 0))
         total = sum(nbytes.values())
@@ -202,7 +202,7 @@ class TimingSession:
         return groups
 
     def _room(self, jobs: Sequence[TimingJob]) -> float:
-        """Bytes that loaded networks may take together, by our count."""
+        """Maximum computed bytes of all loaded networks together."""
         room = min((self._worker(job).memory_bytes for job in jobs), default=0) * _LOADED_SHARE
         alone = all(job.key.subject.kind == "brick" for job in jobs)
         return min(room, _MOST_BRICKS_BYTES) if alone else room
@@ -229,7 +229,8 @@ class TimingSession:
         self.waited_s += self._settle(self._watch)
         backwards = False
         while due := self._due(jobs, failures, schedule, end):
-            # The first networks meet colder caches, so every other round runs in reverse order.
+            # The first networks of a round find colder caches, so every other round runs in reverse
+            # order.
             order = list(reversed(due)) if backwards else due
             backwards = not backwards
             self._measure_calls(due)
@@ -260,9 +261,9 @@ class TimingSession:
     ) -> list[dict[TimingJob, int]]:
         """Passes of a round: jobs in order, each with the number of its round.
 
-        Each pass holds all cheap jobs and a part of the others. All passes take about the same
-        time. The jobs that run only once share one round number, wherever in the round they run,
-        because their samples belong together.
+        Each pass has all cheap jobs and a part of the other jobs. All passes take about the same
+        time. Jobs that run once in the round share one round number, because their samples belong
+        together.
         """
         again = [job for job in order if job.key in cheap]
         if not again:
@@ -295,7 +296,7 @@ class TimingSession:
         return self._worker(job).load(job.handle, job.model, job.key.subject.kind)
 
     def _measure_calls(self, jobs: Iterable[TimingJob]) -> None:
-        """Measures the cost of a call of the timer, where turns do not measure it."""
+        """Measures the cost of a call of the timer, unless turns measure it."""
         runs = 1 if self._protocol.interleaved else _CALL_RUNS
         for worker in self._of(jobs):
             if not self._in_turns(worker):
@@ -307,8 +308,8 @@ class TimingSession:
     def _turns(self, jobs: Iterable[TimingJob]) -> Iterator[list[TimingJob]]:
         """Turns: sequences of jobs that a worker runs without returning to this process in between.
 
-        A turn is a single job where the backend opts out of turns. Otherwise its length is limited
-        by the work that an interruption may lose.
+        A turn is a single job if the backend opts out of turns. Otherwise its length is limited,
+        because an interruption loses its samples.
         """
         turn: list[TimingJob] = []
         rest_ms = 0.0
@@ -325,7 +326,7 @@ class TimingSession:
             yield turn
 
     def _take(self, turn: Sequence[TimingJob], failures: dict[Question, str]) -> list[_JobSamples]:
-        """Samples of the jobs. If a job fails, that is recorded, and the others run again."""
+        """Samples of the jobs. A failed job is recorded, and the other jobs run again."""
         worker, jobs = self._worker(turn[0]), {job.handle: job for job in turn}
         if not self._in_turns(worker):
             return self._alone(turn[0], failures)
@@ -340,7 +341,7 @@ class TimingSession:
                 self.effort.seconds[blamed.key.subject.kind] += perf_counter() - begin
                 self._fail(blamed, error, failures)
                 continue
-            # Overhead that belongs to no single job is divided among all of them.
+            # Overhead that belongs to no single job is divided among all jobs.
             rest_s = perf_counter() - begin - sum(spent_s for _, spent_s in found)
             taken = [
                 _JobSamples(job, [latency_ms], spent_s + rest_s / len(found))
@@ -352,7 +353,7 @@ class TimingSession:
         return []
 
     def _alone(self, job: TimingJob, failures: dict[Question, str]) -> list[_JobSamples]:
-        """One sample of a job, or all missing samples where the protocol loops."""
+        """One sample of a job, or all missing samples if the protocol loops."""
         samples = self._attempt(job, failures, self._sample)
         return [_JobSamples(job, samples, self._spent_s)] if samples else []
 
@@ -368,7 +369,7 @@ class TimingSession:
         numbers: Mapping[TimingJob, int],
         far: tuple[str, ...],
     ) -> None:
-        """Commits samples in one transaction, with the numbers of their rounds."""
+        """Commits samples in one transaction, with their round numbers."""
         load = self._watch.lately()
         kept = [
             (

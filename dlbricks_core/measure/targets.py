@@ -1,4 +1,4 @@
-"""Figures that must be precise, and those that are not precise yet."""
+"""Figures that must be precise, and the figures that are not precise yet."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Target:
     Attributes:
         brick: The network.
         kind: Kind of the network: brick, model or native form.
-        group: Family by which predictors are judged; empty for the known families of the models
-            that the network is cut from.
+        group: Family for the evaluation of predictors; empty for the families of the models from
+            which the network is cut.
     """
 
     brick: Brick
@@ -45,7 +45,7 @@ class Target:
 def families(
     request: Request, cutting: Cutting | None, keys: Iterable[Question]
 ) -> list[ComparedTogether]:
-    """Figures of each model: the sum of its bricks, and the latency of the whole.
+    """Figures of each model: the sum of its bricks, and the latency of the whole model.
 
     Args:
         request: Request whose keys identify measurements.
@@ -97,7 +97,7 @@ def not_within(
 
     Args:
         precision: Requested half-width, relative to the figure.
-        reason: Why it was not reached: the note without the figures.
+        reason: The note with the reason, without the figures.
         reached: Half-width of each figure that lacks precision, and its name.
     """
     widest = sorted(dict.fromkeys(reached), reverse=True)

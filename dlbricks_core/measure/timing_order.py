@@ -39,7 +39,7 @@ def sweeps_of(*cuttings: Cutting, end_to_end: bool) -> list[list[Target]]:
 
     Args:
         cuttings: The same models, cut in one or several ways.
-        end_to_end: Whether whole models are wanted as well.
+        end_to_end: Whether whole models are timed as well.
     """
     models = list(zip(*(cutting.brickset.models for cutting in cuttings), strict=True))
     return _sweeps(cuttings, list(_kin_together(models)), end_to_end)
@@ -60,10 +60,10 @@ def sweeps_side_by_side(cuttings: Sequence[Cutting]) -> list[list[list[Target]]]
 
 
 def alike_together(targets: Iterable[Target]) -> list[Target]:
-    """Targets in an order in which those of one family follow each other.
+    """Targets ordered by family.
 
-    Networks of a family share operators, so that each finds the code of its operators in the
-    caches, as a layer does in the middle of a model.
+    Networks of a family share operators, so the code of a network's operators is in the caches, as
+    in the middle of a model.
     """
     return sorted(targets, key=lambda each: each.group)
 
@@ -83,14 +83,14 @@ def _sweeps(
         }
         targets = [Target(brick, "brick") for brick in bricks.values()]
         if end_to_end and not any(brick.opaque for brick in bricks.values()):
-            targets.insert(0, Target(cuts[0].whole, "model"))
+            targets.insert(0, Target(cuttings[0].whole(cuts[0]), "model"))
         sweeps.append([t for t in targets if (t.brick.signature, t.kind) not in seen])
         seen.update((t.brick.signature, t.kind) for t in targets)
     return sweeps
 
 
 def _kin_together(models: Sequence[tuple[CutModel, ...]]) -> Iterator[tuple[CutModel, ...]]:
-    """The models; each is followed by the one that shares most bricks with it or an earlier one.
+    """The models; each is followed by the model that shares most bricks with an earlier model.
 
     Args:
         models: Models, each cut in one or several ways.

@@ -1,4 +1,4 @@
-"""Workers: child processes of backends, which are replaced when a network breaks them."""
+"""Workers: child processes of backends, which are replaced after a crash."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ Weights of zeros are mapped once or twice, but occupy no memory.
 """
 
 START_BYTES = 2**30
-"""Bytes of memory that a framework may take before it loads any network of notable size."""
+"""Maximum bytes of memory of a framework before it loads a network of notable size."""
 
 _CHECK_BATCH = 64
 """Maximum number of networks in one call that checks them."""
 
 _REST_TIMEOUT_S = 0.5
-"""Seconds to wait until the worker before has come to rest."""
+"""Maximum seconds to wait until the threads of the previous worker are idle."""
 
 KEEPS_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
@@ -44,7 +44,7 @@ KEEPS_MEMORY = {
 """Environment of a worker whose allocator keeps freed memory for the next allocation.
 
 By default, glibc returns freed feature maps above a threshold to the system, and moves the
-threshold with the sizes that were freed before. A run that allocates them again pays for page
+threshold with the sizes that were freed before. A run that allocates these maps again causes page
 faults: several percent of its latency, and more in a model than in its bricks. The threshold never
 exceeds 32 MB (mallopt(3)).
 """
@@ -64,8 +64,8 @@ class WorkerSettings:
             Otherwise the allocator is in its default state.
         warm: Whether the worker loads small networks before its first job. Without them it cannot
             time networks, only observe them.
-        as_used: Whether the backend has the settings of its users (:meth:`Backend.as_used`), rather
-            than those that time best.
+        as_used: Whether the backend has the settings of its users (:meth:`Backend.as_used`),
+            instead of the settings for timing.
     """
 
     backend: BackendSettings
@@ -108,10 +108,11 @@ class NetworkError(DLBricksError):
 class BackendWorker:
     """Loads and samples networks in a child process.
 
-    Workers take turns: a worker begins only once the threads of the previous one rest, and while no
-    other process measures on the same cores (:mod:`dlbricks_core.machine.lock`). Every method that
-    takes a network raises :class:`DLBricksError` with the reason if the network fails. The worker
-    is then ready for the next network, and loads earlier networks again when they are next sampled.
+    Workers take turns: a worker begins only once the threads of the previous worker are idle, and
+    while no other process measures on the same cores (:mod:`dlbricks_core.machine.lock`). Every
+    method that takes a network raises :class:`DLBricksError` with the reason if the network fails.
+    The worker is then ready for the next network, and loads earlier networks again when they are
+    next sampled.
 
     Args:
         target: The backend as ``"module:Class"``.
@@ -155,15 +156,19 @@ class BackendWorker:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that networks may take, as far as is known. Other limits may leave less."""
+        """Known limit of the bytes of networks. Other limits may be lower."""
         return self._room
+
+    def begin(self) -> None:
+        """Begins to import the framework. Whatever is asked of the worker next waits for that."""
+        self._launched(asked=False).begin("start", *self._start_arguments)
 
     def start(self) -> None:
         """Imports the framework, unless it is imported. Otherwise the first network imports it."""
         self._started()
 
     def nbytes(self, model: CanonicalModel) -> int:
-        """Bytes that a network takes by our count, including the copy that primes the caches."""
+        """Computed bytes of a network, including the copy that primes the caches."""
         copied = self._backend.traits.primed and is_copied(model, self._cache_bytes)
         held = self._backend.traits.weights_held * (2 if copied else 1)
         return held * model.weight_bytes + model.live_bytes
@@ -197,7 +202,7 @@ class BackendWorker:
     def sample_in_turn(self, keys: Sequence[str], *, warm_io: bool) -> list[tuple[float, float]]:
         """Runs each of several loaded networks once, and measures the cost of a call of the timer.
 
-        The worker runs them without a pause, as a model runs its layers: any other computation in
+        The worker runs them without a pause, as a model runs its layers, because any computation in
         between would change the caches.
 
         Returns:
@@ -205,7 +210,7 @@ class BackendWorker:
             preparation.
 
         Raises:
-            NetworkError: If a network fails. The others have no samples then.
+            NetworkError: If a network fails; the other networks then have no samples.
         """
         self._reload(keys)
         names = [*keys, *CALLS]
@@ -232,7 +237,7 @@ class BackendWorker:
                     raise NetworkError(key, error) from error
 
     def _longest_s(self, keys: Iterable[str]) -> float:
-        """Time limit in seconds for one run of each network, exceeded only if one hangs."""
+        """Time limit in seconds for one run of each network; only a hanging network exceeds it."""
         return 5 * sum(self._latency_ms[key] for key in keys) / 1e3
 
     def measure_call(self, runs: int, *, warm_io: bool) -> None:
@@ -249,7 +254,7 @@ class BackendWorker:
     def infer(self, model: CanonicalModel) -> dict[str, Array]:
         """Outputs of a network by name: loads it, runs it twice, and unloads it."""
         settings = self._settings
-        # One time limit for loading and the first run, as elsewhere, and another for the second.
+        # One time limit for loading and the first run, and another for the second run.
         results: dict[str, Array] = self._call(
             "infer", model, settings.seed, extra_s=settings.timeout_s
         )
@@ -330,21 +335,21 @@ class BackendWorker:
                 it, rather than the model as the IR lowers it.
         """
         settings = self._settings
-        # Values are drawn here: the process that runs a user's model has a memory like the user's,
-        # whose allocator has not yet freed much.
+        # Values are drawn in this process: the allocator of the process that runs a user's model #
+        # must not have freed much memory before, as in a user's process.
         inputs = (
             values.materialize(model, settings.seed, without=model.weights).inputs
             if as_used
             else None
         )
-        # One time limit for loading, and one for the runs, which nobody can predict.
+        # One time limit for loading, and one for the runs, whose number is unknown.
         found: WholeRun = self._call(
             "run_whole", model, settings.seed, burst, inputs, extra_s=settings.timeout_s
         )
         return found
 
     def restart_above(self, nbytes: int) -> None:
-        """Starts anew if the process holds more memory than that, though it has unloaded all.
+        """Starts a new process if this one takes more memory after unloading all networks.
 
         Some frameworks keep freed memory for networks of the same size.
         """
@@ -370,7 +375,7 @@ class BackendWorker:
         except BackendError as error:
             if len(models) == 1:
                 return Checked({}, dict.fromkeys(models, f"checking it: {error}"))
-        # One of the networks breaks the check or its worker: each is checked alone.
+        # One of the networks breaks the check or its worker, so each network is checked alone.
         checked = Checked({}, {})
         for key, model in models.items():
             checked |= self._checked({key: model})
@@ -393,25 +398,30 @@ class BackendWorker:
 
     def _started(self) -> WorkerProcess:
         """The child process, with the framework imported and ready to time."""
+        release()
         worker = self._launched(asked=False)
         if not self._ready:
-            start = (
-                self._target,
-                self._backend_settings,
-                self._memory,
-                self._cache_bytes,
-                self._private_cache_bytes,
-                self._settings.warm,
-                self._settings.keeps_memory,
-            )
             timeout = self._settings.timeout_s + _START_S
             try:
-                self._room = self._answer(worker, "start", *start, timeout=timeout)
+                self._room = self._answer(worker, "start", *self._start_arguments, timeout=timeout)
             except DLBricksError as error:
                 self._discard()
                 raise _start_error(self._backend.name, error) from error
             self._ready = True
         return worker
+
+    @property
+    def _start_arguments(self) -> tuple[Any, ...]:
+        """Arguments of :meth:`TimerHost.start`."""
+        return (
+            self._target,
+            self._backend_settings,
+            self._memory,
+            self._cache_bytes,
+            self._private_cache_bytes,
+            self._settings.warm,
+            self._settings.keeps_memory,
+        )
 
     def _launched(self, *, asked: bool) -> WorkerProcess:
         """The child process, for timing or rewriting. Its memory is limited while it rewrites."""
@@ -419,7 +429,6 @@ class BackendWorker:
             self._discard()
         if self._worker is None:
             if not asked:
-                release()
                 take_turn()
                 self._has_turn = True
             environment = self._backend.environment(self._backend_settings)
@@ -453,8 +462,8 @@ class BackendWorker:
     def restart(self) -> None:
         """Ends the process with all its networks; the next call starts a new one.
 
-        After many small networks, the allocator's free memory is fragmented, so that large feature
-        maps find no room.
+        After many small networks, the allocator's free memory is fragmented, and too small for
+        large feature maps.
         """
         self.close()
         self._networks.clear()
@@ -479,11 +488,11 @@ class BackendWorker:
 
 
 _UNSAID = "error return without exception set"
-"""Message of CPython for an error that it lacked the memory to describe."""
+"""Message of CPython if memory for an error's message is lacking."""
 
 
 def _start_error(backend: str, error: DLBricksError) -> DLBricksError:
-    """Error for a framework that does not start, for which no network is to blame."""
+    """Error for a framework that does not start; no network is the cause."""
     limits = ulimits()
     told = tells_of_memory(error.message) or _UNSAID in error.message
     if limits and (isinstance(error, WorkerError) or told):
@@ -497,8 +506,8 @@ def _start_error(backend: str, error: DLBricksError) -> DLBricksError:
 def start_of_a_line(latencies_ms: Sequence[float]) -> float:
     """Cost of a call of the timer in milliseconds, derived from the latencies of ``CALLS``.
 
-    The latencies lie on a line over the number of layers. Its intercept is the cost of the call.
-    The minimum cost of a layer is not part of it, because a model pays that for each layer.
+    The latency is a linear function of the number of layers; its intercept is the cost of the call.
+    The minimum cost of a layer is not part of it, because a model has this cost for each layer.
     """
     slope, start = linear_regression(list(CALLS.values()), latencies_ms)
     return max(start, 0.0) if slope > 0 else min(latencies_ms)

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from dlbricks_core.bricks import Brick
 from dlbricks_core.facts import Setup, System
-from dlbricks_core.figures.figure import Figure, Predicted
+from dlbricks_core.figures.figure import Figure
+from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.predict.atlas import Contribution
 
 

@@ -14,7 +14,8 @@ import scipy
 from dlbricks_core import fitted
 from dlbricks_core.bricks import Brick
 from dlbricks_core.facts import Setup, System
-from dlbricks_core.figures.figure import RESAMPLES, Discrepancy, Figure, Predicted
+from dlbricks_core.figures.figure import RESAMPLES, Figure
+from dlbricks_core.figures.predicted import Discrepancy, Predicted
 from dlbricks_core.figures.statistics import FloatArray, Indices
 from dlbricks_core.predict.atlas import Contribution, LayerTable, counts_matrix
 from dlbricks_core.predict.base import Predictor

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dlbricks_core.figures.figure import RESAMPLES, Predicted
+from dlbricks_core.figures.figure import RESAMPLES
+from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.features import NAMES, Features
 

@@ -13,8 +13,16 @@ from rich.table import Table
 from dlbricks_core.analysis import Analysis, Count, ModelAnalysis, Repetition, Similarity, Work
 from dlbricks_core.facts import Failure, Note
 from dlbricks_core.facts.note import note
+from dlbricks_core.importers import LoadOptions
 from dlbricks_core.report import heading
-from dlbricks_core.report.data import SCHEMA_VERSION, ListedFailuresData, NoteData, failures_data
+from dlbricks_core.report.data import (
+    SCHEMA_VERSION,
+    ListedFailuresData,
+    NoteData,
+    ReadingData,
+    failures_data,
+    reading_data,
+)
 from dlbricks_core.report.heading import count
 from dlbricks_core.report.html.plots import Point, bars, dots, stacked
 from dlbricks_core.report.html.templating import PageTable, TableColumn, page, page_table, render
@@ -26,6 +34,7 @@ from dlbricks_core.report.tables import Console, quantity, styled, table
 class ShowRepeatsData(ListedFailuresData):
     """Output of ``dlbricks show repeats``."""
 
+    settings: ReadingData  #: How models were read.
     models: list[AnalyzedModelData]  #: In the order in which they were named.
     totals: AnalysisTotalsData  #: All models together.
     similarity: SimilarityData  #: Of every two models.
@@ -135,7 +144,9 @@ def notes(analysis: Analysis) -> list[Note]:
     ]
 
 
-def analysis_data(analysis: Analysis, unread: Sequence[Failure] = ()) -> ShowRepeatsData:
+def analysis_data(
+    analysis: Analysis, unread: Sequence[Failure] = (), load: LoadOptions | None = None
+) -> ShowRepeatsData:
     """An analysis as the JSON object that scripts read.
 
     ``similarity.matrix`` has a row and a column for each of ``similarity.names``, in their
@@ -143,6 +154,7 @@ def analysis_data(analysis: Analysis, unread: Sequence[Failure] = ()) -> ShowRep
     """
     return {
         "schema_version": SCHEMA_VERSION,
+        "settings": reading_data(load),
         "models": [_model_data(each) for each in analysis.models],
         "totals": {
             **_repetition_data(analysis.repetition),

@@ -30,7 +30,7 @@ Interval = tuple[float, float]  #: Lower and upper end of a 90% interval.
 class WrittenData(TypedDict):
     """Object that a command writes."""
 
-    schema_version: int  #: Version of the fields: 2. They are added freely and never renamed.
+    schema_version: int  #: Version of the fields: 2. Fields are added freely and never renamed.
 
 
 class ListedFailuresData(WrittenData):
@@ -40,22 +40,22 @@ class ListedFailuresData(WrittenData):
 
 
 class FailureData(TypedDict):
-    """Something that could not be done."""
+    """A failed step."""
 
     where: str  #: The model, the brick or the file, for people.
-    reason: str  #: Why.
+    reason: str  #: Reason in words.
     stage: Literal["read", "check", "measure", "compose", "write"]  #: The step that failed.
 
 
 class NoteData(TypedDict):
     """A fact about figures that is good to know, or a reason to doubt them."""
 
-    #: Name of the fact; it stays the same where the sentence changes. ``plugin`` for sentences of
+    #: Name of the fact, which never changes, although the sentence may. ``plugin`` for sentences of
     #: plugins.
     code: str
-    #: ``warning`` for a reason to doubt figures, ``doubtful`` where they may be far off.
+    #: ``warning`` for a reason to doubt figures, ``doubtful`` if figures may be far off.
     severity: Literal["info", "warning", "doubtful"]
-    #: Models, a backend or a place; empty where the note is about the object that it is in.
+    #: Models, a backend or a place; empty if the note is about the object around it.
     subject: str
     #: Values in the sentence by name, in the units of their names; shares are fractions.
     values: dict[str, Any]
@@ -94,8 +94,8 @@ class SystemFactsData(TypedDict):
     physical_cores: int  #: Cores of the machine.
     logical_cpus: int  #: Hardware threads of the machine.
     available_cpus: int  #: Hardware threads that this process may use.
-    available_cores: int  #: Physical cores that these are on, within the quota.
-    cpu_quota: float | None  #: CPUs' worth of time that the container may use.
+    available_cores: int  #: Physical cores of these hardware threads, within the quota.
+    cpu_quota: float | None  #: CPU time that the container may use, in CPUs.
     caches: list[CacheData]  #: Caches, nearest first.
     numa_nodes: int  #: Number of NUMA nodes.
     memory: int  #: Bytes; 0 if unknown.
@@ -111,12 +111,12 @@ class SystemFactsData(TypedDict):
 
 
 class SystemData(SystemFactsData):
-    """System of the figures: that of the command, or one that the user named."""
+    """System of the figures: the command's system, or a system that the user named."""
 
-    fingerprint: str  #: Identifies systems that give the same latencies.
-    measured_on: NotRequired[str]  #: Fingerprint of the system that the latencies are from.
+    fingerprint: str  #: Hash that is equal for systems with the same latencies.
+    measured_on: NotRequired[str]  #: Fingerprint of the measured system.
     description: NotRequired[str]  #: The system in one line, for people.
-    #: Name of the machine that an estimate is for, if one was chosen and it has a name or equals.
+    #: Name of the machine of an estimate, if the user chose one that has a name or equal machines.
     machine: NotRequired[str | None]
 
 
@@ -127,39 +127,39 @@ class BackendData(TypedDict):
     version: str  #: Version of the framework.
     plugin: str  #: Version of the backend's plugin.
     settings: dict[str, str]  #: Value of every option of the backend.
-    #: Environment variables that change how fast the framework computes: the user's and the
-    #: backend's. Empty where figures are of another system.
+    #: Environment variables that change the framework's speed: the user's and the backend's. Empty
+    #: if the figures are for another system.
     environment: dict[str, str]
 
 
 class TimerData(TypedDict):
     """The cost of starting a call and waiting for it."""
 
-    #: Median in milliseconds; taken off each brick, contained in raw samples.
+    #: Median in milliseconds; subtracted from each brick, included in raw samples.
     call_ms: float | None
 
 
 class ReadingData(TypedDict):
-    """How models were read; fields are null where another program loaded them."""
+    """How models were read; fields are null if another program loaded the models."""
 
-    batch: int | None  #: Size of open batch axes; null if not known.
+    batch: int | None  #: Size of open batch axes; null if unknown.
     dims: dict[str, int] | None  #: Sizes of open dimensions by name.
     shapes: dict[str, list[int]] | None  #: Whole shapes of inputs by name.
-    #: Inputs with a fixed value: one number for all elements, or one for each; null for an optional
-    #: input that is left out.
+    #: Constant values of inputs: one number for all elements, or one for each element; null for an
+    #: optional input that is left out.
     values: dict[str, float | list[float] | None] | None
-    outputs: list[str] | None  #: Outputs that models were reduced to; empty for all of them.
+    outputs: list[str] | None  #: Outputs that were kept; empty for all outputs.
     fold_batchnorm: bool | None  #: Whether batch normalizations were folded.
-    dtype: str | None  #: Element type that models were converted to; null for their own.
+    dtype: str | None  #: Element type to which models were converted; null for no conversion.
 
 
 class CuttingData(TypedDict):
     """How models were cut and composed."""
 
-    granularity: int  #: The most layers that a brick holds.
+    granularity: int  #: Maximum number of layers in a brick.
     split: str  #: Strategy by which models were cut.
-    composer: str  #: How latencies were joined.
-    #: Predictor of bricks that the store did not hold; null: such bricks are missing.
+    composer: str  #: Composer that joined the latencies.
+    #: Predictor of bricks that the store lacks; null: these bricks are missing.
     predictor: str | None
 
 
@@ -169,16 +169,16 @@ class ProtocolSettingsData(ReadingData):
     #: How networks were timed: ``interleaved`` or ``paper``. The name of a quantity other than
     #: latency.
     protocol: str
-    protocol_identity: str  #: Text that changes whenever the protocol would give other samples.
-    statistic: str  #: Number that stands for the samples.
+    protocol_identity: str  #: Text that changes whenever a change of the protocol changes samples.
+    statistic: str  #: Statistic of the samples that is the figure.
     runs: int | None  #: Samples of each network; null: as many as the precision needs.
     precision: float | None  #: Requested relative half-width of intervals.
     budget_s: float | None  #: Seconds after which no round began.
-    #: Threads that compute one operator; of an answer's tokens, where its phases have numbers of
-    #: their own.
+    #: Threads that compute one operator; if the phases of an answer differ, the threads of the
+    #: tokens.
     threads: int
     seed: int  #: Seed of weights and inputs.
-    timeout_s: float  #: Seconds that a network may take to load or to run once.
+    timeout_s: float  #: Maximum seconds to load a network or to run it once.
 
 
 class SettingsData(ProtocolSettingsData, CuttingData):
@@ -191,18 +191,18 @@ class TotalsData(TypedDict):
     layers: int  #: Layers of all models.
     unique_layers: int  #: Different layers among them.
     unique_bricks: int  #: Different bricks.
-    timed_bricks: int  #: Bricks that are timed; fewer where some stand for others.
+    timed_bricks: int  #: Timed bricks; fewer than all if some are derived from others.
 
 
 class ModelFactsData(TypedDict):
-    """Where a model came from."""
+    """Origin of a model."""
 
     #: Hash of the model's file, without files of weights. Null for a model of a collection.
     sha256: str | None
     bytes: int | None  #: Size of the file.
-    licence: str | None  #: Licence of the model, where its file has it.
-    author: str | None  #: Author of the model, where its file has it.
-    task: str | None  #: Task of the model, where its file or its collection has it.
+    licence: str | None  #: Licence of the model, if its file states it.
+    author: str | None  #: Author of the model, if its file states it.
+    task: str | None  #: Task of the model, if its file or its collection states it.
     producer: str | None  #: Program that wrote the file.
 
 
@@ -210,8 +210,8 @@ class InvocationData(TypedDict):
     """Settings of the command that are not in its results."""
 
     command: Literal["estimate", "check", "compare"]  #: The command.
-    measures: bool  #: Whether bricks ran; false where the estimate rests on what was known.
-    end_to_end: bool  #: Whether whole models were to be timed as well.
+    measures: bool  #: Whether bricks ran; false if all figures were stored or predicted.
+    end_to_end: bool  #: Whether timing of whole models was requested.
     #: Origin of the cut of each model: the user, with the command's defaults, or the content of the
     #: store.
     cut_chosen_by: Literal["user", "store"]
@@ -221,26 +221,26 @@ class InvocationData(TypedDict):
 
 
 class CalibratedModelData(TypedDict):
-    """A network that a calibration rests on."""
+    """A network of a calibration."""
 
     name: str  #: Name of the model.
     source: str  #: File or collection, as the user named it.
-    signature: str  #: Of the whole model.
+    signature: str  #: Signature of the whole model.
     error: float  #: Relative error of its estimate.
-    scatter: float  #: Part of it that the samples' scatter explains, as a standard deviation.
+    scatter: float  #: Part of the error from the samples' scatter, as a standard deviation.
 
 
 class CalibrationData(TypedDict):
     """Numbers that were fitted to this system."""
 
-    composer: str  #: Composer that they are for.
-    granularity: int  #: The most layers that a brick holds.
+    composer: str  #: Composer of the numbers.
+    granularity: int  #: Maximum number of layers in a brick.
     split: str  #: Strategy by which models were cut.
-    values: dict[str, float]  #: By name.
-    models: list[CalibratedModelData]  #: Models that they rest on.
-    bricks: int  #: Number of bricks that they rest on.
-    version: str  #: Version of DLBricks that fitted them.
-    taken_at: str  #: When, in ISO 8601.
+    values: dict[str, float]  #: Fitted numbers by name.
+    models: list[CalibratedModelData]  #: Models to which the numbers were fitted.
+    bricks: int  #: Number of bricks to which the numbers were fitted.
+    version: str  #: Version of DLBricks that fitted the numbers.
+    taken_at: str  #: Time of the fit, in ISO 8601.
 
 
 class HoldingData(TypedDict):
@@ -269,33 +269,33 @@ class ModelHeadData(TypedDict):
     inputs: dict[str, str]  #: Type and shape of each input.
     layers: int  #: Layers in canonical form.
     unique_layers: int  #: Different layers among them.
-    bricks: int  #: Bricks, each as often as it occurs.
+    bricks: int  #: Number of bricks, with repetitions.
     unique_bricks: int  #: Different bricks.
 
 
 class EstimatedData(TypedDict):
-    """An estimate beside a measurement, in the unit of the quantity."""
+    """An estimate and a measurement, in the unit of the quantity."""
 
-    #: Estimate in the quantity's unit. A lower bound if partial; null if nothing is known.
+    #: Estimate in the quantity's unit. A lower bound if partial; null if no brick has a figure.
     estimate: float | None
     interval: Interval | None  #: 90% interval of the estimate, in any quiet hour.
     measured: float | None  #: Measured value of the whole model.
-    measured_interval: Interval | None  #: 90% interval of that.
-    normalized: float | None  #: Estimate over measured value.
+    measured_interval: Interval | None  #: 90% interval of the measured value.
+    normalized: float | None  #: Estimate divided by measured value.
     partial: bool  #: Whether a brick has no value.
 
 
 class ModelFiguresData(EstimatedData):
     """Figures of one backend for a model, in the unit of the quantity."""
 
-    #: 90% interval of the estimate in the hour of the measurements; that in any quiet hour where
-    #: nothing was measured.
+    #: 90% interval of the estimate in the hour of the measurements; without measurements, the
+    #: interval for any quiet hour.
     interval_this_hour: Interval | None
-    #: Sum along the critical path. Null for another quantity than latency.
+    #: Sum along the critical path. Null for quantities other than latency.
     parallel_estimate: float | None
-    parallel_interval: Interval | None  #: 90% interval of that.
+    parallel_interval: Interval | None  #: 90% interval of this sum.
     measured_samples: list[float]  #: Raw samples of the whole model.
-    native: float | None  #: Value in the framework's original form, where the model is its own.
+    native: float | None  #: Value in the framework's original form, if the model has one.
     missing: list[MissingBrickData]  #: Bricks without a value.
     unsupported: list[MissingBrickData]  #: Missing bricks for which the backend has no counterpart.
     notes: list[NoteData]  #: Notes for people.
@@ -304,29 +304,29 @@ class ModelFiguresData(EstimatedData):
 class BrickHeadData(TypedDict):
     """Facts about a brick."""
 
-    signature: str  #: Identifies the work.
+    signature: str  #: Hash of the brick's work.
     layers: list[str]  #: Operators in order.
-    occurrences: int  #: How often it occurs in all models; 0 for a tile.
+    occurrences: int  #: Number of occurrences in all models; 0 for a tile.
 
 
 class BrickFiguresData(TypedDict):
     """Figures of one backend for a brick, in the unit of the quantity."""
 
-    #: Value of the brick in the quantity's unit; of a latency, the call's cost is included.
+    #: Value of the brick in the quantity's unit; a latency includes the cost of a call.
     value: float | None
-    interval: Interval | None  #: 90% interval of that.
+    interval: Interval | None  #: 90% interval of the value.
     samples: list[float]  #: Raw samples.
-    derived_from: str | None  #: Signature of the brick that stands for this one.
+    derived_from: str | None  #: Signature of the brick from which the value is derived.
     warnings: list[NoteData]  #: Doubts about the samples.
-    failure: str | None  #: Why it could not be timed.
+    failure: str | None  #: Reason why the brick could not be timed.
 
 
 class MissingBrickData(TypedDict):
-    """A brick that has no latency."""
+    """A brick without a figure."""
 
-    signature: str  #: Of the brick.
-    layers: list[str]  #: Its operators.
-    reason: str  #: Why.
+    signature: str  #: Signature of the brick.
+    layers: list[str]  #: Operators of the brick.
+    reason: str  #: Reason in words.
 
 
 SCHEMA_VERSION = 2
@@ -334,7 +334,7 @@ RecordT = TypeVar("RecordT")
 
 
 def plain(record: RecordT) -> RecordT:
-    """A data class as JSON has it: a dictionary of its fields."""
+    """A data class as a dictionary of its fields, for JSON."""
     return cast("RecordT", asdict(record))  # type: ignore[call-overload]
 
 

@@ -34,7 +34,7 @@ def weight(each: BrickResult) -> float:
 
 
 def share(some: Iterable[BrickResult], every: Iterable[BrickResult]) -> float | None:
-    """Share of some bricks in the sum over all of them; ``None`` where the sum is 0."""
+    """Share of some bricks in the sum over all bricks; ``None`` if the sum is 0."""
     whole = sum(map(weight, every))
     return sum(map(weight, some)) / whole if whole else None
 
@@ -44,7 +44,7 @@ _FLOATS = ("bfloat16", "float16")
 
 
 def arithmetic(system: System, dtype: str) -> Note:
-    """A note on how a system computes in a type: ``bfloat16: is converted to float32``."""
+    """A note on a system's arithmetic in a type: ``bfloat16: is converted to float32``."""
     found = multiplying(system, dtype)
     if found is None:
         return note("instruction-sets-unknown", dtype)
@@ -55,14 +55,14 @@ def arithmetic(system: System, dtype: str) -> Note:
 
 
 def processor_notes(system: System) -> list[Note]:
-    """A note for each type whose speed depends on instruction sets."""
+    """A note for each type with a speed that depends on instruction sets."""
     return [arithmetic(system, dtype) for dtype in MULTIPLYING]
 
 
 def arithmetic_notes(result: RunResult) -> Iterator[Note]:
-    """Notes on short types of models: how the processor and the backend compute in them.
+    """Notes on short types of models: the arithmetic of the processor and of the backend.
 
-    A backend without kernels for a type converts what it reads, and computes in float32.
+    A backend without kernels for a type converts inputs to float32, and computes in float32.
     """
     types = {model.cut.model.name: short_float(model.cut.model) for model in result.models}
     for dtype in dict.fromkeys(filter(None, types.values())):
@@ -85,7 +85,7 @@ def arithmetic_notes(result: RunResult) -> Iterator[Note]:
 
 
 def short_float(model: CanonicalModel) -> str:
-    """Short float type of a model's inputs and weights; empty if they have none."""
+    """Short float type of a model's inputs and weights; empty without one."""
     types = {model.tensors[name].dtype for name in (*model.inputs, *model.weights)}
     return next((each for each in _FLOATS if each in types), "")
 
@@ -132,7 +132,7 @@ class Remark:
 
     @classmethod
     def of(cls, note: Note) -> Remark:
-        """The remark that a note makes."""
+        """The remark of a note."""
         return cls(_EFFECTS[note.severity], text_of(note))
 
 
@@ -199,7 +199,7 @@ def _of_samples(runs: Mapping[str, RunResult], disturbances: Sequence[Note]) -> 
         elif disturbed and of.are_most(of.scattered):
             yield Remark(Effect.DOUBTFUL, scatter)
         elif of.scattered:
-            yield Remark(Effect.NOTE, f"{scatter}; the intervals allow for it")
+            yield Remark(Effect.NOTE, f"{scatter}; the intervals include this")
         if of.short:
             yield Remark(Effect.NOTE, f"{of.text(of.short)}{on} take less than 1 ms a run")
         for flag, count in of.flags.items():
@@ -223,7 +223,7 @@ class _Bricks:
                    and b.latency}  # fmt: skip
 
         def those(signatures: set[str]) -> list[BrickResult]:
-            """Bricks whose latency rests on the samples of one of these."""
+            """Bricks whose latency rests on samples of one of these signatures."""
             return [
                 each
                 for each in run.bricks
@@ -232,7 +232,7 @@ class _Bricks:
 
         return cls(
             every=[each for each in run.bricks if each.latency],
-            # The dial leaves bricks uncertain if the estimates are precise without them.
+            # Adaptive measuring leaves bricks uncertain if the estimates are precise enough.
             uncertain=[each for each in run.bricks if _is_uncertain(each) and not run.adaptive],
             scattered=those({s for s, values in samples.items() if scatters(values)}),
             short=those({b.brick.signature for b in run.bricks if _is_short(b)}),
@@ -281,7 +281,7 @@ def _is_short(each: BrickResult) -> bool:
 
 
 def _is_uncertain(each: BrickResult) -> bool:
-    """Whether samples leave a brick uncertain. Predictions show it in models' intervals."""
+    """Whether samples leave a brick uncertain; predictions widen models' intervals instead."""
     if each.latency is None or each.interval_ms is None or each.origin == "predicted":
         return False
     low, high = each.interval_ms
@@ -319,11 +319,13 @@ def _of_partial(models: Sequence[ModelResult]) -> Iterator[Remark]:
     low = sum(model.estimate.value is not None for model in partial)
     found = {"estimate too low": low, "model without an estimate": len(partial) - low}
     lack = " and ".join(_plural(number, noun) for noun, number in found.items() if number)
-    yield Remark(Effect.INCOMPLETE, f"{lack}, for want of bricks: {listed}{more}{unsupported}")
+    yield Remark(
+        Effect.INCOMPLETE, f"{lack}, because bricks are missing: {listed}{more}{unsupported}"
+    )
 
 
 def blamed_operators(operators: Sequence[str], reason: str) -> Sequence[str]:
-    """Operators of a brick that a reason names, or its only one."""
+    """Operators of a brick that a reason names, or the brick's only operator."""
     words = set(re.findall(r"\w+", reason))
     named = [each for each in operators if each.rpartition(".")[2] in words]
     return named or [each for each in operators if len(operators) == 1]
@@ -348,7 +350,7 @@ def alike(failures: Iterable[Failure], most: int | None = None) -> list[tuple[st
     """
     together: dict[tuple[str, str], list[str]] = {}
     for failure in failures:
-        # A model that fails as a whole is grouped with others that fail for the same reason.
+        # A failed model is grouped with other models that failed for the same reason.
         model, what = (failure.subject, failure.part) if failure.part else ("", failure.subject)
         together.setdefault((model, failure.reason), []).append(what)
     found = []

@@ -87,6 +87,7 @@ class WorkerProcess:
     ) -> None:
         self.folder = _new_folder()
         self._pid: int | None = None
+        self._begun: tuple[str, tuple[Any, ...]] | None = None
         self._log = os.fdopen(os.memfd_create("dlbricks-worker-log"), "rb", buffering=0)
         ours, theirs = socket.socketpair()
         self._channel = Channel(ours)
@@ -108,6 +109,12 @@ class WorkerProcess:
     def started(self) -> bool:
         """Whether the child has begun to answer calls."""
         return self._pid is not None
+
+    def begin(self, method: str, *arguments: Any) -> None:
+        """Lets the child begin a call; the next :meth:`call`, of the same, waits for its result."""
+        self._begun = method, arguments
+        with suppress(OSError):  # the child has ended, as whoever waits for the result will see
+            self._channel.send(self._begun)
 
     def call(self, method: str, *arguments: Any, timeout: float | None = None) -> Any:
         """Calls a method of the service and waits for its result.
@@ -153,7 +160,10 @@ class WorkerProcess:
         if self._pid is None:
             self._pid = self._received(int, deadline)
             PEAKS.know(self._guard.pid, self._pid)
-        self._channel.send(request, deadline)
+        begun, self._begun = self._begun, None
+        assert begun in (None, request)
+        if begun is None:
+            self._channel.send(request, deadline)
         kind, *payload = self._received(tuple, deadline)
         if len(payload) != 1:
             raise GarbledError(repr(kind))

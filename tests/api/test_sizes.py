@@ -1,5 +1,7 @@
 """Answers of language models, and sweeps over sizes, in Python."""
 
+from itertools import pairwise
+
 import onnx
 import pytest
 from dlbricks_serving import advise
@@ -21,6 +23,18 @@ def test_answers_of_language_models_are_rows_for_each_workload(save_decoder, tmp
         assert row["total"] == pytest.approx(row["ttft"] + row["tpot"])
     assert "decoder at 2 sizes" in repr(found)
     assert len(found.to_dict()["answers"]) == 2
+
+
+def test_measured_tokens_do_not_contradict_each_other(save_decoder, tmp_path):
+    path = tmp_path / "decoder.onnx"
+    save_decoder(path, blocks=1)
+    found = dlbricks.answer(path, **ORT, measure=True, prompt=[64, 66], generate=4)
+    points = {each["depth"]: each["estimate"] for answer in found.to_dict()["answers"]
+              for each in answer["curve"]}  # fmt: skip
+    times = [points[depth] for depth in sorted(points)]
+    assert len(times) == 5
+    for before, after in pairwise(times):
+        assert before * (1 - 1e-9) <= after < before * 1.3
 
 
 def test_a_sweep_gives_a_row_for_each_size(proto, tmp_path):

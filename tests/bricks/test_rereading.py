@@ -96,6 +96,8 @@ def test_a_small_model_and_a_brick_of_it_have_different_signatures():
 class Loader:
     """A timer that notes which networks it loads and runs."""
 
+    traits = Traits()
+
     def __init__(self):
         self.heard = []
 

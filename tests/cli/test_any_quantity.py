@@ -133,7 +133,7 @@ def test_what_nobody_observed_is_predicted_from_enough_that_was(written, dlbrick
     new = shared("newcomer", "Relu", "Sigmoid", size=48)
     few, done = written("estimate", new, *ONE, *ASKED, "-G", "2", status=3)
     assert few["models"][0]["estimate"] is None
-    assert "12 networks of 3 families of models are needed, and the store holds 0" in " ".join(
+    assert "needs 12 networks of 3 families of models, and the store has 0" in " ".join(
         done.out.split()
     )
     sizes = {"ash": 16, "birch": 40, "cedar": 64, "date": 80}
@@ -157,7 +157,7 @@ def test_what_nobody_observed_is_predicted_from_enough_that_was(written, dlbrick
     assert none["models"][0]["estimate"] is None
     huge = shared("huge", "Relu", size=512)
     _, done = written("estimate", huge, *ONE, *ASKED, "-G", "2", status=3)
-    assert "nothing nearly as large was observed" in " ".join(done.out.split())
+    assert "no network of nearly their size was observed" in " ".join(done.out.split())
 
 
 def test_advice_keeps_what_is_required_of_it(written, dlbricks, shared):

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from dlbricks_core.commands.machine import timing_actions
+from dlbricks_core.commands.machine import job
 from dlbricks_core.estimation.rates import rated
 
 pytest.importorskip("onnxruntime")
@@ -12,6 +12,7 @@ pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.usefixtures("kept_workers")
 
 QUICK = ("--backend", "onnxruntime", "--threads", "1", "--runs", "3", "--store", "s.sqlite")
+FORGET = ("--forget", "--backend", "onnxruntime", "--threads", "1", "--store", "s.sqlite")
 
 
 @pytest.fixture
@@ -86,8 +87,8 @@ def test_a_calibration_holds_for_its_composer_backend_and_threads_until_forgotte
     assert used() == calibrated[0]["calibration"]
     for other in (("--composer", "similar"), ("--split", "segments"), ("--threads", "2")):
         assert used(*other) is None
-    assert dlbricks("machine", "calibrate", *QUICK, "--forget").out.strip() == "Forgotten."
-    assert "no such calibration" in dlbricks("machine", "calibrate", *QUICK, "--forget").out
+    assert dlbricks("machine", "calibrate", *FORGET).out.strip() == "Forgotten."
+    assert "no such calibration" in dlbricks("machine", "calibrate", *FORGET).out
     assert used() is None
 
 
@@ -126,13 +127,16 @@ def test_a_network_that_cannot_be_timed_is_left_out_by_name(
 
 def test_calibrations_that_make_no_sense_are_refused(dlbricks, networks):
     for arguments, reason in (
-        (("-G", "1"), "'sequential' has nothing to calibrate"),
-        (("--composer", "parallel", "--forget"), "'parallel' has nothing to calibrate"),
-        (("--forget", networks[0]), "--forget fits nothing"),
-        (("--composer", "best"), "unknown composer"),
-        (("absent.onnx",), "does not exist"),
+        (("-G", "1", *QUICK), "'sequential' has nothing to calibrate"),
+        (("--composer", "parallel", *FORGET), "'parallel' has nothing to calibrate"),
+        ((*FORGET, networks[0]), "--forget fits nothing: leave out the MODELs"),
+        ((*FORGET, "--runs", "3"), "--forget fits nothing: leave out --runs"),
+        ((*FORGET, "--batch", "2"), "--forget fits nothing: leave out --batch"),
+        ((*FORGET, "--json", "c.json"), "leave out --json"),
+        (("--composer", "best", *QUICK), "unknown composer"),
+        (("absent.onnx", *QUICK), "does not exist"),
     ):
-        refused = dlbricks("machine", "calibrate", *arguments, *QUICK)
+        refused = dlbricks("machine", "calibrate", *arguments)
         assert refused.status == 2
         assert reason in refused.err
 
@@ -162,7 +166,7 @@ def test_probes_are_timed_and_kept(dlbricks, shared, read):
 def test_rates_are_timed_once_and_shown_with_the_machine(dlbricks, read, monkeypatch):
     quick = (*QUICK[:-4], "--store", "s.sqlite")
     few = dict(list(rated().items())[-3:])
-    monkeypatch.setattr(timing_actions, "rated", lambda: few)
+    monkeypatch.setattr(job, "rated", lambda: few)
     for known in (0, 3):
         done = dlbricks(
             "machine", "calibrate", "--rates", "--runs", "3", *quick, "--json", "p.json"
@@ -185,7 +189,7 @@ def test_options_that_say_nothing_about_probes_are_refused(dlbricks, networks):
             "machine", "calibrate", *arguments, "--probes", "1", "--backend", "onnxruntime"
         )
         assert refused.status == 2
-        assert "is not for --probes" in refused.err
-    refused = dlbricks("machine", "calibrate", "--rates", "--forget", "--backend", "onnxruntime")
-    assert (refused.status, "is not for --rates" in refused.err) == (2, True)
+        assert "fits nothing: leave out" in refused.err
+    refused = dlbricks("machine", "calibrate", "--rates", "-G", "1", "--backend", "onnxruntime")
+    assert (refused.status, "--rates fits nothing: leave out" in refused.err) == (2, True)
     assert dlbricks("machine", "calibrate", "--probes", "0", "--backend", "onnxruntime").status == 2

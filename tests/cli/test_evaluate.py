@@ -151,8 +151,8 @@ def test_a_note_says_why_a_model_was_cut_as_it_is(dlbricks, shared, read):
     assert "Relu" in note["text"]
     assert plain["notes"] == []
     assert [missing["layers"] for missing in integers["missing"]] == [["Abs", "Relu"]]
-    assert "integers: cut as it is" in done.out + done.err
-    assert "integers: cut as it is" in Path("e.html").read_text(encoding="utf-8")
+    assert "integers: its own layers are cut" in done.out + done.err
+    assert "integers: its own layers are cut" in Path("e.html").read_text(encoding="utf-8")
 
 
 def test_small_models_are_rewritten_by_one_worker(dlbricks, shared, monkeypatch):

@@ -168,7 +168,7 @@ def test_the_page_shows_the_curve_and_no_record_is_made_of_it(told, dlbricks, tm
      (("--prompt", "4", "--batch", "2", "--sweep", "batch=1,2"), "batch is also given by itself"),
      (("--dim", "sequence=2", "--sweep", "sequence=1,2"), "sequence is also given by itself"),
      (("--sweep", "sequence=1", "--sweep", "sequence=2"), "sequence is given twice"),
-     (("--prompt", "4", "--dim", "past=1"), "past has the sizes that are asked for")],
+     (("--prompt", "4", "--dim", "past=1"), "past varies in this request")],
     ids=str,
 )  # fmt: skip
 def test_wrong_input_is_told_in_a_line(dlbricks, decoders, options, message):
@@ -280,7 +280,7 @@ def test_advice_bounds_and_orders_predicted_answers(advised, read):
     ("options", "message"),
     [(("fixed.onnx", "--generate", "4"), "leaves no dimension open for new tokens or the cache"),
      (("a.onnx", "--prompt", "0"), "0 is not in the range"),
-     (("a.onnx", "--prompt", "4", "--dim", "past=1"), "past has the sizes that are asked for"),
+     (("a.onnx", "--prompt", "4", "--dim", "past=1"), "past varies in this request"),
      (("a.onnx", "--by", "time-to-first-token"), "a figure of a language model's answer"),
      (("a.onnx", "--prompt", "4", "--require", "peak-memory<=5MiB"), "not known of a whole")],
     ids=str,

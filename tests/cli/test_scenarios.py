@@ -17,7 +17,7 @@ from dlbricks_core.machine.system import physical_cores_available
 pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.usefixtures("kept_workers")
 
-BACKEND = ("--backend", "onnxruntime", "--store", "s.sqlite", "--runs", "3")
+BACKEND = ("--backend", "onnxruntime", "--store", "s.sqlite")
 
 
 #: Good figures need more time.
@@ -162,7 +162,11 @@ def test_a_bound_that_nothing_keeps_is_told(under_load, read):
         (("--scenario", "offline", "--duration", "5s"), "--duration needs --end-to-end"),
         (("--scenario", "offline", "--quantity", "load-time"), "No such option"),
         (("--scenario", "offline", "--system", "zen5"), "--system is for estimates"),
-        (("--scenario", "offline", "--protocol", "paper", "--precision", "1%"), "not for"),
+        *(
+            (("--scenario", "offline", option, value), f"No such option '{option}'")
+            for option, value in [("--runs", "3"), ("--precision", "1%"), ("--budget", "9s")]
+        ),
+        (("--scenario", "offline", "--retry-failed"), "No such option '--retry-failed'"),
         (("--instances", "1"), "Missing option '--scenario'"),
     ],
 )

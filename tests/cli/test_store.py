@@ -227,7 +227,7 @@ def test_a_merged_store_with_a_graph_that_is_cut_off_changes_nothing(dlbricks, r
             connection.execute("UPDATE rewrites SET graph = ? WHERE rowid = ?", (cut_off, number))
     done = dlbricks("results", "merge", "here.db", "--store", "there.db")
     assert (done.status, done.out) == (2, "")
-    assert done.err.startswith(f"Error: {tmp_path / 'here.db'}: what was kept of ")
+    assert done.err.startswith(f"Error: {tmp_path / 'here.db'}: the stored graph of ")
     assert done.err.splitlines()[1].startswith("Hint: run that model again with that store")
     assert not (tmp_path / "there.db").exists()
     dlbricks("estimate", "--measure", a, b, *QUICK, "--store", "here.db")

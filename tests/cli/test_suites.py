@@ -196,12 +196,14 @@ def test_estimates_rest_on_the_place_that_is_meant(machines):
     ):
         refused = here.run(*both, *wrong)
         assert refused.status == 2
-        said = f"Error: the results hold nothing of that {told}\nHint: There are: onnxruntime"
+        said = (
+            f"Error: the results have no measurement with that {told}\nHint: There are: onnxruntime"
+        )
         assert refused.err.startswith(said)
     refused = here.run(*both, "--system", "abc")
     assert (refused.status, "no system 'abc'" in refused.err) == (2, True)
     refused = here.run("estimate", "net.onnx", "--backend", "mxnet", "--results", "r1")
-    assert (refused.status, "They are of: onnxruntime" in refused.err) == (2, True)
+    assert (refused.status, "The results are of: onnxruntime" in refused.err) == (2, True)
 
 
 def test_results_and_a_store_exclude_each_other(dlbricks, save):

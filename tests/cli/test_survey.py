@@ -73,7 +73,7 @@ def test_what_cannot_be_is_refused_in_one_line(dlbricks, save):
         (("--pack", "atlas", "--batch", "2"), "leave out --batch"),
         (("--pack", "atlas", "--family", "pool"), "leave out --family"),
         (("--family", "pools", *QUICK), "half_floats"),
-        (("--extend", "--backend", "onnxruntime", *STORE), "belongs to --pack"),
+        (("--extend", "--backend", "onnxruntime", *STORE), "without --pack: leave out --extend"),
         (("--pack", "atlas", "--backend", "onnxruntime", "-q", *STORE), "nothing of onnxruntime"),
         (("--pack", "atlas", *STORE), "holds nothing that a predictor"),
         (("--pack", path), "is a file"),

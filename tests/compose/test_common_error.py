@@ -9,7 +9,8 @@ from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose.base import common_error
 from dlbricks_core.compose.learned import Learned
 from dlbricks_core.figures import RESAMPLES, Measured, Predicted
-from dlbricks_core.figures.figure import Discrepancy, Placed, interval, relative_half_width
+from dlbricks_core.figures.figure import interval, relative_half_width
+from dlbricks_core.figures.predicted import Discrepancy, Placed
 from dlbricks_core.figures.protocols import PROTOCOLS
 
 OPERATORS = ("Relu", "Tanh", "Abs", "Neg", "Exp", "Cos")

@@ -7,6 +7,7 @@ import pytest
 
 from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.estimation.adaptive.ahead import begun
 from dlbricks_core.estimation.adaptive.coverage import RunCosts, chosen
 from dlbricks_core.estimation.adaptive.wholes import WholeRuns
 from dlbricks_core.estimation.run import run
@@ -21,6 +22,8 @@ from dlbricks_core.plugins import Plugin
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.notes import text
 from dlbricks_core.store import ResultStore
+from dlbricks_core.worker import own
+from dlbricks_core.worker.own import limited
 
 pytestmark = pytest.mark.process
 
@@ -229,6 +232,26 @@ def test_a_process_that_holds_much_memory_starts_anew(adapted, stack, monkeypatc
     found = adapted(pair, force=True)
     assert started
     assert all(each.is_measurement for each in found.models)
+
+
+def test_a_framework_is_imported_while_models_are_read(stack, tmp_path, monkeypatch):
+    processes = []
+    made = BackendWorker.__init__
+    monkeypatch.setattr(
+        BackendWorker, "__init__", lambda self, *a: (processes.append(self), made(self, *a))[1]
+    )
+    asked = Request.of("synthetic", threads=1, precision=0.1, condition="hot")
+    cut = CutOptions.chosen(None, None, LEARNED_COMPOSER)
+    with ResultStore.open(tmp_path / "results.sqlite") as store, limited():
+        with begun(asked, store, Observer()) as ahead:
+            assert own._limits, "models are read within the limits"
+            found = run([stack(3)], cut, asked, store, Observer(), end_to_end=False, ahead=ahead)
+            assert not own._limits
+        assert found.models[0].is_measurement
+        assert processes == [ahead.worker]
+        with begun(asked, store, Observer()) as again:
+            assert again is None, "the store may hold all that is asked"
+    assert len(processes) == 1
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def test_inputs_tell_what_names_do_not():
 def test_other_models_are_refused_with_what_they_have(dimensions, lacking):
     with pytest.raises(ModelError, match=f"for {lacking}(\n|$)") as raised:
         DecoderDimensions.of("net", dimensions)
-    assert "It leaves" in raised.value.hint
+    assert "pen dimension" in raised.value.hint
 
 
 @pytest.mark.parametrize("symbol", ["encoder_sequence_length_out", "kv_len", "s7"])

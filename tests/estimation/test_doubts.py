@@ -69,6 +69,6 @@ def test_operators_of_a_domain_that_the_backend_does_not_run_are_named(domains, 
     found = list(map(words.text, foreign_operators(result)))
     expected = (
         "backend may not support com.microsoft.GatherBlockQuantized, which ONNX does not define: "
-        "measuring them tells"
+        "a measurement shows it"
     )
     assert found == ([expected] if named else [])

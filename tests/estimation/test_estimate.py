@@ -17,7 +17,8 @@ from dlbricks_core.estimation import extrapolation as doubts
 from dlbricks_core.estimation.systems import at_system, name_machine
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.facts import LATENCY, Observation, Session
-from dlbricks_core.figures.figure import RESAMPLES, Placed, Predicted
+from dlbricks_core.figures.figure import RESAMPLES
+from dlbricks_core.figures.predicted import Placed, Predicted
 from dlbricks_core.ir import packed
 from dlbricks_core.measure import rewrites
 from dlbricks_core.plugins import Plugin
@@ -176,9 +177,7 @@ def test_what_is_unlike_all_that_was_measured_is_named(asked, store, builder):
         last = b.add(operator, last)
     model = b.model(name="strange")
     _, note = told_by(estimate([model], CutOptions(), asked, store, predictor="guess"))
-    expected = (
-        r"strange: little that was measured is like Tanh: the interval is ±(\d+)%, and would "
-    )
+    expected = r"strange: few measured networks resemble Tanh: the interval is ±(\d+)%, and would "
     found = re.fullmatch(expected + r"be ±(\d+)% without it", note)
     assert int(found[1]) > 30 > 10 > int(found[2])
 
@@ -193,7 +192,7 @@ def test_models_that_are_wide_for_the_same_reason_share_a_note(asked, store, bui
         models.append(b.model(name=f"net [{width}]"))
     _, note = told_by(estimate(models, CutOptions(), asked, store, predictor="guess"))
     expected = (
-        r"net \[3\], net \[4\], net \[5\] and 2 more: little that was measured is like Tanh: "
+        r"net \[3\], net \[4\], net \[5\] and 2 more: few measured networks resemble Tanh: "
         r"the intervals are at most ±\d+%, and would be at most ±\d+% without it"
     )
     assert re.fullmatch(expected, note)
@@ -370,7 +369,7 @@ def test_a_model_of_which_only_the_whole_was_measured_is_not_new(whole, told):
 def test_where_equal_machines_measured_the_ones_behind_the_figures_are_named(asked, store, models):
     def notes(system):
         found = told_by(estimate(models, None, asked, at_system(store, system)[1]))
-        return [each for each in found if "figures are those of" in each]
+        return [each for each in found if "measurements of" in each]
 
     here = asked.fingerprint
     store.remember_system(here, asked.system.to_dict())
@@ -380,6 +379,6 @@ def test_where_equal_machines_measured_the_ones_behind_the_figures_are_named(ask
     for machine in ("first", "second"):
         name_machine(store, f"{here}@{machine}", f"lab-{machine}")
     (alone,), (together,) = notes("lab-second"), notes(here)
-    assert alone.startswith("figures are those of lab-second alone")
-    assert together.startswith("figures are those of lab-first and lab-second together")
+    assert alone.startswith("figures rest on measurements of lab-second only")
+    assert together.startswith("figures rest on measurements of lab-first and lab-second together")
     assert notes(None) == [together]

@@ -242,12 +242,12 @@ def test_prompts_and_answers_may_vary_together(predicted):
      (lambda: Sweep({"batch,width": ((1, 2),), "batch": (1,)}), {}, "sweep has batch twice"),
      (lambda: Generation({"prompt,width": ((4, 1),)}), {}, "a workload has no 'width'"),
      (lambda: Generation({"prompt,batch": ((4, 1), (5, 0))}), {}, "batch 0 is too small"),
-     (lambda: Sweep({"batch": tuple(range(300))}), {}, "asks for 300 points"),
+     (lambda: Sweep({"batch": tuple(range(300))}), {}, "has 300 points"),
      (lambda: Generation({"width": (1,)}), {}, "a workload has no 'width'"),
      (lambda: Generation({"prompt": (0,)}), {}, "prompt 0 is too small"),
      (lambda: Generation({"batch": (0,)}), {}, "batch 0 is too small"),
      (lambda: Generation({"prompt": (4,)}), {"dims": {"past_sequence_length": 1}},
-      "past_sequence_length has the sizes that are asked for, not 1"),
+      "past_sequence_length varies in this request, so it cannot be 1"),
      (lambda: Generation({"prompt": (4,)}), {"dims": {"other": 1}}, "called 'other'")],
 )  # fmt: skip
 def test_wrong_requests_are_refused_in_a_line(path, asked, options, message):

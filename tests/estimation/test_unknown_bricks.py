@@ -5,7 +5,8 @@ import pytest
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.estimation.adaptive import unknown
-from dlbricks_core.figures.figure import RESAMPLES, InPlace, Predicted
+from dlbricks_core.figures.figure import RESAMPLES, InPlace
+from dlbricks_core.figures.predicted import Predicted
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ from dlbricks_core.figures.disturbance import (
     disturbance_notes,
     slowdown,
 )
-from dlbricks_core.figures.figure import Combined, Derived, InPlace, Measured, Placed, Source
+from dlbricks_core.figures.figure import Combined, Derived, InPlace, Measured, Source
+from dlbricks_core.figures.predicted import Placed
 from dlbricks_core.figures.protocols import HOT, PROTOCOLS
 from dlbricks_core.figures.ranking import Cost
 

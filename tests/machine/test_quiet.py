@@ -41,8 +41,11 @@ def test_a_quiet_machine_is_not_waited_for(waited):
     assert waited(loaded(0.05)) == (0.0, [])
 
 
-def test_a_first_look_takes_half_a_second_where_nobody_looked_before(waited):
-    assert waited(loaded(1.0, seconds=0.01), loaded(0.05)) == (0.5, [])
+@pytest.mark.parametrize(("seen_s", "more_s"), [(0.01, 0.49), (0.3, 0.2), (0.49, 0.1)])
+def test_a_first_look_spans_half_a_second_with_what_was_seen_before(waited, seen_s, more_s):
+    seconds, said = waited(loaded(1.0, seconds=seen_s), loaded(0.05))
+    assert seconds == pytest.approx(more_s)
+    assert said == []
 
 
 def test_a_busy_machine_is_waited_for_until_it_is_quiet(waited):

@@ -1,15 +1,18 @@
 """How models are cut for a composer."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
+from dlbricks_core.backends import Traits
 from dlbricks_core.compose import Plan, Sequential
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import PluginError
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.measure.cutting import cut_models
 from dlbricks_core.measure.rewrites import Rewrites
+from dlbricks_core.measure.timing_order import run_targets
 from dlbricks_core.progress import Observer
 
 
@@ -37,3 +40,20 @@ def test_a_plan_without_what_is_needed_is_blamed_on_the_composer(
     model = b.model(b.relu(b.input))
     with pytest.raises(PluginError, match=f"composer 'sequential': .*{told}"):
         cut_models([model], CutOptions.chosen(1, None, None), asked, Observer())
+
+
+@pytest.mark.parametrize("blocks_only", [True, False])
+def test_a_backend_of_blocks_runs_its_own_graph_as_the_whole(asked, builder, faulty, blocks_only):
+    class Blocks(faulty.FaultyBackend):
+        traits = Traits(rewrites=True, blocks_only=blocks_only)
+
+    b = builder()
+    model = b.model(b.relu(b.input))
+    graph = replace(model, source="written by the backend")
+    request, rewrites = replace(asked, backend=Blocks()), Rewrites({0: graph})
+    cutting = cut_models([model], CutOptions.chosen(None, None, None), request, Observer(),
+                         rewrites=rewrites)  # fmt: skip
+    (whole, *_) = run_targets(cutting, end_to_end=True, backend=None)
+    assert whole.kind == "model"
+    assert whole.brick.signature == cutting.brickset.models[0].whole.signature
+    assert (whole.brick.model is graph) is blocks_only

@@ -105,10 +105,10 @@ def test_another_version_is_named(installed, other, store, residual):
     found = estimate([model], None, old, store)
     assert found.models[0].origin == {"stored": 1.0}
     note = text(*found.ledger.notes)
-    assert note.startswith("figures are those of faulty 0.1, which was measured on that system; ")
+    assert note.startswith("figures are for faulty 0.1, the version measured on that system; ")
     plugin = replace(setup, plugin="0.1.0+ab")
     found = estimate([model], None, installed(other, (plugin, other.fingerprint)), store)
-    assert "figures are those of the plugin faulty 0.1.0+ab" in text(found.ledger.notes[-1])
+    assert "figures are for the plugin faulty 0.1.0+ab" in text(found.ledger.notes[-1])
 
 
 def test_the_store_tells_that_a_backend_runs_models_as_they_are(asked, store, residual):
@@ -127,4 +127,6 @@ def test_the_store_tells_that_a_backend_runs_models_as_they_are(asked, store, re
 def test_a_model_whose_rewrite_is_not_kept_says_so(asked, store, residual):
     asked.backend.traits = Traits(rewrites=True)
     (found,) = estimate([residual()], None, asked, store).models
-    assert "does not tell what it executes: the store does not hold it" in text(found.notes[0])
+    assert "does not report the graph that it executes: the store does not have it" in text(
+        found.notes[0]
+    )

@@ -160,5 +160,5 @@ def test_a_large_model_without_repeats_says_both_reasons(rewriting, residual, mo
     monkeypatch.setattr(Asked, "most", 1)
     found = rewrite_models([residual()], rewriting, Observer())
     assert isinstance(found, Rewrites)
-    assert "ran out of memory; nor can" in found.refused[0]
+    assert "ran out of memory; a shorter model is not possible" in found.refused[0]
     assert "its layers do not repeat" in found.refused[0]

@@ -163,7 +163,7 @@ def test_a_kept_graph_that_cannot_be_read_is_named(store, asked, residual, data)
     store.keep_rewrite(signature, asked.setup, asked.fingerprint, data)
     found = kept_rewrites([model], asked, store)
     assert not found.graphs
-    assert found.refused == {0: "what was kept of residual cannot be read"}
+    assert found.refused == {0: "the stored graph of residual cannot be read"}
 
 
 def test_a_kept_graph_of_another_model_is_named_and_not_used(store, asked, residual, builder):
@@ -175,4 +175,4 @@ def test_a_kept_graph_of_another_model_is_named_and_not_used(store, asked, resid
     store.keep_rewrite(signature, asked.setup, asked.fingerprint, packed(wider.model()))
     found = kept_rewrites([model], asked, store)
     assert not found.graphs
-    assert found.refused == {0: "what was kept of residual is of another model"}
+    assert found.refused == {0: "the stored graph is not of residual"}

@@ -9,7 +9,8 @@ import pytest
 
 from dlbricks_core.bricks import Brick, BrickSet, extract, signature
 from dlbricks_core.figures import RESAMPLES, Predicted
-from dlbricks_core.figures.figure import Discrepancy, interval, relative_half_width
+from dlbricks_core.figures.figure import interval, relative_half_width
+from dlbricks_core.figures.predicted import Discrepancy
 from dlbricks_core.passes.convert import convert
 from dlbricks_core.predict import Contribution, Provenance, from_atlas
 from dlbricks_core.predict.atlas import LayerTable, counts_matrix

@@ -95,7 +95,7 @@ def test_sentences_of_plugins_stay_as_they_are():
     assert text(warning(PLUGIN, text="a sentence")) == "a sentence"
     assert texts([note_data(note("store-ended").also(
         precision=0.1, figures=[{"name": "a", "half_width": 0.2}], more=0,
-    ))]) == ["not within ±10% (as far as the store goes): a ±20.0%"]  # fmt: skip
+    ))]) == ["not within ±10% (the store has no further measurements): a ±20.0%"]  # fmt: skip
     old = "timed while virtual CPUs were far from each other"
     told = {text(warning("timed-while-disturbed", disturbance=each)) for each in (old, FAR)}
     assert told == {old}
@@ -108,13 +108,13 @@ def test_a_distribution_adds_sentences_and_replaces_none(monkeypatch):
     monkeypatch.setattr("dlbricks_core.report.notes.WORDS", {"old": str})
     add_words({"new": lambda number: f"{number} of them"})
     assert text(note("new", "resnet", number=2)) == "resnet: 2 of them"
-    with pytest.raises(ValueError, match="these notes have a sentence: new, old"):
+    with pytest.raises(ValueError, match="these notes already have a sentence: new, old"):
         add_words({"other": str, "old": str, "new": str})
 
 
 def test_subjects_are_named_from_the_outside_in():
     inner = note("no-common-cut", "resnet")
-    assert text(inner.about("mxnet")).startswith("mxnet, resnet: no place ")
+    assert text(inner.about("mxnet")).startswith("mxnet, resnet: no cut ")
     assert text(note("no-common-cut").about("mxnet")).startswith("mxnet: no place ")
 
 

@@ -77,7 +77,7 @@ def test_scatter_that_intervals_cover_is_a_note(run):
     assert texts(found) == [
         (
             "Note",
-            "samples of 1 of 5 bricks (20% of the sum) scatter widely; the intervals allow for it",
+            "samples of 1 of 5 bricks (20% of the sum) scatter widely; the intervals include this",
         )
     ]
 
@@ -131,9 +131,11 @@ def test_models_without_any_estimate_are_not_counted_as_estimates(run):
         return replace(run.models[0], estimate=estimate, missing={"a": "no"})
 
     ((_, text),) = texts(replace(run, models=[lacking(1.0), lacking(None)]))
-    assert text.startswith("1 estimate too low and 1 model without an estimate, for want of bricks")
+    assert text.startswith(
+        "1 estimate too low and 1 model without an estimate, because bricks are missing"
+    )
     ((_, text),) = texts(replace(run, models=[lacking(None), lacking(None)]))
-    assert text.startswith("2 models without an estimate, for want of bricks: ")
+    assert text.startswith("2 models without an estimate, because bricks are missing: ")
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,7 @@ def test_remarks_that_make_figures_doubtful_stand_before_them(run, read_page):
     assert max(map(len, lines)) <= 80
     (table,) = [i for i, line in enumerate(lines) if line.strip().startswith("Model ")]
     (doubt,) = [i for i, line in enumerate(lines) if line.startswith("Doubtful:")]
-    (busy,) = [i for i, line in enumerate(lines) if "nothing tells what else" in line]
+    (busy,) = [i for i, line in enumerate(lines) if "CPU use of other programs is unknown" in line]
     assert lines[0].startswith("five on onnxruntime")
     assert 0 < doubt < busy < table < 24
     page = read_page(run_page(found)).text

@@ -64,8 +64,8 @@ def test_several_estimates_are_as_good_as_the_widest(monkeypatch):
 def test_figures_that_lack_precision_are_told_by_a_factor():
     (made,) = not_within(0.1, note("store-ended"), [(0.97, "a"), (0.2, "b"), (math.inf, "c")])
     assert text(made) == (
-        "not within ±10% (as far as the store goes): c (incomplete), a within a factor of 8.1, b "
-        "±20.0%"
+        "not within ±10% (the store has no further measurements): c (incomplete), "
+        "a within a factor of 8.1, b ±20.0%"
     )
     json.dumps(made.to_dict(), allow_nan=False)
 

@@ -180,6 +180,6 @@ def test_origins_of_a_time_are_those_of_its_parts_by_their_shares():
     time = Time(Compared(Estimate(8.0, (8.0, 8.0))), parts)
     assert time.origin == pytest.approx({"stored": 0.75, "predicted": 0.25})
     assert (time.basis, time.is_inferred, time.is_known) == ("predicted", True, True)
-    assert time.missing == "nothing is known of it"
+    assert time.missing == "it has no figure"
     lacking = Time(Compared(Estimate(None, None, ("b",))), [(1.0, result(6.0, {}, ["b"]))])
     assert (lacking.is_known, lacking.missing) == (False, "no b")

@@ -1,12 +1,14 @@
 """Advice in words and pictures."""
 
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from dlbricks_serving.advice.advice import Advice, AdviceRequest, Alternative
 from dlbricks_serving.advice.places import Place
+from dlbricks_serving.advice.report.data import advice_data
 from dlbricks_serving.advice.report.page import advice_page
 from dlbricks_serving.advice.report.terminal import print_advice
 from dlbricks_serving.advice.report.words import explained, money, share
@@ -98,7 +100,7 @@ def places_of(models, wanted, threads=(1, 2), accuracy=None):
             draws = value * np.linspace(0.5, 1.5, RESAMPLES)
             known = [RequiredFigure(it, value, draws, "measured") for it in wanted.others]
             place = Place(SYSTEM, Setup("onnxruntime", "1.31.1", "{}", each, "p", "1"))
-            job = SimpleNamespace(name=model)
+            job = SimpleNamespace(name=model, source=model)
             found.append(Alternative(job, place, value, draws, "measured", {}, required=known,
                                      accuracy=accuracy))  # fmt: skip
         ranked.append(rank(model, found, wanted))
@@ -147,3 +149,36 @@ def test_an_interval_that_reaches_to_zero_leaves_an_axis_with_numbers():
     points = [Point(1.5, (1e-9, 4.0)), Point(14.0, (11.0, 18.0))]
     (plot,) = plots_of(dots("p", ["a", "b"], {"": points}, "MiB", "t"))
     assert {">1<", ">10<"} <= set(re.findall(">[0-9.]+<", plot))
+
+
+def beside_others(load):
+    """Advice on a model whose latency with two threads is quiet and with one beside others."""
+    wanted = AdviceRequest()
+    (ranking,) = places_of(["cat"], wanted).rankings
+    found = [
+        replace(it.alternative, load=load * (it.alternative.place.setup.threads == 1))
+        for it in ranking.ranked
+    ]
+    return Advice(wanted, [rank("cat", found, wanted)], [], [], [])
+
+
+def test_latencies_that_were_measured_beside_other_programs_are_marked(capsys):
+    advice = beside_others(0.35)
+    print_advice(Console(width=80), advice)
+    printed = capsys.readouterr().out
+    assert printed.count("load 35%") == 1
+    assert "1 of 2 latencies rest on samples" in " ".join(printed.split())
+    page = advice_page(advice)
+    assert page.count("measured, load 35%") == 1
+    data = advice_data(advice)
+    assert [each["load"] for each in data["rankings"][0]["alternatives"]] == [0.35, 0]
+    assert [each["severity"] for each in data["notes"]] == ["doubtful"]
+    assert not advice.is_complete
+    print_advice(Console(width=80), beside_others(0.0))
+    assert "load" not in capsys.readouterr().out
+
+
+def test_advice_is_complete_where_a_little_load_widens_an_interval():
+    advice = beside_others(0.15)
+    assert advice.is_complete
+    assert [each["severity"] for each in advice_data(advice)["notes"]] == ["warning"]

@@ -11,16 +11,17 @@ from dlbricks_serving.advice.places import Place, places
 from dlbricks_serving.advice.report.data import advice_data
 from dlbricks_serving.advice.search import advise
 from dlbricks_serving.advice.tariff import Accuracies, Prices
+from dlbricks_serving.advice.tasks import AdviceTask, tasks_of
 
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation import conditioned as oracle
-from dlbricks_core.estimation.sizes import Generation, jobs_of, load_asked
+from dlbricks_core.estimation.sizes import Generation, load_asked
 from dlbricks_core.estimation.systems import name_machine
-from dlbricks_core.estimation.workloads import AdviceTask
 from dlbricks_core.facts import Observation, Question, Session, Subject
 from dlbricks_core.facts.quantity import LATENCY
-from dlbricks_core.figures.figure import RESAMPLES, Predicted
+from dlbricks_core.figures.figure import RESAMPLES
+from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.predict import Contribution, Predictor, Provenance
@@ -366,7 +367,7 @@ def test_times_of_an_answer_err_together_and_less_on_two_systems(
     loaded = load_asked([str(tmp_path / "decoder.onnx")], asked, LoadOptions(), Observer())
     (workload,) = asked.workloads
     wanted = AdviceRequest(workload=workload)
-    jobs = jobs_of(loaded, workload)
+    jobs = tasks_of(loaded, workload)
     (ranking,) = advise(jobs, places(store), wanted, store, Observer(), "guess").rankings
     assert ranking.name == "decoder"
     answers = [each.alternative for each in ranking.ranked]

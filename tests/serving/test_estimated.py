@@ -9,6 +9,7 @@ import pytest
 from dlbricks_serving.advice.advice import AdviceRequest
 from dlbricks_serving.advice.places import places
 from dlbricks_serving.advice.search import advise
+from dlbricks_serving.advice.tasks import AdviceTask
 from dlbricks_serving.contention import passes
 from dlbricks_serving.scenarios import Scenario, answer
 from dlbricks_serving.serving.composed import service_times
@@ -18,7 +19,6 @@ from dlbricks_serving.serving.run import LoadRequest
 
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.estimation.conditioned import PREDICTOR
-from dlbricks_core.estimation.workloads import AdviceTask
 from dlbricks_core.facts import (
     SCENARIO_LATENCY,
     SCENARIO_THROUGHPUT,

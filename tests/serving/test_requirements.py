@@ -12,9 +12,9 @@ from dlbricks_serving.advice.places import Place
 from dlbricks_serving.advice.requirements import Answers, RequiredFigure, Requirement
 from dlbricks_serving.advice.search import rank
 from dlbricks_serving.advice.tariff import Prices
+from dlbricks_serving.advice.tasks import AdviceTask
 
 from dlbricks_core.errors import DLBricksError, UnknownPluginError
-from dlbricks_core.estimation.workloads import AdviceTask
 from dlbricks_core.facts import LATENCY, Setup
 from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.machine.system import current_system

@@ -10,6 +10,7 @@ from dlbricks_serving.advice.report.data import advice_data
 from dlbricks_serving.advice.report.page import advice_page
 from dlbricks_serving.advice.search import advise
 from dlbricks_serving.advice.tariff import Prices
+from dlbricks_serving.advice.tasks import AdviceTask
 from dlbricks_serving.contention import Instance, passes
 from dlbricks_serving.scenarios import Scenario, ServiceTimes, answer
 from dlbricks_serving.serving import composed as timing
@@ -19,7 +20,6 @@ from dlbricks_serving.serving.figures import LoadFigures
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.compose import Estimate
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.workloads import AdviceTask
 from dlbricks_core.facts import (
     SCENARIO_LATENCY,
     SCENARIO_THROUGHPUT,

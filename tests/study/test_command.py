@@ -275,10 +275,20 @@ def test_files_that_are_no_studies_are_refused(dlbricks, tmp_path, name, content
     assert ("Hint: Name a study.json" in done.err) == (name != "old.json")
 
 
-def test_a_report_from_data_measures_nothing(dlbricks, save):
-    done = dlbricks("study", save("a", "Relu"), "--from", "study.json")
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [
+        (("a.onnx",), "the MODELs"),
+        (("--backend", "onnxruntime"), "--backend"),
+        (("--seed", "0"), "--seed"),
+        (("--batch", "2"), "--batch"),
+        (("--store", "s.sqlite"), "--store"),
+    ],
+)
+def test_a_report_from_data_measures_nothing(dlbricks, more, name):
+    done = dlbricks("study", *more, "--from", "study.json")
     assert done.status == 2
-    assert "neither a MODEL nor --backend" in " ".join(done.err.split())
+    assert f"--from measures nothing: leave out {name}." in " ".join(done.err.split())
 
 
 def test_a_study_without_a_model_is_refused(dlbricks):

@@ -86,6 +86,21 @@ def test_calls_run_in_an_environment_of_their_own(worker):
     assert "SPECIAL" not in os.environ
 
 
+def test_a_call_may_begin_before_its_result_is_needed(worker):
+    begin = time.monotonic()
+    worker.begin("sleep", 0.5)
+    begun_s = time.monotonic() - begin
+    worker.call("sleep", 0.5)
+    assert begun_s < 0.4 < time.monotonic() - begin
+    assert worker.call("add", 1, 1) == 2
+
+
+def test_a_child_that_ends_in_a_call_that_was_begun_is_noticed_by_whoever_waits(worker):
+    worker.begin("leave")
+    with pytest.raises(WorkerError, match="crashed"):
+        worker.call("leave")
+
+
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator than glibc's")
 def test_a_worker_imports_no_code_from_the_current_folder(tmp_path, monkeypatch):
     (tmp_path / "service_for_test.py").write_text(SERVICE)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from dlbricks_core.commands.check.explanation import Explanation, explain
 from dlbricks_core.commands.check.tracing import Trace, trace
-from dlbricks_core.commands.options.jobs import BackendJob, opened
+from dlbricks_core.commands.options.jobs import BackendJob, PreciseJob, opened, refuse_budget
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.estimation.approach import Approach, Wishes
 from dlbricks_core.estimation.evaluation import Evaluation, evaluate
@@ -35,7 +35,7 @@ class CheckedEstimates:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ThreadedJob(BackendJob):
+class _ThreadedJob(BackendJob, PreciseJob):
     """A check on one backend.
 
     Attributes:
@@ -94,6 +94,8 @@ class CheckJob(_ThreadedJob):
             DLBricksError: If settings contradict each other, or no model can be read.
         """
         approach = Approach.of_comparison(Wishes.among(vars(self)))
+        if approach.condition == "hot":
+            refuse_budget(self)
         request = self.request(precision=approach.precision, condition=approach.condition)
         models = self.models.or_default()
         with opened(store) as there:

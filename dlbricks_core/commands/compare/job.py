@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from dlbricks_core.commands.compare.verification import Verdict, VerifyOptions, verify
-from dlbricks_core.commands.options.jobs import MeasuredJob, Models, open_request, opened
+from dlbricks_core.commands.options.jobs import (
+    PreciseJob,
+    opened,
+    refuse_budget,
+    requests_of_each,
+)
+from dlbricks_core.commands.options.models import Models
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.approach import Approach, Wishes
 from dlbricks_core.estimation.compare import check_backends, compare
 from dlbricks_core.estimation.comparison import Comparison
 from dlbricks_core.estimation.invocation import Invocation
 from dlbricks_core.facts import Failure
-from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 
@@ -33,7 +37,7 @@ class ComparedBackends:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareJob(MeasuredJob):
+class CompareJob(PreciseJob):
     """Models and their parts on several backends, side by side.
 
     Attributes:
@@ -62,8 +66,11 @@ class CompareJob(MeasuredJob):
         """
         check_backends(self.backends)
         approach = Approach.of_comparison(Wishes.among(vars(self)))
-        chosen = {"precision": approach.precision, "condition": approach.condition}
-        requests = _requests({**vars(self), **chosen})
+        if approach.condition == "hot":
+            refuse_budget(self)
+        requests = requests_of_each(
+            self, precision=approach.precision, condition=approach.condition
+        )
         models = self.models.or_default()
         with opened(store) as there:
             loaded = models.load(observer)
@@ -118,20 +125,13 @@ class OutputsJob(VerifyOptions):
         Raises:
             DLBricksError: If settings contradict each other, or no model can be read.
         """
-        requests = _requests(vars(self))
+        requests = requests_of_each(self)
+        for each in requests:
+            if each.backend.traits.blocks_only:
+                raise DLBricksError(
+                    f"{each.backend.name} runs blocks with weights of its own, so its outputs "
+                    "cannot be compared",
+                    hint="Leave it out.",
+                )
         loaded = self.models.or_default().load(observer)
         return ComparedOutputs(verify(loaded.models, requests, self, observer), loaded.failures)
-
-
-def _requests(job: Mapping[str, Any]) -> list[Request]:
-    """A request for each backend, from the fields of a job."""
-    backends, options = dict.fromkeys(job["backends"]), job["backend_options"]
-    if others := options.keys() - backends:
-        raise DLBricksError(
-            f"options for the backend {min(others)!r}, which is not compared",
-            hint=f"Give options by backend: {', '.join(backends)}.",
-        )
-    return [
-        Request.of(**open_request({**job, "backend": name, "backend_options": options.get(name)}))
-        for name in backends
-    ]

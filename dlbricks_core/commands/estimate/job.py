@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from dlbricks_core.commands.options.jobs import TimedJob, open_request, opened, with_own_types
+from dlbricks_core.commands.options.given import open_request
+from dlbricks_core.commands.options.jobs import PreciseJob, TimedJob, opened, with_own_types
 from dlbricks_core.commands.options.results import request_elsewhere
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.approach import Approach, Wishes
@@ -28,7 +29,7 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 
 #: Settings that have no effect where nothing runs.
-_ONLY_MEASURED = ("end_to_end", "force", "retry_failed", "budget_s", "condition")
+_ONLY_MEASURED = ("end_to_end", "force", "retry_failed", "budget_s", "condition", "seed")
 
 _ONLY_KNOWN = ("system", "results", "predictor")  #: Settings that have no effect where models run.
 
@@ -47,7 +48,7 @@ class Estimated:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EstimateJob(TimedJob):
+class EstimateJob(TimedJob, PreciseJob):
     """Estimates of models. Nothing runs unless ``measure`` or ``precision`` is given.
 
     Attributes:
@@ -114,7 +115,7 @@ class EstimateJob(TimedJob):
 
     def _measured(self, store: str | ResultStore | None, observer: Observer) -> Estimated:
         # Estimates that run nothing start faster without this code.
-        from dlbricks_core.estimation.run import run
+        from dlbricks_core.estimation.adaptive.ahead import begun
 
         approach = Approach.of_run(Wishes.among(vars(self)))
 
@@ -123,13 +124,25 @@ class EstimateJob(TimedJob):
         (first, *_) = requests.values()
         models = self.models.or_default(first.backend.default_models)
         end_to_end = not self.models.sources if self.end_to_end is None else self.end_to_end
-        with opened(store) as there:
+        with (
+            opened(store) as there,
+            nullcontext() if len(requests) > 1 else begun(first, there, observer) as ahead,
+        ):
+            # The framework is imported by another process meanwhile.
+            from dlbricks_core.estimation.run import run
+
             loaded = models.load(observer)
             result = _in_phases(
                 loaded,
                 requests,
                 lambda these, request: run(
-                    these, approach.cut_options, request, there, observer, end_to_end=end_to_end
+                    these,
+                    approach.cut_options,
+                    request,
+                    there,
+                    observer,
+                    end_to_end=end_to_end,
+                    ahead=ahead,
                 ),
             )
         invocation = Invocation.of("estimate", loaded.models, end_to_end=end_to_end)

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import metadata
 from typing import Any, TypedDict, cast
 
 import click
@@ -19,7 +20,7 @@ from dlbricks_core.commands.options.output import Output
 from dlbricks_core.compose import Composer
 from dlbricks_core.errors import DLBricksError, PluginError
 from dlbricks_core.importers import Importer, ModelCollection, ModelNotes
-from dlbricks_core.importers.models import find_collection
+from dlbricks_core.importers.lookup import find_collection
 from dlbricks_core.measure.metric import Metric
 from dlbricks_core.plugins import GROUPS, Plugin, attempt, discover
 from dlbricks_core.predict import Predictor
@@ -61,7 +62,7 @@ class ListedPluginData(TypedDict):
     distribution: str  #: Package that brings it.
     version: str  #: Of the package.
     framework: str | None  #: Name and version.
-    status: str  #: ok, or the problem.
+    status: str  #: ok, broken, or not installed: the framework of a backend is missing.
     problem: str | None  #: Why it cannot be used.
     cure: str | None  #: Remedy.
     options: dict[str, PluginOptionData]  #: Options that the backend declares.
@@ -94,6 +95,7 @@ class PluginStatus:
 
     plugin: Plugin  #: The plugin, as announced by its entry point.
     framework: str = ""  #: Distribution and version of a backend's framework, if it is installed.
+    missing: bool = False  #: Whether the framework of a backend is not installed.
     problem: str = ""  #: Reason why the plugin cannot be used; empty if it can.
     cure: str = ""  #: What the user can do about it.
     #: Settings that the backend declares, by name.
@@ -101,6 +103,11 @@ class PluginStatus:
     #: Further facts for users, by kind of plugin: ``default_models``, ``suffixes``, ``models``
     #: (their number), ``pattern`` (of the names that a collection takes), ``isolated``.
     capabilities: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def word(self) -> str:
+        """The state in a word or two."""
+        return "not installed" if self.missing else "broken" if self.problem else "ok"
 
     def to_dict(self) -> ListedPluginData:
         """The status as plain data for JSON."""
@@ -110,7 +117,7 @@ class PluginStatus:
             "distribution": self.plugin.distribution,
             "version": self.plugin.version,
             "framework": self.framework or None,
-            "status": "broken" if self.problem else "ok",
+            "status": self.word,
             "problem": self.problem or None,
             "cure": self.cure or None,
             "options": {
@@ -145,12 +152,24 @@ def _status(plugin: Plugin) -> PluginStatus:
 
 def _backend(plugin: Plugin) -> PluginStatus:
     backend: Backend = plugin.loaded()
+    version = attempt(plugin, backend.version)
+    if isinstance(version, DLBricksError):
+        missing = not _is_installed(backend.distribution)
+        return PluginStatus(plugin, missing=missing, problem=version.message, cure=version.hint)
     return PluginStatus(
         plugin,
-        framework=f"{backend.distribution} {backend.version()}",
+        framework=f"{backend.distribution} {version}",
         options=declared_options(backend),
         capabilities={"default_models": list(backend.default_models)},
     )
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        metadata.distribution(distribution)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def _command(plugin: Plugin) -> PluginStatus:
@@ -291,6 +310,10 @@ def _usable(plugin: Plugin) -> Any:
     return plugin.loaded
 
 
+_COLORS = {"ok": "green", "not installed": "yellow", "broken": "red"}
+"""Colors of the states."""
+
+
 @click.command("plugins", cls=Concise)
 @options.json_option
 @options.table_options
@@ -301,7 +324,7 @@ def plugins_command(**values: Any) -> int:
     shown = table("Kind", "Name", "Package", "Framework", "Status", left=5)
     for status in statuses:
         plugin = status.plugin
-        state = styled(("broken", "red") if status.problem else ("ok", "green"))
+        state = styled((status.word, _COLORS[status.word]))
         package = f"{plugin.distribution} {plugin.version}"
         framework = status.framework or "-"
         shown.add_row(plugin.kind, plugin.name, package, framework, state)
@@ -309,7 +332,8 @@ def plugins_command(**values: Any) -> int:
     for status in statuses:
         name = f"{status.plugin.kind} {status.plugin.name}"
         if status.problem:
-            output.console.print(styled((f"{name}:", "red"), f" {status.problem}"))
+            head = f"{name}:", _COLORS[status.word]
+            output.console.print(styled(head, f" {status.problem}"))
             output.console.print(f"  Cure: {status.cure}")
         if status.capabilities:
             output.console.print(

@@ -142,7 +142,7 @@ def calibrate(
         DLBricksError: If the composer has no parameters to fit.
     """
     composer = calibrated_composer(cut_options.composer)
-    cutting = cut_models(models, cut_options, request, observer, store=store)
+    cutting = cut_models(models, cut_options, request, observer, store, calibrated=False)
     every = Plan({**cutting.plan.timed, **cutting.brickset.bricks}, cutting.plan.recipes)
     evaluation = evaluate_bricks(replace(cutting, plan=every), request, store, observer)
     evaluation = replace(evaluation, left_out=[*evaluation.left_out, *_disturbed(evaluation)])

@@ -24,7 +24,8 @@ from dlbricks_core.commands.machine.survey_networks import (
 from dlbricks_core.errors import DLBricksError, UnboundDimensionsError, or_room
 from dlbricks_core.facts import Failure, Note, Question, Setup
 from dlbricks_core.importers import LoadOptions, ModelCollection
-from dlbricks_core.importers.models import ImportSettings, ModelLoader, expand
+from dlbricks_core.importers.lookup import expand
+from dlbricks_core.importers.models import ImportSettings, ModelLoader
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from dlbricks_core.commands.machine.calibration import (
-    CALIBRATION_SET,
-    calibrate,
     fitting_data,
-    forget_calibration,
     print_fitting,
     print_probing,
     probing_data,
+)
+from dlbricks_core.commands.machine.job import (
+    CalibrateJob,
+    ForgetJob,
+    PackJob,
+    ProbeJob,
+    SurveyJob,
 )
 from dlbricks_core.commands.machine.survey_report import (
     packed_data,
@@ -24,24 +26,12 @@ from dlbricks_core.commands.machine.survey_report import (
     print_survey,
     survey_data,
 )
-from dlbricks_core.commands.machine.surveying import RUNS, pack, survey
-from dlbricks_core.commands.options import given, measuring, reading
+from dlbricks_core.commands.options import given, measuring
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.help import Concise
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
-from dlbricks_core.commands.options.spelling import option_of
 from dlbricks_core.estimation.characterization import RUNS as PROBE_RUNS
-from dlbricks_core.estimation.characterization import characterize
-from dlbricks_core.estimation.rates import rated
-from dlbricks_core.importers.models import LoadedModels, load_models
-from dlbricks_core.measure.targets import Target
-from dlbricks_core.preferences import preferred
-from dlbricks_core.store import ResultStore
 from dlbricks_core.survey import weights
-
-#: Options that do not apply to probes, which run a fixed number of times and are cut in a fixed
-#: way.
-_NOT_FOR_PROBES = ("forget", "precision", "budget_s", "composer", "granularity", "split")
 
 
 @click.command("calibrate", cls=Concise)
@@ -65,15 +55,7 @@ _NOT_FOR_PROBES = ("forget", "precision", "budget_s", "composer", "granularity",
 @options.store_option
 @options.json_option
 @options.table_options
-def calibrate_command(
-    models: tuple[str, ...],
-    store: str | None,
-    *,
-    probes: int | None,
-    rates: bool,
-    forget: bool,
-    **values: Any,
-) -> int:
+def calibrate_command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Fit a composer's parameters to this system, or with --rates the predictions.
 
     Times MODELs, the networks of the onnx package unless others are named, and all of their
@@ -88,58 +70,32 @@ def calibrate_command(
     Whatever is predicted for this system rests on them from then on.
     """
     output = Output(values)
-    if probes is not None or rates:
-        first = rated() if rates else {}
-        return _probe(models, probes or 0, first, store, {**values, "forget": forget}, output)
-    load = reading.load_options_of(values)
-    cutting = reading.cut_options_of(values)
-    measuring = given.request_of(values)
-    if forget:
-        if models:
-            raise click.UsageError("--forget fits nothing: leave out the MODELs.")
-        with ResultStore.open(store) as opened:
-            known = forget_calibration(cutting, measuring, opened)
+    if values["forget"]:
+        if values["json_path"] is not None:
+            raise click.UsageError("--forget writes no JSON: leave out --json.")
+        known = given.job_of(ForgetJob, models, values, "--forget fits nothing").run(store)
         output.console.print("Forgotten." if known else "There was no such calibration.")
         return 0
-    with output.progress() as progress, ResultStore.open(store) as opened:
-        loaded = load_models(
-            models or CALIBRATION_SET, load, progress, reading.import_settings_of(values)
-        )
-        fitting = calibrate(loaded.models, cutting, measuring, opened, progress)
-    fitting = fitting.lacking(loaded.failures)
+    if values["probes"] is not None or values["rates"]:
+        mode = "--rates" if values["probes"] is None else "--probes"
+        job = given.job_of(ProbeJob, models, values, f"{mode} fits nothing")
+        return _probe(job, store, output)
+    calibration = given.job_of(CalibrateJob, models, values)
+    with output.progress() as progress:
+        fitting = calibration.run(store, progress)
     print_fitting(output.console, fitting)
-    output.write_json(fitting_data(fitting, load))
+    output.write_json(fitting_data(fitting, calibration.models.options))
     complete = fitting.evaluation.result.is_sound and not fitting.evaluation.left_out
     return 0 if complete else EXIT_PARTIAL
 
 
-def _probe(
-    models: tuple[str, ...],
-    number: int,
-    first: Mapping[str, Target],
-    store: str | None,
-    values: dict[str, Any],
-    output: Output,
-) -> int:
-    for name in _NOT_FOR_PROBES:
-        if values[name]:
-            which = "--probes" if number else "--rates"
-            raise click.UsageError(f"{option_of(name)} is not for {which}.")
-    request = given.request_of({**values, "runs": values["runs"] or PROBE_RUNS})
-    load = reading.load_options_of(values)
-    loaded = LoadedModels([], [])
-    with output.progress() as progress, ResultStore.open(store) as opened:
-        if models:
-            loaded = load_models(models, load, progress, reading.import_settings_of(values))
-        probing = characterize(loaded.models, number, request, opened, progress, first)
-    print_probing(output.console, probing, loaded.failures)
-    data = probing_data(probing, loaded.failures)
+def _probe(job: ProbeJob, store: str | None, output: Output) -> int:
+    with output.progress() as progress:
+        found = job.run(store, progress)
+    print_probing(output.console, found.probing, found.failures)
+    data = probing_data(found.probing, found.failures)
     output.write_json(data)
     return EXIT_PARTIAL if data["failures"] else 0
-
-
-#: Options that have a meaning with ``--pack``.
-_PACKING = frozenset({"folder", "extend", "backend", "store", "json_path", "verbose", "quiet"})
 
 
 @click.command("survey", cls=Concise)
@@ -171,16 +127,7 @@ _PACKING = frozenset({"folder", "extend", "backend", "store", "json_path", "verb
 @options.store_option
 @options.json_option
 @options.table_options
-def survey_command(
-    models: tuple[str, ...],
-    backend: str | None,
-    folder: Path | None,
-    budget_s: float,
-    families: tuple[str, ...],
-    extend: bool,
-    store: str | None,
-    **values: Any,
-) -> int:
+def survey_command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Time networks from which latencies of others are predicted.
 
     The networks are operators over the shapes that real models have, and bricks of MODELs,
@@ -188,29 +135,19 @@ def survey_command(
     first are the same everywhere; those after them are chosen where predictions err. Run it
     again, and it goes on. Exit status 3: a network could not be timed; it is named.
     """
-    output = Output({**values, "folder": folder})
-    if folder is not None:
-        if models:
-            raise click.UsageError("--pack times nothing: leave out the MODELs.")
-        context = click.get_current_context()
-        for each in context.command.params:
-            source = context.get_parameter_source(str(each.name))
-            if source is ParameterSource.COMMANDLINE and each.name not in _PACKING:
-                raise click.UsageError(f"--pack times nothing: leave out {each.opts[0]}.")
-        with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
-            packed = pack(opened, folder, progress, backend, extend=extend)
+    output = Output(values)
+    if values["folder"] is not None:
+        packing = given.job_of(PackJob, models, values, "--pack times nothing")
+        with output.progress() as progress:
+            packed = packing.run(store, progress)
         print_packed(output.console, packed)
         output.write_json(packed_data(packed))
         return 0
-    if extend:
-        raise click.UsageError("--extend belongs to --pack.")
-    backend = backend or preferred("backend")
-    if backend is None:
-        raise click.UsageError("Name a framework to run on with --backend.")
-    request = given.request_of({**values, "backend": backend, "runs": RUNS})
-    load, settings = reading.load_options_of(values), reading.import_settings_of(values)
-    with output.progress() as progress, ResultStore.open(store) as opened:
-        surveyed = survey(models, request, opened, progress, budget_s, load, settings, families)
+    backend = given.backend_of(values)
+    mode = "nothing is packed without --pack"
+    job = given.job_of(SurveyJob, models, values, mode, backend=backend)
+    with output.progress() as progress:
+        surveyed = job.run(store, progress)
     print_survey(output.console, surveyed)
     output.write_json(survey_data(surveyed))
     return EXIT_PARTIAL if surveyed.failures or surveyed.unread else 0

@@ -1,100 +1,56 @@
-"""Translates options of a command line into requests, and into sizes of models."""
+"""Translates options of a command line into a job."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import MISSING, Field, fields
+from inspect import signature
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
-from dlbricks_core.commands.options.jobs import Models, open_request
+from dlbricks_core.commands.options.models import Models
 from dlbricks_core.commands.options.reading import import_settings_of, load_options_of, pairs
-from dlbricks_core.estimation.sizes import Generation, Sized, Sweep, of_task
-from dlbricks_core.importers import parse_shape
-from dlbricks_core.measure.request import Request
+from dlbricks_core.commands.options.settings import READING
+from dlbricks_core.preferences import preferred
 
 JobT = TypeVar("JobT")
 
+OUTPUT = ("json_path", "html_path", "table_format", "verbose", "quiet")
+"""Options of commands on how results are shown."""
 
-def sizes_of(values: dict[str, Any]) -> Sized | None:
-    """Requested sizes of models, from ``sizes_options``; ``None`` for a single size."""
-    sweeps = _sweeps(values["sweeps"])
-    given = _tokens(values)
-    varied = [name for axis in sweeps for name in axis.split(",")]
-    generates = bool(given) or not {"prompt", "generate"}.isdisjoint(varied)
-    if generates and values["batch"] is not None:
-        given["batch"] = (values["batch"],)
-    typed = [each for each in ("prompt", "generate") if values[each] is not None]
-    taken = {*typed, *(["batch"] if values["batch"] is not None else []),
-             *(text.rpartition("=")[0] for text in values["dims"])}  # fmt: skip
-    for name in varied:
-        if name in taken:
-            raise click.BadParameter(
-                f"{name} is also given by itself: leave that out", param_hint="--sweep"
-            )
-    if generates:
-        return Generation({**given, **sweeps})
-    return Sweep(sweeps) if sweeps else None
+REQUESTED = (
+    *("backend", "backend_options", "quantity", "threads", "protocol", "runs", "seed"),
+    *("timeout_s", "force", "retry_failed", "precision", "budget_s", "condition", "busy"),
+)
+"""Settings that :meth:`Request.of` has as arguments; it decides their defaults."""
 
 
-def answer_of(values: dict[str, Any]) -> Generation | None:
-    """Requested answer of language models, from ``answer_options``; ``None`` for single runs."""
-    given = _tokens(values)
-    if given and values["batch"] is not None:
-        given["batch"] = (values["batch"],)
-    return Generation(given) if given else None
+def open_request(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of :meth:`Request.of` among the values of settings, as plain data.
+
+    Settings that were left open are left out.
+    """
+    return {name: values[name] for name in REQUESTED if values.get(name) is not None}
 
 
-def _tokens(values: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Tokens of the prompt and of the answer, as far as they or a task are given."""
-    typed = {name: (values[name],) for name in ("prompt", "generate") if values[name] is not None}
-    return {**of_task(values["task"]), **typed}
+def open_request_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of :meth:`Request.of` among the options of a command, as plain data."""
+    return open_request({**values, "backend_options": backend_options_of(values)})
 
 
-def _sweeps(texts: tuple[str, ...]) -> dict[str, tuple[int | tuple[int, ...], ...]]:
-    """Distinct sizes by the name of a dimension, or by several with commas between."""
-    found = {}
-    for name, text in pairs(texts, "--sweep"):
-        try:
-            found[name] = tuple(dict.fromkeys(map(_size, text.split(","))))
-        except ValueError as error:
-            raise click.BadParameter(
-                f"{name}={text}: write sizes with commas between (sequence=1,128,512; of "
-                "dimensions that vary together batch,sequence=1x128,8x32)",
-                param_hint="--sweep",
-            ) from error
-    return found
-
-
-def _size(text: str) -> int | tuple[int, ...]:
-    return parse_shape(text) if "x" in text else int(text)
-
-
-def request_of(values: dict[str, Any]) -> Request:
-    """Request from the options of ``measure_options`` or ``stored_options``."""
-    return Request.of(**open_request_of(values))
-
-
-def backend_options_of(values: dict[str, Any]) -> dict[str, str]:
+def backend_options_of(values: Mapping[str, Any]) -> dict[str, str]:
     """Settings of a single backend, from the option ``--backend-option``."""
     return dict(pairs(values["backend_options"], "--backend-option"))
 
 
-def requests_of(values: dict[str, Any]) -> list[Request]:
-    """Request for each backend in ``measure_each_options``, with ``timing_options``."""
-    options = options_by_backend(values)
-    return [
-        Request.of(**open_request_of({**values, "backend": name}, options[name]))
-        for name in dict.fromkeys(backends_of(values))
-    ]
-
-
-def backends_of(values: dict[str, Any]) -> list[str]:
+def backends_of(values: Mapping[str, Any]) -> list[str]:
     """Names of backends, from the option ``--backends``."""
     return [name.strip() for name in values["backends"].split(",")]
 
 
-def options_by_backend(values: dict[str, Any]) -> dict[str, dict[str, str]]:
+def options_by_backend(values: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """Options of each backend in ``--backends``, from the option ``--backend-option``."""
     chosen: dict[str, dict[str, str]] = {name: {} for name in backends_of(values)}
     for text, value in pairs(values["backend_options"], "--backend-option"):
@@ -108,49 +64,80 @@ def options_by_backend(values: dict[str, Any]) -> dict[str, dict[str, str]]:
     return chosen
 
 
-def open_request_of(
-    values: dict[str, Any], backend_options: dict[str, str] | None = None
-) -> dict[str, Any]:
-    """Arguments of :meth:`Request.of` that do not depend on the machine, as plain data.
+def backend_of(values: Mapping[str, Any]) -> str:
+    """Name of the backend for a job that needs one, where the command has jobs that do not.
 
-    Args:
-        values: Values of the options.
-        backend_options: Settings of the backend; ``None`` for those of ``--backend-option``.
+    Raises:
+        UsageError: If there is neither an option nor a preference.
     """
-    chosen = backend_options_of(values) if backend_options is None else backend_options
-    return open_request({**values, "backend_options": chosen})
+    name: str | None = values["backend"] or preferred("backend")
+    if name is None:
+        raise click.UsageError("Missing option '--backend'.")
+    return name
 
 
-def models_of(names: tuple[str, ...], values: dict[str, Any]) -> Models:
+def models_of(names: Sequence[str], values: dict[str, Any]) -> Models:
     """Models that the user names, from ``load_options`` and maybe ``sizes_options``.
 
     Args:
         names: Names of models as typed by the user.
         values: Values of the options.
     """
-    return Models(
-        names,
-        load_options_of(values),
-        import_settings_of(values),
-        sizes_of(values) if "sweeps" in values else None,
-    )
+    sizes = None
+    if "sweeps" in values:
+        # Commands without sizes start faster without this code.
+        from dlbricks_core.commands.options.sizes import sizes_of
+
+        sizes = sizes_of(values)
+    return Models(names, load_options_of(values), import_settings_of(values), sizes)
 
 
-def job_of(job: type[JobT], names: tuple[str, ...], values: dict[str, Any], **chosen: Any) -> JobT:
-    """The job that the options request.
+def job_of(
+    job: type[JobT], names: Sequence[str], values: dict[str, Any], mode: str = "", **chosen: Any
+) -> JobT:
+    """The job that the options request. It decides the defaults of options that nobody typed.
 
     Args:
-        job: Kind of the job, a data class with the field ``models``.
+        job: Kind of the job, a data class.
         names: Names of models as typed by the user.
         values: Values of the options.
+        mode: Why other options have no effect, where the command has further jobs.
         **chosen: Fields whose values are not those of the options of their names.
+
+    Raises:
+        UsageError: If an option without an effect was typed.
     """
-    own = {each.name for each in fields(job)}  # type: ignore[arg-type]
-    given = {name: value for name, value in values.items() if name in own}
+    every: Sequence[Field[Any]] = fields(job)  # type: ignore[arg-type]
+    own, typed = {each.name for each in every}, _typed()
+    if mode:
+        _refuse_others(own | {*signature(job.run).parameters}, mode)  # type: ignore[attr-defined]
+    required = {e.name for e in every if e.default is e.default_factory is MISSING}
+    given = {name: value for name, value in values.items() if name in required | own & typed}
     if {"backends", "backend_options"} <= own:
         chosen |= {"backends": backends_of(values), "backend_options": options_by_backend(values)}
     elif "backend_options" in own:
         chosen["backend_options"] = backend_options_of(values)
-    if "models" not in chosen:
+    if "models" in own and "models" not in chosen:
         chosen["models"] = models_of(names, values)
     return job(**{**given, **chosen})
+
+
+def _typed() -> set[str]:
+    """Names of the options and arguments that the user typed."""
+    context = click.get_current_context()
+    return {
+        name
+        for name, value in context.params.items()
+        if value not in (None, ())
+        and context.get_parameter_source(name) is not ParameterSource.DEFAULT
+    }
+
+
+def _refuse_others(used: Collection[str], mode: str) -> None:
+    """Refuses typed options that a job does not use, unless they say how its result is shown."""
+    of_models = {*READING, "model"} if "models" in used else ()
+    others = _typed() - {*used, *of_models, *OUTPUT}
+    for each in click.get_current_context().command.params:
+        if each.name in others:
+            name = "the MODELs" if isinstance(each, click.Argument) else each.opts[0]
+            raise click.UsageError(f"{mode}: leave out {name}.")

@@ -2,108 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from dlbricks_core.backends import Backend
+from dlbricks_core.commands.options.given import open_request
+from dlbricks_core.commands.options.models import Models
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.sizes import ModelsAtSizes, Sized, load_asked, read_asked
-from dlbricks_core.importers import LoadOptions
-from dlbricks_core.importers.models import ImportSettings, LoadedModels, ModelLoader, load_model
-from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.measure.request import Request
 from dlbricks_core.plugins import discover
-from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-from dlbricks_core.wording import argument
-
-REQUESTED = (
-    *("backend", "backend_options", "quantity", "threads", "protocol", "runs", "seed"),
-    *("timeout_s", "force", "retry_failed", "precision", "budget_s", "condition", "busy"),
-)
-"""Settings that :meth:`Request.of` has as arguments; it decides their defaults."""
+from dlbricks_core.wording import argument, settings
 
 
 def opened(
-    store: str | ResultStore | None, *, writes: bool = True
+    store: str | ResultStore | None, *, writes: bool = True, create: bool = True
 ) -> AbstractContextManager[ResultStore]:
-    """A store to use in a ``with`` statement; one that was open before stays open."""
-    return (
-        nullcontext(store)
-        if isinstance(store, ResultStore)
-        else ResultStore.open(store, writes=writes)
-    )
+    """A store to use in a ``with`` statement; one that was open before stays open.
 
-
-def open_request(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of :meth:`Request.of` among the values of settings, as plain data.
-
-    Settings that were left open are left out.
+    Args:
+        store: Path or URL, an open store, or ``None`` for the user's own.
+        writes: As for :meth:`ResultStore.open`.
+        create: As for :meth:`ResultStore.open`.
     """
-    return {name: values[name] for name in REQUESTED if values.get(name) is not None}
-
-
-@dataclass(frozen=True)
-class Models:
-    """Models of a job, and how they are read.
-
-    Attributes:
-        sources: Names as typed by the user; in strict mode also models that an importer returned.
-        options: How they are read.
-        settings: How they are imported.
-        sizes: Requested sizes; ``None`` for the sizes in the options.
-        strict: Whether the first model that cannot be read is an error. Otherwise it does not stop
-            the others, and the result names it.
-    """
-
-    sources: Sequence[str | RawModel]
-    options: LoadOptions = field(default_factory=LoadOptions)
-    settings: ImportSettings = field(default_factory=ImportSettings)
-    sizes: Sized | None = None
-    strict: bool = False
-
-    def or_default(self, names: Sequence[str] = ()) -> Models:
-        """The models; where there are none, those of a default set as they are.
-
-        Args:
-            names: Names of the default set.
-
-        Raises:
-            DLBricksError: If there are none in either.
-        """
-        if self.sources:
-            return self
-        if not names or self.sizes is not None:
-            raise DLBricksError(
-                "Name at least one MODEL.", hint="'dlbricks list models' shows those that are here."
-            )
-        return replace(self, sources=names)
-
-    def load_one(self, observer: Observer) -> CanonicalModel:
-        """Loads the single model.
-
-        Raises:
-            DLBricksError: If it cannot be loaded, or there are several.
-        """
-        (name,) = cast(Sequence[str], self.sources)
-        return load_model(name, self.options, observer, self.settings)
-
-    def load(self, observer: Observer) -> LoadedModels | ModelsAtSizes:
-        """Loads the models.
-
-        Raises:
-            DLBricksError: If none can be read, or in strict mode if one cannot.
-        """
-        if not self.strict:
-            names = cast(Sequence[str], self.sources)
-            return load_asked(names, self.sizes, self.options, observer, self.settings)
-        if self.sizes is not None:
-            return read_asked(self.sources, self.sizes, self.options)
-        with ModelLoader(self.options, self.settings) as loader:
-            return LoadedModels(loader.load(self.sources), [])
+    if isinstance(store, ResultStore):
+        return nullcontext(store)
+    return ResultStore.open(store, writes=writes, create=create)
 
 
 JobT = TypeVar("JobT")
@@ -134,13 +61,9 @@ class MeasuredJob:
     Attributes:
         models: The models.
         protocol: Name of the protocol of networks that run alone.
-        runs: Runs of each network.
         seed: Seed of weights and inputs.
-        precision: Half-width of the 90% intervals to reach, relative to the figure.
-        budget_s: Seconds after which measuring ends, precise or not.
         timeout_s: Maximum seconds to load a network, or to run it once.
         force: Whether to repeat stored measurements.
-        retry_failed: Whether to repeat failed measurements.
         busy: What happens where other programs use the CPUs; ``None`` for the default.
         granularity: Maximum number of layers in a brick; ``None`` for the composer's own.
         split: Name of the split strategy; ``None`` for the composer's own.
@@ -148,24 +71,29 @@ class MeasuredJob:
 
     models: Models
     protocol: str | None = None
-    runs: int | None = None
     seed: int | None = None
-    precision: float | None = None
-    budget_s: float | None = None
     timeout_s: float | None = None
     force: bool = False
-    retry_failed: bool = False
     busy: str | None = None
     granularity: int | None = None
     split: str | None = None
 
-    def request(self, **chosen: Any) -> Request:
-        """The request for figures.
 
-        Args:
-            **chosen: Further arguments of :meth:`Request.of`, and those that the job decides.
-        """
-        return Request.of(**{**open_request(vars(self)), **chosen})
+@dataclass(frozen=True, kw_only=True)
+class PreciseJob(MeasuredJob):
+    """A job that measures until figures are precise, or a number of runs.
+
+    Attributes:
+        runs: Runs of each network.
+        precision: Half-width of the 90% intervals to reach, relative to the figure.
+        budget_s: Seconds after which measuring ends, precise or not.
+        retry_failed: Whether to repeat failed measurements.
+    """
+
+    runs: int | None = None
+    precision: float | None = None
+    budget_s: float | None = None
+    retry_failed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,6 +115,14 @@ class BackendJob(MeasuredJob):
     def cut_options(self) -> CutOptions:
         """How models are cut and composed from bricks that are timed alone."""
         return CutOptions.chosen(self.granularity, self.split, self.composer)
+
+    def request(self, **chosen: Any) -> Request:
+        """The request for figures.
+
+        Args:
+            **chosen: Further arguments of :meth:`Request.of`, and those that the job decides.
+        """
+        return Request.of(**{**open_request(vars(self)), **chosen})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,12 +146,13 @@ class TimedJob(BackendJob):
         Raises:
             DLBricksError: If one of them is given.
         """
-        for name in self._given(names):
-            raise DLBricksError(
-                f"{argument(name)} is for estimates that run nothing",
-                hint=f"Leave out {argument(name)}, or {argument('measure')} and "
-                f"{argument('precision')}.",
-            )
+        measuring = [n for n in ("measure", "precision") if hasattr(self, n)]
+        refuse(
+            self,
+            names,
+            "is for estimates that run nothing",
+            f"Leave out {{}}, or {' and '.join(map(argument, measuring))}.",
+        )
 
     def refuse_measuring(self, *names: str) -> None:
         """Refuses settings of runs, where nothing will run.
@@ -223,15 +160,63 @@ class TimedJob(BackendJob):
         Raises:
             DLBricksError: If one of them is given.
         """
-        for name in self._given(names):
-            raise DLBricksError(
-                f"{argument(name)} needs {argument('measure')}: nothing runs without it",
-                hint=f"Leave {argument(name)} out, or add {argument('measure')}.",
-            )
+        measure = argument("measure")
+        reason = f"needs {measure}: nothing runs without it"
+        refuse(self, names, reason, f"Leave {{}} out, or add {measure}.")
 
-    def _given(self, names: Sequence[str]) -> Iterator[str]:
-        own = {each.name: _default(each) for each in fields(self)}
-        return (name for name in names if getattr(self, name) != own[name])
+
+def refuse(job: Any, names: Iterable[str], reason: str, hint: str) -> None:
+    """Refuses settings that have no effect on a job.
+
+    Args:
+        job: The job, a data class.
+        names: Names of the settings.
+        reason: Why one has no effect, as the rest of a sentence that begins with its name.
+        hint: What to do about it, with ``{}`` for its name.
+
+    Raises:
+        DLBricksError: If one of them is given.
+    """
+    defaults = {each.name: _default(each) for each in fields(job)}
+    for name in names:
+        if getattr(job, name) != defaults[name]:
+            spelled = argument(name)
+            raise DLBricksError(f"{spelled} {reason}", hint=hint.format(spelled))
+
+
+def refuse_budget(job: Any) -> None:
+    """Refuses a budget where all whole models run, each as often as its precision needs.
+
+    Raises:
+        DLBricksError: If there is one.
+    """
+    hint = f"Leave {{}} out, or add {settings(condition='cold')}."
+    refuse(job, ["budget_s"], "is for bricks that are timed alone", hint)
+
+
+def requests_of_each(job: Any, **chosen: Any) -> list[Request]:
+    """A request for each backend of a job.
+
+    Args:
+        job: A job with the fields ``backends`` and ``backend_options``, by backend and name.
+        **chosen: Arguments of :meth:`Request.of` that the job decides.
+
+    Raises:
+        DLBricksError: If there are options for a backend that is none of them.
+    """
+    values = {**vars(job), **chosen}
+    backends, options = dict.fromkeys(job.backends), job.backend_options
+    if others := options.keys() - backends:
+        raise DLBricksError(
+            f"options for the backend {min(others)!r}, which is not compared",
+            hint=f"Give options by backend: {', '.join(backends)}.",
+        )
+    return [
+        Request.of(
+            **open_request({**values, "backend": name, "backend_options": options.get(name)})
+        )
+        for name in backends
+    ]
 
 
 def _default(each: Field[Any]) -> Any:

@@ -35,7 +35,7 @@ estimate_options = options(*_ESTIMATED)
 estimate_options_beside_a_file = options(*_ESTIMATED, **BESIDE_A_FILE)
 
 stored_options = options(
-    *(*SETUP, "threads", *TIMED),
+    *(*SETUP, "threads", "protocol", "runs"),
     backend={"required": False, "help": "Framework whose stored latencies to use."},
 )
 

@@ -1,4 +1,4 @@
-"""Translates options of a command line into options for importing and cutting models."""
+"""Translates options of a command line into options for reading models."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any
 import click
 
 from dlbricks_core.commands.options.settings import IMPORT_TIMEOUT_S
-from dlbricks_core.compose.options import CutOptions
-from dlbricks_core.facts import LATENCY
 from dlbricks_core.importers import LoadOptions, parse_shape
 from dlbricks_core.importers.models import ImportSettings
 from dlbricks_core.passes.options import InputValue
@@ -46,16 +44,6 @@ def import_settings_of(values: dict[str, Any]) -> ImportSettings:
     """Settings for importing models, from ``load_options``."""
     timeout_s = values["timeout_s"]
     return ImportSettings(IMPORT_TIMEOUT_S if timeout_s is None else timeout_s, values["reimport"])
-
-
-def cut_options_of(values: dict[str, Any]) -> CutOptions:
-    """Options for cutting models, from ``cut_options`` and ``composer_option``.
-
-    Commands without an option for the composer cut the paper's layer sequences.
-    """
-    composer = values.get("composer") if "composer" in values else "sequential"
-    quantity = values.get("quantity", LATENCY.name)
-    return CutOptions.chosen(values["granularity"], values["split"], composer, quantity=quantity)
 
 
 def sources_of(values: dict[str, Any]) -> dict[str, str]:

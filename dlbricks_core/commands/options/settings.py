@@ -1,4 +1,4 @@
-"""Settings of users: one table, of which options and the API's arguments are made."""
+"""Settings of users: the one table for options of commands and arguments of the API."""
 
 from __future__ import annotations
 
@@ -29,24 +29,23 @@ IMPORT_TIMEOUT_S = 600.0
 MODEL_OUTPUT = "--model-output"
 
 _UNITS = ("_ms", "_s")
-"""Suffixes of names whose values have a unit, which users type with the value."""
+"""Suffixes of names whose values have a unit; users type the unit with the value."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of users, as an option and as an argument of the API.
+    """A setting of users: an option of commands and an argument of the API.
 
     Attributes:
         name: Name in Python, of the argument and of the option's value.
         kind: Kind of the values.
         help: Help text of the option, without the default.
-        default: Default in words, where the library chooses it; a function where its words lie in
+        default: Default in words, if the library chooses it; a function if the words come from
             modules that take long to import.
-        value: Value of the option where the user types none, which the help shows; an ellipsis
-            where the option has none.
+        value: Default value of the option, shown in the help; an ellipsis for no default value.
         metavar: Placeholder of the option's value.
-        spellings: Spellings of the option; the first is the one in messages. Empty where they
-            follow from the name.
+        spellings: Spellings of the option, the spelling for messages first. Empty if the name gives
+            the spelling.
         required: Whether the library has no default.
     """
 
@@ -100,14 +99,14 @@ def _or_preferred(context: click.Context, option: click.Parameter, value: Any) -
 
 
 def spelled(name: str) -> str:
-    """The option whose spelling follows from a name: without the unit, with hyphens."""
+    """Spelling of an option by its name: without the unit, with hyphens."""
     for unit in _UNITS:
         name = name.removesuffix(unit)
     return f"--{name.replace('_', '-')}"
 
 
 def group(*decorators: Callable[[Any], Any]) -> Callable[[CommandT], CommandT]:
-    """A decorator that adds several options in a given order."""
+    """A decorator that adds several options in this order."""
 
     def decorate(command: CommandT) -> CommandT:
         return functools.reduce(lambda f, option: option(f), reversed(decorators), command)
@@ -217,16 +216,16 @@ SETTINGS: Mapping[str, Setting] = {
     "precision": Setting(
         "precision",
         Kind(kinds.number, "a share of the latency, such as 0.01 for 1%", kinds.SHARE),
-        "Maximum half-width of all 90% intervals, relative to the figure: networks run until it is "
-        "reached.",
+        "Maximum half-width of all 90% intervals, relative to the figure: networks run until all "
+        "intervals are as narrow.",
         f"{PRECISION:.0%}, unless --runs is given",
         metavar="SHARE",
     ),
     "budget_s": Setting(
         "budget_s",
         kinds.above_zero("seconds", 60, kinds.TIME),
-        "Time after which no round begins (60s, 5m), whatever the precision; where all bricks are "
-        f"timed, the first {FEWEST} rounds always run.",
+        "Time after which no round begins (60s, 5m), even if the precision is not reached; if all "
+        f"bricks are timed, the first {FEWEST} rounds always run.",
         f"{BUDGET_S:g}s for bricks that are timed alone, unless --runs is given",
         metavar="TIME",
     ),
@@ -241,7 +240,7 @@ SETTINGS: Mapping[str, Setting] = {
     "quantity": Setting(
         "quantity",
         kinds.name_of("a quantity", "load-time"),
-        "What to estimate ('dlbricks list plugins' lists metrics for others).",
+        "Quantity to estimate ('dlbricks list plugins' lists all).",
         value=LATENCY.name,
         metavar="NAME",
     ),
@@ -260,8 +259,8 @@ SETTINGS: Mapping[str, Setting] = {
     "busy": Setting(
         "busy",
         kinds.one_of(BUSY),
-        "Where other programs use the CPUs before the first round: wait for quiet, a minute at "
-        "most, or accept that at once, and with it exit status 0 for doubtful figures.",
+        "Behaviour if other programs use the CPUs before the first round: wait for quiet, a minute "
+        "at most, or accept a busy machine, with exit status 0 even for doubtful figures.",
         value=BUSY[0],
     ),
     "measure": Setting("measure", FLAG),
@@ -288,7 +287,7 @@ SETTINGS: Mapping[str, Setting] = {
     "predictor": Setting(
         "predictor",
         kinds.name_of("a predictor", "atlas"),
-        "What predicts bricks that the store does not hold ('dlbricks list plugins'); none leaves "
+        "Predictor of bricks that the store lacks ('dlbricks list plugins'); none leaves "
         "them missing.",
         _predictors,
         metavar="NAME",
@@ -296,7 +295,7 @@ SETTINGS: Mapping[str, Setting] = {
     "system": Setting(
         "system",
         Kind(kinds.text, "the name of a machine, or the start of its fingerprint"),
-        "Estimate for another system, of the store or of the reference data: its name, the start "
+        "Estimate for another system in the store or the reference data: its name, the start "
         "of its fingerprint ('dlbricks machine list' shows both), or its microarchitecture (zen4).",
         metavar="SYSTEM",
     ),
@@ -304,7 +303,7 @@ SETTINGS: Mapping[str, Setting] = {
     "results": Setting(
         "results",
         replace(kinds.PATH, repeated=True),
-        "Estimate from what 'dlbricks suite time --results' wrote elsewhere, not from a store. May "
+        "Estimate from a file that 'dlbricks suite time --results' wrote, instead of a store. May "
         "be given more than once.",
         metavar="FILE",
     ),
@@ -341,17 +340,16 @@ SETTINGS: Mapping[str, Setting] = {
     "values": Setting(
         "values",
         kinds.mapping("numbers", "{'sample_rate': 16000}", kinds.constant),
-        "Constant value of an input (sample_rate=16000, crop=1,3,224, or none for an optional one "
-        "that is left out): branches and sizes that depend on it are known then. May be given "
-        "more than once.",
+        "Constant value of an input (sample_rate=16000, crop=1,3,224, or none to leave out an "
+        "optional input), on which branches or sizes depend. May be given more than once.",
         metavar="INPUT=NUMBERS",
         spellings=("--value",),
     ),
     "outputs": Setting(
         "outputs",
         kinds.names_such_as("logits", of="outputs", repeated=True),
-        "Output of the models to keep, or of one (net:logits): layers that only others need are "
-        "dropped, before cutting. May be given more than once.",
+        "Output to keep, in all models or in one (net:logits): layers that only other outputs need "
+        "are dropped before cutting. May be given more than once.",
         "all",
         metavar="NAME",
         # Some commands write to a file that is called --output.
@@ -363,8 +361,8 @@ SETTINGS: Mapping[str, Setting] = {
     "dtype": Setting(
         "dtype",
         kinds.name_of("an element type", "bfloat16"),
-        f"Convert models to another element type: {', '.join(sorted(CONVERSIONS))}, or one that "
-        "the backend itself converts to. Layers that ONNX does not define in it keep float32.",
+        f"Convert models to another element type: {', '.join(sorted(CONVERSIONS))}, or a type of "
+        "the backend's own. Layers that ONNX does not define in this type keep float32.",
         metavar="NAME",
     ),
     "reimport": Setting("reimport", FLAG, "Import models again, even if they are in the cache."),
@@ -374,7 +372,7 @@ SETTINGS: Mapping[str, Setting] = {
     "prompt": Setting(
         "prompt",
         kinds.sizes_of("tokens", kinds.POSITIVE),
-        "Estimate a language model's speed on a prompt of so many tokens: time to first token, "
+        "Estimate a language model's speed on a prompt of this many tokens: time to first token, "
         "time per output token.",
         _tokens("PROMPT", "generate"),
         metavar="TOKENS",
@@ -389,7 +387,7 @@ SETTINGS: Mapping[str, Setting] = {
     "task": Setting(
         "task",
         kinds.one_of(TASKS),
-        "Prompt and output tokens of a category of MLPerf Client, as far as these are not given: "
+        "Prompt and output tokens of a category of MLPerf Client, unless they are given: "
         f"{', '.join(TASKS)}.",
         metavar="NAME",
     ),
@@ -399,15 +397,15 @@ SETTINGS: Mapping[str, Setting] = {
         "sweeps",
         kinds.mapping("sizes", "{'sequence': [1, 128, 512]}", kinds.points),
         "Estimate latencies over sizes of an open dimension (sequence=1,128,512), or of several "
-        "together (batch,sequence=1x128,8x32); batch means all batch axes. For language models "
-        "over prompt, generate, batch, or depth, the tokens that the cache holds before the "
-        "prompt. May be given more than once.",
+        "together (batch,sequence=1x128,8x32); batch means all batch axes. For language models: "
+        "over prompt, generate, batch, or depth (tokens in the cache before the prompt). May be "
+        "given more than once.",
         metavar="NAME=SIZE,SIZE...",
         spellings=("--sweep",),
     ),
 }
-"""Settings that more than one command or the API has, by a key: the name, or where commands have
-two settings of one name, a name of its own.
+"""Settings of the API, and of more than one command, by a key: the setting's name, or another name
+if two settings have the same name.
 """
 
 SETUP = ("backend", "backend_options")

@@ -39,7 +39,8 @@ from dlbricks_core.estimation.systems import find_machine, told_apart
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.facts import LATENCY, Calibration, Failure, Machine
 from dlbricks_core.figures.protocols import HOT, PROTOCOLS
-from dlbricks_core.importers.models import ImportSettings, ModelLoader, runs_code
+from dlbricks_core.importers.lookup import runs_code
+from dlbricks_core.importers.models import ImportSettings, ModelLoader
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.known_setups import known_setups, nearest_setup
 from dlbricks_core.measure.request import Request

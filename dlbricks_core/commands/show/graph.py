@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -10,19 +12,17 @@ import click
 
 from dlbricks_core.analysis import Basis, LayerCosts, Module
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.commands.options import given, measuring, reading
+from dlbricks_core.commands.options import given, measuring
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.help import Concise
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import option
 from dlbricks_core.commands.show.drawing import Picture, draw
-from dlbricks_core.estimation.layers import LayerLatencies, layer_latencies
-from dlbricks_core.importers.models import load_model
-from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.commands.show.job import ShowLatenciesJob, ShownModel, ShowOperationsJob
+from dlbricks_core.progress import Observer
 from dlbricks_core.report import write_text
-from dlbricks_core.report.data import SCHEMA_VERSION, WrittenData
+from dlbricks_core.report.data import SCHEMA_VERSION, ReadingData, WrittenData, reading_data
 from dlbricks_core.report.html.templating import render
-from dlbricks_core.store import ResultStore
 
 
 class ShowGraphData(WrittenData):
@@ -30,11 +30,23 @@ class ShowGraphData(WrittenData):
 
     name: str  #: Name of the model.
     source: str  #: File or collection, as the user named it.
+    settings: GraphSettingsData  #: How the model was read, and which latencies were looked up.
     layers: list[GraphLayerData]  #: In the order of the model.
     drawn_layers: int  #: Layers in the drawing; repeated modules are drawn once.
     modules: list[RepeatedModuleData]  #: Repeated modules.
     modules_complete: bool  #: Whether the search for modules went to its end, not to its limit.
     critical_path: CriticalPathData  #: The path with the largest sum.
+
+
+class GraphSettingsData(ReadingData):
+    """How a model was read, and which latencies were looked up; null for each default."""
+
+    backend: str | None  #: Framework of the latencies; null where operations are the costs.
+    backend_options: dict[str, str]  #: Its settings.
+    threads: int | None  #: Threads for one operator.
+    protocol: str | None  #: Order of the runs.
+    runs: int | None  #: Minimum runs of a layer whose latency counts.
+    system: str | None  #: Another machine of the store.
 
 
 class GraphLayerData(TypedDict):
@@ -95,13 +107,14 @@ def graph_svg(picture: Picture) -> str:
     )
 
 
-def graph_data(picture: Picture) -> ShowGraphData:
+def graph_data(picture: Picture, job: ShowLatenciesJob | ShowOperationsJob) -> ShowGraphData:
     """A picture as a JSON object for scripts, which identifies layers by position."""
     layers = picture.model.layers
     return {
         "schema_version": SCHEMA_VERSION,
         "name": picture.model.name,
         "source": picture.model.source,
+        "settings": _settings(job),
         "layers": [
             {"layer": layer.qualified_op, "signature": signature, "cost": cost}
             for layer, signature, cost in zip(
@@ -119,6 +132,19 @@ def graph_data(picture: Picture) -> ShowGraphData:
             "total": picture.costs.total(),
             "missing": dict(picture.costs.missing(picture.model)),
         },
+    }
+
+
+def _settings(job: ShowLatenciesJob | ShowOperationsJob) -> GraphSettingsData:
+    about = vars(job)
+    return {
+        **reading_data(job.models.options),
+        "backend": about.get("backend"),
+        "backend_options": dict(about.get("backend_options", {})),
+        "threads": about.get("threads"),
+        "protocol": about.get("protocol"),
+        "runs": about.get("runs"),
+        "system": about.get("system"),
     }
 
 
@@ -142,9 +168,7 @@ def _module(module: Module) -> RepeatedModuleData:
 @options.load_options_beside_a_file
 @options.json_option
 @options.quiet_options
-def command(
-    model: str, svg_path: Path, store: str | None, system: str | None, **values: Any
-) -> int:
+def command(model: str, svg_path: Path, store: str | None, **values: Any) -> int:
     """Draw MODEL as SVG, with its critical path and its repeated modules; runs nothing.
 
     The critical path is the one with the largest sum of latencies in the store where
@@ -152,29 +176,28 @@ def command(
     floating-point operations. Modules that repeat are drawn once, with their number.
     """
     output = Output(values)
+    run: Callable[[Observer], ShownModel]
+    job: ShowLatenciesJob | ShowOperationsJob
+    if values["backend"]:
+        job = given.job_of(ShowLatenciesJob, (model,), values)
+        run = partial(job.run, store)
+    else:
+        mode = "operations count where no --backend is named"
+        job = given.job_of(ShowOperationsJob, (model,), values, mode)
+        run = job.run
     with output.progress() as progress:
-        load = reading.load_options_of(values)
-        loaded = load_model(model, load, progress, reading.import_settings_of(values))
-    picture = _picture(loaded, _latencies(loaded, store, system, values))
+        picture = _picture(run(progress))
     write_text(graph_svg(picture), svg_path)
     for note in picture.notes:
         output.console.print(note)
-    output.write_json(graph_data(picture))
-    lacking = picture.costs.basis is not Basis.LATENCY or picture.costs.missing(loaded)
+    output.write_json(graph_data(picture, job))
+    lacking = picture.costs.basis is not Basis.LATENCY or picture.costs.missing(picture.model)
     return EXIT_PARTIAL if values["backend"] and lacking else 0
 
 
-def _latencies(
-    model: CanonicalModel, store: str | None, system: str | None, values: dict[str, Any]
-) -> LayerLatencies | None:
-    if not values["backend"]:
-        return None
-    with ResultStore.open(store, writes=False) as opened:
-        return layer_latencies(model, given.request_of(values), opened, system)
-
-
-def _picture(model: CanonicalModel, found: LayerLatencies | None) -> Picture:
-    (cut,) = BrickSet.of([model]).models
+def _picture(shown: ShownModel) -> Picture:
+    (cut,) = BrickSet.of([shown.model]).models
+    found = shown.latencies
     if found is None:
         return Picture(cut, LayerCosts.of(cut))
     request = found.request

@@ -6,13 +6,12 @@ from typing import Any
 
 import click
 
-from dlbricks_core.bricks import BrickSet
-from dlbricks_core.commands.options import reading
+from dlbricks_core.commands.options import given
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.help import Concise
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.show.inspection import inspect_data, print_inspection
-from dlbricks_core.importers.models import load_models
+from dlbricks_core.commands.show.job import ShowLayersJob
 from dlbricks_core.report import print_failures
 
 
@@ -27,15 +26,11 @@ def command(models: tuple[str, ...], **values: Any) -> int:
 
     With -v, every layer is listed.
     """
-    if not models:
-        raise click.UsageError("Name at least one MODEL.")
     output = Output(values)
-    load = reading.load_options_of(values)
+    job = given.job_of(ShowLayersJob, models, values)
     with output.progress() as progress:
-        loaded = load_models(models, load, progress, reading.import_settings_of(values))
-    cut = reading.cut_options_of(values)
-    bricks = BrickSet.of(loaded.models, cut.granularity, cut.strategy)
-    print_inspection(output.console, bricks, layers=values["verbose"])
-    print_failures(output.console, loaded.failures)
-    output.write_record(lambda: inspect_data(bricks, loaded.failures, load))
-    return EXIT_PARTIAL if loaded.failures else 0
+        shown = job.run(progress)
+    print_inspection(output.console, shown.bricks, layers=values["verbose"])
+    print_failures(output.console, shown.failures)
+    output.write_record(lambda: inspect_data(shown.bricks, shown.failures, job.models.options))
+    return EXIT_PARTIAL if shown.failures else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,8 @@ from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.help import Concise
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import option
-from dlbricks_core.estimation.results_files import written_results
-from dlbricks_core.estimation.suite import bench
+from dlbricks_core.commands.suite.job import SuiteTimeJob
 from dlbricks_core.report import print_bench, run_data
-from dlbricks_core.store import ResultStore
 
 
 @click.command("bench", cls=Concise)
@@ -31,24 +28,16 @@ from dlbricks_core.store import ResultStore
 @options.store_option
 @options.json_option
 @options.table_options
-def command(bricks: Path, results: Path | None, store: str | None, **values: Any) -> int:
+def command(bricks: Path, store: str | None, **values: Any) -> int:
     """Time the suite in FOLDER, which 'dlbricks suite write' wrote.
 
     No whole model is timed. Interrupt it as you like: the same command goes on where it ended.
     """
     output = Output(values)
-    with output.progress() as progress, _opened(results, store) as opened:
-        result = bench(bricks, given.request_of(values), opened, progress)
-        location = results or opened.info().location
-    print_bench(output.console, result)
-    output.console.print(f"Stored in {location}", soft_wrap=True)
-    output.write_json(run_data(result))
-    return 0 if result.is_sound else EXIT_PARTIAL
-
-
-def _opened(results: Path | None, store: str | None) -> AbstractContextManager[ResultStore]:
-    if results is None:
-        return ResultStore.open(store)
-    if store is not None:
-        raise click.UsageError("--results and --store exclude each other: name one file.")
-    return written_results(results)
+    job = given.job_of(SuiteTimeJob, (), values, folder=bricks)
+    with output.progress() as progress:
+        timed = job.run(store, progress)
+    print_bench(output.console, timed.result)
+    output.console.print(f"Stored in {timed.location}", soft_wrap=True)
+    output.write_json(run_data(timed.result))
+    return 0 if timed.result.is_sound else EXIT_PARTIAL

@@ -7,14 +7,13 @@ from typing import Any
 
 import click
 
-from dlbricks_core.commands.options import reading
+from dlbricks_core.commands.options import given
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.help import Concise
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import option
-from dlbricks_core.commands.suite.writing import generate, generated_data, print_generated
-from dlbricks_core.importers.models import load_models
-from dlbricks_core.suites import check_unused
+from dlbricks_core.commands.suite.job import SuiteWriteJob
+from dlbricks_core.commands.suite.writing import generated_data, print_generated
 
 
 @click.command("generate", cls=Concise)
@@ -26,7 +25,7 @@ from dlbricks_core.suites import check_unused
 @option("seed", help="Seed of the weights.")
 @options.json_option
 @options.quiet_options
-def command(models: tuple[str, ...], folder: Path, seed: int, **values: Any) -> int:
+def command(models: tuple[str, ...], **values: Any) -> int:
     """Pack what another machine needs to time MODELs, without their weights.
 
     The folder holds the structures of the MODELs and a manifest. Time it on any machine, with any
@@ -36,18 +35,10 @@ def command(models: tuple[str, ...], folder: Path, seed: int, **values: Any) -> 
     With -G or --split, the folder holds the paper's bricks instead: ONNX files that tell neither
     which model they are from nor in which order they stand.
     """
-    if not models:
-        raise click.UsageError("Name at least one MODEL.")
     output = Output(values)
-    check_unused(folder)
-    asked = values["granularity"] is not None or values["split"] is not None
-    cut = reading.cut_options_of(values) if asked else None
+    job = given.job_of(SuiteWriteJob, models, values)
     with output.progress() as progress:
-        loaded = load_models(
-            models, reading.load_options_of(values), progress, reading.import_settings_of(values)
-        )
-        written = generate(loaded.models, cut, folder, seed, progress)
-    failures = [*loaded.failures, *written.omitted]
-    print_generated(output.console, written, folder, failures)
-    output.write_json(generated_data(written, folder, failures))
-    return EXIT_PARTIAL if failures else 0
+        done = job.run(progress)
+    print_generated(output.console, done.suite, job.folder, done.failures)
+    output.write_json(generated_data(done, job, job.models.options))
+    return EXIT_PARTIAL if done.failures else 0

@@ -4,30 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose.options import CutOptions, find_composer
 from dlbricks_core.facts import Failure
+from dlbricks_core.importers import LoadOptions
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.progress import Observer
-from dlbricks_core.report.data import SCHEMA_VERSION, ListedFailuresData, failures_data
+from dlbricks_core.report.data import (
+    SCHEMA_VERSION,
+    ListedFailuresData,
+    ReadingData,
+    failures_data,
+    reading_data,
+)
 from dlbricks_core.report.heading import count
 from dlbricks_core.report.remarks import print_failures
 from dlbricks_core.report.tables import Console
 from dlbricks_core.suites import Cut, Suite, SuiteBrick, write_suite
+
+if TYPE_CHECKING:
+    from dlbricks_core.commands.suite.job import SuiteWriteJob, WrittenSuite
 
 
 class SuiteWriteData(ListedFailuresData):
     """Output of ``dlbricks suite write``."""
 
     folder: str  #: Where the suite is.
+    #: How it was written; null in a private suite, whose key has that.
+    settings: SuiteSettingsData | None
     #: Models whose structures were written; none in a folder of the paper's bricks.
     models: list[GeneratedModelData]
     #: Bricks that were written, or that the models as they are consist of.
     bricks: list[GeneratedBrickData]
     #: Number of decoys among the bricks of a private suite; null from ``dlbricks suite write``.
     private: HiddenBricksData | None
+
+
+class SuiteSettingsData(ReadingData):
+    """How a suite was written."""
+
+    granularity: int | None  #: Most layers of one of the paper's bricks; null if not given.
+    split: str | None  #: Strategy by which these were cut; null if not given.
+    seed: int | None  #: Seed of their weights; null where structures were written.
 
 
 class GeneratedModelData(TypedDict):
@@ -109,11 +129,26 @@ def print_generated(
     print_failures(console, failures)
 
 
-def generated_data(suite: Suite, folder: Path, failures: Sequence[Failure]) -> SuiteWriteData:
-    """Summary of a written suite as a JSON object for scripts."""
+def generated_data(
+    done: WrittenSuite, job: SuiteWriteJob, load: LoadOptions | None = None
+) -> SuiteWriteData:
+    """Summary of a written suite as a JSON object for scripts.
+
+    Args:
+        done: The suite.
+        job: How it was written.
+        load: How models were read; ``None`` if unknown.
+    """
+    suite = done.suite
     return {
         "schema_version": SCHEMA_VERSION,
-        "folder": str(folder),
+        "folder": str(job.folder),
+        "settings": {
+            **reading_data(load),
+            "granularity": job.granularity,
+            "split": job.split,
+            "seed": suite.seed,
+        },
         "models": [
             {"name": each.model.name, "layers": len(each.model.layers)} for each in suite.models
         ],
@@ -123,5 +158,5 @@ def generated_data(suite: Suite, folder: Path, failures: Sequence[Failure]) -> S
         ],
         # Numbers in a suite that a distribution hides among decoys: scripts read both alike.
         "private": None,
-        "failures": failures_data(failures),
+        "failures": failures_data(done.failures),
     }

@@ -13,7 +13,8 @@ import numpy as np
 from dlbricks_core.estimation.adaptive.posterior import State, drift
 from dlbricks_core.estimation.adaptive.timings import RUNS, TimingWorker
 from dlbricks_core.estimation.results import Offer
-from dlbricks_core.figures.figure import RESAMPLES, Placed, Predicted
+from dlbricks_core.figures.figure import RESAMPLES
+from dlbricks_core.figures.predicted import Placed, Predicted
 from dlbricks_core.figures.statistics import FloatArray, IntArray
 from dlbricks_core.measure.planner import Uncertain, steps
 

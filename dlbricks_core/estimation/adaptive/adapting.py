@@ -12,6 +12,7 @@ from dlbricks_core.bricks import CutModel
 from dlbricks_core.compose import Estimate
 from dlbricks_core.compose.learned import Learned
 from dlbricks_core.compose.options import LEARNED_COMPOSER, find_composer
+from dlbricks_core.estimation.adaptive.ahead import Ahead
 from dlbricks_core.estimation.adaptive.coverage import RunCosts, chosen
 from dlbricks_core.estimation.adaptive.posterior import drift, drifting, scatter_within
 from dlbricks_core.estimation.adaptive.unknown import Unknown, by_size
@@ -24,12 +25,12 @@ from dlbricks_core.facts.note import note
 from dlbricks_core.figures.figure import (
     Figure,
     InPlace,
-    Placed,
     in_place_errors,
     interval,
     relative_half_width,
 )
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
+from dlbricks_core.figures.predicted import Placed
 from dlbricks_core.measure.costs import QUICK_START_S
 from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.footprint import gigabytes
@@ -52,6 +53,10 @@ a fraction of them, since blocks of large models repeat."""
 
 _FEW_MODELS = 3
 """Most models of a request whose bricks are profiled in any case, even in a run of its own."""
+
+_WORTH_PROFILING = 0.1
+"""Least share of another model's latency in a model's bricks for which it is profiled in runs of
+their own. In less of a latency, errors of a single profiled run do not matter."""
 
 _PREDICTABLE = 0.15
 """Finest half-width that predictions from reference data have (docs/results/predicting.md)."""
@@ -81,6 +86,7 @@ class Adapting:
         compares: Whether estimates are compared. They then rest on no model that runs for the
             comparison only, or ran before.
         session: Identifier of the session; ``None`` for a new one.
+        ahead: Process that was begun before; ``None`` if there is none.
     """
 
     def __init__(
@@ -94,6 +100,7 @@ class Adapting:
         *,
         compares: bool,
         session: str | None = None,
+        ahead: Ahead | None = None,
     ) -> None:
         self._cutting = cutting
         self._cuts = cutting.brickset.models
@@ -103,7 +110,7 @@ class Adapting:
         self._predictor = predictor
         self._precision = request.precision or 1.0
         self._burst = request.burst
-        self._runs = WholeRuns(request.hot, store, observer, opened, session)
+        self._runs = WholeRuns(request.hot, store, observer, opened, session, ahead)
         self._runs.look_up(self._cuts)
         self._costs = RunCosts(self._cuts, self._burst.fewest + self._burst.profiled + 1)
         self._unknown = Unknown(cutting, request, store, observer, predictor)
@@ -200,7 +207,7 @@ class Adapting:
         """Runs a model with a profile of its bricks, unless it has run often enough before."""
         cut = self._cuts[position]
         figure = self._figure(cut)
-        if figure is None or len(figure.samples) < self._burst.fewest:
+        if figure is None or len(figure.samples) < self._burst.fewest_samples:
             self._runs.run(cut, self._burst.for_harvest())
 
     def left_out(self) -> RunResult:
@@ -287,15 +294,19 @@ class Adapting:
             self._observer.advance("model")
 
     def _shares_bricks(self, cut: CutModel) -> bool:
-        """Whether bricks of a model that nothing has shown are in another that has not run.
+        """Whether bricks of a model that nothing has shown matter to another that has not run.
 
         Bricks of few models are kept for later requests, since that takes no long time.
         """
         if len(self._cuts) <= _FEW_MODELS:
             return True
         new = cut.counts.keys() - self._bricks.keys()
-        others = (each for each in self._cuts if each is not cut and self._figure(each) is None)
-        return any(not new.isdisjoint(each.counts) for each in others)
+        others = (
+            i
+            for i, each in enumerate(self._cuts)
+            if each is not cut and not new.isdisjoint(each.counts) and self._figure(each) is None
+        )
+        return any(self._costs.share(i, new) >= _WORTH_PROFILING for i in others)
 
     def _able(self, cut: CutModel) -> bool:
         """Whether a whole model may run for an estimate, or runs in any case for comparison."""
@@ -343,7 +354,7 @@ class Adapting:
     def _precise(self, cut: CutModel) -> bool:
         """Whether a model has run, to the precision that is asked for."""
         figure = self._figure(cut)
-        if figure is None:
+        if figure is None or len(figure.samples) < self._burst.fewest_samples:
             return False
         scatter = relative_half_width(interval(figure.replicates, figure.value))
         return scatter <= scatter_within(self._precision)

@@ -17,8 +17,9 @@ from dlbricks_core.compose.options import find_composer
 from dlbricks_core.estimation.adaptive.candidates import Candidates
 from dlbricks_core.estimation.adaptive.timings import TimingWorker
 from dlbricks_core.estimation.conditioned import ConditionedPredictor
-from dlbricks_core.figures.figure import RESAMPLES, Figure, Placed, Predicted
+from dlbricks_core.figures.figure import RESAMPLES, Figure
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
+from dlbricks_core.figures.predicted import Placed, Predicted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.planner import half_widths
 from dlbricks_core.predict import Contribution

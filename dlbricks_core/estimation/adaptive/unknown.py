@@ -12,7 +12,8 @@ import numpy as np
 
 from dlbricks_core.bricks import Brick
 from dlbricks_core.estimation.conditioned import ConditionedPredictor
-from dlbricks_core.figures.figure import RESAMPLES, Discrepancy, InPlace, Predicted
+from dlbricks_core.figures.figure import RESAMPLES, InPlace
+from dlbricks_core.figures.predicted import Discrepancy, Predicted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.request import Request

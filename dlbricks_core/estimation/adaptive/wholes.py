@@ -14,6 +14,7 @@ from dlbricks_core.backends import Profile
 from dlbricks_core.backends.burst import Burst, WholeRun
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.errors import DLBricksError, UnsupportedError
+from dlbricks_core.estimation.adaptive.ahead import Ahead, worker_of
 from dlbricks_core.facts import Kind, Measurement, Note, Observation, Question
 from dlbricks_core.facts import Session as SessionRecord
 from dlbricks_core.facts.note import note
@@ -27,7 +28,7 @@ from dlbricks_core.measure.ledger import Effort, Ledger
 from dlbricks_core.measure.quiet import settle
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.session import reason_of
-from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
+from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.version import __version__
@@ -58,6 +59,7 @@ class WholeRuns:
         observer: Receives the progress.
         opened: Closes the workers.
         session: Identifier of the session; ``None`` for a new one.
+        ahead: Process that was begun before; ``None`` if there is none.
 
     Attributes:
         figures: Figures of whole models, by signature.
@@ -73,6 +75,7 @@ class WholeRuns:
         observer: Observer,
         opened: ExitStack,
         session: str | None = None,
+        ahead: Ahead | None = None,
     ) -> None:
         self.figures: dict[str, Measured] = {}
         self.ledger = Ledger()
@@ -85,7 +88,8 @@ class WholeRuns:
         self._workers: dict[bool, BackendWorker] = {}
         self._round = 0
         self._sampler = LoadSampler()
-        self._watch = LoadWatch()
+        self._ahead = ahead
+        self._watch = ahead.watch if ahead else LoadWatch()
         self.waited_s = 0.0
         self._lowered: set[str] = set()
         self._profiled: dict[str, Measurement] = {}
@@ -276,18 +280,12 @@ class WholeRuns:
     def _worker(self, *, as_used: bool) -> BackendWorker:
         """A process with a user's settings, or one with those that profiles need."""
         if as_used not in self._workers:
-            request = self._request
             begin = perf_counter()
-            settings = WorkerSettings(
-                request.settings,
-                request.seed,
-                request.timeout_s,
-                keeps_memory=not as_used,
-                warm=False,
-                as_used=as_used,
-            )
-            worker = BackendWorker(request.plugin.target, request.backend, settings)
-            self._workers[as_used] = self._opened.enter_context(worker)
+            if as_used and self._ahead is not None:
+                worker = self._ahead.worker
+            else:
+                worker = self._opened.enter_context(worker_of(self._request, as_used=as_used))
+            self._workers[as_used] = worker
             worker.start()
             self.importing_s += perf_counter() - begin
             self._begin_session()

@@ -1,11 +1,10 @@
-"""Models at several sizes. Each size is a model of its own, and the sizes share bricks."""
+"""Models at several sizes. Each size is a separate model, and the sizes share bricks."""
 
 from dlbricks_core.estimation.sizes.generation import (
     GENERATE,
     PHASES,
     PROMPT,
     Generation,
-    jobs_of,
     of_task,
 )
 from dlbricks_core.estimation.sizes.loading import ModelsAtSizes, Sized, load_asked, read_asked
@@ -21,7 +20,6 @@ __all__ = [
     "Sized",
     "Sizes",
     "Sweep",
-    "jobs_of",
     "load_asked",
     "of_task",
     "read_asked",

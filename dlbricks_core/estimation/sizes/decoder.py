@@ -1,4 +1,4 @@
-"""Dimensions of decoders: those of new tokens, and those of the cache."""
+"""Dimensions of decoders: of new tokens, and of the cache."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAMES: Mapping[Role, frozenset[str]] = {
         "attention_mask_length", "past_and_sequence_length",
     }),
 }  # fmt: skip
-"""Names that exporters give the dimensions, in lower case."""
+"""Names of the dimensions in files of exporters, in lower case."""
 
 _PLACES: tuple[tuple[re.Pattern[str], int, Role], ...] = (
     (re.compile(r"(decoder_)?(input_ids|inputs_embeds)|position_ids"), 1, "sequence"),
@@ -43,11 +43,11 @@ _PLACES: tuple[tuple[re.Pattern[str], int, Role], ...] = (
 """Inputs, and the axis of a role, where the dimension's name does not show its role."""
 
 _OF_ENCODER = re.compile(r"(?<![a-z])encoder|cross", re.IGNORECASE)
-"""Part of the names of inputs that an encoder made: their sizes stay while tokens are generated."""
+"""Part of the names of an encoder's outputs: their sizes stay while tokens are generated."""
 
 
 _STATE = re.compile(r"past_(state|conv|conv_states?|ssm_states?|recurrent_states?)\.\d+")
-"""Inputs that keep a state of fixed size, whose batch is open."""
+"""Inputs with a state of fixed size and an open batch."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class DecoderDimensions:
     """Dimensions of a decoder that matter in text generation.
 
     Attributes:
-        names: Names of the dimensions of each role; at least one for new tokens and, unless the
-            model keeps a state of fixed size, one for the cache.
+        names: Names of the dimensions of each role: at least one dimension for new tokens and,
+            unless the model has a state of fixed size, one for the cache.
     """
 
     names: Mapping[Role, tuple[str, ...]]
@@ -71,7 +71,7 @@ class DecoderDimensions:
 
         Raises:
             ModelError: If there is no open dimension for new tokens, or none for the cache of a
-                model that keeps no state of fixed size.
+                model without a state of fixed size.
         """
         found: dict[Role, dict[str, None]] = {}
         for each in dimensions:
@@ -93,7 +93,7 @@ class DecoderDimensions:
         return cls({role: tuple(names) for role, names in found.items()})
 
     def sizes(self, sequence: int, past: int, batch: int) -> Sizes:
-        """Sizes for a number of new tokens after those in the cache."""
+        """Sizes for a number of new tokens and a number of tokens in the cache."""
         by_role: Mapping[Role, int] = {
             "sequence": sequence, "past": past, "total": sequence + past
         }  # fmt: skip

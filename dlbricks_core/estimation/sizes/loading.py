@@ -13,10 +13,8 @@ from dlbricks_core.facts import Failure
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import (
     ImportSettings,
-    LoadedModels,
     ModelLoader,
     load_each,
-    load_models,
     unique_names,
 )
 from dlbricks_core.ir import CanonicalModel, RawModel
@@ -99,25 +97,23 @@ class ModelsAtSizes:
 
 def load_asked(
     specs: Sequence[str],
-    asked: Sized | None,
+    asked: Sized,
     options: LoadOptions,
     observer: Observer,
     how: ImportSettings | None = None,
-) -> LoadedModels | ModelsAtSizes:
+) -> ModelsAtSizes:
     """Loads models at the requested sizes. A model that fails does not stop the others.
 
     Args:
         specs: Names of models as typed by the user.
-        asked: Request for sizes; ``None`` for the sizes in the options.
+        asked: Request for sizes.
         options: How models are read otherwise.
         observer: Receives a notice of each model.
         how: How models are imported.
 
     Raises:
-        DLBricksError: If no model can be loaded, or an option belongs to none of them.
+        DLBricksError: If no model can be loaded, or an option applies to no model.
     """
-    if asked is None:
-        return load_models(specs, options, observer, how)
     with ModelLoader(options, how) as loader:
         found, failures = load_each(
             specs, loader, lambda spec: _at_sizes(loader, spec, asked, options), observer
@@ -147,7 +143,7 @@ def _at_sizes(
     wanted = asked.sizes(name, dimensions)
     for dim in options.dims.keys() & {dim for sizes in wanted for dim, _ in sizes.dims}:
         raise ModelError(
-            f"{name}: {dim} has the sizes that are asked for, not {options.dims[dim]}",
+            f"{name}: {dim} varies in this request, so it cannot be {options.dims[dim]}",
             hint=f"Leave {settings(dims={dim: options.dims[dim]})} out.",
         )
     models = {sizes: loader.load_one(source, sizes.options(options)) for sizes in wanted}
@@ -165,7 +161,7 @@ def _check_batches(
             fixed = {dim: size for dim, size in dims.items() if (size,) in firsts}
             raise ModelError(
                 f"{name} has a batch of a fixed size, not {sizes.batch}",
-                hint=f"Leave {settings(dims=fixed)} out; the batch is an option of its own."
+                hint=f"Leave {settings(dims=fixed)} out; the batch has a separate option."
                 if fixed
                 else "Export it with an open batch axis, or leave the batch out.",
             )

@@ -1,6 +1,6 @@
-"""Roofline: the least time that a machine needs for a model's operations and weights.
+"""Roofline: the minimum time of a machine for a model's operations and weights.
 
-An estimate of a language model below it is a defect. It is refused by name, and never clipped.
+An estimate of a language model below it is a defect: it is refused by name, and never clipped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dlbricks_core.machine.generations import generation_of
 from dlbricks_core.operators import Traffic, operator
 
 _NARROW = 4
-"""Lanes of units of 128 bits, of which cores have four; of wider ones they have two."""
+"""Lanes of units of 128 bits, of which a core has four; a core has two wider units."""
 
 _FASTER: Mapping[str, float] = {
     "amx_int8": 32.0, "amx_bf16": 16.0, "amx_fp16": 16.0,
@@ -34,8 +34,8 @@ Architecture Instruction Set Extensions Programming Reference; Arm, Architecture
 """
 
 _TURBO, _UNSTEADY = 1.3, 1.5
-"""Most by which clocks exceed the published rate, and memory the bandwidth of another minute: one
-virtual machine delivered 31 and 48 GB/s in turns."""
+"""Maximum factor between a clock and its published rate, and between bandwidths of two minutes:
+one virtual machine delivered 31 and 48 GB/s in turns."""
 
 _ROUND, _ROUNDS = 2**28, 3
 """Bytes of a round of reading, and rounds: a quarter of a second on a quiet machine."""
@@ -43,11 +43,11 @@ _ROUND, _ROUNDS = 2**28, 3
 
 @dataclass(frozen=True)
 class Roofline:
-    """Most that a machine does in a second.
+    """Upper bounds of a machine's work in a second.
 
     Attributes:
         flops_per_s: Operations of all threads in the shortest type that it multiplies.
-        bytes_per_s: Bytes that threads read from memory; infinite where it was not measured.
+        bytes_per_s: Bytes that all threads read from memory; infinite if not measured.
         cached_bytes: Bytes of weights that may stay in the caches from run to run.
     """
 
@@ -57,7 +57,7 @@ class Roofline:
 
     @classmethod
     def of(cls, result: RunResult) -> Self:
-        """The roofline of a run; memory is measured where networks ran here undisturbed."""
+        """The roofline of a run; the bandwidth is measured if networks ran here undisturbed."""
         threads = max(result.request.settings.threads, *result.phase_threads.values(), 1)
         found = cls(_peak(result.request.target, threads))
         if not result.ledger.anew or result.is_doubtful:
@@ -73,15 +73,15 @@ class Roofline:
         )
 
     def least_ms(self, model: CanonicalModel) -> float:
-        """Least milliseconds of a model in canonical form."""
+        """Minimum milliseconds of a model in canonical form."""
         arithmetic = Work.of(model).flops / self.flops_per_s
         memory = max(_read_bytes(model) - self.cached_bytes, 0) / self.bytes_per_s
         return 1e3 * max(arithmetic, memory)
 
     def checked(self, result: ModelResult) -> tuple[ModelResult, str]:
-        """A result, and why its estimate is refused; it has no estimate then.
+        """A result, without its estimate if that is refused, and the reason.
 
-        A measured figure stands: it shows what the machine does.
+        A measured figure is never refused.
         """
         value = result.estimate.value
         if value is None or result.is_measurement or result.measured is not None:
@@ -101,7 +101,7 @@ _SHARED = 3
 
 
 def within(roof: Roofline, result: RunResult) -> RunResult:
-    """The result without estimates beyond a roofline, each of which is a failure."""
+    """The result, with estimates below the roofline replaced by failures."""
     checked = [roof.checked(each) for each in result.models]
     refused = [
         Failure(each.cut.model.name, reason, "compose", "", result.request.backend.name)
@@ -113,7 +113,7 @@ def within(roof: Roofline, result: RunResult) -> RunResult:
 
 
 def _peak(system: System, threads: int) -> float:
-    """Operations per second that no code exceeds on so many cores."""
+    """Upper bound of the operations per second on a number of cores."""
     published = generation_of(system.vendor, system.family, system.model).ghz
     ghz = max(_TURBO * published, max(system.max_mhz, default=0) / 1e3)
     wide = lanes(system)
@@ -123,7 +123,7 @@ def _peak(system: System, threads: int) -> float:
 
 
 def _read_bytes(model: CanonicalModel) -> int:
-    """Bytes of the weights that layers read whole; of tables they read a few rows."""
+    """Bytes of weights that layers read completely; of tables they read only a few rows."""
     whole: set[str] = set()
     for layer in model.layers:
         row = operator(layer.qualified_op)

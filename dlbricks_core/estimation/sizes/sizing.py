@@ -27,8 +27,8 @@ class Sizes:
     Attributes:
         dims: Sizes by the names of dimensions, in display order.
         batch: Size of batch axes; ``None`` for the size in the options.
-        words: Meaning of the sizes for the user; empty where the names of the dimensions suffice.
-        phase: Phase of an answer that the sizes belong to: ``prompt``, or ``token`` for all others.
+        words: Meaning of the sizes for the user; empty if the names of the dimensions suffice.
+        phase: Phase of an answer with these sizes: ``prompt``, or ``token`` in all other cases.
     """
 
     dims: tuple[tuple[str, int], ...] = ()
@@ -70,7 +70,7 @@ def grid(axes: Axes) -> Iterator[dict[str, int]]:
 
 
 def by_dimension(axes: Axes) -> dict[str, tuple[int, ...]]:
-    """Sizes by the names of dimensions, each axis of several dimensions taken apart."""
+    """Sizes by the names of dimensions, with axes of several dimensions split."""
     return {
         dimension: tuple(_several(each)[place] for each in sizes)
         for name, sizes in axes.items()
@@ -86,7 +86,7 @@ def check_axes(axes: Axes) -> None:
     """Checks the axes of a grid.
 
     Raises:
-        DLBricksError: If an axis has no sizes, a negative size, or not one for each of its
+        DLBricksError: If an axis has no sizes, a negative size, or a wrong number of sizes for its
             dimensions; if a dimension is in two axes; or if there are too many points.
     """
     for name, sizes in axes.items():
@@ -105,11 +105,11 @@ def check_axes(axes: Axes) -> None:
     points = math.prod(map(len, axes.values()))
     if points > _MOST:
         raise DLBricksError(
-            f"{argument('sweep')} asks for {points} points", hint=f"Ask for {_MOST} or fewer."
+            f"{argument('sweep')} has {points} points", hint=f"Use {_MOST} or fewer."
         )
 
 
 def opened(dimensions: Sequence[OpenDimension]) -> str:
     """A sentence on the open dimensions of a model."""
     names = dict.fromkeys(name for each in dimensions for name in sorted(each.symbols))
-    return f"It leaves open: {', '.join(names)}." if names else "It leaves none open."
+    return f"Open dimensions: {', '.join(names)}." if names else "It has no open dimension."

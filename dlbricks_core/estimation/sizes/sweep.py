@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from dlbricks_core.errors import ModelError
 from dlbricks_core.estimation.answers import SizeCurve, SizePoint
 from dlbricks_core.estimation.results import RunResult
+from dlbricks_core.estimation.sizes.joint import with_joint_fit
 from dlbricks_core.estimation.sizes.loading import SizedModel
 from dlbricks_core.estimation.sizes.sizing import (
     BATCH,
@@ -26,8 +27,8 @@ class Sweep:
     """Request for models over sizes of their open dimensions.
 
     Attributes:
-        axes: Sizes by the names of dimensions; ``batch`` stands for all batch axes. Of several
-            names with commas between, tuples of sizes.
+        axes: Sizes by the names of dimensions; ``batch`` means all batch axes. Several names with
+            commas between have tuples of sizes.
 
     Raises:
         DLBricksError: If an axis is not a list of sizes, or there are too many points.
@@ -51,7 +52,9 @@ class Sweep:
         return [_sizes(point) for point in grid(self.axes)]
 
     def completed(self, models: Sequence[SizedModel], result: RunResult) -> RunResult:
-        """The result of a run, with a curve for each model."""
+        """The result of a run, with a curve for each model; latencies are fitted jointly."""
+        if not result.request.metric:
+            result = with_joint_fit(models, result)
         found = {each.cut.model.name: each for each in result.models}
         curves = [
             SizeCurve(

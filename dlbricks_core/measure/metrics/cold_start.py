@@ -27,8 +27,8 @@ _RUNS = 8
 """Runs after the first, until the latency of a network settles."""
 
 _SAMPLE_BYTES = 2**26
-"""Bytes of the file that measures the disk. Read-ahead has no effect on a file as small as that of
-a brick.
+"""Bytes of the file that measures the disk. The file of a brick is too small for this, because
+read-ahead has no effect on it.
 """
 
 _BLOCK_BYTES = 2**20
@@ -46,11 +46,11 @@ class ColdStart(Metric):
     The metric saves a network in the usual files of its framework, opens them, and runs the
     network. A process starts, imports its framework and warms up shared code only once; the first
     network of a process measures that. All other parts add up over the bricks. The bricks run one
-    after the other in one process. So each finds the state that earlier layers leave in a model:
-    libraries that are loaded, and kernels that are generated.
+    after the other in one process, so each brick finds the state that earlier layers leave in a
+    model: loaded libraries and generated kernels.
 
-    A model is a single file. So the read time of a brick is its share, by bytes, of the time to
-    read a large file.
+    A model is a single file. The read time of a brick is therefore its share, by bytes, of the time
+    to read a large file.
     """
 
     quantity = Quantity("cold-start", "ms", Composition.SUM, "time from a file to the first result")
@@ -94,13 +94,13 @@ class ColdStart(Metric):
             opened = opened.later_than(self._process.once)
         else:
             self._process = _Process(_start_ms(timer.importing), read, opened.beyond(copy))
-        # Parsing read the files from the page cache; that reading is a part of its own.
+        # Parsing read the files from the page cache; that reading is a separate part.
         parsing = max(opened.parsing - read.again, 0.0)
         counted = self._process.start, read.first, parsing, opened.preparing, opened.first_run
         return sum(counted), *counted, copy.first_run, read.again, opened.settling
 
     def total(self, cut: CutModel, values: Sequence[Values]) -> FloatArray:
-        """The sum of the parts that count; the start is the same for every model."""
+        """The sum of the parts of the total; the start is the same for every model."""
         parts = values[1:]
         counted = self.parts[: self.parts.index(_FIRST_RUN) + 1]
         return sum((self.part_total(each, cut, parts) for each in counted), np.zeros(1))
@@ -108,8 +108,8 @@ class ColdStart(Metric):
     def part_total(self, part: Quantity, cut: CutModel, values: Sequence[Values]) -> FloatArray:
         """Value of a part of a model, by the part's composition; first runs are an exception.
 
-        A framework generates code for a layer once, and all later equal layers reuse it. So a
-        repeated brick counts with the first run of a second copy.
+        A framework generates code for a layer once, and all later equal layers reuse it. A repeated
+        brick therefore adds the first run of a second copy.
         """
         if part != _FIRST_RUN:
             return super().part_total(part, cut, values)
@@ -142,7 +142,7 @@ class _Opened(NamedTuple):
         return _Opened(*(max(own - other, 0.0) for own, other in zip(self, copy, strict=True)))
 
     def later_than(self, once: _Opened) -> _Opened:
-        """The times that the network would have taken as the first of its process."""
+        """The times of the network as the first network of its process."""
         return _Opened(*(own + more for own, more in zip(self, once, strict=True)))
 
 
@@ -152,7 +152,7 @@ class _Process:
     Attributes:
         start: Time to start and to import the framework.
 
-    once: Costs of the first network of the process alone.
+    once: Costs that only the first network of the process has.
     """
 
     def __init__(self, start: float, file: _Read, once: _Opened) -> None:

@@ -34,9 +34,9 @@ from dlbricks_core.worker.resident import (
 )
 
 _ENOUGH_MIB = 128
-"""Combined size of the additional copies of a network, if these are not too many. The resident
+"""Combined size of the additional copies of a network, up to their maximum number. The resident
 memory of a process scatters, because the allocator keeps freed memory in pieces. With few copies,
-none fits into what the others have freed.
+no copy fits into memory that the others have freed.
 """
 
 _MOST_COPIES = 33
@@ -45,12 +45,12 @@ _MOST_COPIES = 33
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 
 _KEPT = Quantity("kept-memory", "MiB", Composition.SUM, "memory that a loaded network keeps")
-_OWN = Quantity("own-memory", "MiB", Composition.SUM, "kept beside weights that others may read")
+_OWN = Quantity("own-memory", "MiB", Composition.SUM, "kept memory that bricks cannot share")
 _LOADING = Quantity("loading-memory", "MiB", Composition.SUM, "peak of memory while it loads")
-_LOADED = Quantity("loaded-memory", "MiB", Composition.SUM, "kept memory, and what loading freed")
+_LOADED = Quantity("loaded-memory", "MiB", Composition.SUM, "kept memory, and freed memory")
 _PASSING = Quantity("passing-memory", "MiB", Composition.PEAK, "memory of large copies in between")
 _RUN = Quantity("run-memory", "MiB", Composition.PEAK, "memory that only a run takes")
-_LEFT = Quantity("left-memory", "MiB", Composition.SUM, "what the first run of a brick leaves")
+_LEFT = Quantity("left-memory", "MiB", Composition.SUM, "memory left by a brick's first run")
 _CODE = Quantity("code-memory", "MiB", Composition.PEAK, "code that is read the first time")
 
 
@@ -63,17 +63,16 @@ class PeakMemory(Metric):
     memory, or while the model runs.
 
     During loading, blocks that are too large for freed memory are added, for one brick at a time. A
-    run needs what bricks keep without freed memory, and what one brick takes while it runs, beside
-    the feature maps that the model holds meanwhile for later bricks. The model itself tells the
-    size of these. Runs reuse memory that earlier bricks have freed, except for code and for what
-    the framework prepares for each kind of brick. They reuse what loading has freed if their
-    feature maps are small enough for it.
+    run needs the kept memory of all bricks, the run memory of one brick, and the feature maps that
+    the model keeps for later bricks, whose sizes follow from the model. Runs reuse memory that
+    earlier bricks have freed, except for code and for data that the framework prepares for each
+    kind of brick. They reuse memory that loading has freed if their feature maps fit into it.
     """
 
     quantity = Quantity("peak-memory", "MiB", Composition.PEAK, "peak resident memory of a network")
     parts = (_KEPT, _OWN, _LOADING, _LOADED, _PASSING, _RUN, _LEFT, _CODE)
     version = 7
-    # While a model is loaded, it takes the weights, and the largest one twice.
+    # While a model is loaded, it takes the weights, and the largest weight twice.
     least = (0, 1, 2)
     runs = 2
     isolated = True
@@ -89,7 +88,8 @@ class PeakMemory(Metric):
         inputs = _mib(model, model.inputs)
         results = _mib(model, sorted({*model.outputs}.difference(model.inputs)))
         more, once = (several - first) / (number - 1), first - again
-        # Both are upper bounds: feature maps of a copy may be there beside those of the next.
+        # Both are upper bounds: feature maps of one copy and of the next may exist at the same
+        # time.
         keeps = min(more.running - results, more.held + more.left)
         kept = max(keeps, model.weight_bytes / MIB)
         own = min((timer.traits.weights_held - 1) * model.weight_bytes / MIB, kept)
@@ -98,7 +98,7 @@ class PeakMemory(Metric):
         fits = max(_sizes(model), default=0.0) <= MOST_KEPT_MIB
         passing = 0.0 if fits else max(again.loading - loading, 0.0)
         code, left = max(once.code, 0.0), max(once.left, 0.0)
-        # A brick's results lie in the middle of a model.
+        # A brick's results are inner tensors of a model.
         apart = apart_bytes(model) / MIB if timer.traits.results_apart else 0.0
         grown, most = max(again.grown + inputs - apart, 0.0), first.most + inputs
         return most, kept, own, loading, loaded, passing, grown, left, code
@@ -152,7 +152,7 @@ class PeakMemory(Metric):
         return np.maximum(most + largest(code) + cut.model.idle_bytes / MIB, 0.0)
 
     def part_total(self, part: Quantity, cut: CutModel, values: Sequence[Values]) -> FloatArray:
-        """Value of a part of a model; first runs of one brick leave something only once."""
+        """Value of a part of a model; memory that first runs leave counts once for each brick."""
         if part == _LEFT:
             return _each_once(values[self.parts.index(part)])
         return super().part_total(part, cut, values)
@@ -162,13 +162,13 @@ class PeakMemory(Metric):
 class _Peaks:
     """Increase of resident memory by a network, in MiB, without its inputs.
 
-    A brick's inputs are results of other layers in its model. Making them takes more memory than
-    they do, because a framework may lay them out anew.
+    A brick's inputs are results of other layers in its model. Making inputs takes more memory than
+    the inputs themselves, because a framework may change their layout.
 
     Attributes:
         loading: Peak while the network is loaded from its file.
         loaded: Increase after loading.
-        held: Increase after loading, without freed memory if that was returned.
+        held: Increase after loading, without freed memory if it was returned to the system.
         running: Peak while the network runs.
         left: Increase of anonymous memory from loading until after the runs.
         code: Increase of resident pages of files, such as libraries, since before loading.
@@ -233,7 +233,7 @@ class _Peaks:
 
 
 def observe_twice(timer: CpuTimer[Any], saved: Saved[Any]) -> tuple[_Peaks, _Peaks]:
-    """Peaks of a network when a process opens it first, and when it opens it again."""
+    """Peaks of a network when a process opens it for the first and for the second time."""
     return _Peaks.of(timer, saved, trimmed=True), _Peaks.of(timer, saved, trimmed=True)
 
 
@@ -242,7 +242,7 @@ _TWICE = f"{__name__}:{observe_twice.__name__}"
 
 @contextmanager
 def _saved(writer: AuxiliaryProcess, model: CanonicalModel, seed: int) -> Iterator[Saved[Any]]:
-    """A network in files, which are there for the time of the context."""
+    """A network in files, which exist for the time of the context."""
     with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
         yield writer.save(model, seed, Path(folder))
 
@@ -254,11 +254,11 @@ def _copies(model: CanonicalModel) -> int:
 
 
 def _freed_serves(model: CanonicalModel) -> bool:
-    """Whether a run finds room for its feature maps in memory that loading has freed.
+    """Whether a run's feature maps fit into memory that loading has freed.
 
-    Blocks that loading frees are as large as weights. What lies between them stays, so that they
-    rarely become larger ones. A framework that plans the memory of a run takes all feature maps as
-    one block, which comes from the system if no freed block is as large.
+    Blocks that loading frees are as large as weights. Other data between these blocks stay, so
+    that the blocks rarely join. A framework that plans the memory of a run allocates all feature
+    maps as one block, from the system if no freed block is as large.
     """
     freed = min(max(_sizes(model), default=0.0), MOST_KEPT_MIB)
     return handed_on_bytes(model) / MIB <= freed
@@ -280,7 +280,7 @@ def _each_once(values: Values) -> FloatArray:
 
 
 def _shared(cut: CutModel, given: Values, kept: Values) -> FloatArray:
-    """Memory in MiB that a sum over bricks counts too often, because bricks read the same weights.
+    """Memory in MiB that a sum over bricks counts more than once, because bricks share weights.
 
     The embedding of a decoder is often the weight of its last layer, too. A brick that has packed
     its weights for its kernels shares them with no other brick.

@@ -16,7 +16,8 @@ from dlbricks_core.report.columns import added_columns, column_problems, column_
 from dlbricks_core.report.notes import notes_data
 from dlbricks_core.report.remarks import arithmetic_notes
 from dlbricks_core.report.run.terminal import rests_on
-from dlbricks_core.report.sizes import AnswerData, CurveData, answer_data, curve_data, engine
+from dlbricks_core.report.sizes import engine
+from dlbricks_core.report.sizes_data import AnswerData, CurveData, answer_data, curve_data
 
 
 class EstimateData(common.ListedFailuresData):

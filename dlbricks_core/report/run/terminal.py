@@ -85,7 +85,7 @@ def unfit(result: RunResult) -> list[str]:
 
 
 def peak(result: RunResult) -> str:
-    """A sentence on the peak memory of the run; empty where nothing ran."""
+    """A sentence on the peak memory of the run; empty if nothing ran."""
     if result.peak_bytes is None:
         return ""
     return f"Peak memory of this run, all processes: {gigabytes(result.peak_bytes)} GB."
@@ -96,7 +96,7 @@ def _of_model(model: ModelResult, unit: str) -> str:
     if estimate.value is None:
         found = "no estimate"
     elif estimate.partial:
-        found = f"estimated more than {ms(estimate.value)} {unit}, for bricks are missing"
+        found = f"estimated more than {ms(estimate.value)} {unit}, because bricks are missing"
     else:
         said = "; ".join(filter(None, (between(estimate), _of_hours([estimate]))))
         ends = f" ({said})" if estimate.interval else ""
@@ -111,13 +111,13 @@ def _of_model(model: ModelResult, unit: str) -> str:
 
 
 def hours(result: RunResult) -> str:
-    """A sentence on the widths of several models' intervals; empty where one width holds always."""
+    """A sentence on the two widths of several models' intervals; empty if there is one width."""
     known = [m.estimate for m in result.models if m.estimate.this_hour and not m.estimate.partial]
     return f"90% intervals: {_of_hours(known)}." if len(result.models) > 1 and known else ""
 
 
 def _of_hours(estimates: Sequence[Estimate]) -> str:
-    """Widths of intervals in the hour of the measurements, and of those that are shown."""
+    """Widths of intervals in the hour of the measurements, and of the shown intervals."""
     if not all(each.this_hour for each in estimates):
         return ""
     now = widest_text([relative_half_width(each.this_hour) for each in estimates])
@@ -126,7 +126,7 @@ def _of_hours(estimates: Sequence[Estimate]) -> str:
 
 
 def side(error: float) -> str:
-    """Side of the measurement on which an estimate lies: ``high`` or ``low``."""
+    """Direction of an estimate's error: ``high`` or ``low``."""
     return "low" if error < 0 else "high"
 
 
@@ -138,7 +138,7 @@ def between(estimate: Estimate) -> str:
 def origins(result: RunResult) -> str:
     """Origins of the bricks' figures, by share; empty if there are none."""
     if result.adaptive and result.adaptive.wholes:
-        # Estimates of models that were timed as wholes do not rest on their bricks.
+        # The estimate of a model that was timed whole does not rest on its bricks.
         what = "estimates"
         parts = [
             (origin, share * (model.estimate.value or 0.0))
@@ -172,16 +172,16 @@ def rests_on(model: ModelResult) -> str:
     return f"bricks {bricks - len(model.missing)} of {bricks}"
 
 
-_SEEN = 0.005  #: Least share of a sum that shows in whole percents.
+_SEEN = 0.005  #: Minimum share of a sum that rounds to a whole percent.
 
-#: Relative difference from which a sum of bricks is said to be apart from a measured whole.
+#: Relative difference between a sum of bricks and a measured model from which a line reports it.
 _APART = 0.1
 
 
 def apart(result: RunResult) -> list[str]:
-    """A sentence for each model that was measured as a whole, and whose bricks do not add up.
+    """A sentence for each model that was measured whole and whose bricks do not add up to it.
 
-    Nothing is said of models of which no brick has a figure.
+    Models without any figure of a brick are left out.
     """
     own = {b.brick.signature: b.latency.own for b in result.bricks if b.latency}
     lines = []
@@ -199,7 +199,7 @@ def apart(result: RunResult) -> list[str]:
 
 
 def precision_reached(result: RunResult) -> str:
-    """Precision of the estimates, and the gain from more time; empty for runs without the dial."""
+    """Precision of the estimates, and the gain from more time; empty unless adaptive."""
     dialled = result.adaptive
     if dialled is None or not dialled.half_widths:
         return ""
@@ -227,7 +227,7 @@ _BAR = 40  #: Characters of the longest bar.
 
 
 def seconds_saved(result: RunResult) -> list[str]:
-    """Seconds of the estimates beside those of a plain script, each with a bar.
+    """Seconds of the estimates and of a plain script, each with a bar.
 
     Empty unless every model was measured for comparison.
     """
@@ -244,7 +244,7 @@ def seconds_saved(result: RunResult) -> list[str]:
 
 
 def probed(result: RunResult) -> str:
-    """A sentence on the probes of an unknown system; empty for a known one."""
+    """A sentence on the probes of an unknown system; empty for a known system."""
     found = result.adaptive and result.adaptive.probed
     if not found:
         return ""
@@ -289,7 +289,7 @@ def speedups(result: RunResult) -> list[str]:
 
 
 def reused(result: RunResult) -> str:
-    """A sentence on the figures from the store; empty if there are none."""
+    """A sentence on the figures from the store; empty without such figures."""
     ledger = result.ledger
     if not ledger.reused:
         return ""
@@ -297,7 +297,7 @@ def reused(result: RunResult) -> str:
     return f"{count(ledger.reused, 'network')} came from the store, {rest}."
 
 
-_BRICK = 40  #: Number of characters of a brick's name that leave room for its figures.
+_BRICK = 40  #: Maximum characters of a brick's name beside its figures.
 
 
 def print_run(console: Console, result: RunResult) -> None:

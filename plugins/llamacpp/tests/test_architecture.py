@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from dlbricks_llamacpp import files
+from dlbricks_llamacpp import architecture, files
 from dlbricks_llamacpp.architecture import architecture_of
 from dlbricks_llamacpp.backend import LlamaBackend
 from dlbricks_llamacpp.files import Block
@@ -40,16 +40,85 @@ def sized(name, tokens, past):
 @pytest.mark.parametrize(
     "name",
     ["llama-3.2-1b", "smollm2-360m", "mistral-7b-v0.3", "qwen2-0.5b", "qwen2.5-1.5b", "qwen3-0.6b",
-     "gemma-2b", "gemma-2-2b", "gemma-3-270m", "phi-3-mini"],
+     "gemma-2b", "gemma-2-2b", "gemma-3-270m", "phi-3-mini", "gemma-2-9b", "gemma-3-1b",
+     "olmo-2-1b", "olmoe-1b-7b", "qwen1.5-moe-a2.7b", "qwen3-30b-a3b", "smollm3-3b",
+     "ernie-4.5-0.3b"],
 )  # fmt: skip
 def test_a_file_has_as_many_weights_as_the_model(name):
     of = architecture_of(MODELS.load(name).configuration)
     blocks = [Block(window=of.has_window(index)) for index in range(of.blocks)]
     found = files.tensors_of(of, blocks, "f16")
-    count = sum(
-        each.columns * max(each.rows, 1) for each in found if not each.name.startswith("rope")
-    )
+    count = sum(each.columns * each.all_rows for each in found if not each.name.startswith("rope"))
     assert count == MODELS.describe(name).parameters
+
+
+OTHERS = {
+    "granite": {"embedding_multiplier": 12.0, "attention_multiplier": 0.015, "logits_scaling": 8.0,
+                "residual_multiplier": 0.22},
+    "hunyuan_v1_dense": {"head_dim": 128},
+}  # fmt: skip
+"""Fields of families that the collection has no configuration of, beside those of Llama."""
+
+
+def configurations():
+    """A configuration of each family."""
+    names = [
+        *("llama-3.2-1b", "qwen2-0.5b", "qwen3-0.6b", "gemma-2b", "gemma-2-2b", "gemma-3-270m"),
+        *("phi-3-mini", "olmo-2-1b", "olmoe-1b-7b", "qwen1.5-moe-a2.7b", "qwen3-30b-a3b"),
+        *("smollm3-3b", "ernie-4.5-0.3b"),
+    ]
+    found = [json.loads(MODELS.load(name).configuration) for name in names]
+    llama = {**found[0], "rope_scaling": None}
+    return found + [{**llama, **more, "model_type": kind} for kind, more in OTHERS.items()]
+
+
+def architectures():
+    """An architecture of each family, by its name in llama.cpp."""
+    found = [architecture_of(json.dumps(each)) for each in configurations()]
+    return {each.family: each for each in found}
+
+
+def test_every_family_is_tried():
+    families = architecture._FAMILIES
+    tried = {families[each["model_type"]] for each in configurations()}
+    assert tried == set(families.values())
+
+
+@pytest.mark.parametrize("family", architectures())
+def test_names_of_weights_are_those_of_gguf(family):
+    gguf = pytest.importorskip("gguf", reason="gguf is not installed")
+    of = architectures()[family]
+    (kind,) = (each for each, name in gguf.MODEL_ARCH_NAMES.items() if name == family)
+    known = {gguf.TENSOR_NAMES[each] for each in gguf.MODEL_TENSORS[kind]}
+    for each in files.tensors_of(of, [Block()], "f16"):
+        stem = each.name.removesuffix(".weight").removesuffix(".bias")
+        assert stem.replace("blk.0.", "blk.{bid}.") in known
+
+
+@pytest.mark.parametrize("family", architectures())
+def test_keys_are_those_of_gguf(family):
+    gguf = pytest.importorskip("gguf", reason="gguf is not installed")
+    groups = [group for group in vars(gguf.Keys).values() if isinstance(group, type)]
+    known = {key for group in groups for key in vars(group).values() if isinstance(key, str)}
+    for key in files.metadata_of(architectures()[family], [Block()], 64):
+        assert key.replace(f"{family}.", "{arch}.") in known
+
+
+def test_the_smallest_block_keeps_what_scales_the_ends():
+    every = architectures()
+    assert every["granite"].smallest.scales == every["granite"].scales
+    assert every["gemma2"].smallest.cap == 30.0
+    for family in ("phi3", "qwen3moe", "olmo2"):
+        small = every[family].smallest
+        assert (small.family, small.hidden) == ("llama", every[family].hidden)
+
+
+def test_experts_lie_in_one_matrix_and_the_router_stays_precise():
+    of = architectures()["qwen2moe"]
+    found = {each.name: each for each in files.block_tensors(of, Block(fine=True), "q4_k_m")}
+    assert found["blk.0.ffn_down_exps.weight"].sizes == (1408, 2048, 60)
+    assert found["blk.0.ffn_gate_inp.weight"].kind is TYPES["f32"]
+    assert found["blk.0.ffn_down_exps.weight"].kind is type_for("q6_k", 1408)
 
 
 def test_other_families_are_refused_by_name():

@@ -40,6 +40,20 @@ FAMILIES = {
                       cap=30.0, window=8, every=2),
     "gemma3": replace(LLAMA, family="gemma3", tied=True, normed=True, post_normed=True,
                       local_theta=1e4, window=8, every=6),
+    "hunyuan-dense": replace(LLAMA, family="hunyuan-dense", normed=True),
+    "olmo2": replace(LLAMA, family="olmo2", normed=True, jointly=True, pre_normed=False,
+                     post_normed=True),
+    "smollm3": replace(LLAMA, family="smollm3"),
+    "ernie4_5": replace(LLAMA, family="ernie4_5"),
+    "granite": replace(LLAMA, family="granite", scales={
+        "logit_scale": 8.0, "residual_scale": 0.22, "embedding_scale": 12.0,
+        "attention.scale": 0.015}),
+    "olmoe": replace(LLAMA, family="olmoe", normed=True, jointly=True, feed_forward=512,
+                     experts=8, used=2, expert_width=512),
+    "qwen2moe": replace(LLAMA, family="qwen2moe", biased=True, experts=6, used=2,
+                        expert_width=256, shared_width=512),
+    "qwen3moe": replace(LLAMA, family="qwen3moe", normed=True, experts=8, used=2,
+                        expert_width=256),
 }  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("openvino")
@@ -50,3 +52,16 @@ def test_a_users_process_pins_threads_as_openvino_does():
 def test_an_unknown_precision_is_refused():
     with pytest.raises(BackendError, match="precision=half"):
         OpenvinoBackend().timer(BackendSettings(1, {"precision": "half"}))
+
+
+def test_many_networks_reserve_little_memory_for_threads():
+    kept = [compiled(cases.network("conv"), settings())]
+    before = reserved_bytes()
+    kept += [compiled(cases.network("conv"), settings()) for _ in range(8)]
+    assert (reserved_bytes() - before) / 8 < 8 << 20
+
+
+def reserved_bytes():
+    """Memory of this process that the limit of data counts."""
+    status = Path("/proc/self/status").read_text("ascii")
+    return 1024 * int(status.partition("VmData:")[2].split()[0])

@@ -3,18 +3,20 @@
 import importlib
 import inspect
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any, get_args, get_type_hints
 
 import click
 import pytest
 from dlbricks_serving import advise, announced, serve
 from dlbricks_serving.advice.job import AdviseJob
+from dlbricks_serving.commands import serve as serving
 from dlbricks_serving.commands.advise import command as advise_command
-from dlbricks_serving.commands.serve import command as serve_command
-from dlbricks_serving.serving.job import ServeJob
+from dlbricks_serving.serving.job import ServeCompareJob, ServeJob
 from dlbricks_serving.settings import OWN
 from dlbricks_study.announced import StudyCommand
+from dlbricks_study.command import command as study_command
+from dlbricks_study.job import StudyJob, StudyReportJob
 
 import dlbricks_core as dlbricks
 from dlbricks_core.api import AtSizes, Measuring
@@ -27,9 +29,26 @@ from dlbricks_core.commands.compare import actions as compare
 from dlbricks_core.commands.compare.job import CompareJob, OutputsJob
 from dlbricks_core.commands.estimate.estimate import command as estimate_command
 from dlbricks_core.commands.estimate.job import EstimateJob
+from dlbricks_core.commands.machine import timing_actions as machine
+from dlbricks_core.commands.machine.job import (
+    CalibrateJob,
+    ForgetJob,
+    PackJob,
+    ProbeJob,
+    SurveyJob,
+)
 from dlbricks_core.commands.options.settings import MODEL_OUTPUT, SETTINGS
 from dlbricks_core.commands.options.spelling import option_of
 from dlbricks_core.commands.results.json_records import ResultsRecordData
+from dlbricks_core.commands.show import graph, layers, repeats
+from dlbricks_core.commands.show.job import (
+    ShowLatenciesJob,
+    ShowLayersJob,
+    ShowOperationsJob,
+    ShowRepeatsJob,
+)
+from dlbricks_core.commands.suite import bench, generate
+from dlbricks_core.commands.suite.job import SuiteTimeJob, SuiteWriteJob
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.importers import LoadOptions
 
@@ -47,30 +66,46 @@ MODELS = {
 OUTPUT = {"store", "json_path", "html_path", "table_format", "verbose", "quiet"}
 """Options of commands on where results are kept and shown."""
 
-COMMAND_ALONE = {
-    EstimateJob: {"results"},
-    ServeJob: {"runs", "precision", "budget_s", "retry_failed"},
-    CompareJob: set(),
-    AdviseJob: set(),
+COMMAND_ALONE = {EstimateJob: {"results"}, SurveyJob: {"timeout_s"}}
+"""Fields of jobs that only a command sets."""
+
+FUNCTION_ALONE = {SuiteTimeJob: {"condition"}}
+"""Arguments of functions that are refused unless they are the default."""
+
+COMMANDS = {
+    "estimate": (estimate_command, EstimateJob),
+    "serve": (serving.command, ServeJob),
+    "serve compare": (serving.compare_command, ServeCompareJob),
+    "compare": (compare.latencies_command, CompareJob),
+    "compare outputs": (compare.outputs_command, OutputsJob),
+    "advise": (advise_command, AdviseJob),
+    "check": (check.accuracy_command, CheckJob),
+    "check layers": (check.layers_command, LayersJob),
+    "check trace": (check.trace_command, TraceJob),
+    "show": (layers.command, ShowLayersJob),
+    "show repeats": (repeats.command, ShowRepeatsJob),
+    "show graph": (graph.command, ShowLatenciesJob, ShowOperationsJob),
+    "suite time": (bench.command, SuiteTimeJob),
+    "suite write": (generate.command, SuiteWriteJob),
+    "machine calibrate": (machine.calibrate_command, CalibrateJob, ForgetJob, ProbeJob),
+    "machine survey": (machine.survey_command, SurveyJob, PackJob),
+    "study": (study_command, StudyJob, StudyReportJob),
 }
-"""Fields of jobs that only a command sets: files, and what has a fixed extent in Python."""
+"""Commands with their jobs, one for each mode."""
 
-JOBS = [
-    pytest.param(EstimateJob, estimate_command, dlbricks.estimate, id="estimate"),
-    pytest.param(ServeJob, serve_command, serve, id="serve"),
-    pytest.param(CompareJob, compare.latencies_command, dlbricks.compare, id="compare"),
-    pytest.param(AdviseJob, advise_command, advise, id="advise"),
+FUNCTIONS = [
+    pytest.param(EstimateJob, dlbricks.estimate, id="estimate"),
+    pytest.param(ServeJob, serve, id="serve"),
+    pytest.param(CompareJob, dlbricks.compare, id="compare"),
+    pytest.param(AdviseJob, advise, id="advise"),
+    pytest.param(SuiteWriteJob, dlbricks.generate, id="suite write"),
+    pytest.param(SuiteTimeJob, dlbricks.bench, id="suite time"),
+    pytest.param(SurveyJob, dlbricks.take_survey, id="machine survey"),
+    pytest.param(PackJob, dlbricks.pack_survey, id="machine survey --pack"),
 ]
 
-OF_COMMANDS = [
-    *JOBS,
-    pytest.param(OutputsJob, compare.outputs_command, None, id="compare outputs"),
-    pytest.param(CheckJob, check.accuracy_command, None, id="check"),
-    pytest.param(LayersJob, check.layers_command, None, id="check layers"),
-    pytest.param(TraceJob, check.trace_command, None, id="check trace"),
-]
 
-SHOWN = {"top", "trace_path"}
+SHOWN = {"top", "trace_path", "svg_path"}
 """Options of single commands on how results are shown."""
 
 ACTIONS = {
@@ -80,7 +115,7 @@ ACTIONS = {
 }
 
 WITHOUT_SETTINGS = {
-    *("show repeats", "show graph", "suite write", "machine check", "machine list"),
+    *("machine check", "machine list"),
     *("machine show", "machine name", "list models", "list plugins"),
     *(name for name in ACTIONS if name.startswith("results ")),
 }
@@ -116,6 +151,15 @@ PLACES_OF = {
         **{name: f"settings.{name}" for name in ("backends", "backend_options")},
     },
     "serve load": OF_LOADS,
+    "serve compare": {
+        **{name: f"backends.{place}" for name, place in OF_LOADS.items() if name != "models"},
+        "models": "scenarios.source",
+        "end_to_end": "settings.end_to_end",
+        "backends": "backends.backend.name",
+        "backend_options": "backends.backend.settings",
+    },
+    "show graph": {name: f"settings.{name}" for name in ("backend", "backend_options", "system")},
+    "suite write": {"models": "models.name", "folder": "folder"},
     "machine survey": {"families": "families.name"},
     "advise places": {
         "models": "rankings.alternatives.model",
@@ -134,7 +178,7 @@ WITHOUT_TRACE = {*("force", "retry_failed", "busy", "reimport"), *OUTPUT, *SHOWN
 
 ONLY_IN_COMMANDS = {
     "estimate models": {"results"},  # the samples, not what is done with them
-    "serve load": {"runs", "precision", "budget_s"},  # the time to measure is fixed
+    **{name: {"timeout_s"} for name in ("show repeats", "show graph", "suite write")},
     "advise places": {"timeout_s"},  # of imports alone
     "show layers": {"timeout_s"},
     "suite time": {"bricks", "results"},
@@ -184,12 +228,25 @@ def arguments_of(function) -> set[str]:
     return found | set(Measuring.__annotations__) if "measuring" in found else found
 
 
-@pytest.mark.parametrize(("job", "command", "function"), OF_COMMANDS)
-def test_options_of_a_command_are_the_fields_of_its_job(job, command, function):
-    names = {each.name for each in command.params if each.expose_value}
+TYPED = {"model": "models", "bricks": "folder"}
+"""Fields of arguments that commands call otherwise."""
+
+
+@pytest.mark.parametrize(("command", "jobs"), [(c, j) for c, *j in COMMANDS.values()], ids=COMMANDS)
+def test_options_of_a_command_are_the_fields_of_its_jobs(command, jobs):
+    names = {TYPED.get(each.name, each.name) for each in command.params if each.expose_value}
+    known = set().union(*map(fields_of, jobs))
     # The timeout counts for imports as well, and only for these where nothing runs.
-    of_models = MODELS | {"timeout_s"} - fields_of(job)
-    assert (names - {"model"} | {"models"}) - of_models - OUTPUT - SHOWN == fields_of(job)
+    of_models = MODELS | {"timeout_s"} - known
+    assert names - of_models - OUTPUT - SHOWN == known
+
+
+@pytest.mark.parametrize(("command", "jobs"), [(c, j) for c, *j in COMMANDS.values()], ids=COMMANDS)
+def test_a_job_has_the_defaults_of_its_options(command, jobs):
+    values = command.make_context("", [], resilient_parsing=True).params
+    for job in jobs:
+        known = {f.name: f.default for f in fields(job) if f.default not in (MISSING, None)}
+        assert {name: values[name] for name in known} == known
 
 
 def has(kind: Any, path: str) -> bool:
@@ -208,7 +265,7 @@ def object_of(action: Action) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-@pytest.mark.parametrize("name", [each for each in ACTIONS if each != "serve compare"])
+@pytest.mark.parametrize("name", ACTIONS)
 def test_the_settings_in_json_are_the_options(name):
     written = object_of(ACTIONS[name])
     assert has(written, "settings") == (name not in WITHOUT_SETTINGS)
@@ -231,9 +288,9 @@ def test_records_keep_the_fields_of_jobs_and_how_models_were_read(job):
     assert {each for each, place in places.items() if not has(ResultsRecordData, place)} == set()
 
 
-@pytest.mark.parametrize(("job", "command", "function"), JOBS)
-def test_arguments_of_the_api_are_the_fields_of_its_job(job, command, function):
-    expected = fields_of(job) - COMMAND_ALONE[job]
+@pytest.mark.parametrize(("job", "function"), FUNCTIONS)
+def test_arguments_of_the_api_are_the_fields_of_its_job(job, function):
+    expected = fields_of(job) - COMMAND_ALONE.get(job, set()) | FUNCTION_ALONE.get(job, set())
     assert arguments_of(function) - {"measuring", "store"} - MODELS == expected
 
 

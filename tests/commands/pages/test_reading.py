@@ -158,3 +158,34 @@ def test_all_values_lie_on_the_axis_and_it_has_ticks(values):
 def test_pages_have_names_that_are_safe(identity):
     name = words.page_name(identity)
     assert re.fullmatch(r"[0-9A-Za-z_-]+\.html", name)
+
+
+def test_values_that_were_measured_beside_other_programs_are_marked(stored, question):
+    quiet, busy = "a" * 24, "b" * 24
+    path = stored((1.0, quiet, "model"))
+    values, flags = (4.0, 4.1, 4.2), ("others-used-cpus",)
+    with ResultStore.open(path) as store:
+        taken = Observation("t", 0, values, flags=flags, load=0.35)
+        store.add_all([(question(busy, "model"), taken, ["Conv"])])
+    atlas = read(path)
+    by_name = {each.subject.signature: each for each in atlas.entries}
+    assert (by_name[quiet].load, by_name[busy].load) == (0, 0.35)
+    found = by_name[busy]
+    assert found.interval[0] < 4.0 * 0.7 < found.value
+    pages = dict(site(atlas))
+    assert '"35%"' in pages["measurements.js"]
+    assert "while others used 35% of the CPUs" in pages[f"models/{busy}.html"]
+    assert ">35%<" in pages["models.html"]
+    assert "35%" not in pages[f"models/{quiet}.html"]
+
+
+def test_disturbed_samples_beside_enough_quiet_ones_mark_nothing(stored, question):
+    own = "a" * 24
+    path = stored((1.0, own, "model"))
+    with ResultStore.open(path) as store:
+        taken = Observation("t", 0, (4.0, 4.1), flags=("others-used-cpus",), load=0.35)
+        store.add_all([(question(own, "model"), taken, ["Conv"])])
+    (entry,) = read(path).entries
+    assert entry.load == 0
+    assert entry.value == pytest.approx(1.0, 0.02)
+    assert entry.evidence.samples == 3

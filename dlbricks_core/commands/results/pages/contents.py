@@ -85,6 +85,8 @@ class NetworkValue:
     #: Origin of the value: samples of the network itself, samples of its bricks, or a predictor.
     origin: Basis
     evidence: Evidence | None = None  #: Evidence for a measured value; ``None`` for others.
+    #: Share of the CPUs that other programs used while the samples were taken, from 0 to 1.
+    load: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -234,8 +236,8 @@ def read_atlas(store: ResultStore, observer: Observer) -> Atlas:
     sampled = list(_sampled(store, quantities))
     observer.stage("Finding intervals", len(sampled))
     entries = []
-    for each, machine in sampled:
-        entries.append(_entry(each, machine))
+    for each, machine, disturbed in sampled:
+        entries.append(_entry(each, machine, disturbed))
         observer.advance()
     failed = _failed(store, outlines, {each.place for each in entries})
     systems = _systems(store, outlines)
@@ -257,19 +259,32 @@ def read_atlas(store: ResultStore, observer: Observer) -> Atlas:
 
 def _sampled(
     store: ResultStore, quantities: Iterable[Quantity]
-) -> Iterator[tuple[Sampled, Machine]]:
-    """Values of quantities, with the machine that took them; without those of queries."""
+) -> Iterator[tuple[Sampled, Machine, Measurement | None]]:
+    """Values of quantities, with the machine that took them; without those of queries.
+
+    Samples that other programs disturbed come with their measurement, which has the load.
+    """
     machines = store.machines()
     alone = {each.system: each for each in machines if each.alone}
     equal = [each for each in machines if not each.alone]
     for quantity in quantities:
         if quantity.composition is not Composition.LOAD:
-            for each in store.sampled(quantity) if alone else ():
-                if each.question.system in alone:
-                    yield each, alone[each.question.system]
+            every = store.sampled(quantity) if alone else []
+            there = [each for each in every if each.question.system in alone]
+            for each, disturbed in _with_load(store, there):
+                yield each, alone[each.question.system], disturbed
             for machine in equal:
-                own = store.within(machine).sampled(quantity, system=machine.system)
-                yield from ((each, machine) for each in own)
+                own = store.within(machine)
+                there = own.sampled(quantity, system=machine.system)
+                yield from ((each, machine, busy) for each, busy in _with_load(own, there))
+
+
+def _with_load(
+    store: ResultStore, sampled: Sequence[Sampled]
+) -> Iterator[tuple[Sampled, Measurement | None]]:
+    """Values of questions, those of disturbed samples with their measurement."""
+    found = store.get([each.question for each in sampled if any(each.disturbed)])
+    return ((each, found.get(each.question)) for each in sampled)
 
 
 def _failed(
@@ -293,12 +308,14 @@ def _failed(
     return found
 
 
-def _entry(sampled: Sampled, machine: Machine) -> NetworkValue:
+def _entry(sampled: Sampled, machine: Machine, disturbed: Measurement | None) -> NetworkValue:
     question = sampled.question
-    values, _ = quiet_values(sampled)
     # Whatever its version. Metrics use the default statistic.
     protocol = PROTOCOLS.get(question.setup.protocol.partition("/")[0], DEFAULT_PROTOCOL)
-    figure = Measured(tuple(values), protocol)
+    if disturbed is None:
+        figure = Measured(tuple(quiet_values(sampled)[0]), protocol)
+    else:
+        figure = Measured.of(disturbed, protocol)
     return NetworkValue(
         question.subject,
         question.quantity,
@@ -307,8 +324,13 @@ def _entry(sampled: Sampled, machine: Machine) -> NetworkValue:
         figure.interval,
         "measured",
         Evidence(
-            question.setup.protocol, question.setup.plugin, len(values), sampled.begin, sampled.end
+            question.setup.protocol,
+            question.setup.plugin,
+            len(figure.samples),
+            sampled.begin,
+            sampled.end,
         ),
+        figure.disturbance.load,
     )
 
 

@@ -34,6 +34,7 @@ from dlbricks_core.facts import (
     Setup,
     Subject,
 )
+from dlbricks_core.figures.disturbance import Disturbance
 from dlbricks_core.figures.figure import Measured, interval
 from dlbricks_core.figures.hours import between_hours
 from dlbricks_core.ir import CanonicalModel, unpacked
@@ -147,8 +148,9 @@ class _Composing:
         ]
         place = MachineSetup.of(setup, machine)
         subject = Subject(signature, "model")
+        load = Disturbance.worst([latencies[s].disturbance for s in cut.counts]).load
         return _Composed(
-            NetworkValue(subject, LATENCY, place, estimate.value, interval, "composed"),
+            NetworkValue(subject, LATENCY, place, estimate.value, interval, "composed", load=load),
             tuple(sorted(shares, key=lambda each: -each.ms)),
             tuple(layer.qualified_op for layer in graph.layers),
         )

@@ -215,7 +215,8 @@ def _lowest(shown: View, latencies: Sequence[NetworkValue]) -> list[str]:
     origins = Counter(each.origin for each in latencies)
     shares = ", ".join(f"{origins[basis]} {basis}" for basis in BASES if origins[basis])
     return [
-        f"{view.number(known)} ms at best, {known.origin}: {shown.where(known.place)}.",
+        f"{view.number(known)} ms at best, {known.origin}{view.beside(known)}: "
+        f"{shown.where(known.place)}.",
         *([lower] if best.value < known.value else []),
         f"Origin of {view.latencies(len(latencies))}: {shares}.",
     ]

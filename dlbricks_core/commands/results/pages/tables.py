@@ -26,6 +26,7 @@ _NUMBERS: dict[str, _Value] = {
     "90% interval": lambda _, each, __: view.ends(each),
     "Threads": lambda _, each, __: str(each.place.threads),
     "Samples": lambda _, each, __: str(each.evidence.samples) if each.evidence else "–",
+    "Load": lambda _, each, __: view.load(each),
 }
 _TEXTS: dict[str, _Value] = {
     "Network": lambda shown, each, root: shown.network(each, root),
@@ -42,21 +43,24 @@ _TEXTS: dict[str, _Value] = {
 }
 
 #: Columns of the table of all values.
-EVERYTHING = ("Network", "Kind", "Family", "Quantity", "Value", "90% interval", "From", "System",
-              "Backend", "Threads", "Samples", "Setup", "Last")  # fmt: skip
+EVERYTHING = ("Network", "Kind", "Family", "Quantity", "Value", "90% interval", "From", "Load",
+              "System", "Backend", "Threads", "Samples", "Setup", "Last")  # fmt: skip
 
 #: Columns of the values of one model.
 OF_A_MODEL = ("System", "Backend", "Threads", "Kind", "Quantity", "Value", "90% interval", "From",
-              "Samples", "Setup", "Last")  # fmt: skip
+              "Load", "Samples", "Setup", "Last")  # fmt: skip
 
 #: Columns of the values of models on one system.
 OF_A_SYSTEM = ("Network", "Kind", "Backend", "Threads", "Quantity", "Value", "90% interval", "From",
-               "Last")  # fmt: skip
+               "Load", "Last")  # fmt: skip
 
 #: Headings of the numbers that :func:`_numbers` gives.
 _COUNTED = (*map(str.capitalize, BASES), "Bricks")
 
-_NOT_MEASURED = "≈: not measured. Intervals are sorted by their width relative to the value."
+_NOT_MEASURED = (
+    "≈: not measured. Intervals are sorted by their width relative to the value. Load: CPUs that "
+    "other programs used during the measurement; on a quiet machine the value would be lower."
+)
 
 
 def values(
@@ -125,11 +129,12 @@ def models(shown: View) -> PageTable:
     """All models, each with its lowest latency."""
     return page_table(
         ["Model", "Layers", "Lowest latency", "90% interval", TableColumn("From", is_text=True),
-         TableColumn("Where", is_text=True), *map(str.capitalize, BASES)],
+         "Load", TableColumn("Where", is_text=True), *map(str.capitalize, BASES)],
         [_model(shown, signature) for signature in shown.atlas.models],
         "Latency in ms: the lowest measured one of all systems, backends and threads. Where there "
-        "is none, it is the lowest composed one, or else the lowest predicted one, with ≈. "
-        "Measured, composed, predicted: number of values.",
+        "is none, it is the lowest composed one, or else the lowest predicted one, with ≈. Load: "
+        "CPUs that other programs used during the measurement. Measured, composed, predicted: "
+        "number of values.",
         names_wrap=True,
     )  # fmt: skip
 
@@ -138,11 +143,11 @@ def _model(shown: View, signature: str) -> list[str | Cell]:
     own = shown.by_model.get(signature, [])
     origins = Counter(each.origin for each in own)
     best = shown.fastest(own)
-    lowest: list[str | Cell] = ["–"] * 4
+    lowest: list[str | Cell] = ["–"] * 5
     if best is not None:
         where = shown.where(best.place)
         lowest = [view.value(best), view.ends(best), Cell(best.origin, f"origin {best.origin}"),
-                  where]  # fmt: skip
+                  view.load(best), where]  # fmt: skip
     return [
         shown.model(signature, ""),
         str(len(shown.atlas.networks[signature].layers) or "–"),

@@ -176,6 +176,11 @@ def setup(entry: NetworkValue) -> str:
     return f"{entry.evidence.protocol}, plugin {entry.evidence.plugin}"
 
 
+def beside(entry: NetworkValue) -> str:
+    """Load by other programs in words, behind a comma; empty for none."""
+    return f", while others used {entry.load:.0%} of the CPUs" if entry.load else ""
+
+
 def latencies(number: int) -> str:
     """A number of latencies: ``1 latency``, ``1,713 latencies``."""
     return f"{number:,} {'latency' if number == 1 else 'latencies'}"
@@ -289,7 +294,9 @@ class View:
 
     def mark(self, label: str, entry: NetworkValue) -> Mark:
         """An entry as a dot of a plot."""
-        return Mark(label, entry.value, entry.interval, number(entry), entry.origin)
+        return Mark(
+            f"{label}{beside(entry)}", entry.value, entry.interval, number(entry), entry.origin
+        )
 
     def name(self, subject: Subject) -> str:
         """Name of a model, or the folded operators of a brick with its short signature."""
@@ -318,6 +325,13 @@ class View:
 def value(entry: NetworkValue) -> Cell:
     """The value of an entry."""
     return Cell(number(entry), "" if entry.evidence else "guess", key=entry.value)
+
+
+def load(entry: NetworkValue) -> Cell:
+    """Load by other programs during the measurement of an entry; a dash for none."""
+    if not entry.load:
+        return Cell("–", key=0.0)
+    return Cell(f"{entry.load:.0%}", "busy", key=entry.load)
 
 
 def ends(entry: NetworkValue) -> Cell:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from dlbricks_core.errors import UnsupportedError
@@ -30,12 +30,19 @@ class Architecture:
         factors: Number of weights that scale frequencies of the position embedding: 0, 1 or 2.
         biased: Whether queries, keys and values have a bias.
         normed: Whether heads of queries and keys are normalized.
+        jointly: Whether that is done for all heads together.
+        pre_normed: Whether inputs of both parts of a block are normalized.
         post_normed: Whether results of both parts of a block are normalized.
         joined: Whether projections of one input lie in one matrix.
         attention_cap: Soft upper bound on scores; 0 for none.
         cap: Soft upper bound on logits; 0 for none.
         window: Positions that a query attends to in some blocks; 0 for all.
         every: Of so many blocks, the last attends to all positions; 0 if all blocks do.
+        experts: Number of feed-forward parts of a mixture; 0 for none.
+        used: Number of those that a token uses.
+        expert_width: Elements between the projections of an expert.
+        shared_width: The same of the expert that all tokens use; 0 for none.
+        scales: Factors of some tensors, by their key in a file.
         tied: Whether the embedding is the last projection, too.
         vocabulary: Number of tokens.
         blocks: Number of blocks.
@@ -54,12 +61,19 @@ class Architecture:
     factors: int = 0
     biased: bool = False
     normed: bool = False
+    jointly: bool = False
+    pre_normed: bool = True
     post_normed: bool = False
     joined: bool = False
     attention_cap: float = 0.0
     cap: float = 0.0
     window: int = 0
     every: int = 0
+    experts: int = 0
+    used: int = 0
+    expert_width: int = 0
+    shared_width: int = 0
+    scales: Mapping[str, float] = field(default_factory=dict)
     tied: bool = True
     vocabulary: int = 32
     blocks: int = 1
@@ -71,11 +85,22 @@ class Architecture:
     @property
     def smallest(self) -> Architecture:
         """Embedding and last projection of the model around a block of next to no work."""
-        small = replace(
-            self, feed_forward=32, heads=1, kv_heads=1, head_dim=32, turned=32, window=0, every=0
-        )
-        # A block of Phi 3 has as many elements in its heads as a token's state.
-        return replace(small, family="llama", joined=False) if self.joined else small
+        if self.family in _OWN_ENDS:
+            return replace(
+                self,
+                feed_forward=32,
+                heads=1,
+                kv_heads=1,
+                head_dim=32,
+                turned=32,
+                window=0,
+                every=0,
+            )
+        # Blocks of other families cannot be that small: of mixtures, or with joined heads.
+        return replace(
+            SMALLEST, hidden=self.hidden, epsilon=self.epsilon, tied=self.tied,
+            vocabulary=self.vocabulary,
+        )  # fmt: skip
 
     @property
     def of_block(self) -> Architecture:
@@ -94,6 +119,10 @@ class Architecture:
 
 SMALLEST = Architecture("llama", 32, 32, 1, 1, 32, 32, 1e-5, 1e4)
 """A block of next to no work."""
+
+
+_OWN_ENDS = frozenset({"gemma", "gemma2", "gemma3", "granite"})
+"""Families that scale the embedding or the logits."""
 
 
 def architecture_of(configuration: str) -> Architecture:
@@ -120,7 +149,10 @@ def architecture_of(configuration: str) -> Architecture:
         raise UnsupportedError(f"the configuration has no {error.args[0]}") from error
 
 
-_USUAL: Fields = {"mlp_bias": False, "num_local_experts": 0, "use_sliding_window": False}
+_USUAL: Fields = {
+    "mlp_bias": False, "use_bias": False, "num_local_experts": 0, "use_sliding_window": False,
+    "clip_qkv": None, "decoder_sparse_step": 1, "mlp_only_layers": [],
+}  # fmt: skip
 """Fields whose other values change the graph in ways that no family here has."""
 
 
@@ -163,6 +195,61 @@ def _qwen3(fields: Fields) -> Architecture:
     return replace(_llama(fields), family="qwen3", normed=True)
 
 
+def _hunyuan(fields: Fields) -> Architecture:
+    return replace(_llama(fields), family="hunyuan-dense", normed=True)
+
+
+def _olmo2(fields: Fields) -> Architecture:
+    return replace(_llama(fields), family="olmo2", normed=True, jointly=True, pre_normed=False,
+                   post_normed=True)  # fmt: skip
+
+
+def _smollm3(fields: Fields) -> Architecture:
+    return replace(_llama(fields), family="smollm3")
+
+
+def _ernie(fields: Fields) -> Architecture:
+    return replace(_llama(fields), family="ernie4_5")
+
+
+def _granite(fields: Fields) -> Architecture:
+    scales = {key: float(fields[name]) for name, key in _SCALES.items() if fields.get(name)}
+    return replace(_llama(fields), family="granite", scales=scales)
+
+
+_SCALES: Mapping[str, str] = {
+    "logits_scaling": "logit_scale",
+    "residual_multiplier": "residual_scale",
+    "embedding_multiplier": "embedding_scale",
+    "attention_multiplier": "attention.scale",
+}
+"""Keys of a file, by fields of Granite's configurations."""
+
+
+def _olmoe(fields: Fields) -> Architecture:
+    return _mixture(fields, "olmoe", fields["intermediate_size"], normed=True, jointly=True)
+
+
+def _qwen2_moe(fields: Fields) -> Architecture:
+    return _mixture(fields, "qwen2moe", fields["moe_intermediate_size"], biased=True,
+                    shared_width=fields["shared_expert_intermediate_size"])  # fmt: skip
+
+
+def _qwen3_moe(fields: Fields) -> Architecture:
+    return _mixture(fields, "qwen3moe", fields["moe_intermediate_size"], normed=True)
+
+
+def _mixture(fields: Fields, family: str, width: int, **others: Any) -> Architecture:
+    return replace(
+        _llama(fields),
+        family=family,
+        experts=fields["num_experts"],
+        used=fields["num_experts_per_tok"],
+        expert_width=width,
+        **others,
+    )
+
+
 def _phi3(fields: Fields) -> Architecture:
     return replace(_llama(fields), family="phi3", joined=True)
 
@@ -200,6 +287,14 @@ _FAMILIES: Mapping[str, Callable[[Fields], Architecture]] = {
     "mistral": _llama,
     "qwen2": _qwen2,
     "qwen3": _qwen3,
+    "qwen2_moe": _qwen2_moe,
+    "qwen3_moe": _qwen3_moe,
+    "olmo2": _olmo2,
+    "olmoe": _olmoe,
+    "granite": _granite,
+    "smollm3": _smollm3,
+    "ernie4_5": _ernie,
+    "hunyuan_v1_dense": _hunyuan,
     "phi3": _phi3,
     "gemma": _gemma,
     "gemma2": _gemma2,

@@ -39,17 +39,30 @@ class Tensor:
         kind: Element type.
         columns: Elements of a row.
         rows: Number of rows; 0 for a vector.
+        matrices: Number of matrices, one for each expert.
     """
 
     name: str
     kind: Type
     columns: int
     rows: int = 0
+    matrices: int = 1
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Elements along each axis, the innermost first."""
+        found = (self.columns, self.rows, self.matrices)
+        return found if self.matrices > 1 else found[: 2 if self.rows else 1]
+
+    @property
+    def all_rows(self) -> int:
+        """Number of rows of all matrices; 1 for a vector."""
+        return max(self.rows, 1) * self.matrices
 
     @property
     def nbytes(self) -> int:
         """Bytes of the data."""
-        return max(self.rows, 1) * self.kind.row_bytes(self.columns)
+        return self.all_rows * self.kind.row_bytes(self.columns)
 
 
 def block_tensors(of: Architecture, block: Block, dtype: str, index: int = 0) -> list[Tensor]:
@@ -68,26 +81,41 @@ def block_tensors(of: Architecture, block: Block, dtype: str, index: int = 0) ->
     def vector(name: str, size: int) -> Tensor:
         return Tensor(f"{at}.{name}", type_for("f32", size), size)
 
-    def matrix(name: str, kind: str, inner: int, outer: int) -> Tensor:
-        return Tensor(f"{at}.{name}.weight", type_for(kind, inner), inner, outer)
+    def matrix(name: str, kind: str, inner: int, outer: int, matrices: int = 1) -> Tensor:
+        return Tensor(f"{at}.{name}.weight", type_for(kind, inner), inner, outer, matrices)
 
-    found = [vector("attn_norm.weight", hidden), vector("ffn_norm.weight", hidden)]
+    def feed_forward(suffix: str, width: int, matrices: int = 1) -> list[Tensor]:
+        return [matrix(f"ffn_gate{suffix}", types.usual, hidden, width, matrices),
+                matrix(f"ffn_up{suffix}", types.usual, hidden, width, matrices),
+                matrix(f"ffn_down{suffix}", finer, width, hidden, matrices)]  # fmt: skip
+
+    found = [matrix("attn_output", types.usual, queries, hidden)]
+    if of.pre_normed:
+        found += [vector("attn_norm.weight", hidden), vector("ffn_norm.weight", hidden)]
     if of.joined:
-        found += [matrix("attn_qkv", finer, hidden, queries + 2 * keys),
-                  matrix("ffn_up", types.usual, hidden, 2 * of.feed_forward)]  # fmt: skip
+        found += [matrix("attn_qkv", finer, hidden, queries + 2 * keys)]
     else:
         found += [matrix("attn_q", types.usual, hidden, queries),
                   matrix("attn_k", types.usual, hidden, keys),
-                  matrix("attn_v", finer, hidden, keys),
-                  matrix("ffn_gate", types.usual, hidden, of.feed_forward),
-                  matrix("ffn_up", types.usual, hidden, of.feed_forward)]  # fmt: skip
-    found += [matrix("attn_output", types.usual, queries, hidden),
-              matrix("ffn_down", finer, of.feed_forward, hidden)]  # fmt: skip
+                  matrix("attn_v", finer, hidden, keys)]  # fmt: skip
+    if of.experts:
+        found += [matrix("ffn_gate_inp", "f32", hidden, of.experts)]
+        found += feed_forward("_exps", of.expert_width, of.experts)
+    elif of.joined:
+        found += [matrix("ffn_up", types.usual, hidden, 2 * of.feed_forward),
+                  matrix("ffn_down", finer, of.feed_forward, hidden)]  # fmt: skip
+    else:
+        found += feed_forward("", of.feed_forward)
+    if of.shared_width:
+        found += [vector("ffn_gate_inp_shexp.weight", hidden)]
+        found += feed_forward("_shexp", of.shared_width)
     if of.biased:
         sizes = {"attn_q": queries, "attn_k": keys, "attn_v": keys}
         found += [vector(f"{name}.bias", size) for name, size in sizes.items()]
     if of.normed:
-        found += [vector(f"{name}.weight", of.head_dim) for name in ("attn_q_norm", "attn_k_norm")]
+        sizes = {"attn_q_norm": queries, "attn_k_norm": keys}
+        found += [vector(f"{name}.weight", size if of.jointly else of.head_dim)
+                  for name, size in sizes.items()]  # fmt: skip
     if of.post_normed:
         names = ("post_attention_norm", "post_ffw_norm")
         found += [vector(f"{name}.weight", hidden) for name in names]
@@ -144,6 +172,11 @@ def metadata_of(of: Architecture, blocks: Sequence[Block], context: int) -> dict
         "attention.sliding_window": of.window,
         "rope.freq_base_swa": of.local_theta,
         "rope.scaling.original_context_length": context if of.factors > 1 else 0,
+        "expert_count": of.experts,
+        "expert_used_count": of.used,
+        "expert_feed_forward_length": of.expert_width,
+        "expert_shared_feed_forward_length": of.shared_width,
+        **of.scales,
     }
     own |= {key: value for key, value in optional.items() if value}
     if of.window:
@@ -175,8 +208,8 @@ def write(
             file.write(_text(key) + _value(value))
         place = 0
         for each in tensors:
-            sizes = (each.columns, each.rows)[: 2 if each.rows else 1]
-            file.write(_text(each.name) + struct.pack(f"<I{len(sizes)}Q", len(sizes), *sizes))
+            axes = len(each.sizes)
+            file.write(_text(each.name) + struct.pack(f"<I{axes}Q", axes, *each.sizes))
             file.write(struct.pack("<IQ", each.kind.number, place))
             place += _aligned(each.nbytes)
         _pad(file)
@@ -187,7 +220,7 @@ def write(
 
 
 def _data(tensor: Tensor, seed: int) -> Iterator[bytes]:
-    return drawn(tensor.kind, max(tensor.rows, 1), tensor.columns, seed)
+    return drawn(tensor.kind, tensor.all_rows, tensor.columns, seed)
 
 
 def _aligned(nbytes: int) -> int:

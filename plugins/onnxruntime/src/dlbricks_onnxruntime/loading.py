@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnxruntime as ort
@@ -11,8 +12,10 @@ import onnxruntime as ort
 from dlbricks_core.backends import Array, Network
 from dlbricks_core.ir import CanonicalModel, numpy_dtype
 from dlbricks_onnxruntime.buffers import aligned
-from dlbricks_onnxruntime.offline import Optimized
 from dlbricks_onnxruntime.sessions import value_of
+
+if TYPE_CHECKING:
+    from dlbricks_onnxruntime.offline import Optimized
 
 
 @dataclass

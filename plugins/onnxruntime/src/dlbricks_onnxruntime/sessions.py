@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnxruntime as ort
-from onnx import GraphProto, ModelProto
 
 from dlbricks_core.backends import Array, BackendSettings
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir import CanonicalModel, TensorSpec, numpy_dtype, to_onnx
+from dlbricks_core.ir import CanonicalModel, TensorSpec, numpy_dtype
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 from dlbricks_core.ir.tensors import DTYPE_NUMBERS, is_aligned
 from dlbricks_onnxruntime.buffers import ThreadPool, aligned
 from dlbricks_onnxruntime.messages import one_line
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto
 
 QUIET = 4
 """ONNX Runtime's severity "fatal": errors arrive as exceptions."""
@@ -90,6 +93,8 @@ def written(
         weights: Values of the weights by name.
         elsewhere: Weights that are only declared.
     """
+    from dlbricks_core.ir import to_onnx  # imports onnx, which a user's own file does not need
+
     proto = to_onnx(model, weights, elsewhere)
     for node in proto.graph.node:
         if node.op_type == "AveragePool":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnxruntime as ort
@@ -21,17 +22,18 @@ from dlbricks_core.backends import (
 from dlbricks_core.bricks import cold_tensors, native_to
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_onnxruntime import deployed
 from dlbricks_onnxruntime.buffers import ThreadPool, aligned, places, share_arena
 from dlbricks_onnxruntime.limits import refusal
 from dlbricks_onnxruntime.loading import Loaded, allocate, bind, handed_on
-from dlbricks_onnxruntime.offline import WORTH_IT, optimized
 from dlbricks_onnxruntime.sessions import (
     QUIET,
     create_session,
     session_options,
     without_optimizations,
 )
+
+if TYPE_CHECKING:
+    from dlbricks_onnxruntime.deployed import SavedModel
 
 
 class OnnxruntimeTimer(CpuTimer[Loaded]):
@@ -40,6 +42,9 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
     def __init__(self, settings: BackendSettings) -> None:
         ort.set_default_logger_severity(QUIET)
         if not settings.as_used:
+            # They import onnx. Later it would count as the memory of a network.
+            from dlbricks_onnxruntime import deployed, offline  # noqa: F401
+
             ThreadPool.share(settings.threads)
             share_arena()
         self._settings = settings
@@ -83,6 +88,8 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
 
     def _bound(self, network: Network, arrays: Mapping[str, Array]) -> Loaded:
         """A session whose outputs are all results with an array."""
+        from dlbricks_onnxruntime.offline import WORTH_IT, optimized
+
         model, settings = network.model, self._settings
         complete = replace(model, outputs=handed_on(model, arrays))
         if native_to(model):  # Layers created by ONNX Runtime itself must not be optimized again.
@@ -93,9 +100,11 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         session = create_session(complete, network.weights, session_options(settings))
         return bind(session, model, arrays)
 
-    def save(self, network: Network, folder: Path) -> deployed.SavedModel:
+    def save(self, network: Network, folder: Path) -> SavedModel:
         """Writes an ONNX file."""
-        return deployed.save(network, folder, self._settings)
+        from dlbricks_onnxruntime.deployed import save
+
+        return save(network, folder, self._settings)
 
     def run(self, loaded: Loaded) -> None:
         """Runs one inference to its end."""

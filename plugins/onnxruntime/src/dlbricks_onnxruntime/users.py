@@ -14,7 +14,6 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import onnx
 import onnxruntime as ort
 
 from dlbricks_core.backends import Array, BackendSettings, Opened, Profile, ProfiledLayer, Watch
@@ -158,6 +157,8 @@ def _watched(session: ort.InferenceSession) -> Iterator[Watch]:
         yield seen
     finally:
         del session.run
+    import onnx  # only programs of users need it here
+
     # A session made of bytes has no path; both are where the session itself keeps them.
     path, data = session._model_path, session._model_bytes
     seen.source = path if path else onnx.load_from_string(data)

@@ -15,6 +15,7 @@ from dlbricks_core.ir.tensors import aligned_empty
 from dlbricks_core.passes.contrib.expand import Expanded, expanded
 from dlbricks_openvino.ends import channels_last
 from dlbricks_openvino.settings import core, properties
+from dlbricks_openvino.stacks import small_stacks
 
 KNOWN = frozenset({"com.microsoft.MatMulNBits"})
 """Operators of ONNX Runtime that OpenVINO runs as they are. It has kernels for weights of four bits
@@ -54,7 +55,8 @@ def compiled(network: Network, settings: BackendSettings) -> openvino.CompiledMo
     """
     plain = defined(network.model).network(network)
     graph = channels_last(read(plain), network.model)
-    return core().compile_model(graph, "CPU", properties(network.model, settings))
+    with small_stacks():
+        return core().compile_model(graph, "CPU", properties(network.model, settings))
 
 
 def other_shape(ready: openvino.CompiledModel, model: CanonicalModel) -> str:

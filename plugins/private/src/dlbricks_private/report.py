@@ -62,6 +62,7 @@ def suite_data(
     return {
         "schema_version": SCHEMA_VERSION,
         "folder": str(folder),
+        "settings": None,
         "models": [],
         "bricks": [
             {"signature": each.brick.signature, "layers": list(each.brick.operators)}

@@ -15,7 +15,8 @@ import numpy as np
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.compose.options import DEFAULT_COMPOSER, CutOptions, find_composer
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.importers.models import ModelLoader, expand
+from dlbricks_core.importers.lookup import expand
+from dlbricks_core.importers.models import ModelLoader
 from dlbricks_core.ir import CanonicalModel, packed
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.rewrites import Benches, Rewrites, benches_or_own, rewrite_models

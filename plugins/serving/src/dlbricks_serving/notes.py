@@ -6,7 +6,8 @@ Modules that make a note import the function from here, so that its sentence is 
 from __future__ import annotations
 
 from dlbricks_core.facts.note import note, warning
-from dlbricks_core.report.notes import add_words
+from dlbricks_core.report.notes import add_words, threads_text, time_text
+from dlbricks_core.wording import argument
 
 __all__ = ["note", "warning"]
 
@@ -51,6 +52,16 @@ add_words(
         "latencies-predicted": _predicted,
         "quantity-predicted": lambda quantity, predicted, alternatives: (
             f"{quantity} is predicted in {predicted} of {alternatives} alternatives"
+        ),
+        "threads-of-phases": lambda prompt, token, prompt_ms, token_ms: (
+            f"a prompt is fastest with {threads_text(prompt)} ({time_text(prompt_ms)}), a token "
+            f"with {threads_text(token)} ({time_text(token_ms)}): "
+            f"{argument('threads')} prompt={prompt},token={token}"
+        ),
+        "alternatives-beside-others": lambda busy, alternatives, most_load: (
+            f"{busy} of {alternatives} latencies rest on samples that were measured while other "
+            f"programs used up to {most_load:.0%} of the CPUs ('load' in the table): on a quiet "
+            "machine they are shorter, and the intervals allow for that"
         ),
         "only-reference-data": lambda systems: (
             f"nothing in the store is from {', '.join(systems)}: the atlas alone knows it"

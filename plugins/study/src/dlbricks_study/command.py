@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from dlbricks_core.commands.options import given, measuring, reading
+from dlbricks_core.commands.options import given, measuring
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.help import Concise
 from dlbricks_core.commands.options.kinds import GRANULARITIES
@@ -16,14 +15,9 @@ from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import SETUP, TIMED
 from dlbricks_core.commands.options.settings import options as options_of
 from dlbricks_core.errors import DLBricksError, reason
-from dlbricks_core.importers.models import load_models
-from dlbricks_core.preferences import preferred
-from dlbricks_core.store import ResultStore
-from dlbricks_study.data import study_data
-from dlbricks_study.experiments import QUICK_RUNS, RUNS, study
+from dlbricks_study.experiments import QUICK_RUNS, RUNS
+from dlbricks_study.job import StudyJob, StudyReportJob
 from dlbricks_study.page import study_page
-from dlbricks_study.record import StudyRecord, read_studies
-from dlbricks_study.record import complete as study_complete
 from dlbricks_study.report import print_study, write_study
 
 
@@ -55,16 +49,7 @@ from dlbricks_study.report import print_study, write_study
 @options.store_option
 @options.json_option
 @options.table_options
-def command(
-    models: tuple[str, ...],
-    granularities: tuple[int, ...],
-    folder: Path,
-    source: Path | None,
-    store: str | None,
-    *,
-    quick: bool,
-    **values: Any,
-) -> int:
+def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Repeat the evaluation of the DLBricks paper for any models: a report with all its plots.
 
     Times the whole models and their bricks at every granularity, and what the default
@@ -72,48 +57,34 @@ def command(
     figure. What was measured is in the store: an interrupted study goes on when it is run
     again. Exit status 3: something failed or a model was left out; it is named.
     """
-    if source is not None:
-        return _rewrite(source, folder, models, values)
-    if not models:
-        raise click.UsageError("Name at least one MODEL.")
-    values["backend"] = values["backend"] or preferred("backend")
-    if not values["backend"]:
-        raise click.UsageError("Missing option '--backend'.")
-    if quick and values["runs"]:
-        raise click.UsageError("--quick and --runs contradict each other. Leave one of them out.")
+    if values["source"] is not None:
+        job = given.job_of(StudyReportJob, models, values, "--from measures nothing")
+        return _rewrite(job, Output(values))
+    backend = given.backend_of(values)
+    making = given.job_of(StudyJob, models, values, backend=backend)
     output = Output(values)
-    load = reading.load_options_of(values)
-    request = given.request_of({**values, "runs": QUICK_RUNS} if quick else values)
-    with output.progress() as progress, ResultStore.open(store) as opened:
-        loaded = load_models(models, load, progress, reading.import_settings_of(values))
-        found = study(loaded.models, granularities, request, opened, progress)
-        found = replace(found, unread=loaded.failures)
+    with output.progress() as progress:
+        made = making.run(store, progress)
         progress.stage("Writing the report")
-        data = study_data(found, load)
-        record = StudyRecord(data)
-        write_study(record, study_page(record), folder)
-    print_study(output.console, record, folder)
-    output.write_json(data)
-    return 0 if study_complete(found) else EXIT_PARTIAL
+        write_study(made.record, study_page(made.record), made.folder)
+    print_study(output.console, made.record, made.folder)
+    output.write_json(dict(made.record.data))
+    return 0 if made.is_complete else EXIT_PARTIAL
 
 
-def _rewrite(source: Path, folder: Path, models: tuple[str, ...], values: dict[str, Any]) -> int:
+def _rewrite(job: StudyReportJob, output: Output) -> int:
     """Writes the reports of all studies in a file."""
-    if models or values["backend"]:
-        raise click.UsageError("--from takes neither a MODEL nor --backend: it measures nothing.")
-    output = Output(values)
-    found = read_studies(source)
-    if values["json_path"] and len(found) > 1:
-        raise click.UsageError(f"--json takes one study; {source} holds {len(found)}.")
-    for number, record in enumerate(found, 1):
-        place = folder / str(number) if len(found) > 1 else folder
+    found = job.run()
+    if click.get_current_context().params["json_path"] and len(found) > 1:
+        raise click.UsageError(f"--json takes one study; {job.source} holds {len(found)}.")
+    for each in found:
         try:
-            write_study(record, study_page(record), place)
-            print_study(output.console, record, place)
+            write_study(each.record, study_page(each.record), each.folder)
+            print_study(output.console, each.record, each.folder)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise DLBricksError(
-                f"{source} holds a study whose values do not fit together ({reason(error)})",
+                f"{job.source} holds a study whose values do not fit together ({reason(error)})",
                 hint="Use the DLBricks that wrote it, or make the study again.",
             ) from error
-        output.write_json(dict(record.data))
+        output.write_json(dict(each.record.data))
     return 0

@@ -10,8 +10,9 @@ import numpy as np
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.answers import SHORT, quantities_of
-from dlbricks_core.estimation.workloads import AdviceTask, Basis
+from dlbricks_core.estimation.workloads import Basis
 from dlbricks_core.facts import LATENCY, Composition, Failure, Note, Quantity, Workload
+from dlbricks_core.figures.disturbance import DOUBTFUL_LOAD
 from dlbricks_core.figures.figure import Origin, interval
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.importers import LoadOptions
@@ -21,6 +22,7 @@ from dlbricks_serving.advice.choice import Mask
 from dlbricks_serving.advice.places import Place
 from dlbricks_serving.advice.requirements import THROUGHPUT, RequiredFigure, Requirement
 from dlbricks_serving.advice.tariff import Accuracies, Prices
+from dlbricks_serving.advice.tasks import AdviceTask
 from dlbricks_serving.scenarios import PATTERNS, Scenario
 
 MILLION = 1_000_000
@@ -262,6 +264,8 @@ class Alternative:
         required: Figures of the quantities in :attr:`AdviceRequest.others`, one for each.
         rate: Throughput of all instances under load; ``None`` for a process that has the system for
             itself.
+        load: Share of the CPUs that other programs used during the measurements of the latency,
+            from 0 to 1.
     """
 
     job: AdviceTask
@@ -275,6 +279,12 @@ class Alternative:
     accuracy: float | None = None
     required: Sequence[RequiredFigure] = ()
     rate: RequiredFigure | None = None
+    load: float = 0.0
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether others used so much of the CPUs that the latency is doubtful."""
+        return self.load >= DOUBTFUL_LOAD
 
     @property
     def interval_ms(self) -> tuple[float, float]:
@@ -409,8 +419,10 @@ class Advice:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no figure is missing, and something keeps the bounds in every ranking."""
-        return not self.failures and all(each.first is not None for each in self.rankings)
+        """Whether no figure is missing, and each ranking has a first that nobody need doubt."""
+        firsts = [each.first for each in self.rankings]
+        sure = all(each is not None and not each.alternative.is_doubtful for each in firsts)
+        return not self.failures and sure
 
     @cached_property
     def alternatives(self) -> list[Alternative]:

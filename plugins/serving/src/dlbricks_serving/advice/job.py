@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dlbricks_core.commands.options.jobs import Models, opened
+from dlbricks_core.commands.options.jobs import opened
+from dlbricks_core.commands.options.models import Models
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.conditioned import PREDICTOR
-from dlbricks_core.estimation.sizes import Generation, jobs_of
+from dlbricks_core.estimation.sizes import Generation
 from dlbricks_core.estimation.without_runs import NO_PREDICTOR
 from dlbricks_core.facts.workload import Workload
 from dlbricks_core.progress import Observer
@@ -20,6 +21,7 @@ from dlbricks_serving.advice.places import places
 from dlbricks_serving.advice.requirements import Requirement
 from dlbricks_serving.advice.search import advise
 from dlbricks_serving.advice.tariff import Accuracies, Prices
+from dlbricks_serving.advice.tasks import tasks_of
 from dlbricks_serving.scenarios import Scenario
 
 
@@ -80,7 +82,7 @@ class AdviseJob:
                 installed=True,
             )
             loaded = models.load(observer)
-            tasks = jobs_of(loaded, workload)
+            tasks = tasks_of(loaded, workload)
             advice = advise(tasks, where, request, there, observer, predictor)
         return replace(advice, unread=loaded.failures)
 

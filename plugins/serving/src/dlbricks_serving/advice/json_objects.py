@@ -129,6 +129,8 @@ class AlternativeData(TypedDict):
         per_second: Inferences, or output tokens of answers, a second of one process; under load,
             samples or queries of all instances. 0 if no rate keeps the bound.
         per_second_interval: Their 90% interval.
+        load: Share of the CPUs that other programs used during the measurements behind the
+            latency, from 0 to 1: on a quiet machine it would be lower.
         per_hour: Price of an hour of the system.
         price_per_million: Price of a million of them if the system does nothing else; null without
             prices, and if there are none of them.
@@ -155,6 +157,7 @@ class AlternativeData(TypedDict):
     interval: Interval
     per_second: float
     per_second_interval: Interval
+    load: float
     per_hour: float | None
     price_per_million: float | None
     price_interval: Interval | None

@@ -13,7 +13,7 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.answers import FIRST_TOKEN, OUTPUT_TOKEN, SHORT
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.estimation.without_runs import estimate
-from dlbricks_core.estimation.workloads import AdviceTask, Time, Times
+from dlbricks_core.estimation.workloads import Time, Times
 from dlbricks_core.facts import LATENCY, Failure, Note, Quantity
 from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.figures.statistics import FloatArray
@@ -30,6 +30,7 @@ from dlbricks_serving.advice.advice import (
 from dlbricks_serving.advice.choice import Mask, coupled, coupled_orders, first_shares, on_front
 from dlbricks_serving.advice.places import Place
 from dlbricks_serving.advice.requirements import Answers, RequiredFigure, Requirement
+from dlbricks_serving.advice.tasks import AdviceTask
 from dlbricks_serving.advice.under_load import under_load
 from dlbricks_serving.notes import note
 
@@ -412,6 +413,7 @@ def _alternative(draft: _Draft, wanted: AdviceRequest) -> Alternative:
         per_hour=prices.of(draft.place) if prices else None,
         accuracy=accuracies.of(draft.job.names) if accuracies else None,
         required=others,
+        load=draft.times[LATENCY].load,
     )
 
 

@@ -8,8 +8,9 @@ from zlib import crc32
 
 import numpy as np
 
-from dlbricks_core.estimation.workloads import AdviceTask, Basis
+from dlbricks_core.estimation.workloads import Basis
 from dlbricks_core.facts import Failure, Note
+from dlbricks_core.figures.disturbance import load_of
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
@@ -18,6 +19,7 @@ from dlbricks_core.wording import argument, settings
 from dlbricks_serving.advice.advice import AdviceRequest, Alternative
 from dlbricks_serving.advice.places import Place
 from dlbricks_serving.advice.requirements import THROUGHPUT, RequiredFigure, Requirement
+from dlbricks_serving.advice.tasks import AdviceTask
 from dlbricks_serving.scenarios import PATTERNS, Scenario
 from dlbricks_serving.serving.composed import Composed
 from dlbricks_serving.serving.figures import LoadFigures
@@ -96,20 +98,24 @@ def _add(
         for number in sorted(loads.composed.keys() | loads.measured.keys()):
             own = replace(place, instances=number)
             rng = np.random.default_rng(crc32(f"{model.name} {own.setup} {own}".encode()))
-            whole = loads.measured[number].answer if number in loads.measured else None
+            measured = loads.measured.get(number)
             composed = loads.composed.get(number)
-            if whole is not None:
+            disturbances: Sequence[Note] = ()
+            if measured is not None and measured.answer is not None:
                 basis: Basis = "measured"
-                figures = LoadFigures.measured(whole, rng)
+                figures = LoadFigures.measured(measured.answer, rng)
+                disturbances = measured.warnings
             elif composed is None or composed.service is None:
                 continue
             elif not composed.predicted or number in predicted:
                 basis = "predicted" if composed.predicted else "composed"
                 figures = LoadFigures.composed(composed, scenario, bound_ms, rng)
                 found.notes.update(dict.fromkeys(_warnings(own, composed)))
+                disturbances = composed.warnings
             else:
                 continue
-            found.alternatives.append(_alternative(job, own, wanted, figures, basis))
+            load = load_of(disturbances)
+            found.alternatives.append(_alternative(job, own, wanted, figures, basis, load))
         if len(found.alternatives) == before:
             reason = next(each.reason for each in loads.composed.values())
             found.failures.append(_failure(model, scenario, place, reason))
@@ -142,7 +148,12 @@ def _failure(model: CanonicalModel, scenario: Scenario, place: Place, reason: st
 
 
 def _alternative(
-    job: AdviceTask, place: Place, wanted: AdviceRequest, figures: LoadFigures, basis: Basis
+    job: AdviceTask,
+    place: Place,
+    wanted: AdviceRequest,
+    figures: LoadFigures,
+    basis: Basis,
+    load: float,
 ) -> Alternative:
     accuracies, prices, shown = wanted.accuracies, wanted.prices, figures.answer
     rate = RequiredFigure(Requirement(THROUGHPUT), shown.throughput, figures.rates, basis)
@@ -156,4 +167,5 @@ def _alternative(
         per_hour=prices.of(place) if prices else None,
         accuracy=accuracies.of(job.names) if accuracies else None,
         rate=rate,
+        load=load,
     )

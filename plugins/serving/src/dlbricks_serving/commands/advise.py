@@ -13,6 +13,7 @@ from dlbricks_core.commands.options.help import Concise
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import option
 from dlbricks_core.commands.options.settings import options as options_of
+from dlbricks_core.commands.options.sizes import answer_of
 from dlbricks_serving.advice.job import AdviseJob
 from dlbricks_serving.advice.report.data import advice_data
 from dlbricks_serving.advice.report.page import advice_page
@@ -44,7 +45,7 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     or nothing keeps a bound; it is reported.
     """
     output = Output({**values, "store": store})
-    chosen = replace(given.models_of(models, values), sizes=given.answer_of(values))
+    chosen = replace(given.models_of(models, values), sizes=answer_of(values))
     job = given.job_of(AdviseJob, models, values, models=chosen)
     with output.progress() as progress:
         advice = job.run(store, progress)

@@ -122,8 +122,7 @@ def service_times(
         setup=replace(request.setup, threads=threads),
     )
     options = cut_options or CutOptions.chosen(None, None, None)
-    calibration = store.calibration(asked.calibration_key(options))
-    cutting = cut_models(models, options, asked, observer, calibration, store=store)
+    cutting = cut_models(models, options, asked, observer, store)
     memory = memory_to_use() // instances
     with ExitStack() as opened:
         workers = [opened.enter_context(_instance(asked, memory, own)) for own in cpus]
@@ -152,9 +151,8 @@ def stored_service_times(
         store does not hold.
     """
     options = cut_options or CutOptions.chosen(None, None, None)
-    calibration = store.calibration(request.calibration_key(options))
     rewrites = kept_rewrites(models, request, store) if options.cuts_rewritten else None
-    cutting = cut_models(models, options, request, Observer(), calibration, rewrites)
+    cutting = cut_models(models, options, request, Observer(), store, rewrites=rewrites)
     composing = (_Composing(request, cutting, number, (), store, Observer()) for number in numbers)
     return {
         each.instances: [each.composed(cut) for cut in cutting.brickset.models]

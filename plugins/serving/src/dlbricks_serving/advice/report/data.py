@@ -126,6 +126,7 @@ def _alternative(found: Alternative) -> AlternativeData:
         "interval": found.interval_ms,
         "per_second": found.per_second,
         "per_second_interval": found.per_second_interval,
+        "load": found.load,
         "per_hour": found.per_hour,
         "price_per_million": found.price,
         "price_interval": found.price_interval,

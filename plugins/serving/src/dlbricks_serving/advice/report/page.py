@@ -173,7 +173,7 @@ def _cells(ranked: Ranked) -> list[str | Cell]:
         it.job.name,
         how(it.place),
         system(it.place),
-        BASES[it.basis],
+        f"{BASES[it.basis]}, load {it.load:.0%}" if it.load else BASES[it.basis],
         or_dash(it.ms),
         between(it.interval_ms),
         *(cell for each in it.required for cell in (or_dash(each.value), between(each.interval))),

@@ -55,7 +55,8 @@ def print_advice(console: Console, advice: Advice) -> None:
         console.print(styled((answer(ranking, wanted), "bold")))
         if wanted.accuracies:
             console.print(front(ranking))
-    print_warnings(console, [], len(failures))
+    remarks = list(map(Remark.of, notes(advice)))
+    print_warnings(console, remarks, len(failures))
     for ranking in advice.rankings:
         if len(advice.rankings) > 1:
             console.print()
@@ -67,7 +68,7 @@ def print_advice(console: Console, advice: Advice) -> None:
             console.print(line)
     for name, text in systems(advice).items():
         console.print(styled((f"{name}: {text}.", "dim")))
-    print_notes(console, map(Remark.of, notes(advice)))
+    print_notes(console, remarks)
     print_failures(console, failures)
 
 
@@ -152,7 +153,7 @@ def _head_required(columns: Sequence[Column], wanted: AdviceRequest) -> None:
 def _cells(ranked: Ranked) -> list[str | Text]:
     it = ranked.alternative
     return [
-        BASES[it.basis],
+        lines(BASES[it.basis], *([f"load {it.load:.0%}"] if it.load else [])),
         _figure(it.ms, it.interval_ms, ms),
         *(_figure(each.value, each.interval, ms) for each in it.required),
         _figure(it.per_second, it.per_second_interval, ms),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from dlbricks_core.estimation.answers import FIRST_TOKEN, OUTPUT_TOKEN, SHORT, quantities_of
 from dlbricks_core.estimation.workloads import Basis
@@ -20,7 +21,7 @@ from dlbricks_serving.advice.advice import (
 )
 from dlbricks_serving.advice.places import Place
 from dlbricks_serving.advice.requirements import THROUGHPUT, Requirement
-from dlbricks_serving.notes import note
+from dlbricks_serving.notes import note, warning
 from dlbricks_serving.scenarios import PATTERNS, Scenario
 
 BASES: Mapping[Basis, str] = {
@@ -244,6 +245,15 @@ def notes(advice: Advice) -> list[Note]:
             most_share=shares[-1],
         )
         found.insert(0, inferred)
+    if busy := [each for each in advice.alternatives if each.load]:
+        beside = warning(
+            "alternatives-beside-others",
+            busy=len(busy),
+            alternatives=len(advice.alternatives),
+            most_load=max(each.load for each in busy),
+        )
+        doubtful = any(each.is_doubtful for each in busy)
+        found.insert(0, replace(beside, severity="doubtful") if doubtful else beside)
     found[:0] = _predicted_required(advice)
     only = list(dict.fromkeys(system(p) for p in advice.places if p.only_shipped))
     if only:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         ComparedLoadData,
         LoadAnswerData,
         LoadMeasuredData,
+        LoadSettingsData,
         PlacementData,
         PlacementFiguresData,
         ScenarioData,
@@ -41,29 +42,34 @@ def scenario_data(result: UnderLoad, load: LoadOptions | None = None) -> ServeLo
         result: Figures of the models.
         load: How models were read; ``None`` if unknown.
     """
-    request, asked = result.request, result.asked
+    request = result.request
     return {
         "schema_version": SCHEMA_VERSION,
         "system": system_data(request),
         "backend": backend_data(request),
-        "settings": {
-            "scenario": asked.scenario.value,
-            "percentile": PATTERNS[asked.scenario].percentile,
-            "samples_per_query": PATTERNS[asked.scenario].samples,
-            "throughput_unit": f"{PATTERNS[asked.scenario].unit}/s",
-            "latency_bound_ms": asked.bound_ms,
-            "duration_s": asked.seconds,
-            "end_to_end": asked.end_to_end,
-            "protocol": request.protocol.name,
-            "seed": request.seed,
-            "timeout_s": request.timeout_s,
-            **reading_data(load),
-            **cutting_data(result.cut_options, result.predictor),
-        },
+        "settings": _settings(result, load),
         "scenarios": [_model(each) for each in result.models],
         "warnings": notes_data(warnings(result)),
         "notes": notes_data(result.notes),
         "failures": failures_data(result.failures),
+    }
+
+
+def _settings(result: UnderLoad, load: LoadOptions | None) -> LoadSettingsData:
+    request, asked = result.request, result.asked
+    return {
+        "scenario": asked.scenario.value,
+        "percentile": PATTERNS[asked.scenario].percentile,
+        "samples_per_query": PATTERNS[asked.scenario].samples,
+        "throughput_unit": f"{PATTERNS[asked.scenario].unit}/s",
+        "latency_bound_ms": asked.bound_ms,
+        "duration_s": asked.seconds,
+        "end_to_end": asked.end_to_end,
+        "protocol": request.protocol.name,
+        "seed": request.seed,
+        "timeout_s": request.timeout_s,
+        **reading_data(load),
+        **cutting_data(result.cut_options, result.predictor),
     }
 
 
@@ -76,6 +82,7 @@ def compared_loads_data(result: ComparedLoads, load: LoadOptions | None = None) 
     """
     return {
         "schema_version": SCHEMA_VERSION,
+        "settings": _settings(next(iter(result.runs.values())), load),
         "scenarios": [_compared(each) for each in result.models],
         "backends": {name: scenario_data(run, load) for name, run in result.runs.items()},
         "failures": failures_data(result.failures),

@@ -39,10 +39,12 @@ class ServeCompareData(ListedFailuresData):
     """Output of ``dlbricks serve compare``.
 
     Attributes:
+        settings: The load, the same for all frameworks.
         scenarios: One for each model.
         backends: Figures by the framework's name, as in the output of ``dlbricks serve``.
     """
 
+    settings: LoadSettingsData
     scenarios: list[ComparedLoadData]
     backends: dict[str, ServeLoadData]
 

@@ -1,0 +1,89 @@
+"""Models of a job: which, how they are read, and at which sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, cast
+
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.importers.models import (
+    ImportSettings,
+    LoadedModels,
+    ModelLoader,
+    load_model,
+    load_models,
+)
+from dlbricks_core.ir import CanonicalModel, RawModel
+from dlbricks_core.progress import Observer
+
+if TYPE_CHECKING:
+    from dlbricks_core.estimation.sizes import ModelsAtSizes, Sized
+
+
+@dataclass(frozen=True)
+class Models:
+    """Models of a job, and how they are read.
+
+    Attributes:
+        sources: Names as typed by the user; in strict mode also models that an importer returned.
+        options: How they are read.
+        settings: How they are imported.
+        sizes: Requested sizes; ``None`` for the sizes in the options.
+        strict: Whether the first model that cannot be read is an error. Otherwise it does not stop
+            the others, and the result names it.
+    """
+
+    sources: Sequence[str | RawModel]
+    options: LoadOptions = field(default_factory=LoadOptions)
+    settings: ImportSettings = field(default_factory=ImportSettings)
+    sizes: Sized | None = None
+    strict: bool = False
+
+    def or_default(self, names: Sequence[str] = ()) -> Models:
+        """The models; where there are none, those of a default set as they are.
+
+        Args:
+            names: Names of the default set.
+
+        Raises:
+            DLBricksError: If there are none in either.
+        """
+        if self.sources:
+            return self
+        if not names or self.sizes is not None:
+            raise DLBricksError(
+                "Name at least one MODEL.", hint="'dlbricks list models' shows those that are here."
+            )
+        return replace(self, sources=names)
+
+    def load_one(self, observer: Observer) -> CanonicalModel:
+        """Loads the single model.
+
+        Raises:
+            DLBricksError: If it cannot be loaded, or there are several.
+        """
+        (name,) = cast(Sequence[str], self.sources)
+        return load_model(name, self.options, observer, self.settings)
+
+    def load(self, observer: Observer) -> LoadedModels | ModelsAtSizes:
+        """Loads the models.
+
+        Raises:
+            DLBricksError: If none can be read, or in strict mode if one cannot.
+        """
+        if self.sizes is not None:
+            # Commands that run nothing start faster without this code.
+            from dlbricks_core.estimation.sizes import load_asked, read_asked
+
+            if self.strict:
+                return read_asked(self.sources, self.sizes, self.options)
+            names = cast(Sequence[str], self.sources)
+            return load_asked(names, self.sizes, self.options, observer, self.settings)
+        if not self.strict:
+            return load_models(
+                cast(Sequence[str], self.sources), self.options, observer, self.settings
+            )
+        with ModelLoader(self.options, self.settings) as loader:
+            return LoadedModels(loader.load(self.sources), [])

@@ -1,0 +1,157 @@
+"""Suites: written from models, and timed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dlbricks_core.commands.options.given import open_request
+from dlbricks_core.commands.options.jobs import opened, refuse
+from dlbricks_core.commands.options.models import Models
+from dlbricks_core.commands.suite.writing import generate
+from dlbricks_core.compose.options import CutOptions
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.estimation.results import RunResult
+from dlbricks_core.estimation.results_files import written_results
+from dlbricks_core.estimation.suite import bench
+from dlbricks_core.facts import Failure
+from dlbricks_core.measure.request import Request
+from dlbricks_core.progress import Observer
+from dlbricks_core.store import ResultStore
+from dlbricks_core.suites import Suite, check_unused
+from dlbricks_core.wording import argument
+
+
+@dataclass(frozen=True)
+class WrittenSuite:
+    """A suite in a folder.
+
+    Attributes:
+        suite: The suite.
+        failures: Models that could not be read, and bricks that could not be written.
+    """
+
+    suite: Suite
+    failures: Sequence[Failure]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteWriteJob:
+    """A suite for another machine.
+
+    Attributes:
+        models: The models.
+        folder: Folder to write to; it must not hold a suite already.
+        granularity: Maximum number of layers in a brick. With it, or with ``split``, the suite
+            holds the paper's bricks, and otherwise the structures of the models.
+        split: Name of the split strategy.
+        seed: Seed of the weights of the paper's bricks; ``None`` for 0.
+    """
+
+    models: Models
+    folder: Path
+    granularity: int | None = None
+    split: str | None = None
+    seed: int | None = None
+
+    def run(self, observer: Observer) -> WrittenSuite:
+        """Writes the suite.
+
+        Args:
+            observer: Receives the progress.
+
+        Raises:
+            DLBricksError: If settings contradict each other, no model can be read, or the folder
+                cannot be written.
+        """
+        models = self.models.or_default()
+        cut = None
+        if (self.granularity, self.split) != (None, None):
+            cut = CutOptions.chosen(self.granularity, self.split, None)
+        else:
+            few, split = argument("granularity"), argument("split")
+            hint = f"Leave {{}} out, or add {few} or {split}."
+            refuse(self, ["seed"], "is for bricks: structures of models have no weights", hint)
+        check_unused(self.folder)
+        loaded = models.load(observer)
+        suite = generate(loaded.models, cut, self.folder, self.seed or 0, observer)
+        return WrittenSuite(suite, [*loaded.failures, *suite.omitted])
+
+
+@dataclass(frozen=True)
+class TimedSuite:
+    """Times of a suite.
+
+    Attributes:
+        result: The times.
+        location: Place of the samples, as users know it.
+    """
+
+    result: RunResult
+    location: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteTimeJob:
+    """Times of the bricks of a suite. ``None`` stands for the default of :meth:`Request.of`.
+
+    Attributes:
+        folder: The suite.
+        backend: Name of the backend.
+        backend_options: Values of options that the backend declares, by name.
+        quantity: Name of the quantity.
+        threads: Threads that compute one operator; ``None`` for all physical cores.
+        protocol: Name of the protocol.
+        runs: Runs of each brick.
+        seed: Seed of weights and inputs.
+        precision: Half-width of the 90% intervals to reach, relative to the figure.
+        budget_s: Seconds after which measuring ends, precise or not.
+        timeout_s: Maximum seconds to load a brick, or to run it once.
+        force: Whether to repeat stored measurements.
+        retry_failed: Whether to repeat failed measurements.
+        busy: What happens where other programs use the CPUs.
+        results: File for the samples in place of a store; what it holds is not measured again.
+    """
+
+    folder: Path
+    backend: str
+    backend_options: Mapping[str, str] = field(default_factory=dict)
+    quantity: str | None = None
+    threads: int | None = None
+    protocol: str | None = None
+    runs: int | None = None
+    seed: int | None = None
+    precision: float | None = None
+    budget_s: float | None = None
+    timeout_s: float | None = None
+    force: bool = False
+    retry_failed: bool = False
+    busy: str | None = None
+    results: Path | None = None
+
+    def run(self, store: str | ResultStore | None, observer: Observer) -> TimedSuite:
+        """Times the suite.
+
+        Args:
+            store: Path or URL of a store, an open store, or ``None`` for the user's own.
+            observer: Receives the progress.
+
+        Raises:
+            DLBricksError: If settings contradict each other, or the folder holds no suite.
+        """
+        request = Request.of(**open_request(vars(self)))
+        with self._opened(store) as there:
+            result = bench(self.folder, request, there, observer)
+            return TimedSuite(result, str(self.results or there.info().location))
+
+    def _opened(self, store: str | ResultStore | None) -> AbstractContextManager[ResultStore]:
+        if self.results is None:
+            return opened(store)
+        if store is not None:
+            raise DLBricksError(
+                f"{argument('results')} and {argument('store')} exclude each other",
+                hint="Leave one of them out.",
+            )
+        return written_results(self.results)

@@ -1,0 +1,67 @@
+"""A framework that is imported while models are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from dlbricks_core.machine.load import LoadWatch
+from dlbricks_core.machine.lock import measurement_lock
+from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
+from dlbricks_core.progress import Observer
+from dlbricks_core.store import ResultStore
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """A process that begins before it is known what it runs.
+
+    Attributes:
+        worker: The process, with a user's settings.
+        watch: Watch of the machine's load since then.
+    """
+
+    worker: BackendWorker
+    watch: LoadWatch
+
+
+def worker_of(request: Request, *, as_used: bool) -> BackendWorker:
+    """A process that runs whole models.
+
+    Args:
+        request: How models run.
+        as_used: Whether it has a user's settings, or else those that profiles need.
+    """
+    settings = WorkerSettings(
+        request.settings,
+        request.seed,
+        request.timeout_s,
+        keeps_memory=not as_used,
+        warm=False,
+        as_used=as_used,
+    )
+    return BackendWorker(request.plugin.target, request.backend, settings)
+
+
+@contextmanager
+def begun(request: Request, store: ResultStore, observer: Observer) -> Iterator[Ahead | None]:
+    """Begins to import the framework if a model will surely run: the store knows none of the setup.
+
+    No other process measures until the context ends.
+
+    Args:
+        request: How models run.
+        store: Store of the measurements.
+        observer: Receives the progress.
+    """
+    place = request.hot.setup, request.fingerprint
+    if request.condition != "hot" or place in store.setups(request.setup.backend):
+        yield None
+        return
+    with measurement_lock(observer.note):
+        watch = LoadWatch()
+        with worker_of(request, as_used=True) as worker:
+            worker.begin()
+            yield Ahead(worker, watch)
