@@ -45,11 +45,11 @@ PROBES = (0, 3, 10)
 
 def surprises(it: Contribution, others: Sequence[Contribution]) -> Iterator[float]:
     """Mean negative logarithm of the probability density of the errors, at each stop."""
-    part, judged = stranger.parts_of(it)
-    prior = believed(part.features, it.setup, it.system, others)
+    parts = stranger.parts_of(it)
+    prior = believed(parts.it.features, it.setup, it.system, others)
     for number in PROBES:
-        belief = stranger.probed(prior, part, judged, number)
-        off, deviation = stranger.errors(belief, part, np.arange(judged))
+        belief = stranger.probed(prior, parts, number)
+        off, deviation = stranger.errors(belief, parts.it, np.arange(parts.judged))
         yield float(np.mean(np.log(deviation) + (off / deviation) ** 2 / 2))
 
 

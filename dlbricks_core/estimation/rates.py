@@ -87,7 +87,7 @@ def rates_of(store: ResultStore, fingerprint: str) -> Mapping[Setup, Sequence[Ra
         subject, setup = each.question.subject, each.question.setup
         samples = quiet_values(each)[0]
         if subject.signature in shown and setup.protocol == _PROTOCOL.identity and samples:
-            ms = _PROTOCOL.statistic(samples)
+            ms = float(_PROTOCOL.statistic(samples))
             name, unit = shown[subject.signature]
             rate = Rate(name, _value(rated()[subject.signature], unit, ms), unit)
             found.setdefault(setup, {})[subject.signature] = rate

@@ -159,20 +159,20 @@ class MachineShowData(ListedSystemData, common.ListedFailuresData):
     facts: common.SystemFactsData  #: All facts about the system.
     holdings: list[common.HoldingData]  #: Its measurements.
     sessions: list[SessionData]  #: Its sessions, oldest first.
-    rates: list[RatesData]  #: What it does in a second, by framework and threads.
+    rates: list[SystemRatesData]  #: What it does in a second, by framework and threads.
 
 
-class RatesData(TypedDict):
+class SystemRatesData(TypedDict):
     """What a machine does in a second inside a framework."""
 
     backend: str  #: Name of the backend.
     version: str  #: Version of its framework.
     options: str  #: Options of the backend.
     threads: int  #: Threads that compute one operator.
-    rates: list[RateData]  #: The rates.
+    rates: list[SystemRateData]  #: The rates.
 
 
-class RateData(TypedDict):
+class SystemRateData(TypedDict):
     """A rate of a machine."""
 
     name: str  #: What was timed.
@@ -264,7 +264,7 @@ def print_system(
 
 def _rates(rates: Mapping[Setup, Sequence[Rate]]) -> Table:
     """Table of rates, with a column for each setup."""
-    heads = [lines(setup.backend, f"{count(setup.threads, 'thread')}") for setup in rates]
+    heads = [f"{setup.backend}\n{count(setup.threads, 'thread')}" for setup in rates]
     shown = table("What it does", "Unit", *heads, left=2)
     every = [{each.name: each for each in own} for own in rates.values()]
     units = {each.name: each.unit for own in rates.values() for each in own}
@@ -305,7 +305,18 @@ def system_shown_data(
         "facts": cast("common.SystemFactsData", facts),
         "holdings": [common.holding_data(each) for each in _held(inventory, machine)],
         "sessions": [cast("SessionData", each.to_dict()) for each in _sessions(machine, sessions)],
+        "rates": [_rates_data(setup, own) for setup, own in rates.items()],
         "failures": common.failures_data([]),
+    }
+
+
+def _rates_data(setup: Setup, rates: Sequence[Rate]) -> SystemRatesData:
+    return {
+        "backend": setup.backend,
+        "version": setup.version,
+        "options": setup.options,
+        "threads": setup.threads,
+        "rates": [{"name": each.name, "value": each.value, "unit": each.unit} for each in rates],
     }
 
 
