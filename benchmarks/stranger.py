@@ -5,10 +5,11 @@ r"""Errors on systems, generations and makers that the reference data lack, from
 Each file of the reference data in turn is predicted without all files of its system, of its
 family of processors, or of its maker. The networks are the largest ones of each family of models
 in that file. Predictions are given at the stops of the dial: without a run, with some
-characterization benchmarks (drawn networks, chosen as on a new machine), and with some whole models
-at hand (of other families than those judged, each choice of three in turn). Their latencies are
-those of the file itself, so nothing drifts. The hardest split leaves out the maker of the system
-that is least like all others.
+characterization benchmarks (drawn networks, chosen as on a new machine), with the fixed ones whose
+latencies are the machine's rates, alone and with ten others, and with some whole models at hand (of
+other families than those judged, each choice of three in turn), alone and with the rates. Their
+latencies are those of the file itself, so nothing drifts. The hardest split leaves out the maker of
+the system that is least like all others.
 
 The program writes `stranger.csv` beside itself, a row for each file, split and stop, with the day,
 and prints the means over files, which `docs/results/strangers.md` has.
@@ -25,6 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -32,15 +34,18 @@ from scipy import stats
 
 from dlbricks_core.compose.learned import Learned
 from dlbricks_core.estimation.characterization import BATCH, RUNS
+from dlbricks_core.estimation.rates import rated
 from dlbricks_core.facts import System
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.predict import Contribution, shipped
 from dlbricks_core.predict.atlas import SURVEYED
+from dlbricks_core.predict.features import NAMES
 from dlbricks_core.predict.from_atlas import believed, discrepancy_of, kernel_of
 from dlbricks_core.predict.layer_posterior import LayerPosterior, shares_of
 from dlbricks_core.predict.nearness import distance
 from dlbricks_core.predict.probes import choose_probes
 from dlbricks_core.predict.robust import doubt
+from dlbricks_core.predict.training_data import described, features_of
 
 TABLE = Path(__file__).with_suffix(".csv")
 
@@ -53,6 +58,9 @@ SPLITS: Mapping[str, Callable[[System], object]] = {
 
 PROBES, WHOLES = (0, 3, 10, 30), (1, 2, 3, 5)
 """Numbers of characterization benchmarks, and of whole models at hand."""
+
+BESIDE_RATES, WHOLES_BESIDE = 10, 2
+"""The same numbers beside the rates."""
 
 MOST, CANDIDATES = 60, 80
 """Most networks that are judged in a file, and most drawn networks that may be probes."""
@@ -120,8 +128,25 @@ class Row:
     score: Score
 
 
-def parts_of(it: Contribution) -> tuple[Contribution, int]:
-    """A file's networks to judge, followed by those that may be probes; the number of the former.
+@dataclass(frozen=True)
+class Parts:
+    """Networks of a file.
+
+    Attributes:
+        it: The networks: first those to judge, then drawn ones.
+        judged: Number of networks to judge.
+        candidates: Positions of the networks that may be probes.
+        rates: Positions of the networks whose latencies are the machine's rates.
+    """
+
+    it: Contribution
+    judged: int
+    candidates: np.ndarray
+    rates: np.ndarray
+
+
+def parts_of(it: Contribution) -> Parts:
+    """A file's networks to judge, those that may be probes, and those of the rates.
 
     Networks of models come from all families in turn, the largest ones first.
     """
@@ -138,19 +163,65 @@ def parts_of(it: Contribution) -> tuple[Contribution, int]:
     )
     judged = [place for _, _, place in turns[:MOST]]
     probes = sorted(np.flatnonzero(drawn), key=lambda i: crc32(it.signatures[i].encode()))
-    return it.only([*judged, *map(int, probes[:CANDIDATES])]), len(judged)
+    probes = [int(each) for each in probes[:CANDIDATES]]
+    rates = list(rates_in(it))
+    every = [*dict.fromkeys([*judged, *probes, *rates])]
+    own = {place: i for i, place in enumerate(every)}
+    candidates = np.arange(len(judged), len(judged) + len(probes))
+    return Parts(
+        it.only(every), len(judged), candidates, np.array([own[i] for i in rates], dtype=np.intp)
+    )
 
 
-def probed(prior: LayerPosterior, part: Contribution, judged: int, number: int) -> LayerPosterior:
-    """The belief after some probes, chosen in turns as on a new machine."""
-    kernel = kernel_of(part.setup.backend)
-    belief, chosen = prior, np.zeros(0, dtype=np.intp)
-    while len(chosen) < number:
-        able = np.setdiff1d(np.arange(judged, len(part)), chosen)
-        most = min(BATCH, number - len(chosen))
-        found = choose_probes(
-            belief, part.counts[able], part.counts[:judged], kernel.noise, RUNS, most
-        )
+def rates_in(it: Contribution) -> Iterator[int]:
+    """Positions of the networks of the rates in a file.
+
+    Where a file lacks one, the drawn network of the same family with the nearest number of
+    operations and bytes stands for it. Some files hold none of the usual families, and no rates.
+    """
+    own = {signature: i for i, signature in enumerate(it.signatures)}
+    sizes = _sizes(it.features.numbers, it.counts)
+    taken: set[int] = set()
+    for signature, target in rated().items():
+        place = own.get(signature)
+        if place is None:
+            features = features_of(described(target.brick))
+            size = _sizes(features.numbers, np.ones((1, len(features.kinds))))
+            alike = [i for i, g in enumerate(it.groups) if g == target.group and i not in taken]
+            if not alike:
+                continue
+            place = min(alike, key=lambda i: float(np.abs(sizes[i] - size).sum()))
+        taken.add(place)
+        yield place
+
+
+def _sizes(numbers: np.ndarray, counts: Any) -> np.ndarray:
+    """Logarithms of operations and of bytes of networks: shape (networks, 2)."""
+    flops = np.exp2(numbers[:, NAMES.index("flops")])
+    names = ("read_bytes", "weight_bytes", "written_bytes")
+    nbytes = sum(np.exp2(numbers[:, NAMES.index(name)]) for name in names)
+    return np.log2(np.asarray(counts @ np.column_stack([flops, nbytes])))
+
+
+def probed(
+    prior: LayerPosterior, parts: Parts, number: int, known: Sequence[int] = ()
+) -> LayerPosterior:
+    """The belief after some probes, chosen in turns as on a new machine.
+
+    Args:
+        prior: The belief before.
+        parts: Networks of the file.
+        number: Number of probes.
+        known: Positions of further networks that were timed before them.
+    """
+    part, kernel = parts.it, kernel_of(parts.it.setup.backend)
+    chosen = np.array(known, dtype=np.intp)
+    belief = informed(prior, part, chosen) if len(chosen) else prior
+    while (left := number + len(known) - len(chosen)) > 0:
+        able = np.setdiff1d(parts.candidates, chosen)
+        most = min(BATCH, left)
+        asked = part.counts[: parts.judged]
+        found = choose_probes(belief, part.counts[able], asked, kernel.noise, RUNS, most)
         if not found:
             break
         chosen = np.append(chosen, able[list(found)])
@@ -179,27 +250,48 @@ def errors(
 
 def scores(it: Contribution, others: Sequence[Contribution]) -> Iterator[tuple[str, Score]]:
     """Scores of a file by the stop, from the files of others."""
-    part, judged = parts_of(it)
+    parts = parts_of(it)
+    part, every = parts.it, np.arange(parts.judged)
     prior = believed(part.features, it.setup, it.system, others)
-    every = np.arange(judged)
+
+    def of(belief: LayerPosterior) -> Score:
+        return Score.of(*errors(belief, part, every), part.log_ms[every])
+
     for number in PROBES:
-        belief = probed(prior, part, judged, number)
-        yield f"{number} probes", Score.of(*errors(belief, part, every), part.log_ms[every])
+        yield f"{number} probes", of(probed(prior, parts, number))
     for number in WHOLES:
-        found = [at_hand(prior, part, judged, number, choice) for choice in range(CHOICES)]
-        yield f"{number} wholes", Score.of(*map(np.concatenate, zip(*found, strict=True)))
+        yield f"{number} wholes", _of_wholes(prior, parts, number)
+    if len(parts.rates):
+        yield "rates", of(informed(prior, part, parts.rates))
+        both = probed(prior, parts, BESIDE_RATES, parts.rates.tolist())
+        yield f"rates, {BESIDE_RATES} probes", of(both)
+        beside = _of_wholes(prior, parts, WHOLES_BESIDE, parts.rates)
+        yield f"rates, {WHOLES_BESIDE} wholes", beside
+
+
+_NONE = np.zeros(0, dtype=np.intp)
+
+
+def _of_wholes(
+    prior: LayerPosterior, parts: Parts, number: int, known: np.ndarray = _NONE
+) -> Score:
+    """Score with some whole models at hand, over all choices of them."""
+    found = [at_hand(prior, parts, number, choice, known) for choice in range(CHOICES)]
+    return Score.of(*map(np.concatenate, zip(*found, strict=True)))
 
 
 def at_hand(
-    prior: LayerPosterior, part: Contribution, judged: int, number: int, choice: int
+    prior: LayerPosterior, parts: Parts, number: int, choice: int, known: np.ndarray = _NONE
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Errors on networks of other families than those of some whole models at hand."""
+    part, judged = parts.it, parts.judged
     order = np.random.default_rng(choice).permutation(judged)
     _, first = np.unique([part.groups[i] for i in order], return_index=True)
     chosen = order[np.sort(first)][:number]
     families = {part.groups[i] for i in chosen}
     rest = np.array([i for i in range(judged) if part.groups[i] not in families])
-    return *errors(informed(prior, part, chosen), part, rest), part.log_ms[rest]
+    belief = informed(prior, part, np.concatenate([known, chosen]))
+    return *errors(belief, part, rest), part.log_ms[rest]
 
 
 def others_of(it: Contribution, split: str) -> tuple[Contribution, ...]:

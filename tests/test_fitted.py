@@ -23,7 +23,7 @@ from dlbricks_core.measure.costs import usual_costs
 from dlbricks_core.predict.from_atlas import discrepancy_of, kernel_of
 from dlbricks_core.predict.nearness import distances
 from dlbricks_core.predict.session_effects import session_error
-from dlbricks_core.predict.transfer import believed_of_baseline, difference
+from dlbricks_core.predict.transfer import believed_of_baseline, difference, rates
 
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "dlbricks_core"
@@ -43,6 +43,7 @@ READ_BY = {
         "discrepancy": lambda: discrepancy_of("*"),
         "kernel": lambda: kernel_of("*"),
         "nearness": distances,
+        "rates": rates,
         "session": session_error,
     },
 }

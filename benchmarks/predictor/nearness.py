@@ -15,6 +15,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import combinations
 from pathlib import Path
 from unittest.mock import patch
@@ -44,31 +45,43 @@ PROBES = (0, 3, 10)
 
 def surprises(it: Contribution, others: Sequence[Contribution]) -> Iterator[float]:
     """Mean negative logarithm of the probability density of the errors, at each stop."""
-    part, judged = stranger.parts_of(it)
-    prior = believed(part.features, it.setup, it.system, others)
+    parts = stranger.parts_of(it)
+    prior = believed(parts.it.features, it.setup, it.system, others)
     for number in PROBES:
-        belief = stranger.probed(prior, part, judged, number)
-        off, deviation = stranger.errors(belief, part, np.arange(judged))
+        belief = stranger.probed(prior, parts, number)
+        off, deviation = stranger.errors(belief, parts.it, np.arange(parts.judged))
         yield float(np.mean(np.log(deviation) + (off / deviation) ** 2 / 2))
 
 
-def main() -> None:
-    """Prints a line for each system."""
+def judge(settings: Mapping[str, AbstractContextManager[object]]) -> None:
+    """Prints a line for each system that takes no part, with the surprise of each setting.
+
+    Args:
+        settings: What patches the predictor for a setting, by its name; entered again and again.
+    """
     found: defaultdict[frozenset[str], defaultdict[str, list[float]]] = defaultdict(
         lambda: defaultdict(list)
     )
     names = frozenset(each.system.microarchitecture for each in shipped())
-    for it in (each for each in shipped() if each.setup.threads == 1):
+    for it in (each for each in stranger.with_others() if each.setup.threads == 1):
         here = it.system.microarchitecture
         for pair in combinations(sorted(names - {here}), 2):
             others = [e for e in shipped(it.setup.backend) if e.system.microarchitecture in pair]
-            for name, setting in CANDIDATES.items():
-                with patch.object(nearness, "distances", lambda chosen=setting: chosen):
+            for name, setting in settings.items():
+                with setting:
                     found[names - {here, *pair}][name] += surprises(it, others)
         print(f"{here} {it.setup.backend}", file=sys.stderr)
     for (absent,), each in sorted(found.items(), key=lambda item: sorted(item[0])):
         shown = ", ".join(f"{name} {np.mean(values):+.3f}" for name, values in each.items())
         print(f"without {absent}: {shown}")
+
+
+def main() -> None:
+    """Judges the candidates."""
+    judge({
+        name: patch.object(nearness, "distances", lambda chosen=setting: chosen)
+        for name, setting in CANDIDATES.items()
+    })  # fmt: skip
 
 
 if __name__ == "__main__":

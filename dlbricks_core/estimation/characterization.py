@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import islice
+from types import MappingProxyType
 
 import numpy as np
 import scipy
@@ -120,6 +121,7 @@ def characterize(
     request: Request,
     store: ResultStore,
     observer: Observer,
+    first: Mapping[str, Target] = MappingProxyType({}),
 ) -> Characterization:
     """Times and stores the networks that yield most information about a system per second.
 
@@ -132,11 +134,16 @@ def characterize(
         request: How networks are measured, with a fixed number of runs.
         store: Store of the measurements.
         observer: Receives the progress.
+        first: Networks by signature that are timed before any is chosen, beside ``most`` others.
     """
     observer.stage("Choosing probes")
-    search = _Search.of(models, request, training_data(store, request.setup.backend))
-    before = search.half_widths()
+    search = _Search.of(models, request, training_data(store, request.setup.backend), first)
+    before, fixed = search.half_widths(), [s for s in first if s not in search.tried]
     with open_worker(request) as worker:
+        if fixed and most:  # the choice of the others rests on them
+            ledger = measure(search.targets(fixed), request, store, observer, worker=worker)
+            search.learn(fixed, ledger)
+        most += len(search.found)
         while left := most - len(search.found):
             chosen = search.choose(min(left, BATCH))
             if not chosen:
@@ -147,8 +154,8 @@ def characterize(
             ledger = measure(search.targets(chosen), request, store, observer, worker=worker)
             search.learn(chosen, ledger)
         longer = replace(request, runs=max(request.runs, _TOGETHER), enough_s=_ENOUGH_S)
-        found = search.targets(search.found)
-        search.learn((), measure(found, longer, store, observer, worker=worker))
+        found = search.targets([*search.found, *(s for s in fixed if s not in search.tried)])
+        search.learn(fixed, measure(found, longer, store, observer, worker=worker))
     return Characterization(
         request,
         search.probes(),
@@ -200,14 +207,18 @@ class _Search:
 
     @classmethod
     def of(
-        cls, models: Sequence[CanonicalModel], request: Request, atlas: Sequence[Contribution]
+        cls,
+        models: Sequence[CanonicalModel],
+        request: Request,
+        atlas: Sequence[Contribution],
+        first: Mapping[str, Target],
     ) -> _Search:
         """A new search, before any timing."""
         here = [each for each in atlas if _is_here(each, request)]
         others = [each for each in atlas if each not in here]
         known = {signature for each in here for signature in each.signatures}
         table = LayerTable()
-        candidates, names = _candidates(models)
+        candidates, names = _candidates(models, first)
         layers = {s: table.add(_features_alone(each.brick)) for s, each in candidates.items()}
         asked = _networks(models, others or here, request, table) or {
             names[signature]: counts for signature, counts in layers.items()
@@ -337,12 +348,14 @@ def _is_here(contribution: Contribution, request: Request) -> bool:
     )
 
 
-def _candidates(models: Sequence[CanonicalModel]) -> tuple[dict[str, Target], dict[str, str]]:
+def _candidates(
+    models: Sequence[CanonicalModel], first: Mapping[str, Target]
+) -> tuple[dict[str, Target], dict[str, str]]:
     """Networks that may be timed, and their names, by signature.
 
-    The candidates are networks of the survey and bricks of the models.
+    The candidates are networks of the survey, those that come first, and bricks of the models.
     """
-    found = surveyed(_DRAWN)
+    found = {**surveyed(_DRAWN), **first}
     names = {s: each.group.removeprefix(SURVEYED) for s, each in found.items()}
     bricks = BrickSet.of(models, _GRANULARITY, _STRATEGY)
     for cut in bricks.models:

@@ -252,18 +252,47 @@ def expected_ms(features: Features, processor: Processor) -> FloatArray:
     Returns:
         Array of shape (layers,).
     """
+    return np.asarray(seconds_by_term(features, processor).sum(axis=0) * 1e3)
+
+
+TERMS = ("products", "loops", "caches", "memory", "starts")
+"""Physical terms of the expectation: operations of products and convolutions, those of other
+layers, bytes from caches and from memory, and the start of a layer.
+"""
+
+
+def seconds_by_term(features: Features, processor: Processor) -> FloatArray:
+    """Expected seconds of each layer in each of :data:`TERMS`: shape (terms, layers)."""
     numbers = features.numbers
     efficiency = _by_kind(features, _efficiency)
     padded = _by_kind(features, lambda kind: sort_of(kind) in _PADDED)
     flops = (np.exp2(numbers[:, _FLOPS]) - 1) * np.exp2(padded * numbers[:, _EMPTY])
     moved = sum(np.exp2(numbers[:, column]) - 1 for column in (_READ, _WEIGHTS, _WRITTEN))
     cold = np.exp2(numbers[:, _COLD]) - 1
-    seconds = flops / (efficiency * _peaks(features, processor)) + cold / processor.memory
-    seconds += np.maximum(moved - cold, 0.0) / _bandwidth(moved, processor)
-    hidden = _by_kind(features, is_hidden)
+    computing = flops / (efficiency * _peaks(features, processor))
+    moving = np.maximum(moved - cold, 0.0) / _bandwidth(moved, processor)
+    far = moving * _share_of_memory(moved, processor)
     ends = _by_kind(features, lambda kind: kind.startswith(_ENDS))
-    seconds += np.where(ends, _END_S, processor.call_s)
-    return np.asarray(np.where(hidden, _HIDDEN * seconds, seconds) * 1e3)
+    multiplies = _by_kind(features, _is_product)
+    seconds = np.array([
+        np.where(multiplies, computing, 0.0),
+        np.where(multiplies, 0.0, computing),
+        moving - far,
+        cold / processor.memory + far,
+        np.where(ends, _END_S, processor.call_s),
+    ])  # fmt: skip
+    return np.asarray(seconds * np.where(_by_kind(features, is_hidden), _HIDDEN, 1.0))
+
+
+def shares_of_terms(features: Features, processor: Processor) -> FloatArray:
+    """Share of each of :data:`TERMS` in the expected time of each layer: shape (terms, layers)."""
+    seconds = seconds_by_term(features, processor)
+    return np.asarray(seconds / seconds.sum(axis=0))
+
+
+def _is_product(kind: str) -> bool:
+    """Whether the operations of layers of a kind are those of products of matrices."""
+    return class_of(kind) in _MULTIPLYING and "depthwise" not in kind
 
 
 def doubted(
@@ -384,4 +413,12 @@ def _bandwidth(nbytes: FloatArray, processor: Processor) -> FloatArray:
     for size, bandwidth in reversed(processor.caches):
         inside = 1 / (1 + (nbytes / size) ** 2)
         found = np.exp(inside * np.log(bandwidth) + (1 - inside) * np.log(found))
+    return found
+
+
+def _share_of_memory(nbytes: FloatArray, processor: Processor) -> FloatArray:
+    """Weight of the memory's bandwidth in that of layers, by the size of their tensors."""
+    found = np.ones(len(nbytes))
+    for size, _ in processor.caches:
+        found *= 1 - 1 / (1 + (nbytes / size) ** 2)
     return found

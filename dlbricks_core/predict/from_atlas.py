@@ -19,7 +19,7 @@ from dlbricks_core.figures.predicted import Discrepancy, Predicted
 from dlbricks_core.figures.statistics import FloatArray, Indices
 from dlbricks_core.predict.atlas import Contribution, LayerTable, counts_matrix
 from dlbricks_core.predict.base import Predictor
-from dlbricks_core.predict.baseline import Processor, doubted, expected_ms
+from dlbricks_core.predict.baseline import Processor, doubted, expected_ms, shares_of_terms
 from dlbricks_core.predict.features import Features, joined
 from dlbricks_core.predict.fitting import ObservedNetworks, fitted_pulls
 from dlbricks_core.predict.grouped import ErrorGroup, Grouped
@@ -279,7 +279,10 @@ def _from_bases(
             found.append(belief.widened(_HERE, spread_of(layers, kernel)))
             continue
         places = [(each.system, each.setup) for each in chosen]
-        new = transferred(beliefs, places, layers, expectation(layers), (system, setup))
+        shares = shares_of_terms(layers, processor)
+        new = transferred(
+            beliefs, places, layers, expectation(layers), (system, setup), shares=shares
+        )
         if part.doubted:
             new = replace(new, spread=doubting(new.spread, layers, processor))
         found.append(new)

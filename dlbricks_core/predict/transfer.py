@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -39,6 +39,34 @@ Place = tuple[System, Setup]
 
 Expected = Callable[[System, int], FloatArray]
 """Logarithm of each layer's latency that the baseline expects on a system, by number of threads."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Variances of the errors of a processor's physical terms, between places of unlikeness 1.
+
+    The errors are those of the logarithm of seconds. Layers share the error of a term as far as
+    the term makes up their time, whatever their class.
+
+    Attributes:
+        products: Of the time for an operation of a product or a convolution.
+        loops: Of the time for an operation of any other layer.
+        caches: Of the time for a byte from a cache.
+        memory: Of the time for a byte from memory.
+        starts: Of the time to start a layer.
+    """
+
+    products: float
+    loops: float
+    caches: float
+    memory: float
+    starts: float
+
+
+@cache
+def rates() -> Rates:
+    """The variances that were fitted."""
+    return Rates(**fitted.values(__file__, "rates"))
 
 
 @dataclass(frozen=True)
@@ -87,6 +115,7 @@ def transferred(
     expected: Expected,
     place: Place,
     kernel: Kernel | None = None,
+    shares: FloatArray | None = None,
 ) -> LayerPosterior:
     """Posterior of layers in a place, from beliefs about the same layers in other places.
 
@@ -101,10 +130,15 @@ def transferred(
         asked: Features of the layers.
         expected: The baseline's expectation of the layers, for any system and number of threads.
         place: The new place.
-        kernel: Covariance of the difference between two places of unlikeness 1; by default
-            :func:`difference`.
+        kernel: Covariance of the difference between two places of unlikeness 1, beside that of
+            :func:`rates`; by default :func:`difference`.
+        shares: Share of each physical term in the time of each layer: shape (terms, layers). The
+            errors of the terms are then all that layers of different classes share. ``None`` where
+            the terms are not known.
     """
     kernel = kernel or difference()
+    if shares is not None:
+        kernel = replace(kernel, common=0.0)
     among = np.array([[unlikeness(one, other) for other in places] for one in places])
     to = np.array([unlikeness(each, place) or _SAME for each in places])
     weights = kriging_weights(among, to)
@@ -115,6 +149,8 @@ def transferred(
     parts += [(share, each.spread) for share, each in zip(own, beliefs, strict=True)]
     mean, spread = weights @ means, weighted(parts)
     columns = [spread.shared]
+    if shares is not None:
+        columns.append(shares.T * np.sqrt(left * np.array(astuple(rates()))))
     for share, moved in _moved(expected, weights, places, place):
         mean = mean + share * moved
         columns.append(math.sqrt(believed_of_baseline().variance) * moved[:, None])
@@ -194,7 +230,7 @@ def _learned(
         found.append(ErrorGroup(group.layers, covariance / share + noise))
     columns = [math.sqrt(_PRIOR_PLACES * kernel.common) * one[:, None]]
     if number:
-        in_common = through / math.sqrt(1 / kernel.common + through.sum())
+        in_common = through * math.sqrt(kernel.common / (1 + kernel.common * through.sum()))
         smooth += kernel.noise * np.outer(differences @ in_common, in_common)
         columns += [smooth.T, math.sqrt(number) * kernel.noise * in_common[:, None]]
     return Grouped(tuple(found), np.concatenate(columns, axis=1) / math.sqrt(share))

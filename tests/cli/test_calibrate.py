@@ -4,6 +4,9 @@ import shutil
 
 import pytest
 
+from dlbricks_core.commands.machine import job
+from dlbricks_core.estimation.rates import rated
+
 pytest.importorskip("onnxruntime")
 
 pytestmark = pytest.mark.usefixtures("kept_workers")
@@ -160,6 +163,26 @@ def test_probes_are_timed_and_kept(dlbricks, shared, read):
     assert asked.isdisjoint(probe["signature"] for probe in more["probes"])
 
 
+def test_rates_are_timed_once_and_shown_with_the_machine(dlbricks, read, monkeypatch):
+    quick = (*QUICK[:-4], "--store", "s.sqlite")
+    few = dict(list(rated().items())[-3:])
+    monkeypatch.setattr(job, "rated", lambda: few)
+    for known in (0, 3):
+        done = dlbricks(
+            "machine", "calibrate", "--rates", "--runs", "3", *quick, "--json", "p.json"
+        )
+        assert done.status == 0, done.err
+        data = read("p.json")
+        assert {each["signature"] for each in data["probes"]} == (set() if known else {*few})
+    shown = dlbricks("machine", "show", data["system"]["fingerprint"], "--store", "s.sqlite",
+                     "--json", "m.json")  # fmt: skip
+    assert "call of a small layer" in shown.out
+    (rates,) = read("m.json")["rates"]
+    assert (rates["backend"], rates["threads"]) == ("onnxruntime", 1)
+    assert [each["unit"] for each in rates["rates"]] == ["GB/s", "GB/s", "us"]
+    assert all(each["value"] > 0 for each in rates["rates"])
+
+
 def test_options_that_say_nothing_about_probes_are_refused(dlbricks, networks):
     for arguments in (("--forget",), ("--precision", "1%"), ("--composer", "similar"), ("-G", "1")):
         refused = dlbricks(
@@ -167,4 +190,6 @@ def test_options_that_say_nothing_about_probes_are_refused(dlbricks, networks):
         )
         assert refused.status == 2
         assert "fits nothing: leave out" in refused.err
+    refused = dlbricks("machine", "calibrate", "--rates", "-G", "1", "--backend", "onnxruntime")
+    assert (refused.status, "--rates fits nothing: leave out" in refused.err) == (2, True)
     assert dlbricks("machine", "calibrate", "--probes", "0", "--backend", "onnxruntime").status == 2

@@ -88,7 +88,7 @@ def search(asked, elsewhere, runs, monkeypatch, tmp_path):
         }
         return Ledger.of(found, request.protocol, failures=failed)
 
-    def run(most, models=(), atlas=None, fails=False, least_gain=0.0):
+    def run(most, models=(), atlas=None, fails=False, least_gain=0.0, first=None):
         timed.clear()
         runs.clear()
         broken.update({"first"} if fails else ())
@@ -98,7 +98,8 @@ def search(asked, elsewhere, runs, monkeypatch, tmp_path):
             module, "training_data", lambda *_: [elsewhere] if atlas is None else atlas
         )
         with ResultStore.open(tmp_path / "results.sqlite") as store:
-            return characterize(models, most, asked, store, Observer()), timed
+            found = characterize(models, most, asked, store, Observer(), first or {})
+            return found, timed
 
     return run
 
@@ -138,6 +139,24 @@ def test_all_probes_run_longer_side_by_side_in_the_end(search, runs):
     assert families == sorted(families)
     assert runs == [runs[0], runs[0], 64]
     assert runs[0] < 64
+
+
+@pytest.mark.long
+def test_fixed_networks_come_first_and_others_beside_them(search):
+    every = module.surveyed(40)
+    fixed = dict(list(every.items())[-4:])
+    found, timed = search(5, first=fixed)
+    assert [{*each} for each in timed[:1]] == [{*fixed}]
+    assert [len(each) for each in timed] == [4, 5, 9]
+    assert len(found.probes) == 9
+
+
+def test_fixed_networks_alone_are_loaded_once_and_narrow_intervals(search, runs):
+    fixed = dict(list(module.surveyed(8).items()))
+    found, timed = search(0, first=fixed)
+    assert [{*each} for each in timed] == [{*fixed}]
+    assert runs == [64]
+    assert np.median(found.after) < np.median(found.before)
 
 
 @pytest.mark.long

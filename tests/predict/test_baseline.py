@@ -11,7 +11,7 @@ from dlbricks_core.facts import System
 from dlbricks_core.facts.system import Cache
 from dlbricks_core.passes.convert import convert
 from dlbricks_core.predict import baseline
-from dlbricks_core.predict.baseline import Processor, doubted, expected_ms
+from dlbricks_core.predict.baseline import TERMS, Processor, doubted, expected_ms, shares_of_terms
 from dlbricks_core.predict.features import NAMES, Features
 from dlbricks_core.testing import cases
 
@@ -250,3 +250,22 @@ def test_of_an_operator_that_nobody_knows_the_interval_says_so(processor):
     doubts = [doubted(np.zeros((1, 1)), each, each, processor)[0, 0] for each in (unknown, known)]
     assert doubts[0] > 2 * doubts[1] > 0
     assert doubted(np.zeros((1, 1)), unknown, known, processor)[0, 0] == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers", "term"),
+    [
+        ("product:weights", {"flops": 1e9, "read_bytes": 1e3}, "products"),
+        ("convolution:depthwise", {"flops": 1e9}, "loops"),
+        ("function:exp", {"flops": 1e9}, "loops"),
+        ("elementwise:add", {"read_bytes": 3e5}, "caches"),
+        ("elementwise:add", {"read_bytes": 1e9}, "memory"),
+        ("product:weights", {"weight_bytes": 1e6, "cold_bytes": 1e6}, "memory"),
+        ("elementwise:add", {"read_bytes": 10}, "starts"),
+    ],
+)
+def test_the_time_of_a_layer_is_made_up_of_physical_terms(processor, kind, numbers, term):
+    shares = shares_of_terms(layer(kind, **numbers), processor)[:, 0]
+    assert shares.sum() == pytest.approx(1)
+    assert TERMS[int(shares.argmax())] == term
+    assert shares.max() > 0.5

@@ -12,6 +12,7 @@ from dlbricks_core.predict.transfer import (
     contrasts,
     difference,
     kriging_weights,
+    rates,
     transferred,
     unlikeness,
 )
@@ -109,6 +110,20 @@ def test_what_the_baseline_expects_of_a_difference_is_believed_and_doubted(layer
     unlike = unlikeness((SYSTEM, SETUP), place)
     own = unlike * (difference().covariance(layers, layers) + difference().noise * np.eye(5))
     assert found.covariance == pytest.approx(own + 0.1)
+
+
+def test_layers_share_errors_of_the_terms_that_their_time_is_made_up_of(layers):
+    """A convolution, an element-wise layer and a pool compute; the other two move bytes."""
+    shares = np.array([[1.0, 0, 1, 0, 1], [0] * 5, [0] * 5, [0, 1, 0, 1, 0], [0] * 5])
+    belief, place = LayerPosterior.dense(np.zeros(5), np.zeros((5, 5))), (OTHER, SETUP)
+    found = transferred(
+        [belief], [(SYSTEM, SETUP)], layers, lambda *_: np.zeros(5), place, shares=shares
+    )
+    unlike = unlikeness((SYSTEM, SETUP), place)
+    between = found.covariance[[0, 0, 1, 1], [2, 3, 3, 4]]
+    assert between == pytest.approx(
+        unlike * np.array([rates().products, 0, rates().memory, 0]), abs=1e-9
+    )
 
 
 def test_contrasts_are_independent_of_what_places_have_in_common():

@@ -23,6 +23,7 @@ from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.help import Concise
 from dlbricks_core.commands.options.output import Output
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.estimation.rates import rates_of
 from dlbricks_core.estimation.systems import find_machine, name_machine
 from dlbricks_core.machine.readiness import Check, check_readiness
 from dlbricks_core.machine.system import current_system
@@ -92,8 +93,9 @@ def show_command(system: str, store: str | None, **values: Any) -> int:
         machine = find_machine(opened, system)
         within = opened.within(machine)
         inventory, sessions = within.inventory(), within.sessions()
-    print_system(output.console, machine, inventory, sessions)
-    output.write_json(system_shown_data(machine, inventory, sessions))
+        rates = rates_of(within, machine.system)
+    print_system(output.console, machine, inventory, sessions, rates)
+    output.write_json(system_shown_data(machine, inventory, sessions, rates))
     return 0
 
 

@@ -25,6 +25,7 @@ from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.characterization import RUNS as PROBE_RUNS
 from dlbricks_core.estimation.characterization import Characterization, characterize
+from dlbricks_core.estimation.rates import rated
 from dlbricks_core.facts import Failure
 from dlbricks_core.figures.precision import SURVEY_S
 from dlbricks_core.importers import LoadOptions
@@ -115,11 +116,13 @@ class ProbeJob(SetupJob, RunsJob):
     Attributes:
         models: Models whose predictions are to become better; none for all kinds of networks.
         probes: Number of networks to time.
+        rates: Whether to time the fixed networks of the rates before the others.
         threads: Threads that compute one operator; ``None`` for all physical cores.
     """
 
     models: Models
-    probes: int
+    probes: int = 0
+    rates: bool = False
     threads: int | None = None
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> Characterized:
@@ -138,7 +141,8 @@ class ProbeJob(SetupJob, RunsJob):
         with opened(store) as there:
             loaded = self.models.load(observer) if named else None
             models = loaded.models if loaded else []
-            probing = characterize(models, self.probes, request, there, observer)
+            first = rated() if self.rates else {}
+            probing = characterize(models, self.probes, request, there, observer, first)
         return Characterized(probing, loaded.failures if loaded else [])
 
 

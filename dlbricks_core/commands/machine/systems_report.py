@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Literal, TypedDict, cast
 
+from rich.table import Table
+
+from dlbricks_core.estimation.rates import Rate
 from dlbricks_core.estimation.systems import reference
-from dlbricks_core.facts import Machine, Session, System
+from dlbricks_core.facts import Machine, Session, Setup, System
 from dlbricks_core.machine.arithmetic import MULTIPLYING, multiplying
 from dlbricks_core.machine.readiness import Check
 from dlbricks_core.preferences import NAMES, Preference, preferences_file, variable
@@ -157,6 +160,25 @@ class MachineShowData(ListedSystemData, common.ListedFailuresData):
     facts: common.SystemFactsData  #: All facts about the system.
     holdings: list[HoldingData]  #: Its measurements.
     sessions: list[SessionData]  #: Its sessions, oldest first.
+    rates: list[SystemRatesData]  #: What it does in a second, by framework and threads.
+
+
+class SystemRatesData(TypedDict):
+    """What a machine does in a second inside a framework."""
+
+    backend: str  #: Name of the backend.
+    version: str  #: Version of its framework.
+    options: str  #: Options of the backend.
+    threads: int  #: Threads that compute one operator.
+    rates: list[SystemRateData]  #: The rates.
+
+
+class SystemRateData(TypedDict):
+    """A rate of a machine."""
+
+    name: str  #: What was timed.
+    value: float  #: Billions of operations or bytes in a second, or microseconds.
+    unit: Literal["GFLOP/s", "GB/s", "us"]  #: Unit of the value.
 
 
 class SessionData(TypedDict):
@@ -203,7 +225,11 @@ def print_systems(console: Console, inventory: Inventory) -> None:
 
 
 def print_system(
-    console: Console, machine: Machine, inventory: Inventory, sessions: Sequence[Session]
+    console: Console,
+    machine: Machine,
+    inventory: Inventory,
+    sessions: Sequence[Session],
+    rates: Mapping[Setup, Sequence[Rate]],
 ) -> None:
     """Prints all facts about a machine."""
     system = _system(inventory, machine)
@@ -230,9 +256,24 @@ def print_system(
             holding.last[:10] or "-",
         )
     console.print(held)
+    if rates:
+        console.print(_rates(rates))
     own = _sessions(machine, sessions)
     hosts = count(len(machine.hosts - {""}), "host")
     console.print(styled((f"{count(len(own), 'session')}, {hosts}.", "dim")))
+
+
+def _rates(rates: Mapping[Setup, Sequence[Rate]]) -> Table:
+    """Table of rates, with a column for each setup."""
+    heads = [f"{setup.backend}\n{count(setup.threads, 'thread')}" for setup in rates]
+    shown = table("What it does", "Unit", *heads, left=2)
+    every = [{each.name: each for each in own} for own in rates.values()]
+    units = {each.name: each.unit for own in rates.values() for each in own}
+    for name, unit in units.items():
+        shown.add_row(
+            name, unit, *(f"{own[name].value:.3g}" if name in own else "-" for own in every)
+        )
+    return shown
 
 
 def print_named(console: Console, machine: Machine) -> None:
@@ -251,7 +292,10 @@ def systems_data(inventory: Inventory) -> MachineListData:
 
 
 def system_shown_data(
-    machine: Machine, inventory: Inventory, sessions: Sequence[Session]
+    machine: Machine,
+    inventory: Inventory,
+    sessions: Sequence[Session],
+    rates: Mapping[Setup, Sequence[Rate]],
 ) -> MachineShowData:
     """All that is known of a machine, as the JSON object that scripts read."""
     facts = _system(inventory, machine).to_dict()
@@ -262,7 +306,18 @@ def system_shown_data(
         "facts": cast("common.SystemFactsData", facts),
         "holdings": [holding_data(each) for each in _held(inventory, machine)],
         "sessions": [cast("SessionData", each.to_dict()) for each in _sessions(machine, sessions)],
+        "rates": [_rates_data(setup, own) for setup, own in rates.items()],
         "failures": common.failures_data([]),
+    }
+
+
+def _rates_data(setup: Setup, rates: Sequence[Rate]) -> SystemRatesData:
+    return {
+        "backend": setup.backend,
+        "version": setup.version,
+        "options": setup.options,
+        "threads": setup.threads,
+        "rates": [{"name": each.name, "value": each.value, "unit": each.unit} for each in rates],
     }
 
 

@@ -45,12 +45,18 @@ from dlbricks_core.survey import weights
     help="Fit nothing: time so many networks, those that tell most about this system, so that "
     f"latencies are predicted better.  [{PROBE_RUNS} runs of each]",
 )
+@click.option(
+    "--rates",
+    is_flag=True,
+    help="Fit nothing: time the fixed networks that show what this machine does in a second, so "
+    "that latencies are predicted better. With --probes, before these.",
+)
 @click.option("--forget", is_flag=True, help="Remove the stored calibration, and fit nothing.")
 @options.store_option
 @options.json_option
 @options.table_options
 def calibrate_command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
-    """Fit a composer's parameters to this system, or with --probes the predictions.
+    """Fit a composer's parameters to this system, or with --rates the predictions.
 
     Times MODELs, the networks of the onnx package unless others are named, and all of their
     bricks in the same rounds. The fitted numbers decide how wide the intervals of estimates are;
@@ -58,8 +64,10 @@ def calibrate_command(models: tuple[str, ...], store: str | None, **values: Any)
     They are stored with the networks behind them, and used by later estimates of other models. Exit
     status 3: a network could not be timed; it is named, and left out.
 
-    With --probes, NUMBER small networks are timed instead, which narrow the predictions of MODELs,
-    or of all kinds of networks, most. All later predictions for this system use them.
+    With --rates, small networks are timed instead, the same on all machines: in about two seconds
+    they show how fast this machine computes and moves data inside the framework. With --probes,
+    NUMBER networks are timed, which narrow the predictions of MODELs, or of all kinds of networks,
+    most. All later predictions for this system use them.
     """
     output = Output(values)
     if values["forget"]:
@@ -68,15 +76,15 @@ def calibrate_command(models: tuple[str, ...], store: str | None, **values: Any)
         known = given.job_of(ForgetJob, models, values, "--forget fits nothing").run(store)
         output.console.print("Forgotten." if known else "No calibration was stored.")
         return 0
-    if values["probes"] is not None:
-        return _probe(
-            given.job_of(ProbeJob, models, values, "--probes fits nothing"), store, output
-        )
-    job = given.job_of(CalibrateJob, models, values)
+    if values["probes"] is not None or values["rates"]:
+        mode = "--rates" if values["probes"] is None else "--probes"
+        job = given.job_of(ProbeJob, models, values, f"{mode} fits nothing")
+        return _probe(job, store, output)
+    calibration = given.job_of(CalibrateJob, models, values)
     with output.progress() as progress:
-        fitting = job.run(store, progress)
+        fitting = calibration.run(store, progress)
     print_fitting(output.console, fitting)
-    output.write_json(fitting_data(fitting, job.models.options))
+    output.write_json(fitting_data(fitting, calibration.models.options))
     complete = fitting.evaluation.result.is_sound and not fitting.evaluation.left_out
     return 0 if complete else EXIT_PARTIAL
 

@@ -182,7 +182,7 @@ ONLY_IN_COMMANDS = {
     "advise places": {"timeout_s"},  # of imports alone
     "show layers": {"timeout_s"},
     "suite time": {"bricks", "results"},
-    "machine calibrate": {"probes", "forget"},
+    "machine calibrate": {"probes", "rates", "forget"},
     # A survey goes on from what is stored, which other models and sizes gave.
     "machine survey": {"folder", "extend", "models", "timeout_s", *fields_of(LoadOptions)},
     "study corpus": {"quick", "folder", "source"},

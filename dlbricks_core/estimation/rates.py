@@ -1,0 +1,101 @@
+"""Rates: a fixed set of small networks whose latencies say what a machine does.
+
+Each shows one thing that frameworks do on a machine: products of several sizes, convolutions of
+each sort, bytes from caches and from memory, exponentials, layers that only move data, and the cost
+of a call. They are networks of the survey, so the reference data hold them for other systems.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from dlbricks_core.analysis import Volume
+from dlbricks_core.estimation.characterization import surveyed
+from dlbricks_core.facts import LATENCY, Setup
+from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.measure.targets import Target
+from dlbricks_core.predict.training_data import quiet_values
+from dlbricks_core.store import ResultStore
+
+Unit = Literal["GFLOP/s", "GB/s", "us"]
+
+_RATES: Mapping[int, tuple[str, Unit]] = {
+    2: ("large product", "GFLOP/s"),
+    26: ("product of few rows", "GFLOP/s"),
+    40: ("product of one row", "GB/s"),
+    30: ("layers of a transformer", "GFLOP/s"),
+    58: ("products of activations", "GFLOP/s"),
+    108: ("convolution, 3x3", "GFLOP/s"),
+    89: ("convolution, 1x1", "GFLOP/s"),
+    54: ("residual block", "GFLOP/s"),
+    91: ("convolution in groups", "GFLOP/s"),
+    105: ("convolution of each channel", "GFLOP/s"),
+    50: ("block of a mobile network", "GFLOP/s"),
+    79: ("transposed convolution", "GFLOP/s"),
+    56: ("recurrent layer", "GFLOP/s"),
+    19: ("bytes from memory", "GB/s"),
+    97: ("exponentials", "GB/s"),
+    65: ("normalization of rows", "GB/s"),
+    73: ("softmax", "GB/s"),
+    100: ("pool", "GB/s"),
+    21: ("resize", "GB/s"),
+    15: ("transposition", "GB/s"),
+    44: ("shuffle of channels", "GB/s"),
+    51: ("concatenation", "GB/s"),
+    62: ("call of a small layer", "us"),
+}
+"""What each network shows and the unit of that, by its place in the survey's order."""
+
+_PROTOCOL = next(iter(PROTOCOLS.values()))
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What a machine does in a second, or how long it takes, inside a framework.
+
+    Attributes:
+        name: What was timed.
+        value: Operations or bytes in a second, in units of 1e9, or microseconds.
+        unit: Unit of the value.
+    """
+
+    name: str
+    value: float
+    unit: Unit
+
+
+@cache
+def rated() -> Mapping[str, Target]:
+    """The networks, by signature."""
+    drawn = [*surveyed(max(_RATES) + 1).items()]
+    return dict(drawn[place] for place in _RATES)
+
+
+def rates_of(store: ResultStore, fingerprint: str) -> Mapping[Setup, Sequence[Rate]]:
+    """Rates that a store holds of a system, by setup, in their usual order.
+
+    Args:
+        store: Store of the measurements.
+        fingerprint: Fingerprint of the system.
+    """
+    shown = dict(zip(rated(), _RATES.values(), strict=True))
+    found: dict[Setup, dict[str, Rate]] = {}
+    for each in store.sampled(LATENCY, system=fingerprint):
+        subject, setup = each.question.subject, each.question.setup
+        samples = quiet_values(each)[0]
+        if subject.signature in shown and setup.protocol == _PROTOCOL.identity and samples:
+            ms = float(_PROTOCOL.statistic(samples))
+            name, unit = shown[subject.signature]
+            rate = Rate(name, _value(rated()[subject.signature], unit, ms), unit)
+            found.setdefault(setup, {})[subject.signature] = rate
+    return {setup: [own[s] for s in shown if s in own] for setup, own in found.items()}
+
+
+def _value(target: Target, unit: Unit, ms: float) -> float:
+    if unit == "us":
+        return ms * 1e3
+    volume = Volume.of(target.brick.model)
+    return (volume.flops if unit == "GFLOP/s" else volume.nbytes) / (ms * 1e6)
