@@ -402,9 +402,7 @@ class BackendWorker:
         if not self._ready:
             timeout = self._settings.timeout_s + _START_S
             try:
-                self._room = self._answer(
-                    worker, "start", *self._start_arguments, timeout=timeout
-                )
+                self._room = self._answer(worker, "start", *self._start_arguments, timeout=timeout)
             except DLBricksError as error:
                 self._discard()
                 raise _start_error(self._backend.name, error) from error

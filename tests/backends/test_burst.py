@@ -32,7 +32,8 @@ def test_a_long_profiled_run_counts_where_one_run_suffices():
     assert Burst.within(0.1).taken(iter([10.0, 10.1]).__next__, short) == [10.0, 10.1]
 
 
-def test_a_long_profiled_run_may_agree_with_the_next_but_is_slower(long=Profile([], 50.0)):
+def test_a_long_profiled_run_may_agree_with_the_next_but_is_slower():
+    long = Profile([], 50.0)
     assert Burst.within(0.1).taken(iter([48.0]).__next__, long) == [48.0]
     assert Burst.within(0.1).taken(iter([40.0, 39.0]).__next__, long) == [40.0, 39.0]
     assert Burst.within(0.05).taken(iter([49.0, 48.0, 49.0]).__next__, long) == [49.0, 48.0, 49.0]

@@ -245,9 +245,7 @@ def test_a_framework_is_imported_while_models_are_read(stack, tmp_path, monkeypa
     with ResultStore.open(tmp_path / "results.sqlite") as store, limited():
         with begun(asked, store, Observer()) as ahead:
             assert own._limits, "models are read within the limits"
-            found = run(
-                [stack(3)], cut, asked, store, Observer(), end_to_end=False, ahead=ahead
-            )
+            found = run([stack(3)], cut, asked, store, Observer(), end_to_end=False, ahead=ahead)
             assert not own._limits
         assert found.models[0].is_measurement
         assert processes == [ahead.worker]

@@ -14,7 +14,7 @@ from dlbricks_core.compose.learned import Learned
 from dlbricks_core.compose.options import LEARNED_COMPOSER, find_composer
 from dlbricks_core.estimation.adaptive.ahead import Ahead
 from dlbricks_core.estimation.adaptive.coverage import RunCosts, chosen
-from dlbricks_core.estimation.adaptive.posterior import drift, drifting, scatter_within
+from dlbricks_core.estimation.adaptive.drift import drift, drifting, scatter_within
 from dlbricks_core.estimation.adaptive.unknown import Unknown, by_size
 from dlbricks_core.estimation.adaptive.wholes import WholeRuns
 from dlbricks_core.estimation.assemble import assemble
