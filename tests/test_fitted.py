@@ -15,7 +15,7 @@ from dlbricks_serving.serving.predicted import repeated
 
 from dlbricks_core import fitted
 from dlbricks_core.compose.fitting import composing, inferring
-from dlbricks_core.estimation.adaptive.posterior import drift
+from dlbricks_core.estimation.adaptive.drift import drift
 from dlbricks_core.figures.disturbance import slowdowns
 from dlbricks_core.figures.figure import in_place_errors
 from dlbricks_core.figures.hours import usual_hours

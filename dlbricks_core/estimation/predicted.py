@@ -8,7 +8,7 @@ from dataclasses import replace
 from dlbricks_core.bricks import Brick
 from dlbricks_core.bricks.annotations import native_to
 from dlbricks_core.compose.options import LEARNED_COMPOSER
-from dlbricks_core.estimation.adaptive.posterior import drift, drifting
+from dlbricks_core.estimation.adaptive.drift import drift, drifting
 from dlbricks_core.estimation.assemble import assemble
 from dlbricks_core.estimation.conditioned import ConditionedPredictor
 from dlbricks_core.estimation.extrapolation import (

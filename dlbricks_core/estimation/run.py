@@ -14,8 +14,6 @@ from dlbricks_core.compose import Plan
 from dlbricks_core.compose.options import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
 from dlbricks_core.estimation.adaptive.adapting import Adapting, half_width
 from dlbricks_core.estimation.adaptive.ahead import Ahead
-from dlbricks_core.estimation.adaptive.brick_loop import measure_adaptively
-from dlbricks_core.estimation.adaptive.candidates import memory_notes
 from dlbricks_core.estimation.adaptive.precisions import FINEST, USUAL
 from dlbricks_core.estimation.adaptive.wholes import WholeRuns
 from dlbricks_core.estimation.assemble import assemble
@@ -99,6 +97,10 @@ def _time_bricks(
     end_to_end: bool = False,
 ) -> RunResult:
     """Estimates from the most informative bricks, or from all of them for a fine precision."""
+    # Few models need this code, and every command waits for what it imports.
+    from dlbricks_core.estimation.adaptive.brick_loop import measure_adaptively
+    from dlbricks_core.estimation.adaptive.candidates import memory_notes
+
     if request.precision is not None and request.precision > FINEST:
         return measure_adaptively(
             cutting, request, store, observer, begin=begin, end_to_end=end_to_end
@@ -178,15 +180,13 @@ def recalled(
     Args:
         models: Models in canonical form.
         request: How networks are measured.
-        store: Store of the measurements.
+        store: Store of the measurements, which has some of whole models.
         predictor: Name of the predictor of bricks that no run has shown.
 
     Returns:
         Positions of the models that ran, or have most of their time in bricks that did; and their
         results, ``None`` if there are no such models.
     """
-    if (request.hot.setup, request.fingerprint) not in store.setups(request.setup.backend):
-        return (), None
     # Where nothing runs, no precision is to be reached.
     request = replace(request, precision=None)
     observer = Observer()

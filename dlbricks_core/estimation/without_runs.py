@@ -22,7 +22,6 @@ from dlbricks_core.estimation.joining import joined
 from dlbricks_core.estimation.predicted import with_predictions
 from dlbricks_core.estimation.regression import REGRESSION, with_regression
 from dlbricks_core.estimation.results import RunResult
-from dlbricks_core.estimation.run import recalled
 from dlbricks_core.estimation.systems import reference, told_apart
 from dlbricks_core.facts import Measurement, Note, Question
 from dlbricks_core.facts.note import note
@@ -100,6 +99,11 @@ def _known_best(
     models: Sequence[CanonicalModel], request: Request, store: ResultStore, predictor: str
 ) -> RunResult:
     """Estimates from stored runs of whole models, and from bricks for models without a run."""
+    if (request.hot.setup, request.fingerprint) not in store.setups(request.setup.backend):
+        return _nearest(models, request, store, predictor)
+    # Where nothing ran, estimates start faster without this code.
+    from dlbricks_core.estimation.run import recalled
+
     positions, told = recalled(models, request, store, predictor)
     rest = tuple(i for i in range(len(models)) if i not in positions)
     if told is None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -227,14 +229,22 @@ def _is_quiet(load: MachineLoad) -> bool:
 def _own_seconds() -> float:
     """CPU time in seconds of this process and of all processes that it ever started."""
     ended = os.times()
-    total = ended.children_user + ended.children_system
-    me = psutil.Process()
-    for process in (me, *me.children(recursive=True)):
-        try:
-            times = process.cpu_times()
-        except psutil.Error:
-            continue
-        total += times.user + times.system
-        if process != me:
-            total += times.children_user + times.children_system
+    total = ended.user + ended.system + ended.children_user + ended.children_system
+    for pid in descendants(os.getpid()):
+        with suppress(psutil.Error):  # it has ended
+            times = psutil.Process(pid).cpu_times()
+            total += times.user + times.system + times.children_user + times.children_system
     return total
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """Processes that a process has started, and those that these have started in turn."""
+    if not Path(f"/proc/self/task/{os.getpid()}/children").exists():
+        # Few kernels leave these files out. psutil reads the states of all processes instead.
+        yield from (each.pid for each in psutil.Process(pid).children(recursive=True))
+        return
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # the thread has ended
+            for child in map(int, path.read_text(encoding="ascii").split()):
+                yield child
+                yield from descendants(child)

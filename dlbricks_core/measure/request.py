@@ -288,7 +288,7 @@ class Request:
     def hot(self) -> Request:
         """The request for whole models as their users run them, and for bricks inside of them."""
         setup = replace(self.setup, protocol=HOT.identity)
-        runs = self.burst.fewest
+        runs = self.burst.fewest_samples
         return replace(self, protocol=HOT, setup=setup, runs=runs, condition="hot")
 
     @property

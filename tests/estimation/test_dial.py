@@ -15,7 +15,7 @@ from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.estimation.adaptive import brick_loop as loop
 from dlbricks_core.estimation.adaptive import timings as bench
 from dlbricks_core.estimation.adaptive.acquisition import Choice
-from dlbricks_core.estimation.adaptive.posterior import drift, scatter_within
+from dlbricks_core.estimation.adaptive.drift import drift, scatter_within
 from dlbricks_core.estimation.adaptive.precisions import FINEST
 from dlbricks_core.estimation.adaptive.timings import TimingWorker
 from dlbricks_core.estimation.run import run

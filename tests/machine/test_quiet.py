@@ -1,12 +1,23 @@
 """Watching the load beside samples, and waiting for a quiet machine."""
 
+import os
+import signal
+import subprocess
+import sys
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from dlbricks_core.machine import load as module
 from dlbricks_core.machine import lock
-from dlbricks_core.machine.load import LONGEST_WAIT_S, LoadWatch, MachineLoad, wait_for_quiet
+from dlbricks_core.machine.load import (
+    LONGEST_WAIT_S,
+    LoadWatch,
+    MachineLoad,
+    descendants,
+    wait_for_quiet,
+)
 from dlbricks_core.measure import quiet
 from dlbricks_core.progress import Observer
 
@@ -64,6 +75,23 @@ def test_a_machine_that_stays_busy_is_waited_for_a_minute(waited):
 
 def test_an_unknown_load_is_not_waited_for(waited):
     assert waited(MachineLoad(1.0, 2, None, None, 0.0)) == (0.0, [])
+
+
+@pytest.mark.process
+def test_own_processes_are_those_that_psutil_finds():
+    inner = "print(1, flush=True); import time; time.sleep(60)"
+    outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"
+    with subprocess.Popen(
+        [sys.executable, "-c", outer], stdout=subprocess.PIPE, start_new_session=True
+    ) as started:
+        started.stdout.readline()
+        found = sorted(descendants(started.pid))
+        known = sorted(each.pid for each in psutil.Process(started.pid).children(recursive=True))
+        among = set(descendants(os.getpid()))
+        os.killpg(started.pid, signal.SIGKILL)
+    assert found == known
+    assert len(found) == 1
+    assert among >= {started.pid, *found}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from dlbricks_core.estimation.adaptive.posterior import State, drift
+from dlbricks_core.estimation.adaptive.drift import drift
+from dlbricks_core.estimation.adaptive.posterior import State
 from dlbricks_core.estimation.adaptive.timings import RUNS, TimingWorker
 from dlbricks_core.estimation.results import Offer
 from dlbricks_core.figures.figure import RESAMPLES

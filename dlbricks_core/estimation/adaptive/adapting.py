@@ -14,7 +14,7 @@ from dlbricks_core.compose.learned import Learned
 from dlbricks_core.compose.options import LEARNED_COMPOSER, find_composer
 from dlbricks_core.estimation.adaptive.ahead import Ahead
 from dlbricks_core.estimation.adaptive.coverage import RunCosts, chosen
-from dlbricks_core.estimation.adaptive.posterior import drift, drifting, scatter_within
+from dlbricks_core.estimation.adaptive.drift import drift, drifting, scatter_within
 from dlbricks_core.estimation.adaptive.unknown import Unknown, by_size
 from dlbricks_core.estimation.adaptive.wholes import WholeRuns
 from dlbricks_core.estimation.assemble import assemble
@@ -246,14 +246,14 @@ class Adapting:
             ledger: Measurements and failures; ``None`` for those so far.
         """
         planned = replace(cutting, plan=cutting.plan.believing(figures, timed=()))
-        found = assemble(self._request.hot, planned, ledger or self._runs.ledger)
+        found = assemble(self._request.hot, planned, ledger or self._runs.warned_ledger)
         return replace(found, predictor=self._predictor)
 
     def compared(self, estimated: RunResult) -> RunResult:
         """Estimates beside the latencies of models that run only for this."""
         figures = self._runs.figures
         self._run([i for i in self.able if self._cuts[i].whole.signature not in figures], math.inf)
-        ledger = replace(self._runs.ledger, notes=estimated.ledger.notes)
+        ledger = replace(self._runs.warned_ledger, notes=estimated.ledger.notes)
         found = assemble(self._request.hot, estimated.cutting, ledger)
         assert estimated.adaptive is not None
         progress = replace(estimated.adaptive, plain_s=self._plain_s())
@@ -404,7 +404,7 @@ class Adapting:
                 parts = [s for s in cut.counts if s not in figures]
                 keys = [self._runs.key(cut), *(self._request.hot.key(s, "brick") for s in parts)]
                 reasons = {**dict.fromkeys(keys, reason), **reasons}
-        return self._runs.ledger.failing(reasons)
+        return self._runs.warned_ledger.failing(reasons)
 
 
 def _enough(precision: float) -> float:

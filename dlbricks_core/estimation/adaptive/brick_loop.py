@@ -12,7 +12,8 @@ import numpy as np
 
 from dlbricks_core.estimation.adaptive.acquisition import Choice
 from dlbricks_core.estimation.adaptive.candidates import Candidates, memory_notes
-from dlbricks_core.estimation.adaptive.posterior import Posterior, State, drift, scatter_within
+from dlbricks_core.estimation.adaptive.drift import drift, scatter_within
+from dlbricks_core.estimation.adaptive.posterior import Posterior, State
 from dlbricks_core.estimation.adaptive.precisions import FINEST
 from dlbricks_core.estimation.adaptive.probing import Probing, probes_for
 from dlbricks_core.estimation.adaptive.timings import RUNS, TimingWorker

@@ -2,49 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from zlib import crc32
 
 import numpy as np
 
-from dlbricks_core import fitted
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.compose.base import common_error
 from dlbricks_core.compose.options import find_composer
 from dlbricks_core.estimation.adaptive.candidates import Candidates
+from dlbricks_core.estimation.adaptive.drift import drift, drifting
 from dlbricks_core.estimation.adaptive.timings import TimingWorker
 from dlbricks_core.estimation.conditioned import ConditionedPredictor
-from dlbricks_core.figures.figure import RESAMPLES, Figure
-from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
+from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.figures.predicted import Placed, Predicted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.planner import half_widths
 from dlbricks_core.predict import Contribution
-
-
-@dataclass(frozen=True)
-class Drift:
-    """Standard deviations by which a whole model's latency differs from one time to another.
-
-    They are relative to the latency. The scatter of samples that were taken within seconds does not
-    show them, and further samples do not narrow them.
-
-    Attributes:
-        session: Of a model that is timed beside its bricks.
-        plain_loop: Of the mean of a plain loop over one model, minutes apart on a shared machine.
-    """
-
-    session: float
-    plain_loop: float
-
-
-@cache
-def drift() -> Drift:
-    """The drift that was fitted."""
-    return Drift(**fitted.values(__file__, "drift"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,28 +112,6 @@ class Posterior:
             placed = drifting(signature, measured, drift().session) if own else each
             figures[signature] = Placed(measured, placed)
         return figures
-
-
-def drifting(signature: str, figure: Figure, deviation: float) -> Predicted:
-    """A measured figure that also varies by the drift between now and another time.
-
-    Args:
-        signature: Signature of the network.
-        figure: Its figure.
-        deviation: Standard deviation of the drift, relative.
-    """
-    normal = np.random.default_rng(crc32(signature.encode())).standard_normal(RESAMPLES)
-    draws = np.maximum(figure.replicates * (1 + deviation * normal), 0.0)
-    return Predicted(figure.value, draws, figure.overhead)
-
-
-def scatter_within(precision: float) -> float:
-    """Half-width that scatter may have, so that with the drift it is within a precision.
-
-    Half of the precision is always allowed: less scatter does not make up for the drift.
-    """
-    drifted = NORMAL_HALF_WIDTH * drift().session
-    return math.sqrt(max(precision**2 - drifted**2, (precision / 2) ** 2))
 
 
 def _drawn(cut: CutModel, figures: Mapping[str, Predicted | Placed]) -> FloatArray:

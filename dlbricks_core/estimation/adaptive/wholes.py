@@ -102,6 +102,13 @@ class WholeRuns:
         kind: Kind = "native" if opens else "model"
         return self._request.key(cut.whole.signature, kind)
 
+    @property
+    def warned_ledger(self) -> Ledger:
+        """The ledger, with disturbances of the machine from the first run until now."""
+        if not self.ledger.anew:
+            return self.ledger
+        return replace(self.ledger, warnings=self._sampler.load().warnings)
+
     def bricks(self, without: Collection[str] = ()) -> Mapping[str, InPlace]:
         """Figures of bricks inside of whole models, by signature.
 
@@ -328,12 +335,7 @@ class WholeRuns:
 
     def _count(self, key: Question, taken: Observation) -> None:
         effort = self.ledger.effort + Effort.of([Measurement(key, observations=(taken,))])
-        self.ledger = replace(
-            self.ledger,
-            effort=effort,
-            anew=self.ledger.anew | {key},
-            warnings=self._sampler.load().warnings,
-        )
+        self.ledger = replace(self.ledger, effort=effort, anew=self.ledger.anew | {key})
 
     def _fail(self, key: Question, cut: CutModel, error: DLBricksError) -> None:
         reason = reason_of(error)
