@@ -227,6 +227,23 @@ WORDS: dict[str, Callable[..., str]] = {
         f"{share:.0%} of the weights that were looked at are denormal numbers, which may take many "
         "times as long: bricks are timed and predicted with ordinary ones"
     ),
+    "sizes-ran-before": lambda most_times: (
+        "each size has run before in its session: the first run at a new size takes up to "
+        f"{most_times:g} times as long, most in small models"
+    ),
+    "scores-of-all-tokens": lambda output, tokens: (
+        f"it computes {output} of all {tokens:,} tokens of the prompt, of which an answer needs "
+        "the last one: an export that keeps the last one alone is faster"
+    ),
+    "values-decide-branches": lambda operators: (
+        f"the time of {listed(operators, _NAMED)} depends on values: random ones, which are timed "
+        "and predicted, take up to ten times as long as sorted ones or ones of the same sign"
+    ),
+    "indices-decide-look-ups": lambda tables, table_bytes: (
+        f"indices are drawn over all rows of {tables} table{'' if tables == 1 else 's'} "
+        f"({table_bytes / 1e6:,.3g} MB): where inputs repeat rows, look-ups take 0.2 to 0.6 times "
+        "as long"
+    ),
     "blocks-repeat": lambda backend, layers, of_layers: (
         f"what {backend} executes follows from {layers:,} of its {of_layers:,} layers, for its "
         "blocks repeat"
