@@ -16,7 +16,6 @@ from dlbricks_serving.serving.predicted import repeated
 from dlbricks_core import fitted
 from dlbricks_core.compose.fitting import composing, inferring
 from dlbricks_core.estimation.adaptive.drift import drift
-from dlbricks_core.figures.disturbance import slowdowns
 from dlbricks_core.figures.figure import in_place_errors
 from dlbricks_core.figures.hours import usual_hours
 from dlbricks_core.measure.costs import usual_costs
@@ -35,7 +34,7 @@ READ_BY = {
     "compose": {"composing": composing, "similar": inferring},
     "estimation/adaptive": {"drift": drift},
     "dlbricks_serving/serving": {"repeated": repeated},
-    "figures": {"hours": usual_hours, "in_place": in_place_errors, "slowdowns": slowdowns},
+    "figures": {"hours": usual_hours, "in_place": in_place_errors},
     "measure": {"costs": usual_costs},
     "predict": {
         "believed": believed_of_baseline,

@@ -77,7 +77,7 @@ class Traits:
             Other frameworks run the definitions of such operators, or refuse them. ``None`` if
             unknown, for example if the framework is not installed.
         engine: Name of the program for language models whose speed is estimated, and its parts that
-            the estimate leaves out; the text follows "Figures are those of". If empty, the estimate
+            the estimate leaves out; the text follows "Figures are for". If empty, the estimate
             is for the framework on the graph of DLBricks.
         blocks_only: Whether the framework runs only the graphs that :meth:`Backend.rewrite` makes
             from the configuration of a language model. Whole models are then rewritten, which needs

@@ -8,7 +8,6 @@ from functools import cache
 
 import numpy as np
 
-from dlbricks_core import fitted
 from dlbricks_core.facts import Measurement, Note, Observation
 from dlbricks_core.facts.note import warning
 from dlbricks_core.figures.statistics import RESAMPLES, FloatArray
@@ -42,24 +41,20 @@ DOUBTFUL_LOAD = 0.25
 """Share of the CPUs from which figures that were measured beside others are doubtful."""
 
 
-@dataclass(frozen=True)
-class Slowdowns:
-    """Powers of the share of the CPUs that others leave, by which latencies grow.
+_POWER_OF_ONE_THREAD = 1.0
+"""Power of the share of the CPUs that others leave, by which a latency on one thread grows at most.
 
-    Attributes:
-        one_thread: For networks on one thread, which share a CPU with another program at worst.
-        several_threads: For networks on several threads. All wait for the one that another program
-            has interrupted, layer by layer, and spin while they wait.
-    """
+A policy: a fair scheduler leaves a thread that share of a CPU, and no less.
+"""
 
-    one_thread: float
-    several_threads: float
+_POWER_OF_SEVERAL_THREADS = 5.0
+"""As above, for several threads.
 
-
-@cache
-def slowdowns() -> Slowdowns:
-    """The powers that were fitted."""
-    return Slowdowns(**fitted.values(__file__, "slowdowns"))
+A policy: all threads wait for the one that another program has interrupted, layer by layer, and
+spin while they wait. No bound follows from that. Power 5 allows for a factor of 7 that was
+reported of two threads beside one program (research/2026-11-29-busy-machine.md). Beyond
+:data:`MOST_SLOWDOWN` nothing counts as measured.
+"""
 
 
 @dataclass(frozen=True)
@@ -152,8 +147,7 @@ def slowdown(load: float, threads: int) -> float:
         load: Share of the CPUs that others used, from 0 to 1.
         threads: Threads that compute one operator.
     """
-    powers = slowdowns()
-    power = powers.one_thread if threads == 1 else powers.several_threads
+    power = _POWER_OF_ONE_THREAD if threads == 1 else _POWER_OF_SEVERAL_THREADS
     return float((1 - min(load, _MOST_LOAD)) ** -power)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from dlbricks_core.analysis.values import ByValues
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.compose import Composer, Plan
 from dlbricks_core.compose.options import CutOptions
@@ -131,7 +132,8 @@ def cut_models(
         )
         brickset.models[position] = replace(cut, notes=(shortened,))
     for position, cut in enumerate(brickset.models):
-        brickset.models[position] = replace(cut, notes=(*cut.notes, *_of_weights(cut.model)))
+        values = *_of_weights(cut.model), *_of_inputs(cut.model)
+        brickset.models[position] = replace(cut, notes=(*cut.notes, *values))
     calibration = None
     if store is not None and calibrated:
         calibration = store.calibration(request.calibration_key(cut_options))
@@ -161,6 +163,15 @@ def _of_weights(model: CanonicalModel) -> tuple[Note, ...]:
     """A warning of denormal weights in the model's file."""
     share = model.denormal_share
     return (warning("denormal-weights", share=share),) if share >= MOST_DENORMAL else ()
+
+
+def _of_inputs(model: CanonicalModel) -> Iterator[Note]:
+    """Notes on values of inputs that decide how long the model takes; they are drawn."""
+    found = ByValues.of(model)
+    if found.operators:
+        yield note("values-decide-branches", operators=list(found.operators))
+    if found.tables:
+        yield note("indices-decide-look-ups", tables=found.tables, table_bytes=found.table_bytes)
 
 
 def _footprints(brickset: BrickSet, request: Request) -> Mapping[str, Footprint]:

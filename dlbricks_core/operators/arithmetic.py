@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import compress
 
@@ -437,7 +438,8 @@ ROWS: Mapping[str, Operator] = {
     "Mod": _row(Rule(_remainder_image, _remainder_asked), "function", DATA, _DIVISOR),
     "Pow": _row(Rule(_powers, _powers_asked), "function", argument(base_of_power, 0.5, 1.5),
                 PARAMETER),
-    "PRelu": _row(ANYTHING, "elementwise", DATA, Input(drawn=always(0.1, 0.3))),
+    "PRelu": replace(_row(ANYTHING, "elementwise", DATA, Input(drawn=always(0.1, 0.3))),
+                     branches=True),
     "Clip": row("elementwise", _bounded, DATA, PARAMETER, PARAMETER,
                 ranges=Rule(_clip_image, _clip_asked), shape=shapes.same),
     "Less": _row(_compared(_below, lambda one, other: _at_most(other, one)), _LESS),

@@ -115,6 +115,8 @@ class Operator:
         traffic: Bytes that it moves.
         access: Name of the function that finds its pattern of memory access; empty if it has none.
         looks_up: Whether it takes rows or elements from places all over its input.
+        branches: Whether frameworks branch on each value: what follows no pattern, such as random
+            signs, takes several times as long.
         channels_last: Whether it reads feature maps with the channels on the last axis.
         saturates: Whether results can hide a difference between inputs: with random weights, a
             classifier's probabilities are nearly one and zero.
@@ -137,6 +139,7 @@ class Operator:
     traffic: Traffic = Traffic.ALL
     access: str = ""
     looks_up: bool = False
+    branches: bool = False
     channels_last: bool = False
     saturates: bool = False
     folded: bool = True

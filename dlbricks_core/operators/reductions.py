@@ -207,7 +207,7 @@ ROWS: Mapping[str, Operator] = {
     "ArgMin": _PLACES,
     "CumProd": row(RARE, each_input(1), DATA, PARAMETER),
     "CumSum": row("reduce:cumulated", each_input(1), DATA, PARAMETER, ranges=through(_running)),
-    "TopK": row(RARE, _compared, DATA, PARAMETER, ranges=Rule(_top, _top_asked)),
+    "TopK": row(RARE, _compared, DATA, PARAMETER, ranges=Rule(_top, _top_asked), branches=True),
     "Hardmax": _softmax(RARE, each_input(1), within(0, 1)),
     # Maximum, difference to it, exponential, sum, division.
     "LogSoftmax": _softmax("softmax", each_output(5), ANYTHING, access="along"),

@@ -223,6 +223,23 @@ WORDS: dict[str, Callable[..., str]] = {
         f"{share:.0%} of the inspected weights are denormal numbers, which may slow the model "
         "down many times: its bricks are timed and predicted with normal numbers"
     ),
+    "sizes-ran-before": lambda most_times: (
+        "each size has run before in its session: the first run at a new size takes up to "
+        f"{most_times:g} times as long, most in small models"
+    ),
+    "scores-of-all-tokens": lambda output, tokens: (
+        f"it computes {output} of all {tokens:,} tokens of the prompt, of which an answer needs "
+        "the last one: an export that keeps the last one alone is faster"
+    ),
+    "values-decide-branches": lambda operators: (
+        f"the time of {listed(operators, _NAMED)} depends on values: random ones, which are timed "
+        "and predicted, take up to ten times as long as sorted ones or ones of the same sign"
+    ),
+    "indices-decide-look-ups": lambda tables, table_bytes: (
+        f"indices are drawn over all rows of {tables} table{'' if tables == 1 else 's'} "
+        f"({table_bytes / 1e6:,.3g} MB): where inputs repeat rows, look-ups take 0.2 to 0.6 times "
+        "as long"
+    ),
     "blocks-repeat": lambda backend, layers, of_layers: (
         f"its blocks repeat, so {backend} rewrote {layers:,} of its {of_layers:,} layers, and the "
         "others follow from them"

@@ -67,9 +67,21 @@ def sizes_answer(result: RunResult) -> str:
     return f"{subject(result)}: {values} at {count(len(points), 'point')}."
 
 
-def engine(result: RunResult) -> str:
-    """Program for language models whose figures the answers are."""
-    return result.request.backend.engine(result.request.settings)
+def engine(answer: Answer, result: RunResult) -> str:
+    """Program for language models whose figures an answer has.
+
+    A model of the user's own runs its own graph, whatever such a program makes of its layers.
+    """
+    backend = result.request.backend
+    if answer.prefill.cut.model.configuration:
+        return backend.engine(result.request.settings)
+    return f"{backend.name} on the graph of {answer.name} as it is"
+
+
+def engines(result: RunResult) -> Iterator[str]:
+    """A sentence on each program for language models that the answers are for."""
+    for each in dict.fromkeys(engine(answer, result) for answer in result.answers):
+        yield f"Figures are for {each}."
 
 
 def memory(result: RunResult) -> Iterator[str]:
@@ -169,8 +181,7 @@ def sizes_shown(result: RunResult) -> Iterator[str | Table]:
         yield _curves(result.curves)
         unit = result.request.quantity.unit
         yield f"In {unit}. Norm.: estimate/measured. >: bricks are missing."
-    if result.answers:
-        yield f"Figures are for {engine(result)}."
+    yield from engines(result)
     yield from memory(result)
 
 

@@ -76,7 +76,7 @@ def test_prompts_and_tokens_have_threads_of_their_own(told):
     assert [each["depth"] for each in answer["tokens"]] == [192, 193, 194, 195, 196]
     assert answer["memory"]["cache_bytes_per_1000_tokens"] > 0
     assert "cache per 1,000 tokens" in out
-    assert answer["engine"].startswith("ONNX Runtime on ONNX operators")
+    assert answer["engine"] == "onnxruntime on the graph of a as it is"
     assert f"Figures are for {answer['engine']}." in out
 
 

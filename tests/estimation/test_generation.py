@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from dlbricks_core.importers import LoadOptions
 from dlbricks_core.ir import read_model
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
-from dlbricks_core.report.sizes import sizes_plot
+from dlbricks_core.report.sizes import engines, sizes_plot
 from dlbricks_core.store import ResultStore
 
 pytestmark = pytest.mark.usefixtures("kept_workers")
@@ -38,16 +39,22 @@ def path(save_decoder, tmp_path_factory):
 
 
 @pytest.fixture
-def predicted(path, tmp_path):
-    """What was asked of the decoder, all of it predicted."""
+def predicted_of(tmp_path):
+    """What was asked of a decoder, all of it predicted."""
 
-    def told(asked, **options):
-        loaded = read_asked([path], asked, LoadOptions(**options))
+    def told(path, asked, **options):
+        loaded = read_asked([str(path)], asked, LoadOptions(**options))
         request = Request.of("onnxruntime", threads=1)
         with ResultStore.open(tmp_path / "s.sqlite") as store:
             return loaded.completed(estimate(loaded.models, None, request, store, PREDICTOR))
 
     return told
+
+
+@pytest.fixture
+def predicted(path, predicted_of):
+    """What was asked of the decoder, all of it predicted."""
+    return partial(predicted_of, path)
 
 
 def shapes(loaded):
@@ -193,7 +200,9 @@ def test_a_batch_counts_in_the_rates(predicted):
 
 def test_a_sweep_is_a_grid(predicted):
     axes = {"sequence_length": (1, 4, 16), "batch": (1, 2)}
-    (curve,) = predicted(Sweep(axes), dims={"past_sequence_length": 0}).curves
+    result = predicted(Sweep(axes), dims={"past_sequence_length": 0})
+    (curve,) = result.curves
+    assert [each.code for each in result.ledger.notes].count("sizes-ran-before") == 1
     assert [tuple(point.sizes.values()) for point in curve.points] == [
         (1, 1), (1, 2), (4, 1), (4, 2), (16, 1), (16, 2)
     ]  # fmt: skip
@@ -296,3 +305,23 @@ def test_programs_give_models_that_they_have_read(path):
     raw = replace(read_model(onnx.load(path), name="own"), source="")
     asked = Generation({"prompt": (4,), "generate": (1,)})
     assert [m.name for m in read_asked([raw], asked, LoadOptions()).models] == ["own [4 after 0]"]
+
+
+@pytest.mark.parametrize("all_scores", [False, True])
+def test_scores_of_all_tokens_of_a_prompt_are_remarked_upon(
+    save_decoder, tmp_path, predicted_of, all_scores
+):
+    path = tmp_path / "decoder.onnx"
+    save_decoder(path, all_scores=all_scores)
+    result = predicted_of(path, Generation({"prompt": (8, 1), "generate": (2,), "batch": (3,)}))
+    codes = {each.cut.model.name: [n.code for n in each.notes] for each in result.models}
+    scored = [name for name, found in codes.items() if "scores-of-all-tokens" in found]
+    assert len(scored) == all_scores
+    assert all("8 after 0" in name for name in scored)
+
+
+def test_a_file_of_ones_own_runs_its_own_graph(predicted):
+    result = predicted(Generation({"prompt": (8,), "generate": (2,)}))
+    assert list(engines(result)) == [
+        "Figures are for onnxruntime on the graph of decoder as it is."
+    ]

@@ -45,6 +45,7 @@ def save_decoder(
     heads: int = 4,
     kv_heads: int = 2,
     vocabulary: int = 64,
+    all_scores: bool = False,
 ) -> None:
     """Saves a decoder with grouped-query attention; without a mask, positions or normalization.
 
@@ -56,13 +57,15 @@ def save_decoder(
         heads: Heads of queries.
         kv_heads: Heads of keys and values.
         vocabulary: Different tokens.
+        all_scores: Whether it scores all new tokens, not only the last one.
     """
     batch, sequence, past = sizes
     width = hidden // heads
     graph = _Graph()
     value = helper.make_tensor_value_info
     inputs = [value("input_ids", TensorProto.INT64, [batch, sequence])]
-    outputs = [value("logits", TensorProto.FLOAT, [batch, 1, vocabulary])]
+    scored = sequence if all_scores else 1
+    outputs = [value("logits", TensorProto.FLOAT, [batch, scored, vocabulary])]
     state = graph.add("Gather", graph.weight(vocabulary, hidden), "input_ids", axis=0)
 
     def split(x: str, number: int) -> str:
@@ -93,8 +96,9 @@ def save_decoder(
         wide = graph.add("MatMul", state, graph.weight(hidden, 4 * hidden))
         narrow = graph.add("MatMul", graph.add("Relu", wide), graph.weight(4 * hidden, hidden))
         state = graph.add("Add", state, narrow)
-    last = graph.add("Gather", state, graph.constant([-1]), axis=1)
-    graph.named("logits", "MatMul", last, graph.weight(hidden, vocabulary))
+    if not all_scores:
+        state = graph.add("Gather", state, graph.constant([-1]), axis=1)
+    graph.named("logits", "MatMul", state, graph.weight(hidden, vocabulary))
     made = helper.make_graph(graph.nodes, "decoder", inputs, outputs, graph.weights)
     opset = helper.make_opsetid("", 17)
     onnx.save(helper.make_model(made, opset_imports=[opset], ir_version=8), path)

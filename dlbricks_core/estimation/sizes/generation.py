@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,10 +17,12 @@ from dlbricks_core.estimation.sizes.loading import SizedModel
 from dlbricks_core.estimation.sizes.roofline import Roofline, within
 from dlbricks_core.estimation.sizes.sizing import Axes, Sizes, by_dimension, check_axes, grid
 from dlbricks_core.estimation.workloads import Time, Times
-from dlbricks_core.facts import LATENCY, Workload
+from dlbricks_core.facts import LATENCY, Note, Workload
+from dlbricks_core.facts.note import note
 from dlbricks_core.facts.workload import TASKS
 from dlbricks_core.figures.figure import Combined
 from dlbricks_core.figures.interpolation import mean_weights, spread_over
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.passes.dimensions import OpenDimension
 from dlbricks_core.wording import argument
 
@@ -100,6 +103,7 @@ class Generation:
             found = {each.cut.model.name: each for each in result.models}
             return replace(result, curves=[self._curve(each, found) for each in models])
         result = with_joint_fit(models, within(Roofline.of(result), result))
+        result = self._with_scores(models, result)
         found = {each.cut.model.name: each for each in result.models}
         answers = []
         for each in models:
@@ -109,6 +113,20 @@ class Generation:
                 results = {p: found[each.models[s].name] for p, s in sizes.items()}
                 answers.append(_answer(each.name, workload, results))
         return replace(result, answers=answers)
+
+    def _with_scores(self, models: Sequence[SizedModel], result: RunResult) -> RunResult:
+        """The result with a note on each prompt of which the model scores all tokens."""
+        notes = {}
+        for each in models:
+            dimensions = DecoderDimensions.of(each.name, each.dimensions)
+            for workload in self.workloads:
+                model = each.models[sizes_of(dimensions, workload)[_PROMPT]]
+                notes[model.name] = _of_scores(model, workload)
+        results = [
+            replace(each, notes=(*each.notes, *notes.get(each.cut.model.name, ())))
+            for each in result.models
+        ]
+        return replace(result, models=results)
 
     def _curve(self, model: SizedModel, found: Mapping[str, ModelResult]) -> SizeCurve:
         """Figures of a model by the number of new tokens, and of tokens in the cache."""
@@ -123,6 +141,20 @@ class Generation:
                 result = found[model.models[sizes].name]
                 points.setdefault(sizes, SizePoint({**tokens, **batch}, result))
         return SizeCurve(model.name, list(points.values()))
+
+
+_SCORES = "logits"
+"""Name of the output with the scores of the next token, where exporters name it."""
+
+
+def _of_scores(model: CanonicalModel, workload: Workload) -> tuple[Note, ...]:
+    """A note on a model that scores all tokens of a prompt, where the last one is enough."""
+    name = _SCORES if _SCORES in model.output_names else model.outputs[0]
+    spec = model.tensors[name]
+    rows = math.prod(spec.sizes[:-1]) if spec.is_static and spec.rank else 0
+    if workload.prompt == 1 or rows != workload.prompt * workload.batch:
+        return ()
+    return (note("scores-of-all-tokens", output=name, tokens=workload.prompt),)
 
 
 def of_task(task: str | None) -> dict[str, tuple[int, ...]]:

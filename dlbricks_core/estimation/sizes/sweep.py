@@ -19,7 +19,12 @@ from dlbricks_core.estimation.sizes.sizing import (
     grid,
     opened,
 )
+from dlbricks_core.facts.note import note
 from dlbricks_core.passes.dimensions import OpenDimension
+
+_SEEN = note("sizes-ran-before", most_times=1.7)
+"""Note on the first run at a size, and how much longer it takes at most than later ones
+(research/2026-11-29-values.md)."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,9 @@ class Sweep:
             )
             for each in models
         ]
-        return replace(result, curves=curves)
+        # Whoever times a size has run it before.
+        ledger = result.ledger if result.request.metric else result.ledger.noting(_SEEN)
+        return replace(result, curves=curves, ledger=ledger)
 
 
 def _sizes(point: Mapping[str, int]) -> Sizes:

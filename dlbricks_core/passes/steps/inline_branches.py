@@ -12,7 +12,7 @@ from dlbricks_core.passes.pipeline import Pass, Property
 from dlbricks_core.passes.steps.deciding import decided_by
 from dlbricks_core.passes.steps.lowering import Lowering, Step
 from dlbricks_core.passes.steps.subgraphs import read_subgraph, renamed, take_all
-from dlbricks_core.passes.steps.unroll_loops import outside, unrolled
+from dlbricks_core.passes.steps.unroll_loops import outside, too_long, unrolled
 
 
 def _inline_branches(layer: Layer, lowering: Lowering) -> Layer | None:
@@ -20,7 +20,8 @@ def _inline_branches(layer: Layer, lowering: Lowering) -> Layer | None:
         return layer
     if not (_chosen(layer, lowering) or unrolled(layer, lowering)):
         _declare_states(layer, lowering)
-        reason = f"subgraph ({layer.op}){decided_by(layer, lowering)}"
+        long = too_long(layer, lowering)
+        reason = f"subgraph ({layer.op}{long}){decided_by(layer, lowering)}"
         lowering.add_opaque(layer, reason)
     return None
 

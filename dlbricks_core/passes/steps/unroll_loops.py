@@ -182,6 +182,47 @@ def _scan(layer: Layer, lowering: Lowering) -> bool:
     return True
 
 
+def too_long(layer: Layer, lowering: Lowering) -> str:
+    """End of a reason that says how many layers a loop would be written out as at most.
+
+    Returns:
+        An empty text where that is not known, or is below the limit.
+
+    Raises:
+        ModelError: If the body cannot be read.
+    """
+    count = _COUNTS.get(layer.op)
+    steps = None if count is None or layer.domain else count(layer, lowering)
+    if steps is None:
+        return ""
+    layers = steps * len(read_subgraph(layer, "body", lowering).layers)
+    if layers <= _MOST_LAYERS:
+        return ""
+    return (
+        f" of up to {steps:,} steps: {layers:,} layers if it were written out, above "
+        f"{_MOST_LAYERS:,}"
+    )
+
+
+def _trips(layer: Layer, lowering: Lowering) -> int | None:
+    """Number of steps of a Loop, where it is known."""
+    return _number(lowering, layer.inputs[0])
+
+
+def _scanned(layer: Layer, lowering: Lowering) -> int | None:
+    """Number of steps of a Scan, where it is known."""
+    read = layer.attributes.get("num_scan_inputs")
+    spec = lowering.spec(layer.inputs[-1])
+    if not isinstance(read, int) or not spec.is_static or not spec.rank:
+        return None
+    return spec.sizes[_by_result(layer, "scan_input_axes", read)[-1]]
+
+
+_COUNTS: Mapping[str, Callable[[Layer, Lowering], int | None]] = {
+    "Loop": _trips,
+    "Scan": _scanned,
+}
+
 _LOOPS: Mapping[str, Callable[[Layer, Lowering], bool]] = {"Loop": _loop, "Scan": _scan}
 
 

@@ -212,7 +212,9 @@ def run_data(
             _model(model, request.quantity, invocation, column_values(added, i))
             for i, model in enumerate(result.models)
         ],
-        "answers": [answer_data(each, request.quantity, engine(result)) for each in result.answers],
+        "answers": [
+            answer_data(each, request.quantity, engine(each, result)) for each in result.answers
+        ],
         "curves": [curve_data(each, request.quantity) for each in result.curves],
         "bricks": [_brick(brick) for brick in result.bricks],
         "timer": {"call_ms": result.call_ms},

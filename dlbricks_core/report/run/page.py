@@ -44,7 +44,7 @@ from dlbricks_core.report.run.terminal import (
     speedups,
     unfit,
 )
-from dlbricks_core.report.sizes import depths_table, engine, memory, sizes_plot, sizes_table
+from dlbricks_core.report.sizes import depths_table, engines, memory, sizes_plot, sizes_table
 from dlbricks_core.report.tables import ratio_text
 
 _ROWS = 20  #: Maximum bars or rows of dots in a plot; tables show all rows.
@@ -58,9 +58,7 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
     first, *more = answer(result)
     added = added_columns(result.models)
     basis = layers(result), probed(result), precision_reached(result), origins(result)
-    lines = hours(result), *basis, *apart(result), *memory(result), peak(result)
-    if result.answers:
-        lines = *lines, f"Figures are for {engine(result)}."
+    lines = hours(result), *basis, *apart(result), *memory(result), peak(result), *engines(result)
     return page(
         "report/run/page.html",
         title=heading.subject(result),

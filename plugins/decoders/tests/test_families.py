@@ -136,7 +136,7 @@ def test_what_decoders_are_not_built_for_is_refused_by_name(family, more, says):
         ({"quant_method": "mxfp4"}, "4 bits .* by 'mxfp4'", "int4"),
         (
             {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"},
-            "4 bits",
+            "4 bits .* by 'bitsandbytes' 'nf4'",
             "int4",
         ),
         ({"load_in_4bit": False, "load_in_8bit": True}, "8 bits", "int8"),

@@ -14,6 +14,9 @@ FIELD = "quantization_config"
 _BITS = ("bits", "num_bits", "nbits", "w_bit", "wbits", "weight_bits")
 """Fields with the bits of a weight, as methods name them."""
 
+_NAMES = ("quant_method", "bnb_4bit_quant_type")
+"""Fields with the names of the method, and of the type where the method has several."""
+
 _FLAGS: Mapping[str, int] = {"load_in_4bit": 4, "load_in_8bit": 8}
 
 _TYPE = re.compile(r"(?:^|[^a-z])(?:u?int|nf|(?:mx|nv)?fp|float)(\d)")
@@ -35,8 +38,9 @@ def refuse_quantized(quantization: Any, source: str) -> None:
     """
     if quantization is None:
         return
-    method = quantization.get("quant_method") if isinstance(quantization, dict) else None
-    by = f" by {shown(method)}" if isinstance(method, str) else ""
+    fields = quantization if isinstance(quantization, dict) else {}
+    named = [fields[key] for key in _NAMES if isinstance(fields.get(key), str)]
+    by = f" by {' '.join(map(shown, named))}" if named else ""
     bits = next(_bits(quantization), None)
     of = f" of {bits} bits" if bits else ""
     nearest = "int4 or int8" if bits is None else "int4" if bits <= 4 else "int8"
