@@ -188,9 +188,10 @@ class SQLiteFile(Database):
             if error.sqlite_errorcode & 0xFF in _UNREADABLE and self._with_new_first_page():
                 raise self._damaged() from error
             raise
-        if not kinds:
+        (mark,) = connection.execute("PRAGMA application_id").fetchone()
+        if not kinds and mark in (0, APPLICATION_ID):
             return None
-        if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
+        if mark != APPLICATION_ID:
             raise StoreError(
                 f"{self} is a database of another program, not a result store",
                 f"choose another file with {argument('store')}",
