@@ -2,19 +2,22 @@
 
     python benchmarks/fuzz.py --minutes 10 --seed 1 [--keep findings] [--reader onnx]
 
-Each file is drawn from a small sound one by some mutations, and given to a command in a process of
-its own, limited to 2 GB and 60 s. It is a finding if the exit status is not 0 (read), 2 (refused)
+Each file is drawn from a small sound one by some mutations, and given to a command in a process,
+limited to 2 GB and 60 s. It is a finding if the exit status is not 0 (read), 2 (refused)
 or 3 (done in part), if a limit is exceeded, or if a line of a traceback is printed. Findings are
 reduced to the fewest of their mutations, and kept in a folder each: the files, the command, and
 the text that it printed. The same seed draws the same files of a reader in the same order.
 
 Each reader has a process that loads its modules once, and forks the commands and their workers.
+Several small inputs share a fork, one after the other; what seems wrong is tried again in a fork of
+its own, and is a finding only if it is wrong there.
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import random
 import shutil
 import sys
@@ -32,7 +35,7 @@ for folder in ("tests/fuzz", "plugins/mxnet/tests", "plugins/pytorch/tests", "te
     sys.path.append(str(ROOT / folder))
 
 from fuzzing.drawn import Input, Outcome, Reader, draw  # noqa: E402
-from fuzzing.processes import run, warm, write  # noqa: E402
+from fuzzing.processes import run, run_together, warm, write  # noqa: E402
 from fuzzing.readers import READERS, contents, readers  # noqa: E402
 
 __all__ = ["Input", "Outcome", "Reader", "contents", "draw", "readers", "run"]
@@ -69,7 +72,7 @@ class Tally:
         counts: Number of inputs by exit status, and of findings.
         found: Folder of the first of the findings that are alike, by their defect.
         slowest: Seconds of the slowest input.
-        seconds: Seconds of all inputs.
+        seconds: Processor seconds of all inputs: of drawing them, and of their processes.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -82,7 +85,7 @@ class Tally:
         listed = ", ".join(f"{kind} {number}" for kind, number in sorted(self.counts.items()))
         each = self.seconds / max(self.counts.total(), 1)
         return (
-            f"{name:9} {self.counts.total():6} inputs; {each:.2f} s each, at most "
+            f"{name:9} {self.counts.total():6} inputs; {each:.3f} s of a processor each, at most "
             f"{self.slowest:.1f} s; status {listed}"
         )
 
@@ -100,21 +103,28 @@ def _serve(reader: Reader, seed: int, folder: Path, line: Connection) -> None:
     while seconds := line.recv():
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            _try(reader, draw(reader, rng), folder, tally)
+            _try(reader, [draw(reader, rng) for _ in range(reader.together)], folder, tally)
         line.send(tally)
 
 
-def _try(reader: Reader, drawn: Input, folder: Path, tally: Tally) -> None:
-    begin = time.monotonic()
-    outcome, _ = run(reader, drawn)
-    tally.slowest = max(tally.slowest, outcome.seconds)
-    tally.seconds += time.monotonic() - begin
-    # Fewer than one of a thousand forks meets a lock that a thread has: it does not do so twice.
-    wrong = outcome.wrong and run(reader, drawn)[0].wrong
-    tally.counts["finding" if wrong else str(outcome.status)] += 1
-    if wrong and wrong not in tally.found:
-        tally.found[wrong] = keep(folder, reader, reduced(reader, drawn, wrong))
-        print(f"{reader.name}: {wrong} ({tally.found[wrong]})", flush=True)
+def _try(reader: Reader, inputs: Sequence[Input], folder: Path, tally: Tally) -> None:
+    begin = _processor_seconds()
+    for drawn, outcome in zip(inputs, run_together(reader, inputs), strict=True):
+        tally.slowest = max(tally.slowest, outcome.seconds)
+        # The inputs before it may be to blame; and fewer than one of a thousand forks meets a lock
+        # that a thread has: it does not do so twice.
+        wrong = outcome.wrong and run(reader, drawn)[0].wrong
+        tally.counts["finding" if wrong else str(outcome.status)] += 1
+        if wrong and wrong not in tally.found:
+            tally.found[wrong] = keep(folder, reader, reduced(reader, drawn, wrong))
+            print(f"{reader.name}: {wrong} ({tally.found[wrong]})", flush=True)
+    tally.seconds += _processor_seconds() - begin
+
+
+def _processor_seconds() -> float:
+    """Seconds that a processor worked for this process and those that it has waited for."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def fuzz(names: Sequence[str], seed: int, seconds: float, folder: Path) -> int:

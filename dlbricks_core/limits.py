@@ -97,6 +97,9 @@ unpacks."""
 DRAWN = Limit("DLBRICKS_MOST_DRAWN", 50_000, "boxes, lines and bends")
 """Boxes of one drawing, lines between them, and bends: one in each row that a line passes."""
 
+FILES = Limit("DLBRICKS_MOST_FILES", 20_000, "files")
+"""Files that one command writes: bricks of a suite, pages of a site."""
+
 OWN_MEMORY = Limit("DLBRICKS_MOST_MEMORY_MIB", 16_384, "MiB")
 """Memory of a command itself, until it measures; never more than 90% of what is free."""
 
@@ -104,7 +107,8 @@ OWN_TIME = Limit("DLBRICKS_MOST_SECONDS", 3600, "seconds")
 """Time that a command itself computes, over all threads, until it measures."""
 
 LIMITS = (
-    EXPORTED, JSON_TEXT, CONTRIBUTION, JSON_VALUES, UNPACKED, STORE, DRAWN, OWN_MEMORY, OWN_TIME,
+    EXPORTED, JSON_TEXT, CONTRIBUTION, JSON_VALUES, UNPACKED, STORE, DRAWN, FILES, OWN_MEMORY,
+    OWN_TIME,
 )  # fmt: skip
 
 

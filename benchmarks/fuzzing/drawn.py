@@ -36,6 +36,8 @@ class Reader:
         most: Maximum mutations of an input.
         sound: Whether a command reads the files without a mutation.
         rehearsed: Whether a command can run in the process that forks the others.
+        together: Number of inputs that one fork takes: more than one where a command leaves nothing
+            behind in its process.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Reader:
     most: int = 4
     sound: bool = True
     rehearsed: bool = True
+    together: int = 25
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import random
 import signal
+import socket
+import struct
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import onnx
@@ -78,19 +80,64 @@ def with_another_part(content: bytes, rng: random.Random) -> bytes:
 
 
 def _fits(model: ModelProto) -> bool:
-    """Whether shapes of the model follow from each other, as a process of its own finds.
+    """Whether shapes of the model follow from each other."""
+    global _inference
+    if not (_inference and _inference.belongs_here):
+        _inference = _Inference()
+    return _inference.fits(model.SerializeToString())
 
-    The package's own inference ends some processes.
-    """
-    child = os.fork()
-    if not child:
-        signal.alarm(_MOST_S)
+
+class _Inference:
+    """A process that infers shapes with the package's own functions, which end some processes."""
+
+    def __init__(self) -> None:
+        self._owner = os.getpid()
+        self._line, theirs = socket.socketpair()
+        self._pid = os.fork()
+        if not self._pid:
+            self._line.close()
+            _infer(theirs)
+        theirs.close()
+
+    @property
+    def belongs_here(self) -> bool:
+        """Whether this process has begun it: one that was forked from this one shares its line."""
+        return self._owner == os.getpid()
+
+    def fits(self, content: bytes) -> bool:
+        """Whether shapes of a model follow from each other; if asking ends the process, not."""
+        global _inference
         try:
-            onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
-        except BaseException:  # noqa: BLE001 - of several classes without a common one
-            os._exit(1)
-        os._exit(0)
-    return os.waitpid(child, 0)[1] == 0
+            self._line.sendall(_LENGTH.pack(len(content)) + content)
+            told = self._line.recv(1)
+        except OSError:
+            told = b""
+        if not told:
+            self._line.close()
+            os.waitpid(self._pid, 0)
+            _inference = None
+        return told == b"1"
+
+
+_inference: _Inference | None = None
+
+_LENGTH = struct.Struct("I")
+
+
+def _infer(line: socket.socket) -> NoReturn:
+    """Answers for models, until the other end is closed."""
+    with line.makefile("rb") as read:
+        while head := read.read(_LENGTH.size):
+            model = ModelProto.FromString(read.read(*_LENGTH.unpack(head)))
+            signal.alarm(_MOST_S)
+            try:
+                onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+            except BaseException:  # noqa: BLE001 - of several classes without a common one
+                line.sendall(b"0")
+            else:
+                line.sendall(b"1")
+            signal.alarm(0)
+    os._exit(0)
 
 
 def _begin(model: ModelProto, rng: random.Random) -> None:

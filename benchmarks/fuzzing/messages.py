@@ -64,6 +64,7 @@ def reader(folder: Path, measured: Files) -> Reader:
         entry=lambda arguments: _ROLES[arguments[0]](),
         warm=("dlbricks_fleet.command",),
         rehearsed=False,
+        together=1,
     )
 
 

@@ -1,6 +1,7 @@
 """Commands in processes that are forked from a warm one, within 2 GB and 60 s.
 
-A new interpreter that imports a framework would take seconds for each input.
+A new interpreter that imports a framework would take seconds for each input, and a fork tens of
+milliseconds: it copies the page tables of all that is loaded, and ends with all of it again.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ import gc
 import importlib
 import os
 import resource
+import select
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout, suppress
-from io import StringIO
+from contextlib import ExitStack, redirect_stderr, redirect_stdout, suppress
+from io import FileIO, StringIO
 from pathlib import Path
 
 import fuzz_programs
@@ -30,6 +33,13 @@ from dlbricks_core.worker.memory import as_given
 
 BYTES = 2 << 30
 _POLL_S = 0.002
+_ENDING_S = 1.0
+"""Seconds within which a process ends that has closed its pipe."""
+
+_STATUS = struct.Struct("i")
+_LET_THROUGH = 99
+"""Status of a command whose exception :func:`~dlbricks_core.cli.main.main` let through."""
+
 _PLACE = tempfile.gettempdir()
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPROF)
 
@@ -57,7 +67,7 @@ def _rehearse(reader: Reader) -> None:
     if reader.imports:
         models.import_worker = _InProcess
     for command in reader.commands:
-        with tempfile.TemporaryDirectory(prefix="dlbricks-fuzz-", dir=_PLACE) as name:
+        with _folder() as name:
             _lay_out(reader, Path(name), Input(0, () if reader.sound else (1, 2, 3), 0))
             _settle(Path(name))
             with redirect_stdout(StringIO()), redirect_stderr(StringIO()), suppress(SystemExit):
@@ -86,22 +96,77 @@ def _lay_out(reader: Reader, folder: Path, drawn: Input) -> Files:
 
 
 def run(reader: Reader, drawn: Input) -> tuple[Outcome, Files]:
-    """Outcome of the command on the files, which are in a folder that is removed."""
-    with tempfile.TemporaryDirectory(prefix="dlbricks-fuzz-", dir=_PLACE) as name:
+    """Outcome of the command on the files in a process of its own, and the files."""
+    with _folder() as name:
         files = _lay_out(reader, Path(name), drawn)
         return outcome(reader, reader.commands[drawn.command], Path(name)), files
 
 
 def outcome(reader: Reader, command: str, folder: Path) -> Outcome:
     """Outcome of a command in a folder."""
-    begin = time.monotonic()
-    with tempfile.NamedTemporaryFile(dir=_PLACE) as said:
+    return _outcomes(reader, [(command, folder)])[0]
+
+
+def run_together(reader: Reader, inputs: Sequence[Input]) -> list[Outcome]:
+    """Outcomes of inputs that processes take one after the other.
+
+    An input that ends its process is the last one of it, and another process takes the others.
+    An outcome that is wrong may be the doing of the inputs before it: :func:`run` tells.
+    """
+    with ExitStack() as stack:
+        folders = [Path(stack.enter_context(_folder())) for _ in inputs]
+        for folder, each in zip(folders, inputs, strict=True):
+            _lay_out(reader, folder, each)
+        commands = [reader.commands[each.command] for each in inputs]
+        return _outcomes(reader, list(zip(commands, folders, strict=True)))
+
+
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="dlbricks-fuzz-", dir=_PLACE)
+
+
+def _outcomes(reader: Reader, given: Sequence[tuple[str, Path]]) -> list[Outcome]:
+    """Outcome of each command in its folder."""
+    found: list[Outcome] = []
+    while left := given[len(found) :]:
+        reading, writing = os.pipe()
         pid = os.fork()
         if not pid:
-            _become(reader, command.split(), folder, said.fileno())
+            os.close(reading)
+            _become(reader, left, writing)
+        os.close(writing)
+        begin = time.monotonic()
+        with os.fdopen(reading, "rb", 0) as line:
+            for _, folder in left:
+                if (status := _status(line)) is None:
+                    break
+                end = time.monotonic()
+                found.append(Outcome(status, _said(folder), end - begin))
+                begin = end
         status = _ended(pid)
-        text = Path(said.name).read_text(errors="replace")
-    return Outcome(status, text, time.monotonic() - begin)
+        if len(found) < len(given):
+            folder = given[len(found)][1]
+            found.append(Outcome(status, _said(folder), time.monotonic() - begin))
+    return found
+
+
+def _status(line: FileIO) -> int | None:
+    """Next exit status that a process tells; ``None`` once it has ended, or takes too long."""
+    ready, _, _ = select.select([line], [], [], SECONDS)
+    told = line.read(_STATUS.size) if ready else b""
+    return _STATUS.unpack(told)[0] if told else None
+
+
+def _said(folder: Path) -> str:
+    """The text that the command in a folder printed."""
+    place = _output(folder)
+    text = place.read_text(errors="replace")
+    place.unlink()
+    return text
+
+
+def _output(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.out")
 
 
 def write(folder: Path, files: Files) -> None:
@@ -111,52 +176,70 @@ def write(folder: Path, files: Files) -> None:
         (folder / name).write_bytes(content)
 
 
-def _become(reader: Reader, arguments: Sequence[str], folder: Path, output: int) -> None:
+def _become(reader: Reader, given: Sequence[tuple[str, Path]], line: int) -> None:
+    """Runs commands, each in its folder, and tells their statuses, until one ends this process."""
     os.setsid()
     for number in (1, 2):
-        os.dup2(output, number)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), number)
     sys.stdout, sys.stderr = (os.fdopen(number, "w") for number in (1, 2))
-    _settle(folder)
     if reader.imports:
         models = importlib.import_module("dlbricks_core.importers.models")
         models.import_worker = _InProcess
-        _limit(resource.RLIMIT_AS, 0)
-    else:
-        _limit(resource.RLIMIT_DATA, 5)
+    for command, folder in given:
+        _print_to(_output(folder))
+        _settle(folder)
+        if reader.imports:
+            _limit(resource.RLIMIT_AS, 0)
+        else:
+            _limit(resource.RLIMIT_DATA, 5)
+        os.write(line, _STATUS.pack(_entered(reader, command.split())))
+    os._exit(0)
+
+
+def _print_to(place: Path) -> None:
+    output = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    for number in (1, 2):
+        os.dup2(output, number)
+    os.close(output)
+
+
+def _entered(reader: Reader, arguments: list[str]) -> int:
+    """Exit status of a command in this process."""
+    status = _LET_THROUGH
     try:
-        reader.entry(list(arguments))
+        reader.entry(arguments)
     except SystemExit as end:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(end.code if isinstance(end.code, int) else 0)
+        status = end.code if isinstance(end.code, int) else 0
     except BaseException:  # noqa: BLE001 - what main lets through is a finding
         traceback.print_exc()
-        sys.stderr.flush()
-    os._exit(99)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return status
 
 
 def _limit(number: int, field: int) -> None:
-    """Limits a process to 2 GB beyond the modules that it was forked with."""
+    """Limits this process to 2 GB more than it has: modules, and what earlier inputs have left."""
     pages = int(Path("/proc/self/statm").read_text().split()[field])
     limit = BYTES + pages * resource.getpagesize()
     memory._given.clear()  # of the process that forks, as are those at its start
-    resource.setrlimit(number, (limit, limit))
+    resource.setrlimit(number, (limit, resource.getrlimit(number)[1]))
     memory._soft_limits_at_start.cache_clear()
 
 
 def _ended(pid: int) -> int:
-    """Exit status of a process; all that it has started is ended with it."""
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            break
+    """Status of a process that has ended, or else ran out of time: it is ended with its children.
+
+    Returns:
+        The number of the signal that ended it, negative; its exit status; or :data:`TIMED_OUT`.
+    """
+    done, status = os.waitpid(pid, os.WNOHANG)
+    deadline = time.monotonic() + _ENDING_S
+    while not done and time.monotonic() < deadline:
         time.sleep(_POLL_S)
-    else:
-        status = None
+        done, status = os.waitpid(pid, os.WNOHANG)
     with suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
-    if status is None:
+    if not done:
         os.waitpid(pid, 0)
         return TIMED_OUT
     return os.waitstatus_to_exitcode(status)

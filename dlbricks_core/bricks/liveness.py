@@ -65,6 +65,7 @@ def apart_bytes(model: CanonicalModel) -> int:
 def _live_bytes(model: CanonicalModel, without: Collection[str] = ()) -> Iterator[tuple[int, int]]:
     """Bytes of inputs and results that are there while each layer runs, and after it."""
     held = sum(model.tensors[name].nbytes for name in set(model.inputs))
+    ends = {*model.inputs, *model.outputs}
     for index, layer in enumerate(model.layers):
         made = {name for name in layer.outputs if name}.difference(without)
         held += sum(model.tensors[name].nbytes for name in made)
@@ -74,8 +75,7 @@ def _live_bytes(model: CanonicalModel, without: Collection[str] = ()) -> Iterato
             for name in made.union(model.activations(layer))
             if model.consumers.get(name, (index,))[-1] == index
         }
-        over -= {*model.inputs, *model.outputs}
-        held -= sum(model.tensors[name].nbytes for name in over)
+        held -= sum(model.tensors[name].nbytes for name in over.difference(ends))
         yield during, held
 
 

@@ -30,34 +30,38 @@ def chain(model: CanonicalModel, granularity: int) -> list[LayerSequence]:
     sequences: list[LayerSequence] = []
     begin, count = 0, len(model.layers)
     while begin < count:
-        end = min(begin + granularity, count)
-        if not _is_chain(model, begin, end):
-            end = begin + 1
-        sequences.append(tuple(range(begin, end)))
+        last = min(begin + granularity, count)
+        end = _end_of_chain(model, begin, last)
+        if end == last:
+            sequences.append(tuple(range(begin, end)))
+        else:  # windows that begin in between hold the layer that breaks this one
+            sequences += [(index,) for index in range(begin, end)]
         begin = end
     return sequences
 
 
-def _is_chain(model: CanonicalModel, begin: int, end: int) -> bool:
-    """Whether each layer of the window feeds the next and the window needs nothing else.
+def _end_of_chain(model: CanonicalModel, begin: int, last: int) -> int:
+    """Index after the layers of a window that feed each other and need nothing else.
 
     Only the first layer may read tensors from outside of the window, weights apart:
     a ``Concat`` whose other inputs come from elsewhere cannot be run by the window alone.
     """
-    if end - begin == 1:
-        return True
-    layers = model.layers[begin:end]
-    if any(layer.opaque for layer in layers):
-        return False
-    inside: set[str] = set(layers[0].outputs)
-    previous = layers[0]
-    for layer in layers[1:]:
+    previous = model.layers[begin]
+    if previous.opaque:
+        return begin + 1
+    inside: set[str] = set(previous.outputs)
+    for index in range(begin + 1, last):
+        layer = model.layers[index]
         activations = model.activations(layer)
-        if not inside.issuperset(activations) or set(activations).isdisjoint(previous.outputs):
-            return False
+        if (
+            layer.opaque
+            or not inside.issuperset(activations)
+            or set(activations).isdisjoint(previous.outputs)
+        ):
+            return index
         inside.update(layer.outputs)
         previous = layer
-    return True
+    return last
 
 
 #: Strategies by name.

@@ -20,6 +20,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 from click.shell_completion import CompletionItem, shell_complete
 
+from dlbricks_core.cli.title import hide_secrets
 from dlbricks_core.commands import Command
 from dlbricks_core.commands.command import imported
 from dlbricks_core.commands.options.actions import RESUMED, completed_options
@@ -28,7 +29,7 @@ from dlbricks_core.commands.own import OWN
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.limits import OWN_TIME
 from dlbricks_core.plugins import blamed, discover, find, names, use
-from dlbricks_core.sanitize import sanitized, shortened_words, without_secrets
+from dlbricks_core.sanitize import sanitized, shortened, shortened_words, without_secrets
 from dlbricks_core.signals import Interrupted, interruptible
 from dlbricks_core.version import __version__
 from dlbricks_core.wording import arguments_spelled, clone_install
@@ -306,6 +307,7 @@ def cli() -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Runs the command line and exits."""
+    hide_secrets()
     arguments = sys.argv[1:] if argv is None else argv
     with standard_streams() as output, warnings.catch_warnings():
         warnings.showwarning = _say_warning
@@ -449,5 +451,10 @@ def _say_error(message: str, hint: str = "") -> None:
         _say(f"Hint: {hint}")
 
 
+_LONGEST_LINE = 2000
+"""Maximum characters of a line: a file may have as many names as a hint would list."""
+
+
 def _say(text: str) -> None:
-    sys.stderr.write(f"{sanitized(shortened_words(without_secrets(text)))}\n")
+    line = shortened(shortened_words(without_secrets(text)), _LONGEST_LINE)
+    sys.stderr.write(f"{sanitized(line)}\n")

@@ -129,6 +129,11 @@ class Model:
         return {name: tuple(indices) for name, indices in readers.items()}
 
     @cached_property
+    def input_names(self) -> frozenset[str]:
+        """The inputs as a set."""
+        return frozenset(self.inputs)
+
+    @cached_property
     def output_names(self) -> frozenset[str]:
         """The outputs as a set."""
         return frozenset(self.outputs)

@@ -34,8 +34,9 @@ def keep_outputs(model: RawModel, names: Collection[str]) -> RawModel:
     outputs = tuple(name for name in model.outputs if name in names)
     live = drop_dead_layers(replace(model, outputs=outputs), NormalizeOptions())
     read = {name for layer in live.layers for name in (*layer.inputs, *layer.captures)}
+    read.update(outputs)
     # An input that no layer reads needs no size.
-    inputs = tuple(name for name in model.inputs if name in read.union(outputs))
+    inputs = tuple(name for name in model.inputs if name in read)
     return replace(live, inputs=inputs)
 
 

@@ -57,7 +57,7 @@ def _absorber(model: CanonicalModel, layer: Layer) -> int | None:
         return None
     data = layer.inputs[0]
     producer = model.producers.get(data)
-    if producer is None or data in model.outputs or len(model.consumers[data]) > 1:
+    if producer is None or data in model.output_names or len(model.consumers[data]) > 1:
         return None
     candidate = model.layers[producer]
     if candidate.domain or not operator(candidate.op).input(2).bias:

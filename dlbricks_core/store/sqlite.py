@@ -19,6 +19,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
 
 from dlbricks_core.errors import StoreError
+from dlbricks_core.files import opened
 from dlbricks_core.limits import STORE
 from dlbricks_core.store import database, first_page
 from dlbricks_core.store.creation import create
@@ -69,7 +70,7 @@ class SQLiteFile(Database):
         with self.translated():
             path.parent.mkdir(parents=True, exist_ok=True)
             if _holds_something(path):
-                with _opened(path, "mode=ro") as connection:
+                with _looked_at(path) as connection:
                     revision = self._revision(connection)
                     self._check_pages(connection)
         url = URL.create("sqlite", database=str(path))
@@ -157,7 +158,8 @@ class SQLiteFile(Database):
         """The file's content in memory; if pages are damaged, the readable part."""
         try:
             _copy(self.path, memory)
-            found = findings(memory)
+            # A damaged index would hide rows: to look for these takes half a microsecond a row.
+            found = findings(memory, thorough=True)
             memory.execute(_KINDS)
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode & 0xFF not in _UNREADABLE:
@@ -188,9 +190,10 @@ class SQLiteFile(Database):
             if error.sqlite_errorcode & 0xFF in _UNREADABLE and self._with_new_first_page():
                 raise self._damaged() from error
             raise
-        if not kinds:
+        (mark,) = connection.execute("PRAGMA application_id").fetchone()
+        if not kinds and mark in (0, APPLICATION_ID):
             return None
-        if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
+        if mark != APPLICATION_ID:
             raise StoreError(
                 f"{self} is a database of another program, not a result store",
                 f"choose another file with {argument('store')}",
@@ -299,6 +302,10 @@ def _copy(path: Path, target: sqlite3.Connection) -> None:
         after = path.stat()
         if (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size):
             return
+    if _is_left(path):
+        with _copied(path) as copy:
+            _copy_shared(copy, "mode=rw", target)
+        return
     try:
         _copy_shared(path, "mode=ro", target)
     except sqlite3.OperationalError as error:
@@ -320,6 +327,30 @@ def _unchanging(path: Path) -> Iterator[str]:
 
 
 @contextmanager
+def _looked_at(path: Path) -> Iterator[sqlite3.Connection]:
+    """Connection that finds out what a file is: what is no store stays as it is, and its folder."""
+    if _is_left(path):
+        with _copied(path) as copy, _opened(copy, "mode=rw") as connection:
+            yield connection
+        return
+    # An ordinary connection would begin a log, which is right for a store alone.
+    how = "mode=ro" if _in_use(path) or _is_marked(path) else "mode=ro&immutable=1"
+    with _opened(path, how) as connection:
+        yield connection
+
+
+_MARK_AT = 68
+"""Place of the application's number in a SQLite file."""
+
+
+def _is_marked(path: Path) -> bool:
+    """Whether a file says that it is a store; one that is being made says so in its log."""
+    with opened(path) as file:
+        file.seek(_MARK_AT)
+        return int.from_bytes(file.read(4), "big") == APPLICATION_ID
+
+
+@contextmanager
 def _copied(path: Path) -> Iterator[Path]:
     """A copy of the database with its logs."""
     with tempfile.TemporaryDirectory(prefix="dlbricks-store-") as folder:
@@ -332,6 +363,12 @@ def _in_use(path: Path) -> list[Path]:
     """Logs with changes that the database file does not hold yet."""
     logs = (path.with_name(f"{path.name}{ending}") for ending in ("-wal", "-journal"))
     return [log for log in logs if log.exists() and log.stat().st_size]
+
+
+def _is_left(path: Path) -> bool:
+    """Whether a log lies beside a file that nobody has open: a connection would begin an index."""
+    log, index = (path.with_name(f"{path.name}-{ending}") for ending in ("wal", "shm"))
+    return log in _in_use(path) and not index.exists()
 
 
 def _copy_shared(path: Path, how: str, target: sqlite3.Connection) -> None:

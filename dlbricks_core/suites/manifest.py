@@ -30,7 +30,9 @@ MOST_BYTES = 32 << 20
 """Maximum bytes of a manifest, enough for some 50,000 bricks."""
 
 _MOST_NUMBER = 2**31 - 1
-_LONGEST_NAME = 255
+LONGEST_NAME = 255
+"""Maximum characters of a name, and bytes of the name of a file."""
+
 _SIGNATURE = re.compile(r"[0-9a-f]{24}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -216,7 +218,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= _LONGEST_NAME
+    return isinstance(value, str) and len(value) <= LONGEST_NAME
 
 
 def _is_name(value: Any) -> bool:
@@ -231,7 +233,7 @@ def _is_plain_name(value: Any) -> bool:
     """Whether a value is the name of a file in a folder, on any system."""
     return (
         isinstance(value, str)
-        and 0 < len(value.encode("utf-8", "replace")) <= _LONGEST_NAME
+        and 0 < len(value.encode("utf-8", "replace")) <= LONGEST_NAME
         and value.isprintable()
         and value not in (".", "..", MANIFEST)
         and not set(value) & set("/\\:")

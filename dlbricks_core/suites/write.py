@@ -16,8 +16,17 @@ from dlbricks_core.bricks import Brick
 from dlbricks_core.errors import DLBricksError, or_room
 from dlbricks_core.facts import Failure
 from dlbricks_core.ir import CanonicalModel, packed, save_onnx, to_onnx
-from dlbricks_core.sanitize import sanitized
-from dlbricks_core.suites.manifest import BRICKS, MANIFEST, MODELS, SCHEMA_VERSION, checksum
+from dlbricks_core.limits import FILES
+from dlbricks_core.sanitize import sanitized, shortened
+from dlbricks_core.suites.manifest import (
+    BRICKS,
+    LONGEST_NAME,
+    MANIFEST,
+    MODELS,
+    MOST_BYTES,
+    SCHEMA_VERSION,
+    checksum,
+)
 from dlbricks_core.suites.readme import README, readme
 from dlbricks_core.suites.suite import Suite, SuiteBrick, SuiteModel
 from dlbricks_core.values import materialize
@@ -49,9 +58,13 @@ def write_suite(suite: Suite, folder: Path) -> Suite:
         The written suite. Bricks that cannot be written are among the omitted ones.
 
     Raises:
-        DLBricksError: If the folder cannot be written, or holds a suite already.
+        DLBricksError: If the folder cannot be written, or holds a suite already, or if there would
+            be more files than the limit.
     """
     check_unused(folder)
+    number = len(suite.models) + sum(each.packed for each in suite.bricks)
+    if number > FILES.most:
+        raise DLBricksError(f"the suite would have {number:,} networks, {FILES.words}", FILES.hint)
     with _complete_or_not(folder) as incomplete:
         models = [_model(each, i, incomplete) for i, each in enumerate(suite.models, start=1)]
         bricks: list[tuple[SuiteBrick, dict[str, Any]]] = []
@@ -65,6 +78,12 @@ def write_suite(suite: Suite, folder: Path) -> Suite:
         written = replace(suite, bricks=[each for each, _ in bricks], omitted=omitted)
         fields = _manifest(written, models, [entry for _, entry in bricks])
         text = json.dumps({**fields, "checksum": checksum(fields)}, indent=1)
+        if len(text) >= MOST_BYTES:
+            raise DLBricksError(
+                f"the suite's manifest would have more than {MOST_BYTES >> 20} MiB, and nobody "
+                "would read it",
+                hint="Write a suite for each model, or shorter bricks.",
+            )
         (incomplete / MANIFEST).write_text(text + "\n", encoding="utf-8")
         (incomplete / README).write_text(readme(written), encoding="utf-8")
     return written
@@ -128,7 +147,7 @@ def _model(each: SuiteModel, number: int, folder: Path) -> dict[str, Any]:
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(packed(model))
     return {
-        "name": sanitized(model.name),
+        "name": shortened(sanitized(model.name), LONGEST_NAME - len("...")),
         "source": model.source,
         "signature": each.signature,
         **_file(path, folder),

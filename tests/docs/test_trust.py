@@ -27,7 +27,7 @@ TEST = re.compile(r"`([\w/.-]+\.py)::(test_\w+)`")
 KINDS = {
     *("Model file", "Files beside it", "Collection", "Factory", "Language-model configuration"),
     *("Store", "Exported results", "Suite", "Record", "Study", "Prices, accuracies", "Names"),
-    *("Pipe, device, folder", "Fleet host", "Fleet scheduler", "Fleet client"),
+    *("Password", "Pipe, device, folder", "Fleet host", "Fleet scheduler", "Fleet client"),
     "Third-party plugin",
 }
 

@@ -17,6 +17,7 @@ from dlbricks_core.worker import RemoteError, WorkerError, WorkerProcess
 
 _ODD: tuple[Any, ...] = (
     None, True, -1, 0, 1, 2, 7, 255, 2**31, 2**62, -(2**63), 2**70, 1.5, 1e308, "", "x", "None",
+    10**400, 5e-324, float("inf"), float("nan"), "n" * 10_000, {"n" * 10_000: 1},
     "(1, 48", "(4611686018427387904, 4)", "-1", "99999999999", "\x1b[31mred", "é", "a" * 5000,
     "__import__('os').system('false')", [], {}, [[]], [0], [0, 0, 0], {"a": 1}, [[[[[0]]]]],
 )  # fmt: skip

@@ -198,3 +198,96 @@ def test_pages_in_a_circle_end(whole, tmp_path):
     path.write_bytes(whole[: (root - 1) * PAGE] + page + whole[root * PAGE :])
     found = ResultStore.check(path)
     assert found.damage.counts["observations"] + found.rows["observations"] == 3 * len(QUESTIONS)
+
+
+# -- what each page holds
+
+
+def number_at(content, at):
+    """A number of SQLite's own format, and the place behind it."""
+    found = 0
+    for place in range(at, at + 8):
+        found = found << 7 | content[place] & 0x7F
+        if content[place] < 0x80:
+            return found, place + 1
+    return found << 8 | content[at + 8], at + 9
+
+
+def further_pages(content, cell, size):
+    """Pages that continue a row whose content is too large for the page where it begins."""
+    least, most = (PAGE - 12) * 32 // 255 - 23, PAGE - 35
+    if size <= most:
+        return
+    here = least + (size - least) % (PAGE - 4)
+    at = cell + (here if here <= most else least)
+    while page := int.from_bytes(content[at : at + 4]):
+        yield page
+        at = (page - 1) * PAGE
+
+
+def rows_below(content, number, way=()):
+    """Rows of a table from a page downwards, each as the pages that it takes to read it."""
+    begin = (number - 1) * PAGE
+    kind, count = content[begin], int.from_bytes(content[begin + 3 : begin + 5])
+    inner = kind == 5
+    header = begin + (12 if inner else 8)
+    cells = struct.unpack(f">{count}H", content[header : header + 2 * count])
+    way = (*way, number)
+    for cell in cells:
+        if inner:
+            child = int.from_bytes(content[begin + cell : begin + cell + 4])
+            yield from rows_below(content, child, way)
+        else:
+            size, at = number_at(content, begin + cell)
+            _, at = number_at(content, at)
+            yield {*way, *further_pages(content, at, size)}
+    if inner:
+        yield from rows_below(content, int.from_bytes(content[begin + 8 : begin + 12]), way)
+
+
+@pytest.fixture(scope="module")
+def layout(whole, tmp_path_factory):
+    """Pages that it takes to read each row, by table, and the tables' rows in a sound store."""
+    path = tmp_path_factory.mktemp("layout") / "results.db"
+    path.write_bytes(whole)
+    sound = ResultStore.check(path).rows
+    pages = {table: list(rows_below(whole, root_of(whole, path, table))) for table in sound}
+    assert {table: len(rows) for table, rows in pages.items()} == sound
+    return pages
+
+
+def check_losses(path, layout, is_lost):
+    """Nothing that can be read is lost, what is lost is named, and the file stays as it is."""
+    before = path.read_bytes()
+    found = ResultStore.check(path)
+    assert path.read_bytes() == before
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    for table, rows in layout.items():
+        intact = sum(not any(map(is_lost, pages)) for pages in rows)
+        named = found.damage.counts[table]
+        assert found.rows[table] + named >= intact, table
+        assert named or found.rows[table] == len(rows), table
+
+
+@pytest.mark.long
+def test_a_store_that_ends_after_any_page_keeps_all_rows_before_it(whole, layout, tmp_path):
+    path = tmp_path / "results.db"
+    for last in range(1, len(whole) // PAGE):
+        path.write_bytes(whole[: last * PAGE])
+        check_losses(path, layout, lambda page, last=last: page > last)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3))
+def test_bits_of_any_page_take_rows_of_that_page_only(whole, layout, tmp_path, seed):
+    path, draw = tmp_path / "results.db", random.Random(f"pages {seed}")
+    versions = root_of(whole, path, "alembic_version")
+    for page in range(2, len(whole) // PAGE + 1):
+        data = bytearray(whole)
+        for _ in range(draw.choice((1, 3, 30))):
+            data[(page - 1) * PAGE + draw.randrange(PAGE)] ^= 1 << draw.randrange(8)
+        path.write_bytes(data)
+        if page == versions:  # a store may say that it is of another version
+            use_all(path)
+        else:
+            check_losses(path, layout, lambda each, page=page: each == page)

@@ -456,3 +456,28 @@ def test_damaged_structures_are_named_and_the_others_are_read(tmp_path):
     second.unlink()
     with pytest.raises(DLBricksError, match="was changed"):
         read_suite(tmp_path / "suite")
+
+
+# -- limits of what is written
+
+
+def test_a_suite_of_too_many_files_is_refused_before_it_is_written(tmp_path, monkeypatch):
+    monkeypatch.setenv("DLBRICKS_MOST_FILES", "2")
+    with pytest.raises(DLBricksError, match="3 networks, more than 2 files, the limit DLBRICKS_"):
+        write(tmp_path / "bricks")
+    assert not (tmp_path / "bricks").exists()
+
+
+def test_a_manifest_that_nobody_would_read_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("dlbricks_core.suites.write.MOST_BYTES", 100)
+    with pytest.raises(DLBricksError, match="manifest would have more than"):
+        write(tmp_path / "bricks")
+    assert not (tmp_path / "bricks").exists()
+
+
+def test_a_model_of_a_long_name_is_written_as_it_is_read(tmp_path):
+    long = replace(model(CHAIN), name="\x1b" * 10_000 + "end")
+    generate([long], None, tmp_path / "bricks", 0, Observer())
+    (found,) = read_manifest(tmp_path / "bricks").models
+    assert found.name.startswith(r"\x1b\x1b")
+    assert found.name.endswith("end")

@@ -108,7 +108,7 @@ class Wiring:
         known: Any = value is not None
         if value is not None and (by_value or value.size == 1 or value.dtype.kind != "f"):
             known = value.shape, value.tobytes()
-        role = name in model.weights, name in model.inputs, name in model.output_names
+        role = name in model.weights, name in model.input_names, name in model.output_names
         return model.tensors[name], *role, known
 
     def candidates(self, kept: int) -> list[tuple[int, int, int]]:

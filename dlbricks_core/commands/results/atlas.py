@@ -14,6 +14,7 @@ from dlbricks_core.commands.results.pages.contents import read_atlas
 from dlbricks_core.commands.results.pages.estimates import with_composed, with_unmeasured
 from dlbricks_core.commands.results.pages.pages import (
     atlas_data,
+    check_number,
     check_site,
     print_atlas,
     site,
@@ -60,6 +61,7 @@ def command(
     check_site(folder)
     with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
         atlas = read_atlas(opened, progress)
+        check_number(atlas)
         if not measured_only:
             atlas = with_composed(atlas, opened, progress)
             atlas = with_unmeasured(atlas, opened, progress)

@@ -259,7 +259,7 @@ def read_record(path: Path) -> Record:
         elif version == 1:
             data = {**data, "invocation": _renamed(data["invocation"])}
         return read(data)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise DLBricksError(f"{path} is damaged: {what}", hint=_HINT) from error
 

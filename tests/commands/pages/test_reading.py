@@ -96,6 +96,13 @@ def test_names_of_the_store_are_text_everywhere(stored):
             assert text.count("<script") == text.count("</script>")
 
 
+def test_a_site_of_too_many_pages_is_refused_before_it_is_written(stored, monkeypatch):
+    monkeypatch.setenv("DLBRICKS_MOST_FILES", "2")
+    atlas = read(stored(*((1.0, each * 24, "model") for each in "ab")))
+    with pytest.raises(DLBricksError, match="3 pages, more than 2 files, the limit DLBRICKS_MOST"):
+        next(site(atlas))
+
+
 def test_measured_latencies_come_before_lower_ones_that_are_not(stored):
     own, other = "a" * 24, "b" * 24
     atlas = read(stored((3.0, own, "model"), (2.0, other, "model")))

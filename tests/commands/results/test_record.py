@@ -107,6 +107,7 @@ def test_files_of_version_1_name_commands_in_other_words(
         (["protocol", "threads"], "many"),
         (["protocol", "threads"], True),
         (["results", 0, "interval"], [1]),
+        (["results", 0, "interval"], [1, 10**400]),
         (["software", "backends", 0, "settings"], {"a": 1}),
         (["hardware", "facts"], None),
         (["composing", "calibration"], []),

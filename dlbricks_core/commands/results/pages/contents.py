@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal, Self, get_args
 
 from dlbricks_core.errors import DLBricksError
@@ -158,13 +159,13 @@ class Atlas:
     #: Bricks of models, by signature of the model.
     bricks_of: Mapping[str, ModelBricks] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def places(self) -> list[MachineSetup]:
         """All places in order."""
         found = {each.place for each in self.entries}
         return sorted(found | {each.place for each in self.failed})
 
-    @property
+    @cached_property
     def models(self) -> list[str]:
         """Signatures of whole models; models with names come first."""
         subjects = [each.subject for each in self.entries]
@@ -172,7 +173,7 @@ class Atlas:
         found = {each.signature for each in subjects if each.is_whole}
         return sorted(found, key=self._order)
 
-    @property
+    @cached_property
     def known_latencies(self) -> set[tuple[MachineSetup, str]]:
         """Places and models whose latency is known or whose measurement failed."""
         found = [(e.place, e.subject) for e in self.entries if e.quantity == LATENCY]
@@ -181,7 +182,7 @@ class Atlas:
         ]
         return {(place, subject.signature) for place, subject in found if subject.kind == "model"}
 
-    @property
+    @cached_property
     def refused(self) -> set[tuple[MachineSetup, str]]:
         """Places and networks that the backend does not support, with 0 for any threads."""
         return {
@@ -190,7 +191,7 @@ class Atlas:
             if e.measurement.unsupported
         }
 
-    @property
+    @cached_property
     def bricks(self) -> int:
         """Number of distinct bricks with a value."""
         subjects = {each.subject for each in self.entries}

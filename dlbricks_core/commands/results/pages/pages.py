@@ -24,6 +24,7 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import LATENCY, Failure, System
 from dlbricks_core.facts.system import Cache
 from dlbricks_core.files import content
+from dlbricks_core.limits import FILES
 from dlbricks_core.report.data import SCHEMA_VERSION, ListedFailuresData, failures_data
 from dlbricks_core.report.files import check_folder, file_error
 from dlbricks_core.report.heading import count
@@ -115,8 +116,24 @@ _MOST_FAILED = 5  #: Maximum number of networks named for one reason of failure.
 File = tuple[str, str]  #: Path of a file in the site, and its content.
 
 
+def check_number(atlas: Atlas) -> None:
+    """Refuses an atlas of too many pages.
+
+    Raises:
+        DLBricksError: If there would be more of them than the limit.
+    """
+    number = len(atlas.models) + len(atlas.machines)
+    if number > FILES.most:
+        raise DLBricksError(f"the site would have {number:,} pages, {FILES.words}", FILES.hint)
+
+
 def site(atlas: Atlas) -> Iterator[File]:
-    """Files of the site, generated one by one to save memory."""
+    """Files of the site, generated one by one to save memory.
+
+    Raises:
+        DLBricksError: If there would be more of them than the limit.
+    """
+    check_number(atlas)
     shown = View(atlas)
     yield "style.css", render("commands/results/pages/site.css")
     yield "table.js", render("commands/results/pages/table.js", rows=ROWS)
@@ -199,8 +216,7 @@ def _model(shown: View, signature: str) -> str:
         parts_where=shown.where(parts.place) if parts else "",
         failures=[
             (shown.where(each.place), each.measurement.failure or "")
-            for each in atlas.failed
-            if each.subject.signature == signature and each.subject.is_whole
+            for each in shown.failures_of_model[signature]
         ],
     )
 
@@ -223,7 +239,7 @@ def _lowest(shown: View, latencies: Sequence[NetworkValue]) -> list[str]:
 
 
 def _system(shown: View, home: Home) -> str:
-    places = [each for each in shown.atlas.places if each.home == home]
+    places = shown.places_of[home]
     entries = [each for place in places for each in shown.by_place[place]]
     models = [each for each in entries if each.subject.is_whole]
     names = {each.subject.signature for each in models}

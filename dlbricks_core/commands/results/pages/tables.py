@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from dlbricks_core.bricks.naming import fold, operator_name
@@ -10,6 +10,7 @@ from dlbricks_core.commands.results.pages import view
 from dlbricks_core.commands.results.pages.contents import (
     BASES,
     BrickShare,
+    Home,
     MachineSetup,
     NetworkValue,
 )
@@ -158,11 +159,11 @@ def _model(shown: View, signature: str) -> list[str | Cell]:
 
 def backends(shown: View) -> PageTable:
     """All backends, by version and options."""
-    wins, versions = _wins(shown), sorted({view.version(p) for p in shown.atlas.places})
+    wins = _wins(shown)
     return page_table(
         ["Backend", TableColumn("Version", is_text=True), TableColumn("Options", is_text=True),
          TableColumn("Threads", is_text=True), "Systems", *_COUNTED, "Failed", "Fastest for"],
-        [_backend(shown, each, wins) for each in versions],
+        [_backend(shown, *each, wins) for each in shown.places_by_version.items()],
         "Measured, composed, predicted: models with a value. Fastest for: pairs of a model and a "
         "system of which the lowest latency is its own, whatever the threads; where the model was "
         "measured on the system, only measured latencies count.",
@@ -171,9 +172,11 @@ def backends(shown: View) -> PageTable:
 
 
 def _backend(
-    shown: View, version: tuple[str, str, str], wins: Mapping[MachineSetup, int]
+    shown: View,
+    version: tuple[str, str, str],
+    own: Sequence[MachineSetup],
+    wins: Mapping[MachineSetup, int],
 ) -> list[str | Cell]:
-    own = [place for place in shown.atlas.places if view.version(place) == version]
     return [
         *version[:2],
         view.options(own[0]),
@@ -189,8 +192,11 @@ def _wins(shown: View) -> Counter[MachineSetup]:
     """Number of models whose lowest latency on a system is at each place."""
     found: Counter[MachineSetup] = Counter()
     for own in shown.by_model.values():
-        for home in {each.place.home for each in own}:
-            best = shown.fastest([each for each in own if each.place.home == home])
+        by_home: defaultdict[Home, list[NetworkValue]] = defaultdict(list)
+        for each in own:
+            by_home[each.place.home].append(each)
+        for entries in by_home.values():
+            best = shown.fastest(entries)
             if best is not None:
                 found[best.place] += 1
     return found

@@ -134,13 +134,6 @@ def system_name(system: System, machine: str = "") -> str:
     return f"{system.cpu or 'unknown processor'} · {machine or short(system.fingerprint)}"
 
 
-def backend_name(place: MachineSetup, places: Iterable[MachineSetup]) -> str:
-    """Backend and version, with options where only these distinguish it from another."""
-    same = {p.options for p in places if (p.backend, p.version) == (place.backend, place.version)}
-    name = f"{place.backend} {place.version}"
-    return f"{name} ({options(place)})" if len(same) > 1 else name
-
-
 def options(place: MachineSetup) -> str:
     """Options of a place's backend: ``compile=off, memory_format=contiguous``."""
     try:
@@ -228,9 +221,31 @@ class View:
 
     @cached_property
     def backends(self) -> dict[MachineSetup, str]:
-        """Distinguishing name of each place's backend."""
-        places = self.atlas.places
-        return {place: backend_name(place, places) for place in places}
+        """Backend and version of each place, with options where only these distinguish it."""
+        known: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        for place in self.atlas.places:
+            known[place.backend, place.version].add(place.options)
+        return {
+            place: f"{place.backend} {place.version}"
+            + (f" ({options(place)})" if len(known[place.backend, place.version]) > 1 else "")
+            for place in self.atlas.places
+        }
+
+    @cached_property
+    def places_of(self) -> dict[Home, list[MachineSetup]]:
+        """Places of each machine, in order."""
+        found: defaultdict[Home, list[MachineSetup]] = defaultdict(list)
+        for place in self.atlas.places:
+            found[place.home].append(place)
+        return found
+
+    @cached_property
+    def places_by_version(self) -> dict[tuple[str, str, str], list[MachineSetup]]:
+        """Places by :func:`version`, in order."""
+        found: defaultdict[tuple[str, str, str], list[MachineSetup]] = defaultdict(list)
+        for place in self.atlas.places:
+            found[version(place)].append(place)
+        return dict(sorted(found.items()))
 
     @cached_property
     def systems(self) -> dict[Home, str]:
@@ -272,6 +287,15 @@ class View:
         found: defaultdict[MachineSetup, list[Failed]] = defaultdict(list)
         for each in self.atlas.failed:
             found[each.place].append(each)
+        return found
+
+    @cached_property
+    def failures_of_model(self) -> dict[str, list[Failed]]:
+        """Measurements of whole models that failed, by signature."""
+        found: defaultdict[str, list[Failed]] = defaultdict(list)
+        for each in self.atlas.failed:
+            if each.subject.is_whole:
+                found[each.subject.signature].append(each)
         return found
 
     def fastest(self, entries: Iterable[NetworkValue]) -> NetworkValue | None:

@@ -94,4 +94,6 @@ def _handed_on(model: CanonicalModel, layer: Layer, layouts: Mapping[str, str]) 
 
 def _is_handed_over(model: CanonicalModel, name: str) -> bool:
     """Whether a reader may overwrite a tensor, because no other layer needs it."""
-    return name in model.producers and name not in model.outputs and len(model.consumers[name]) == 1
+    if name not in model.producers or name in model.output_names:
+        return False
+    return len(model.consumers[name]) == 1

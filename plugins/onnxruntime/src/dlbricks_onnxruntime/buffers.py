@@ -43,16 +43,18 @@ def places(model: CanonicalModel) -> dict[str, str]:
         For each tensor's name, the input or result whose memory it shares.
     """
     before: dict[str, str] = {}
+    after: dict[str, str] = {}
     for index, layer in enumerate(model.layers):
         taken = _taken(model, index, layer)
-        if taken and taken not in before.values():
+        if taken and taken not in after:
             before[layer.outputs[0]] = taken
-    after = {taken: name for name, taken in before.items()}
+            after[taken] = layer.outputs[0]
     found: dict[str, str] = {}
+    ends = model.input_names | model.output_names
     for name in dict.fromkeys((*before, *after)):
         first, last = _end(name, before), _end(name, after)
-        kept = first if first in model.inputs else last
-        if name != kept and kept in (*model.inputs, *model.outputs):
+        kept = first if first in model.input_names else last
+        if name != kept and kept in ends:
             found[name] = kept
     fixed = made_into_indices(model.layers)
     return {
@@ -65,7 +67,7 @@ def places(model: CanonicalModel) -> dict[str, str]:
 def _seen_anyway(model: CanonicalModel, name: str, kept: str) -> bool:
     """Whether a tensor is a mere reshape of an input, which ONNX Runtime reads in place."""
     operator = model.layers[model.producers[name]].qualified_op
-    return operator in _VIEWS and kept in model.inputs and name not in model.output_names
+    return operator in _VIEWS and kept in model.input_names and name not in model.output_names
 
 
 def _taken(model: CanonicalModel, index: int, layer: Layer) -> str:

@@ -82,5 +82,5 @@ def bind(
 
 def handed_on(model: CanonicalModel, arrays: Mapping[str, Array]) -> tuple[str, ...]:
     """Names of the model's outputs, and of intermediate results with an array."""
-    others = (name for name in arrays if name not in model.inputs)
+    others = (name for name in arrays if name not in model.input_names)
     return tuple(dict.fromkeys((*model.outputs, *others)))

@@ -31,7 +31,7 @@ def channels_last(graph: openvino.Model, model: CanonicalModel) -> openvino.Mode
 
 def _fed(port: openvino.Output, model: CanonicalModel) -> openvino.Node:
     """The parameter of an input, or its replacement."""
-    name = next(name for name in port.get_names() if name in model.inputs)
+    name = next(name for name in port.get_names() if name in model.input_names)
     if not model.tensors[name].layout:
         return port.node
     batch, channels, *others = model.tensors[name].sizes

@@ -52,7 +52,7 @@ def _of_guards(model: RawModel, guards: Iterable[str]) -> Iterable[str]:
 
 
 def _rank(model: RawModel, name: str) -> int:
-    spec = model.tensors.get(name) if name in model.inputs else None
+    spec = model.tensors.get(name) if name in model.input_names else None
     return len(spec.shape or ()) if spec is not None else 0
 
 

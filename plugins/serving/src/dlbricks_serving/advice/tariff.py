@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from dlbricks_core.errors import DLBricksError, reason
+from dlbricks_core.facts.checks import LARGEST
 from dlbricks_core.files import content
 from dlbricks_serving.advice.places import Place
 
@@ -95,6 +95,7 @@ class Accuracies:
 def _toml(path: Path, known: set[str], hint: str) -> dict[str, Any]:
     try:
         data = tomllib.loads(content(path, _MOST_BYTES).decode("utf-8"))
+        str(data)  # raises an error for a number of more digits than Python writes
     except (OSError, ValueError, RecursionError) as error:
         raise DLBricksError(f"{path} cannot be read: {reason(error)}", hint=hint) from error
     for name in data:
@@ -110,8 +111,9 @@ def _numbers(path: Path, data: Mapping[str, Any], name: str, hint: str) -> dict[
         raise DLBricksError(f"{path} has no table {name!r}", hint=hint)
     for key, value in table.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not math.isfinite(value) or value < 0:
+        if not (is_number and 0 <= value <= LARGEST):
             raise DLBricksError(
-                f"{path}: {name} of {key!r} is {value!r}, and no number from 0 upwards", hint=hint
+                f"{path}: {name} of {key!r} is {value!r:.40}, and no number from 0 to {LARGEST:g}",
+                hint=hint,
             )
     return {key: float(value) for key, value in table.items()}
