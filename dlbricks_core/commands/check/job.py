@@ -8,7 +8,13 @@ from typing import TypeVar
 
 from dlbricks_core.commands.check.explanation import Explanation, explain
 from dlbricks_core.commands.check.tracing import Trace, trace
-from dlbricks_core.commands.options.jobs import BackendJob, PreciseJob, opened, refuse_budget
+from dlbricks_core.commands.options.jobs import (
+    BackendJob,
+    PreciseJob,
+    opened,
+    refuse_budget,
+    with_own_types,
+)
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.estimation.approach import Approach, Wishes
 from dlbricks_core.estimation.evaluation import Evaluation, evaluate
@@ -51,9 +57,10 @@ class _ThreadedJob(BackendJob, PreciseJob):
         observer: Observer,
     ) -> T:
         """Result of work on the single model of the job."""
-        cut_options, request = self.cut_options, self.request()
+        job = with_own_types(self)
+        cut_options, request = job.cut_options, job.request()
         with opened(store) as there:
-            model = self.models.load_one(observer)
+            model = job.models.load_one(observer)
             return work(model, cut_options, request, there, observer)
 
 
@@ -93,11 +100,12 @@ class CheckJob(_ThreadedJob):
         Raises:
             DLBricksError: If settings contradict each other, or no model can be read.
         """
-        approach = Approach.of_comparison(Wishes.among(vars(self)))
+        job = with_own_types(self)
+        approach = Approach.of_comparison(Wishes.among(vars(job)))
         if approach.condition == "hot":
-            refuse_budget(self)
-        request = self.request(precision=approach.precision, condition=approach.condition)
-        models = self.models.or_default()
+            refuse_budget(job)
+        request = job.request(precision=approach.precision, condition=approach.condition)
+        models = job.models.or_default()
         with opened(store) as there:
             loaded = models.load(observer)
             found = evaluate(loaded.models, approach.cut_options, request, there, observer)

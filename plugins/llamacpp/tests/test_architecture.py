@@ -13,11 +13,12 @@ from dlbricks_llamacpp.architecture import architecture_of
 from dlbricks_llamacpp.backend import LlamaBackend
 from dlbricks_llamacpp.files import Block
 from dlbricks_llamacpp.rewrite import rewrite, smallest
-from dlbricks_llamacpp.timer import Blocks
+from dlbricks_llamacpp.timer import COLD, Blocks, Copies, copies_of
 from dlbricks_llamacpp.weights import MIXTURES, TYPES, drawn, is_fine, type_for
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.bricks.annotations import with_weights_reread
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.importers.host import canonical
 from dlbricks_core.importers.options import LoadOptions
@@ -225,3 +226,36 @@ def test_drawn_weights_have_the_bytes_of_their_type(name):
 
 def test_as_many_blocks_are_fine_as_in_a_file_of_llama_cpp():
     assert [i for i in range(16) if is_fine(i, 16)] == [0, 1, 4, 7, 10, 13, 14, 15]
+
+
+def bricks(dtype, tokens, past):
+    model = sized("qwen3-0.6b", tokens, past)
+    cut = BrickSet.of([model], 128, "segments", {0: rewrite(model, settings(dtype))})
+    return {each.model.layers[0].op: each.model for each in cut.bricks.values()}
+
+
+def test_copies_of_a_block_displace_each_other_from_the_caches():
+    found, cache = bricks("q8_0", 1, 128), 32 << 20
+    block = found["Block"]
+    number = copies_of(block, cache)
+    assert (number - 1) * block.weight_bytes < COLD * cache <= number * block.weight_bytes
+    assert copies_of(found["Head"], cache) == 1  # larger than the caches
+    assert copies_of(found["Embedding"], cache) == 1  # reads a row of its own in each run
+    assert copies_of(with_weights_reread(block), cache) == 1
+    assert copies_of(smallest(3), cache) == 1
+
+
+def test_copies_take_turns():
+    class Fake:
+        def __init__(self, name, runs):
+            self.name, self._runs = name, runs
+
+        def run(self):
+            self._runs.append(self.name)
+
+    runs = []
+    copies = Copies([Fake(name, runs) for name in "abc"])
+    for _ in range(4):
+        copies.run()
+        assert copies.last.name == runs[-1]
+    assert "".join(runs) == "abca"

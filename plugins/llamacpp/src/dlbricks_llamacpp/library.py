@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ from dlbricks_core.machine.system import current_system
 
 BATCH = 2048
 """Maximum number of tokens in one call, as in llama-bench."""
+
+INPUTS = 8
+"""Number of different inputs that runs take in turn: tokens decide which experts are read."""
 
 _PORTABLE = 'CMAKE_ARGS="-DGGML_NATIVE=OFF -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON"'
 """Environment of a build that runs on every processor of the last ten years with AVX2."""
@@ -33,6 +37,24 @@ import ctypes, sys
 ask = ctypes.CDLL(sys.argv[1]).llama_print_system_info
 ask.restype = ctypes.c_char_p
 print(ask().decode())
+"""
+
+_TRY = """
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from dataclasses import replace
+from dlbricks_llamacpp import files
+from dlbricks_llamacpp.architecture import SMALLEST
+from dlbricks_llamacpp.library import Context, Library
+of = replace(SMALLEST, hidden=256, feed_forward=256)
+with TemporaryDirectory() as folder:
+    path = Path(folder) / "small.gguf"
+    files.write(path, of, [files.Block()], sys.argv[1], 8)
+    opened = Context(Library(), path, 1, "auto", 1, 0)
+opened.prepare(1, "last")
+opened.run()
+opened.wait()
 """
 
 _ASK_S = 60.0
@@ -79,6 +101,33 @@ def _does_not_load(reason: str) -> PluginError:
     return PluginError(
         f"the library of llama.cpp does not load: {reason}", hint=f"{_PORTABLE} {_NATIVE}"
     )
+
+
+@cache
+def try_out(dtype: str) -> None:
+    """Runs a token of a small file in a process of its own, where builds are known to end it.
+
+    Builds for AMX are: on some processors a first token of integer weights faults in them.
+
+    Args:
+        dtype: Type of the file.
+
+    Raises:
+        PluginError: If the process ends.
+    """
+    if "AMX_INT8" not in built_for():
+        return
+    done = subprocess.run(
+        [sys.executable, "-c", _TRY, dtype],
+        capture_output=True, text=True, timeout=_ASK_S, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        told = done.stderr.strip().rpartition("\n")[2]
+        raise PluginError(
+            f"this build of llama.cpp, which uses AMX, cannot run {dtype}: "
+            f"{told or f'it ends with signal {-done.returncode}'}",
+            hint=f"Build it without AMX: {_PORTABLE} {_NATIVE}",
+        )
 
 
 def _path() -> Path:
@@ -177,25 +226,25 @@ class Context:
         self._memory = api.llama_get_memory(self._context)
         vocabulary = api.llama_model_get_vocab(self._model)
         self.vocabulary = int(api.llama_vocab_n_tokens(vocabulary))
-        self._batches: list[Any] = []
+        self._inputs: list[list[Any]] = []
         self.has_logits = False
 
     def prepare(self, tokens: int, outputs: str) -> None:
-        """Fills the cache, and makes the batches of a run.
+        """Fills the cache, and makes the batches of several runs.
 
         Args:
             tokens: Number of new tokens.
             outputs: Tokens whose logits are computed: ``all``, ``last`` or ``none``.
         """
-        for batch in self._made(0, self._past, "none"):
+        for batch in self._made(0, self._past, "none", 0):
             self._decode(batch)
             self._api.llama_batch_free(batch)
-        self._batches = self._made(self._past, tokens, outputs)
+        self._inputs = [self._made(self._past, tokens, outputs, 1 + i) for i in range(INPUTS)]
         self.has_logits = outputs != "none"
 
-    def _made(self, first: int, count: int, outputs: str) -> list[Any]:
+    def _made(self, first: int, count: int, outputs: str, seed: int) -> list[Any]:
         """Batches of so many drawn tokens."""
-        random = np.random.default_rng(first)
+        random = np.random.default_rng(seed)
         found = []
         for begin in range(0, count, BATCH):
             size = min(BATCH, count - begin)
@@ -212,7 +261,9 @@ class Context:
     def run(self) -> None:
         """The new tokens, after those in the cache."""
         self._api.llama_memory_seq_rm(self._memory, 0, self._past, -1)
-        for batch in self._batches:
+        batches = self._inputs.pop(0)
+        self._inputs.append(batches)
+        for batch in batches:
             self._decode(batch)
 
     def _decode(self, batch: Any) -> None:
@@ -231,7 +282,7 @@ class Context:
 
     def close(self) -> None:
         """Frees the memory."""
-        for batch in self._batches:
+        for batch in chain.from_iterable(self._inputs):
             self._api.llama_batch_free(batch)
         self._api.llama_free(self._context)
         self._api.llama_model_free(self._model)
