@@ -220,6 +220,14 @@ WORDS: dict[str, Callable[..., str]] = {
         f"{argument('threads')} prompt={prompt},token={token}"
     ),
     # Models and how they ran.
+    "engine-python": lambda engine, ms, measured: (
+        f"latencies hold up to {_time(ms)} of the Python of {engine}, which does not run here: by "
+        + (
+            "a call of Python that was timed here"
+            if measured
+            else "the processor's published speed"
+        )
+    ),
     "cut-as-it-is": lambda backend, reason: (
         f"cut as it is, for {backend} does not tell what it executes: {reason}"
     ),
