@@ -11,6 +11,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from dlbricks_pytorch.engine import transformers_python
 from dlbricks_serving.serving.predicted import repeated
 
 from dlbricks_core import fitted
@@ -34,6 +35,7 @@ READ_BY = {
     "compose": {"composing": composing, "similar": inferring},
     "estimation/adaptive": {"drift": drift},
     "dlbricks_serving/serving": {"repeated": repeated},
+    "dlbricks_pytorch": {"transformers": transformers_python},
     "figures": {"hours": usual_hours, "in_place": in_place_errors},
     "measure": {"costs": usual_costs},
     "predict": {

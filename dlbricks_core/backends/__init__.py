@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         CpuTimer,
         warmed_up,
     )
+    from dlbricks_core.backends.interpreted import Interpreted
     from dlbricks_core.backends.layer import LayerView, halves, naming
     from dlbricks_core.backends.profiles import Opened, Profile, ProfiledLayer, Span, Timeline
     from dlbricks_core.backends.saved import Saved
@@ -26,6 +27,7 @@ __all__ = [
     "BackendOption",
     "BackendSettings",
     "CpuTimer",
+    "Interpreted",
     "LayerView",
     "Network",
     "Opened",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from dlbricks_core.backends.auxiliary import AuxiliaryProcess
+from dlbricks_core.backends.interpreted import Interpreted
 from dlbricks_core.backends.profiles import Opened, Profile, Timeline
 from dlbricks_core.backends.saved import Saved, SavedWeights
 from dlbricks_core.backends.traits import BackendOption, BackendSettings, Traits
@@ -372,6 +373,13 @@ class Backend(ABC):
             settings: How models run.
         """
         return self.traits.engine or f"{self.name} on the graph of DLBricks"
+
+    def interpreted(self, model: CanonicalModel, settings: BackendSettings) -> Interpreted | None:
+        """Python that the program of :meth:`engine` runs beside a language model's operators.
+
+        ``None``, the default, where it runs none or nobody has measured it.
+        """
+        return None
 
     def advice(self) -> Sequence[str]:
         """Features of this machine that another build of the framework would use; none by default.

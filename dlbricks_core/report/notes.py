@@ -215,6 +215,14 @@ WORDS: dict[str, Callable[..., str]] = {
     "no-timing-narrows": _imprecise("no further timing narrows the interval"),
     "store-ended": _imprecise("the store has no further measurements"),
     # Models and how they ran.
+    "engine-python": lambda engine, ms, measured: (
+        f"latencies hold up to {_time(ms)} of the Python of {engine}, which does not run here: by "
+        + (
+            "a call of Python that was timed here"
+            if measured
+            else "the processor's published speed"
+        )
+    ),
     "cut-as-it-is": lambda backend, reason: (
         f"its own layers are cut, because {backend} does not report the graph that it executes: "
         f"{reason}"

@@ -12,6 +12,7 @@ from dlbricks_core.estimation.answers import FIRST_TOKEN, OUTPUT_TOKEN, Answer, 
 from dlbricks_core.estimation.model_result import Compared, ModelResult
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.estimation.sizes.decoder import DecoderDimensions
+from dlbricks_core.estimation.sizes.engine import with_engine
 from dlbricks_core.estimation.sizes.joint import with_joint_fit
 from dlbricks_core.estimation.sizes.loading import SizedModel
 from dlbricks_core.estimation.sizes.roofline import Roofline, within
@@ -102,7 +103,7 @@ class Generation:
         if result.request.metric:
             found = {each.cut.model.name: each for each in result.models}
             return replace(result, curves=[self._curve(each, found) for each in models])
-        result = with_joint_fit(models, within(Roofline.of(result), result))
+        result = with_engine(with_joint_fit(models, within(Roofline.of(result), result)))
         result = self._with_scores(models, result)
         found = {each.cut.model.name: each for each in result.models}
         answers = []

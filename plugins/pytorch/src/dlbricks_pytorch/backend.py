@@ -11,7 +11,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits, Watch
+from dlbricks_core.backends import (
+    Backend,
+    BackendOption,
+    BackendSettings,
+    Interpreted,
+    Traits,
+    Watch,
+)
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import CanonicalModel
 
@@ -42,7 +49,7 @@ class PytorchBackend(Backend):
         # Modules compute in each run: quantized weights to floats, normalized weights. So does
         # torch.compile, which leaves weights as they are.
         folds_weights=False,
-        engine="the loop of transformers, with its operators but without the Python of its modules",
+        engine="the loop of transformers",
     )
     options: Mapping[str, BackendOption] = {
         "memory_format": BackendOption(
@@ -96,6 +103,12 @@ class PytorchBackend(Backend):
         from dlbricks_pytorch.users import watch
 
         return watch(target)
+
+    def interpreted(self, model: CanonicalModel, settings: BackendSettings) -> Interpreted | None:
+        """Python of transformers' modules; none where torch.compile leaves none."""
+        from dlbricks_pytorch.engine import python_of
+
+        return python_of(model) if settings.options.get("compile", "off") == "off" else None
 
     def timer(self, settings: BackendSettings) -> PytorchTimer:
         """Imports torch, sets its threads, and returns a timer.

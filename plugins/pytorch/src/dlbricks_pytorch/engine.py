@@ -1,0 +1,47 @@
+"""Python of transformers' loop, which runs beside the operators of a language model."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from dlbricks_core import fitted
+from dlbricks_core.backends import Interpreted
+from dlbricks_core.ir import CanonicalModel
+
+_CACHED = re.compile(r"past_[a-z_]+\.(\d+)")
+"""Names of inputs that keep what a block remembers, with the number of the block."""
+
+
+@dataclass(frozen=True)
+class TransformersPython:
+    """Python of transformers' modules beyond the calls of operators, for one run of a model.
+
+    Attributes:
+        token_calls: Part outside of the blocks, in calls of a Python method.
+        block_calls: Part of each block.
+        spread: Standard deviation of the relative error, from family to family.
+        call_work: As in :class:`~dlbricks_core.backends.Interpreted`.
+    """
+
+    token_calls: float
+    block_calls: float
+    spread: float
+    call_work: float
+
+
+@cache
+def transformers_python() -> TransformersPython:
+    """The fitted numbers."""
+    return TransformersPython(**fitted.values(__file__, "transformers"))
+
+
+def python_of(model: CanonicalModel) -> Interpreted | None:
+    """Python that transformers runs for a model; ``None`` for a model without a cache."""
+    blocks = {found[1] for name in model.inputs if (found := _CACHED.match(name))}
+    if not blocks:
+        return None
+    cost = transformers_python()
+    calls = cost.token_calls + cost.block_calls * len(blocks)
+    return Interpreted(calls, cost.spread, cost.call_work)

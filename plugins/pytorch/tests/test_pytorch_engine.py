@@ -1,0 +1,29 @@
+"""Python of transformers' loop by the blocks of a model."""
+
+import pytest
+from dlbricks_decoders.build import build
+from dlbricks_decoders.families import decoder_of
+from dlbricks_pytorch.engine import python_of, transformers_python
+
+from dlbricks_core.passes import normalize
+
+SIZES = {"vocab_size": 32, "hidden_size": 16, "num_hidden_layers": 5}
+FAMILIES = {
+    "llama": {**SIZES, "intermediate_size": 24, "num_attention_heads": 4},
+    "mamba2": {**SIZES, "num_heads": 4, "head_dim": 8, "n_groups": 1, "state_size": 4},
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_blocks_are_counted_by_what_they_remember(family):
+    raw = build(decoder_of({"model_type": family, **FAMILIES[family]}, "c"), "m", "")
+    model = normalize(raw, batch=1, dims={"sequence": 1, "past": 8} if family == "llama"
+                      else {"sequence": 1})  # fmt: skip
+    cost = transformers_python()
+    assert python_of(model).calls == cost.token_calls + 5 * cost.block_calls
+
+
+def test_a_model_without_a_cache_has_none(chain):
+    from dlbricks_core.ir import read_model
+
+    assert python_of(normalize(read_model(chain("Relu"), name="c"))) is None

@@ -1,0 +1,102 @@
+"""Answers hold the Python of the program whose figures they are."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from dlbricks_pytorch.engine import transformers_python
+
+from dlbricks_core.estimation.conditioned import PREDICTOR
+from dlbricks_core.estimation.sizes import Generation, engine, read_asked
+from dlbricks_core.estimation.sizes.engine import with_engine
+from dlbricks_core.estimation.without_runs import estimate
+from dlbricks_core.figures.figure import RESAMPLES, Predicted
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.machine.interpreter import call_s
+from dlbricks_core.measure.request import Request
+from dlbricks_core.store import ResultStore
+
+pytestmark = pytest.mark.usefixtures("kept_workers")
+
+BLOCKS = 2
+
+
+@pytest.fixture
+def predicted(save_decoder, tmp_path, monkeypatch):
+    """Predictions of a decoder on a backend, if a call of Python takes some seconds."""
+    path = tmp_path / "decoder.onnx"
+    save_decoder(path, blocks=BLOCKS)
+    loaded = read_asked([str(path)], Generation({"prompt": (8,), "generate": (2,)}), LoadOptions())
+
+    def found(backend, seconds, **more):
+        monkeypatch.setattr(engine, "call_s", lambda: seconds)
+        request = Request.of(backend, threads=1, **more)
+        with ResultStore.open(tmp_path / "s.sqlite") as store:
+            return loaded.completed(estimate(loaded.models, None, request, store, PREDICTOR))
+
+    return found
+
+
+def values(result):
+    return np.array([each.estimate.value for each in result.models])
+
+
+def test_each_latency_is_longer_by_the_python_of_blocks_and_token(predicted):
+    cost = transformers_python()
+    calls = cost.token_calls + BLOCKS * cost.block_calls
+    without, found = predicted("pytorch", 0.0), predicted("pytorch", 1e-6)
+    assert values(found) - values(without) == pytest.approx(1e-3 * calls)
+    (answer,) = found.answers
+    assert answer.first.estimate.value == pytest.approx(found.models[0].estimate.value)
+    (said,) = (each for each in found.ledger.notes if each.code == "engine-python")
+    assert said.values["ms"] == pytest.approx(1e-3 * calls)
+    assert said.values["engine"] == "the loop of transformers"
+
+
+def test_the_ends_hold_the_error_of_the_python(predicted):
+    without, found = predicted("pytorch", 0.0), predicted("pytorch", 1e-4)
+    for before, after in zip(without.models, found.models, strict=True):
+        low, high = after.estimate.interval
+        added = after.estimate.value - before.estimate.value
+        error = 1.645 * transformers_python().spread * added
+        assert low == pytest.approx(before.estimate.interval[0] + added - error, rel=1e-3)
+        assert high == pytest.approx(before.estimate.interval[1] + added + error, rel=1e-3)
+
+
+def test_other_engines_run_no_python(predicted):
+    assert values(predicted("onnxruntime", 1.0)) == pytest.approx(
+        values(predicted("onnxruntime", 0.0))
+    )
+    assert not [e for e in predicted("onnxruntime", 1.0).ledger.notes if e.code == "engine-python"]
+
+
+def test_a_compiled_model_has_no_python(predicted):
+    options = {"options": {"compile": "default"}}
+    assert values(predicted("pytorch", 1.0, **options)).max() < 1000
+
+
+def test_measured_latencies_get_it_as_well(predicted):
+    result = predicted("pytorch", 0.0)
+    measured = Predicted(5.0, np.full(RESAMPLES, 5.0))
+    ran = replace(result, models=[replace(each, measured=measured) for each in result.models])
+    engine_ms = values(predicted("pytorch", 1e-6)) - values(result)
+    for each, ms in zip(with_engine(ran).models, engine_ms, strict=True):
+        assert each.measured.value == pytest.approx(5.0)  # a call takes no time here
+        assert each.measured.overhead == 0.0
+        assert ms > 1
+
+
+def test_another_processor_takes_as_long_as_its_speed_says(predicted):
+    result = predicted("pytorch", 0.0)
+    request = result.request
+    slow = replace(request.system, vendor="GenuineIntel", family="6", model="63")
+    fast = replace(request.system, vendor="AuthenticAMD", family="25", model="17")
+    times = []
+    for system in (slow, fast):
+        moved = with_engine(replace(result, request=replace(request, elsewhere=system)))
+        times.append(values(moved)[0] - values(result)[0])
+    assert times[0] / times[1] == pytest.approx((3.7 * 1.42) / (3.5 * 0.89))
+
+
+def test_a_call_of_python_takes_some_tens_of_nanoseconds():
+    assert 5e-9 < call_s() < 5e-6
