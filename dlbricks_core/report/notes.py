@@ -216,7 +216,8 @@ WORDS: dict[str, Callable[..., str]] = {
     "store-ended": _imprecise("the store has no further measurements"),
     # Models and how they ran.
     "engine-python": lambda engine, ms, measured: (
-        f"latencies hold up to {_time(ms)} of the Python of {engine}, which does not run here: by "
+        f"latencies include up to {time_text(ms)} of the Python of {engine}, which does not run "
+        "here: by "
         + (
             "a call of Python that was timed here"
             if measured

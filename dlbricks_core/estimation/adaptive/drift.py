@@ -10,8 +10,9 @@ from zlib import crc32
 import numpy as np
 
 from dlbricks_core import fitted
-from dlbricks_core.figures.figure import RESAMPLES, Figure, Predicted
+from dlbricks_core.figures.figure import RESAMPLES, Figure
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
+from dlbricks_core.figures.predicted import Predicted
 
 
 @dataclass(frozen=True)
