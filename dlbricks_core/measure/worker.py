@@ -296,11 +296,11 @@ class BackendWorker:
 
         Args:
             model: In canonical form, with the names that ``rewrite`` is given.
-            runs: Number of runs that count.
+            runs: Number of profiled runs after the warm-up.
             latency_ms: Approximate latency in milliseconds; a profiled run may take much longer.
 
         Raises:
-            UnsupportedError: If the framework does not tell.
+            UnsupportedError: If the framework does not report it.
         """
         loop_s = 20 * runs * latency_ms / 1e3
         found: Profile = self._call("profile", model, self._settings.seed, runs, extra_s=loop_s)

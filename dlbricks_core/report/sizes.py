@@ -39,7 +39,7 @@ class AnswerData(TypedDict):
     """How fast a language model does a workload. Tokenizer and sampling are left out."""
 
     name: str  #: Name of the model.
-    engine: str  #: Program for language models whose figures these are, and what of it they lack.
+    engine: str  #: Program whose speed is estimated, and its parts that are left out.
     quantity: QuantityData  #: Quantity of its times, and their unit.
     prompt: int  #: Tokens of the prompt.
     generate: int  #: Output tokens.
@@ -429,7 +429,7 @@ def sizes_plot(result: RunResult) -> Markup | None:
 
 
 def depths_table(result: RunResult) -> PageTable | None:
-    """Time of one token at each depth; ``None`` where no tokens follow the first."""
+    """Time of one token at each depth; ``None`` if no token follows the first."""
     rows = [
         [answer.name, workload(answer.workload), str(depth), *_cells(each.compared)]
         for answer in result.answers
