@@ -130,7 +130,7 @@ def _run_wholes(
 ) -> RunResult:
     """Estimates models from runs of some of them, and predictions of the rest.
 
-    A model that runs is measured, and the framework's profile tells the latencies of its bricks.
+    A model that runs is measured, and the framework's profile gives the latencies of its bricks.
     Models that share these bricks need no run of their own.
     """
     begin = perf_counter()
@@ -177,8 +177,8 @@ def recalled(
         predictor: Name of the predictor of bricks that no run has shown.
 
     Returns:
-        Positions of the models that ran, or have most of their time in bricks that did; and their
-        results, ``None`` if there are no such models.
+        Positions of the models that ran, or have most of their time in bricks that ran; and their
+        results, ``None`` without such models.
     """
     if (request.hot.setup, request.fingerprint) not in store.setups(request.setup.backend):
         return (), None
@@ -282,7 +282,7 @@ def harvest(
     store: ResultStore,
     observer: Observer,
 ) -> int:
-    """Keeps latencies of a model that the user's program saw, and those of its bricks.
+    """Stores latencies of a model from the user's program, and latencies of its bricks.
 
     Args:
         model: In canonical form.
