@@ -278,7 +278,7 @@ def test_files_that_are_no_studies_are_refused(dlbricks, tmp_path, name, content
 def test_a_report_from_data_measures_nothing(dlbricks, save):
     done = dlbricks("study", save("a", "Relu"), "--from", "study.json")
     assert done.status == 2
-    assert "neither a MODEL nor --backend" in " ".join(done.err.split())
+    assert "leave out MODEL and --backend" in " ".join(done.err.split())
 
 
 def test_a_study_without_a_model_is_refused(dlbricks):
