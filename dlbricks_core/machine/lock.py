@@ -121,13 +121,13 @@ def _locked(say: Say, longest_s: float) -> ExitStack:
                 f"other measurements on this machine are not kept away: {folder}: {error.strerror}"
             )
             return ExitStack()
-        told = False
+        announced = False
         # All processes lock in the same order: otherwise two could wait for each other for ever.
         for file in files:
             while not _lock(file):
-                if not told:
+                if not announced:
                     say(WAITING)
-                    told = True
+                    announced = True
                 if monotonic() > end:
                     raise DLBricksError(
                         f"another measurement has run on this machine for {longest_s:g} s",

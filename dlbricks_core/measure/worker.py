@@ -486,8 +486,8 @@ _UNSAID = "error return without exception set"
 def _start_error(backend: str, error: DLBricksError) -> DLBricksError:
     """Error for a framework that does not start; no network is the cause."""
     limits = ulimits()
-    told = tells_of_memory(error.message) or _UNSAID in error.message
-    if limits and (isinstance(error, WorkerError) or told):
+    lacked_memory = tells_of_memory(error.message) or _UNSAID in error.message
+    if limits and (isinstance(error, WorkerError) or lacked_memory):
         return BackendError(
             f"{backend} does not start within {limits}: {error.message}",
             hint="Raise or remove that limit, or use another backend.",

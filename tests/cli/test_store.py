@@ -101,7 +101,7 @@ def test_importing_twice_changes_nothing(dlbricks, measured):
     arguments = ("results", "import", "a.jsonl.zst", "--store", "b.db")
     assert dlbricks(*arguments).out.startswith("New: 1 observation, 2 measurements, 1 system")
     again = dlbricks(*arguments)
-    assert (again.status, again.out) == (0, "Nothing is new: the store has all records already.\n")
+    assert (again.status, again.out) == (0, "Nothing is new: the store has all records.\n")
     dlbricks("results", "export", "b.jsonl.zst", "--store", "b.db")
 
 

@@ -72,8 +72,8 @@ def rows_of(
     shown: View, entries: Sequence[NetworkValue], columns: Sequence[str], root: str
 ) -> list[list[str | Cell]]:
     """Rows of :func:`values`; its arguments are the same."""
-    told = [(_NUMBERS | _TEXTS)[title] for title in columns]
-    return [[each(shown, entry, root) for each in told] for entry in entries]
+    makers = [(_NUMBERS | _TEXTS)[title] for title in columns]
+    return [[each(shown, entry, root) for each in makers] for entry in entries]
 
 
 def systems(shown: View) -> PageTable:
