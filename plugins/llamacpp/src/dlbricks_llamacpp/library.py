@@ -94,7 +94,7 @@ def unused(flags: Sequence[str], built: Sequence[str]) -> list[str]:
 
     Args:
         flags: Flags of the processor.
-        built: What the library was built with.
+        built: Instruction sets and options of the library's build.
     """
     return [
         name for name, needed in USED.items()

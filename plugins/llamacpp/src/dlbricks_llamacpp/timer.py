@@ -121,7 +121,7 @@ class LlamaTimer(CpuTimer[Context]):
         loaded.wait()
 
     def warm_io(self, loaded: Context) -> None:
-        """Nothing: states between blocks lie in buffers of the library."""
+        """Does nothing, because states between blocks are in buffers of the library."""
 
     def outputs(self, loaded: Context) -> Mapping[str, Array]:
         """The logits of the last token: llama.cpp hands no other states out."""
