@@ -158,8 +158,7 @@ class _Builder:
         return self.node("Mul", self.node("Div", x, root), self.weight(self.shape.hidden))
 
     def positions(self) -> tuple[tuple[str, str], str]:
-        """Cosines and sines of the positions, and the mask that is added to scores: 0, or the least
-        number.
+        """Cosines and sines of the positions, and the mask to add to scores: 0 or the least.
 
         They are computed once and read by every block.
         """
