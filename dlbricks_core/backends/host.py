@@ -279,7 +279,7 @@ class TimerHost:
         """Loads a whole model, runs it in a loop of its own, and unloads it.
 
         Args:
-            model: In canonical form.
+            model: Model in canonical form.
             seed: Seed of the weights and inputs that are drawn.
             burst: Extent of the loop.
             inputs: Values of the inputs by name, for the user's own model (:meth:`CpuTimer.open`).
@@ -365,7 +365,7 @@ class TimerHost:
 
         Args:
             metric: ``"module:Class"`` of the metric.
-            model: In canonical form.
+            model: Model in canonical form.
             seed: Of weights and inputs.
             whole: Whether it is a whole model.
 

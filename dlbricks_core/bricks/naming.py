@@ -1,6 +1,6 @@
 """Short names of layers and bricks, for people to read.
 
-A name says what a layer is, what tells it from others of its type, and on what sizes it works:
+A name has the type of a layer, its distinguishing attributes, and its sizes:
 ``Conv 3×3 s2 64→128 @56×56`` is a 3×3 convolution of stride 2 from 64 to 128 channels, on feature
 maps of 56×56. A batch of 1 is left out. Runs that repeat are folded: ``(Slice, Cast) ×26``.
 """

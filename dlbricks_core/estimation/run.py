@@ -285,7 +285,7 @@ def harvest(
     """Stores latencies of a model from the user's program, and latencies of its bricks.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
         samples_ms: Latency of each run in milliseconds. The first of several is left out: it warms
             up.
         request: Backend and threads of the user's program.

@@ -63,7 +63,7 @@ class Figure(ABC):
     @property
     @abstractmethod
     def value(self) -> float:
-        """The number that stands for all that is known."""
+        """Expected value of the figure."""
 
     @property
     @abstractmethod
@@ -81,7 +81,7 @@ class Figure(ABC):
 
     @property
     def plausible(self) -> FloatArray:
-        """Replicates that also vary by whatever else the figure may be off by."""
+        """Replicates that also vary by the figure's other errors."""
         return np.asarray(self.replicates * self.disturbance.factors)
 
     @property
@@ -96,7 +96,7 @@ class Figure(ABC):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """90% interval of the value, with whatever else the figure may be off by."""
+        """90% interval of the value, including the figure's other errors."""
         return interval(self.plausible, self.value)
 
     @property
@@ -273,7 +273,7 @@ class InPlace(Figure):
 
 @dataclass(frozen=True)
 class Source:
-    """A network with a figure that tells about another network.
+    """A network whose figure gives the figure of another network.
 
     Attributes:
         signature: Signature of the network.
@@ -378,11 +378,11 @@ class Predicted(Figure):
     """Figure that a predictor gives for a network without samples.
 
     Attributes:
-        expected: The number that stands for the prediction.
+        expected: Expected value of the prediction.
         draws: Numbers that are equally likely to be right: shape (RESAMPLES,). The i-th draws of
             all figures of one prediction belong together, so that shared errors of networks do not
             average out in a sum.
-        overhead: What of all these numbers is the measurement's own.
+        overhead: The measurement's own part of these numbers.
         discrepancy: Errors that the figures of one model share. The draws do not include them,
             because a figure may belong to many models.
         samples: Always empty.

@@ -134,7 +134,7 @@ class ModelLoader:
         """
         lacking: dict[str, Callable[[], Any]] = {}
         for spec in specs:
-            with suppress(DLBricksError):  # whoever loads it hears of that
+            with suppress(DLBricksError):  # loading it raises the error
                 plugin, source = _named_by(spec)
                 key = self._cache.key(plugin.target, source, self._options)
                 if self._settings.fresh or not self._cache.holds(key):
@@ -281,7 +281,7 @@ class _Workers:
     def begin(
         self, imports: Mapping[str, Callable[[], Any]], together: int
     ) -> dict[str, Future[Any]]:
-        """Begins imports in threads; returns what they will give, by the same names.
+        """Begins imports in threads; returns their future results, by the same names.
 
         Args:
             imports: Functions that use this object.
@@ -495,7 +495,7 @@ def load_model(
     """Loads the single model of a name.
 
     Raises:
-        DLBricksError: If it cannot be loaded, or the name stands for several models.
+        DLBricksError: If it cannot be loaded, or the name means several models.
     """
     named = expand([spec])
     if len(named) > 1:

@@ -28,7 +28,7 @@ def packed(model: CanonicalModel) -> bytes:
     """The model as bytes, without the values of weights that are not among its constants.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
     """
     proto = to_onnx(model, model.constants, model.weights - model.constants.keys())
     for tensor in filter(is_external, proto.graph.initializer):

@@ -174,7 +174,7 @@ class BackendWorker:
 
         Args:
             key: Key of the network.
-            model: In canonical form.
+            model: Model in canonical form.
             kind: Role in which it is timed: ``"brick"``, ``"model"`` or ``"native"``.
         """
         seed = self._settings.seed
@@ -268,7 +268,7 @@ class BackendWorker:
 
         Args:
             metric: The metric as ``"module:Class"``.
-            model: In canonical form.
+            model: Model in canonical form.
             whole: Whether it is a whole model.
         """
         settings = self._settings
@@ -295,7 +295,7 @@ class BackendWorker:
         """Profile of a whole model: the time of each operator, as the framework reports it.
 
         Args:
-            model: In canonical form, with the names that ``rewrite`` is given.
+            model: Model in canonical form, with the names that ``rewrite`` is given.
             runs: Number of profiled runs after the warm-up.
             latency_ms: Approximate latency in milliseconds; a profiled run may take much longer.
 
@@ -310,7 +310,7 @@ class BackendWorker:
         """Timeline of one run of a whole model, thread by thread, as the framework reports it.
 
         Args:
-            model: In canonical form, with the names that ``rewrite`` is given.
+            model: Model in canonical form, with the names that ``rewrite`` is given.
             latency_ms: Approximate latency in milliseconds; a profiled run may take much longer.
 
         Raises:
@@ -325,7 +325,7 @@ class BackendWorker:
         """Runs a whole model in a loop of its own.
 
         Args:
-            model: In canonical form.
+            model: Model in canonical form.
             burst: Extent of the loop.
             as_used: Whether the user's own file or module runs, if :meth:`Backend.opens` accepts
                 it, rather than the model as the IR lowers it.

@@ -181,7 +181,7 @@ def attempt(plugin: Plugin, call: Callable[[], T]) -> T | DLBricksError:
 
 
 def use(plugin: Plugin, call: Callable[[], T]) -> T:
-    """Calls a plugin's code that the user has asked for, and returns its result.
+    """Calls a plugin's code that the user requested, and returns its result.
 
     Raises:
         DLBricksError: If the code raised anything. A ``DLBricksError`` of the code stays the same.

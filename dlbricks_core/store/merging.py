@@ -48,7 +48,7 @@ class Merged:
     Attributes:
         systems: Number of systems.
         sessions: Number of sessions.
-        measurements: Number of questions that nobody had measured.
+        measurements: Number of new questions.
         observations: Number of observations.
         networks: Number of networks with features.
         calibrations: Number of calibrations, including replacements of older calibrations.

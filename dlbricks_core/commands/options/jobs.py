@@ -130,7 +130,7 @@ def with_own_types(job: JobT) -> JobT:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredJob:
-    """A job whose figures are measured. ``None`` stands for the default of :meth:`Request.of`.
+    """A job whose figures are measured. ``None`` means the default of :meth:`Request.of`.
 
     Attributes:
         models: The models.

@@ -27,7 +27,7 @@ from dlbricks_core.suites import check_unused
 @options.json_option
 @options.quiet_options
 def command(models: tuple[str, ...], folder: Path, seed: int, **values: Any) -> int:
-    """Pack what another machine needs to time MODELs, without their weights.
+    """Pack MODELs without their weights, for another machine to time.
 
     The folder holds the structures of the MODELs and a manifest. Time it on any machine, with any
     framework: 'dlbricks suite time FOLDER --backend NAME --results FILE'. Then estimate on yours:

@@ -214,7 +214,7 @@ class WholeRuns:
             key: The question that the run answers.
             found: The run.
             spent_s: Seconds that it took.
-            load: Use of the CPUs by others meanwhile; ``None`` where nobody looked.
+            load: Share of the CPUs that other programs used meanwhile; ``None`` if not measured.
         """
         beside = _Beside(load.flags, load.share) if load else _Beside()
         latency_ms = float(self._request.protocol.statistic(found.samples_ms))
