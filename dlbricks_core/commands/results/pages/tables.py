@@ -127,9 +127,9 @@ def models(shown: View) -> PageTable:
         ["Model", "Layers", "Lowest latency", "90% interval", TableColumn("From", is_text=True),
          TableColumn("Where", is_text=True), *map(str.capitalize, BASES)],
         [_model(shown, signature) for signature in shown.atlas.models],
-        "Latency in ms: the lowest measured one of all systems, backends and threads. Where there "
-        "is none, it is the lowest composed one, or else the lowest predicted one, with ≈. "
-        "Measured, composed, predicted: number of values.",
+        "Latency in ms: the lowest measured latency of all systems, backends and threads, or else "
+        "the lowest composed or predicted latency, with ≈. Measured, composed, predicted: number "
+        "of values.",
         names_wrap=True,
     )  # fmt: skip
 
@@ -159,7 +159,7 @@ def backends(shown: View) -> PageTable:
          TableColumn("Threads", is_text=True), "Systems", *_COUNTED, "Failed", "Fastest for"],
         [_backend(shown, each, wins) for each in versions],
         "Measured, composed, predicted: models with a value. Fastest for: pairs of a model and a "
-        "system of which the lowest latency is its own, whatever the threads; where the model was "
+        "system on which this backend has the lowest latency, with any threads; if the model was "
         "measured on the system, only measured latencies count.",
         names_wrap=True,
     )  # fmt: skip
