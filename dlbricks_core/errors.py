@@ -80,7 +80,7 @@ def or_room(error: OSError, other: str) -> str:
 
     Args:
         error: Why it cannot.
-        other: Hint that helps whatever the reason is: a sentence in the imperative.
+        other: Hint that helps for every reason: a sentence in the imperative.
 
     Examples:
         >>> or_room(OSError(errno.ENOSPC, "No space left on device"), "Name another file.")

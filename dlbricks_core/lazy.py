@@ -1,7 +1,7 @@
 """Packages that import what they export when it is first used.
 
 The ``__init__`` of such a package has its imports below ``if TYPE_CHECKING``, where type checkers
-and linters read them, and calls ``lazy(__name__)``. Whoever imports the package, or a module of it,
+and linters read them, and calls ``lazy(__name__)``. Importing the package, or a module of it,
 imports none of its other modules.
 """
 
@@ -19,7 +19,7 @@ def lazy(package: str) -> None:
     """Lets a package import each name in its ``__all__`` when that name is first used.
 
     Args:
-        package: Name of the package. Its source tells where each name comes from.
+        package: Name of the package. The module of each name is derived from its source.
     """
     sys.modules[package].__class__ = _LazyPackage
 

@@ -1,7 +1,7 @@
 """Limits on what small files from elsewhere expand to; ``docs/reference/limits.md`` lists them.
 
-Each limit lies far above what DLBricks writes. Where somebody needs more, an environment variable
-raises it. Limits of models are in :mod:`dlbricks_core.ir.limits`.
+Each limit is far above the sizes that DLBricks writes. An environment variable raises each limit.
+Limits of models are in :mod:`dlbricks_core.ir.limits`.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ FILES = Limit("DLBRICKS_MOST_FILES", 20_000, "files")
 """Files that one command writes: bricks of a suite, pages of a site."""
 
 OWN_MEMORY = Limit("DLBRICKS_MOST_MEMORY_MIB", 16_384, "MiB")
-"""Memory of a command itself, until it measures; never more than 90% of what is free."""
+"""Memory of a command itself, until it measures; never more than 90% of the free memory."""
 
 OWN_TIME = Limit("DLBRICKS_MOST_SECONDS", 3600, "seconds")
 """Time that a command itself computes, over all threads, until it measures."""

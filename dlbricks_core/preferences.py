@@ -1,7 +1,7 @@
 """Preferences of a user: defaults of a few options, from environment variables or a file.
 
-They apply to the command line and to the Python API. A preference is read where the default is
-decided, so whatever the user types goes before it, and a variable goes before the file.
+They apply to the command line and to the Python API. A preference replaces a default, so an option
+that the user types overrides it, and a variable overrides the file.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def interruptible() -> Iterator[None]:
     caught: list[Interrupted] = []
 
     def end(number: int, frame: FrameType | None) -> None:
-        # Guards of workers and their folders clean up whatever is left.
+        # Guards of workers and their folders clean up the remainder.
         for each in taken:
             signal.signal(each, signal.SIG_DFL)
         caught.append(Interrupted(number))

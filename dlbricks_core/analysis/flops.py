@@ -18,7 +18,7 @@ def layer_flops(model: CanonicalModel, layer: Layer) -> int | None:
     """Floating-point operations of one layer; ``None`` if its operator has no rule.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
         layer: One of its layers; opaque layers have no count.
     """
     rule = operator(layer.qualified_op).flops

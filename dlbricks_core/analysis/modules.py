@@ -25,8 +25,8 @@ _STARTS = 8
 """Number of starts that are compared with a shorter run in the time of one such comparison."""
 
 MOST_VISITS = 2**17
-"""Layers that are visited to find modules within others: some seconds. Copies that are tried after
-that count as if they had no modules inside."""
+"""Layers that are visited to find modules within others: some seconds. Copies that are tried later
+count as copies without inner modules."""
 
 
 # Compared by identity: a hash would visit all modules inside.

@@ -69,7 +69,7 @@ class Outline:
 
     Attributes:
         nodes: In topological order.
-        edges: Pairs of layers that an edge stands for, by the positions of its two nodes.
+        edges: Pairs of layers of an edge, by the positions of its two nodes.
     """
 
     nodes: tuple[Node, ...]
@@ -86,7 +86,7 @@ def outline(model: CanonicalModel, modules: Sequence[Module] = ()) -> Outline:
     """Outline of a model.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
         modules: Modules to draw once each; they do not overlap.
     """
     size = len(model.layers)
@@ -106,7 +106,7 @@ def outline(model: CanonicalModel, modules: Sequence[Module] = ()) -> Outline:
 
 
 def _places(starts: Sequence[int], size: int, modules: Sequence[Module]) -> dict[int, _Key]:
-    """Node in the first copy that stands for each layer of all copies."""
+    """Node in the first copy for each layer of all copies."""
     place: dict[int, _Key] = {starts[0] + i: starts[0] + i for i in range(size)}
     place.update((i, each) for each in modules for i in range(each.start, each.end))
     return {start + i: place[starts[0] + i] for start in starts for i in range(size)}

@@ -62,7 +62,7 @@ def precisions(model: CanonicalModel) -> Mapping[str, float]:
     """Coarsest unit that any layer on the way to an output rounds to, for outputs with such layers.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
     """
     coarsest: dict[str, float] = {}
     for layer in model.layers:

@@ -37,7 +37,7 @@ _SOURCE_TYPES = (
 class Measuring(TypedDict, total=False):
     """Arguments of :func:`time`, :func:`estimate` and :func:`compare` on how to measure.
 
-    ``None`` stands for the default.
+    ``None`` means the default.
 
     Attributes:
         runs: Runs of each brick and model; without it, as many as ``precision`` needs.
@@ -83,7 +83,7 @@ class Measuring(TypedDict, total=False):
 class AtSizes(Measuring, total=False):
     """Arguments that :func:`answer` and :func:`sweep` share, beside those of :class:`Measuring`.
 
-    ``None`` stands for the default.
+    ``None`` means the default.
 
     Attributes:
         dims: Sizes of other dimensions that a model leaves open, by name.

@@ -221,7 +221,7 @@ class CpuTimer(ABC, Generic[LoadedT]):
         """
 
     def close(self) -> None:
-        """Frees what the timer itself holds; called once, at the end. The default does nothing."""
+        """Frees the timer's own resources; called once, at the end. The default does nothing."""
 
 
 def _present_timer() -> CpuTimer[Any]:

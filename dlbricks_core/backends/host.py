@@ -44,7 +44,7 @@ size of the cache. With ONNX Runtime on an AMD EPYC with a cache of 32 MB, a net
 1.5 ms in a loop, 1.9 ms right after a run of its own, and 2.2 ms after a run of its copy."""
 
 _UNKNOWN_CACHE_BYTES = 2**29
-"""Bytes of the largest cache where the system does not tell; few processors have more."""
+"""Bytes of the largest cache if the system does not report it; few processors have more."""
 
 _WAKE = "wake"
 _WAKE_SHAPE = (16, 1024)
@@ -84,7 +84,7 @@ class TimerHost:
         return first_line(error) if self._backend is None else self._backend.reason(error)
 
     def _described_by(self, backend: str) -> Backend:
-        """The backend ``"module:Class"``, which also tells what exceptions mean from now on."""
+        """The backend ``"module:Class"``, which also words exceptions from now on."""
         found: Backend = load_object(backend)()
         self._backend = found
         return found
@@ -108,8 +108,8 @@ class TimerHost:
                 no limit.
             cache_bytes: Size of the largest cache; ``None`` if it is unknown.
             private_cache_bytes: Size of the cores' private caches together; 0 if it is unknown.
-            warm: Whether networks are loaded. Without these, nothing can be timed: a metric will
-                observe what a new process does.
+            warm: Whether networks are loaded. Without small networks, nothing can be timed: a
+                metric then observes a new process.
             keeps_memory: Whether the allocator keeps freed memory. Otherwise it stays in its
                 default state, as in a user's process.
 
@@ -214,7 +214,7 @@ class TimerHost:
     def infer(self, model: CanonicalModel, seed: int) -> dict[str, Array]:
         """Loads a network, runs it twice, unloads it, and returns its results by name.
 
-        They are those of the second run, which must not depend on what the first has left.
+        Outputs of the second run, which must not depend on state of the first run.
 
         Args:
             model: Model in canonical form.
@@ -276,7 +276,7 @@ class TimerHost:
         """Loads a whole model, runs it in a loop of its own, and unloads it.
 
         Args:
-            model: In canonical form.
+            model: Model in canonical form.
             seed: Seed of the weights and inputs that are drawn.
             burst: Extent of the loop.
             inputs: Values of the inputs by name, for the user's own model (:meth:`CpuTimer.open`).
@@ -292,14 +292,14 @@ class TimerHost:
             return WholeRun(tuple(samples), loading_s, opened.profile)
 
     def resident_bytes(self) -> int:
-        """Bytes that the process holds, with what its allocators keep for later."""
+        """Bytes of the process, including memory that its allocators keep."""
         return int(resident_mib() * MIB)
 
     @contextmanager
     def _own(
         self, model: CanonicalModel, inputs: Mapping[str, Array], burst: Burst
     ) -> Iterator[Opened]:
-        # Arrays lie in memory as those that a user's program makes, not as the parent sent them: by
+        # Arrays are aligned in memory as in a user's program, not as the parent sent them: by
         # the alignment of its input, a network of ONNX Runtime took 10.6 or 16 ms.
         own = {name: value.copy() for name, value in inputs.items()}
         yield self.timer.open(model, own, burst.profiled)
@@ -320,8 +320,7 @@ class TimerHost:
         Args:
             keys: Keys of loaded networks.
             warm_io: As for :meth:`sample`.
-            position: File that holds the number of networks that are done, in case one of them
-                ends the process.
+            position: File with the number of finished networks, in case a network ends the process.
 
         Returns:
             Latency of each network in milliseconds, and the seconds that the run took together
@@ -363,7 +362,7 @@ class TimerHost:
 
         Args:
             metric: ``"module:Class"`` of the metric.
-            model: In canonical form.
+            model: Model in canonical form.
             seed: Of weights and inputs.
             whole: Whether it is a whole model.
 
@@ -423,7 +422,7 @@ def _naming(operator: str, reason: str) -> str:
 
 
 def _with_own_weights(model: CanonicalModel, seed: int) -> Network:
-    """A whole model with the weights of its file where they are at hand, and drawn ones otherwise.
+    """A whole model with the weights of its file if available, and drawn weights otherwise.
 
     Denormal numbers take many times as long, and values decide branches.
     """

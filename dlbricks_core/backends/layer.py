@@ -173,9 +173,9 @@ class LayerView:
         self._read.update(names)
 
     def unread(self) -> dict[str, Any]:
-        """Attributes that nobody asked for and whose values differ from their defaults.
+        """Attributes that were not read and whose values differ from their defaults.
 
-        A translation that is over should have asked for everything that changes results.
+        A complete translation has read every attribute that changes results.
         """
         return {
             name: value

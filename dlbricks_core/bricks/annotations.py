@@ -67,7 +67,7 @@ def with_cold(model: CanonicalModel, names: Collection[str]) -> CanonicalModel:
     """The model, marked as one that finds some inputs and outputs in no cache.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
         names: Names of these inputs and outputs; others do not count.
     """
     marks = {

@@ -188,7 +188,7 @@ class BrickSet:
         """Cuts and deduplicates models.
 
         Args:
-            models: In canonical form.
+            models: Models in canonical form.
             granularity: Maximum number of layers in a brick.
             strategy: Name of the split strategy.
             rewritten: Graphs that a backend rewrites models into, by the models' position. They
@@ -212,7 +212,7 @@ class BrickSet:
         """Cuts one more model and keeps its new bricks.
 
         Args:
-            model: In canonical form.
+            model: Model in canonical form.
             rewritten: Graph that a backend rewrites the model into. It is cut in its place.
             sequences: Positions of the cuts; ``None`` for the strategy's positions.
         """

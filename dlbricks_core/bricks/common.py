@@ -97,7 +97,7 @@ def unknown_places(cut: CutModel) -> int:
 
 
 def _places(cut: CutModel) -> Iterator[tuple[int, Place | None]]:
-    """How many bricks lie before each place of a graph, and the place; ``None`` if unknown."""
+    """Number of bricks before each place of a graph, and the place; ``None`` if unknown."""
     graph = cut.graph
     needed: dict[str, int] = {}
     for number, occurrence in enumerate(cut.occurrences[:-1], 1):

@@ -13,7 +13,7 @@ def side_by_side(model: CanonicalModel, copies: int) -> CanonicalModel:
     """A network of several copies of a network, which share no tensor and run one after the other.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
         copies: Number of copies, 1 or more.
     """
     numbered = [_renamed(model, f"c{number}_") for number in range(copies)]

@@ -35,7 +35,7 @@ def extract(
     - zero points of quantized tensors, as one of two codes.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
         indices: Layer indices, in the order in which they run.
         name: Name of the new model.
         exact: Whether to keep all integers, and scalars without rounding. Frameworks decide by

@@ -1,6 +1,6 @@
 """Short names of layers and bricks, for people to read.
 
-A name says what a layer is, what tells it from others of its type, and on what sizes it works:
+A name has the type of a layer, its distinguishing attributes, and its sizes:
 ``Conv 3×3 s2 64→128 @56×56`` is a 3×3 convolution of stride 2 from 64 to 128 channels, on feature
 maps of 56×56. A batch of 1 is left out. Runs that repeat are folded: ``(Slice, Cast) ×26``.
 """
@@ -87,8 +87,8 @@ def names(bricks: Mapping[str, CanonicalModel], length: int = LENGTH) -> dict[st
     """
     found = {signature: brick_name(model, length) for signature, model in bricks.items()}
     for name, alike in _alike(found).items():
-        told = _told_apart({each: bricks[each] for each in alike})
-        for signature, more in told.items():
+        distinct = _told_apart({each: bricks[each] for each in alike})
+        for signature, more in distinct.items():
             longer = f"{name} {more}"
             if more and len(longer) <= length:
                 found[signature] = longer
@@ -195,12 +195,12 @@ def _told_apart(bricks: Mapping[str, CanonicalModel]) -> dict[str, str]:
     every = dict.fromkeys(name for each in features.values() for name in each)
     differing = [name for name in every if len({f.get(name) for f in features.values()}) > 1]
     for chosen in (*((name,) for name in differing), *combinations(differing[:8], 2)):
-        told = {
+        distinct = {
             signature: ", ".join(each[name] for name in chosen if name in each)
             for signature, each in features.items()
         }
-        if len(set(told.values())) == len(told):
-            return told
+        if len(set(distinct.values())) == len(distinct):
+            return distinct
     return {}
 
 

@@ -33,11 +33,11 @@ def rereads(model: CanonicalModel, sequences: Iterable[Sequence[int]]) -> list[b
 
     Steps of an unrolled recurrence, layers that share their weights, and heads that run on several
     feature maps find their weights in the caches. Other layers fetch them from memory. "Shortly"
-    means that fewer bytes were moved in between than :data:`NEAR_BYTES`, or than twice what the
-    sequence itself moves.
+    means that fewer bytes were moved in between than :data:`NEAR_BYTES`, or than twice the bytes
+    that the sequence itself moves.
 
     Args:
-        model: In canonical form; its layers in the order in which they run.
+        model: Model in canonical form; its layers in the order in which they run.
         sequences: Layer indices of each sequence, in the order in which they run.
 
     Returns:
@@ -69,7 +69,7 @@ def cold_ends(model: CanonicalModel, sequences: Iterable[Sequence[int]]) -> list
     megabytes of weights. :data:`NEAR_BYTES` is the limit.
 
     Args:
-        model: In canonical form; its layers in the order in which they run.
+        model: Model in canonical form; its layers in the order in which they run.
         sequences: Layer indices of each sequence, in the order in which they run.
 
     Returns:

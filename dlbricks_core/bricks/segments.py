@@ -41,7 +41,7 @@ def segments(
     read more than one tensor.
 
     Args:
-        model: In canonical form; its layers in the order in which they run.
+        model: Model in canonical form; its layers in the order in which they run.
         granularity: Maximum number of layers in a segment.
         min_bytes: Minimum bytes that the layers with weights of a segment read and write.
 
@@ -65,7 +65,7 @@ def short_segments(model: CanonicalModel, granularity: int) -> list[tuple[int, .
     """Cuts a model into shorter segments: there are more of them, and more are alike.
 
     Args:
-        model: In canonical form; its layers in the order in which they run.
+        model: Model in canonical form; its layers in the order in which they run.
         granularity: Maximum number of layers in a segment.
 
     Returns:

@@ -33,7 +33,7 @@ def signature(model: CanonicalModel, sequence: Iterable[int], numbers: Sequence[
     the annotations of the model. It never covers names or the values of weights.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
         sequence: Layer indices, in the order in which they run.
         numbers: Values of constants that distinguish the sequence from others.
 

@@ -78,7 +78,7 @@ def split(
     """Cuts a model with a named strategy, and checks the strategy's guarantees.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
         granularity: Maximum number of layers in a sequence, at least 1.
         strategy: A key of ``STRATEGIES``.
 

@@ -1,4 +1,4 @@
-"""Zero points of quantized tensors: the codes that stand for zero."""
+"""Zero points of quantized tensors: the codes of zero."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def is_zero_point(layer: Layer, position: int, value: Array) -> bool:
 
 
 def is_least(zero: Array) -> bool:
-    """Whether a zero point is the least code, so that no code stands for a negative number.
+    """Whether a zero point is the least code, so that no code means a negative number.
 
     Frameworks leave out a rectifier whose result is quantized so.
     """

@@ -119,7 +119,7 @@ _MODES = {_STDIN: os.O_RDONLY, _STDOUT: os.O_RDONLY, _STDERR: os.O_WRONLY}
 
 
 class Stream:
-    """A stream that keeps its first failure and ignores whatever is written after it.
+    """A stream that keeps its first failure and ignores later writes.
 
     Attributes:
         failure: Reason why the stream could not be written; ``None`` if it could.
@@ -190,7 +190,7 @@ def _open(number: int, mode: int) -> None:
             os.dup2(opened, number)
             os.close(opened)
     else:
-        # Writing waits for a full pipe, whatever mode its reader has set.
+        # Writing waits for a full pipe, in every mode that its reader has set.
         with suppress(OSError):
             os.set_blocking(number, True)
 
@@ -373,7 +373,7 @@ class _LibraryLog(logging.Handler):
 
 
 class _OwnLog(logging.Handler):
-    """Prints log records of DLBricks, if the user asked for them.
+    """Prints log records of DLBricks, if the user requested them.
 
     They are tracebacks of failures that do not end a run.
     """
@@ -393,7 +393,7 @@ def _logging(told: Mapping[str, Any]) -> Iterator[None]:
     """Lets DLBricks log to standard error.
 
     Args:
-        told: Whether the user asked for the log, checked for each line.
+        told: Whether the user requested the log, checked for each line.
     """
     logger, handler = logging.getLogger("dlbricks_core"), _OwnLog(told)
     logger.addHandler(handler)

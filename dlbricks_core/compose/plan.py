@@ -79,7 +79,7 @@ class Plan:
         )
 
     def sources(self, signature: str) -> Sequence[str]:
-        """Signatures of what is timed to know of one brick: itself, or others."""
+        """Signatures of the networks that are timed for one brick: the brick itself, or others."""
         return tuple(self._intended(signature).weights)
 
     def weights(self, counts: Mapping[str, int]) -> Mapping[str, float]:
@@ -95,10 +95,10 @@ class Plan:
         return found
 
     def figures(self, known: Mapping[str, Figure]) -> Mapping[str, Figure]:
-        """Figures of the bricks that follow from known ones, beside these; by signature.
+        """Known figures, and figures derived from them, by signature.
 
         Args:
-            known: Figures of what was timed, by signature; some may be missing.
+            known: Figures of timed bricks, by signature; some may be missing.
         """
         found = dict(known)
         for signature, recipes in self.recipes.items():
@@ -109,7 +109,7 @@ class Plan:
         return found
 
     def _intended(self, signature: str) -> Recipe:
-        """The first recipe of a brick that needs nothing but what is to be timed."""
+        """The first recipe of a brick that needs only timed bricks."""
         for recipe in self.recipes[signature]:
             if recipe.weights.keys() <= self.timed.keys():
                 return recipe

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Recipe(ABC):
-    """One way to know the figure of a brick."""
+    """Rule that computes the figure of one brick."""
 
     @property
     @abstractmethod
@@ -23,7 +23,7 @@ class Recipe(ABC):
 
     @abstractmethod
     def figure(self, known: Mapping[str, Figure]) -> Figure | None:
-        """The brick's figure; ``None`` if it does not follow from what is known.
+        """The brick's figure; ``None`` if the needed figures are missing.
 
         Args:
             known: Figures by signature.
@@ -82,11 +82,11 @@ class Scaled(Recipe):
 
 @dataclass(frozen=True)
 class FromPredictor(Recipe):
-    """A figure that is given for the brick, whatever is timed.
+    """A fixed figure of the brick.
 
     Attributes:
-        predicted: A predictor's figure, what it makes of the brick's samples, or what profiles of
-            running models tell of the brick.
+        predicted: The figure comes from a predictor, with or without the brick's samples, or from
+            profiles of running models.
     """
 
     predicted: Figure
@@ -97,5 +97,5 @@ class FromPredictor(Recipe):
         return {}
 
     def figure(self, known: Mapping[str, Figure]) -> Figure | None:
-        """The predictor's figure, whatever else is known."""
+        """The predictor's figure, regardless of other figures."""
         return self.predicted

@@ -1,4 +1,4 @@
-"""The sum over segments of which only one of several similar ones is timed."""
+"""The sum over segments, of which only one of several similar segments is timed."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from dlbricks_core.facts import Setup, System
 
 
 class Similar(Segmented):
-    """Sum of the latencies of short segments, of which similar ones follow from each other.
+    """Sum of the latencies of short segments, derived from a timed one if they are similar.
 
-    Of the bricks of one form the smallest is timed, and each brick that has more than
-    :attr:`farthest` times the operations or bytes of every smaller one that is timed. The latency
-    of another brick follows from the nearest one: it grows with a power of the ratio of operations
-    and a power of the ratio of bytes.
+    Of each form, the smallest brick is timed, and each brick with more than :attr:`farthest` times
+    the operations or bytes of every smaller timed brick. The latency of any other brick is derived
+    from the nearest timed brick: it grows with a power of the ratio of operations and a power of
+    the ratio of bytes.
     """
 
     name = "similar"
@@ -52,10 +52,10 @@ class Similar(Segmented):
     )
 
     def plan(self, bricks: Mapping[str, Brick], setup: Setup, system: System) -> Plan:
-        """Times the smallest brick of each form, and each that is too far from all smaller ones.
+        """Times the smallest brick of each form, and each that is too far from smaller ones.
 
         A brick has a recipe from every other brick of its form, the nearest first. If timing the
-        nearest fails, the next one stands in.
+        nearest fails, the next nearest is used.
         """
         volumes = {s: Volume.of(brick.model) for s, brick in bricks.items() if not brick.opaque}
         forms: dict[Hashable, list[str]] = {}
@@ -73,9 +73,10 @@ class Similar(Segmented):
         return Plan(timed, recipes)
 
     def _not_timed(self, volumes: Mapping[str, Volume]) -> Iterator[str]:
-        """Signatures of bricks of one form whose latencies follow from a smaller one."""
+        """Signatures of bricks of one form whose latencies are derived from a smaller brick."""
         chosen: list[Volume] = []
-        # A calibration must not change what has to be timed: the class's own share decides.
+        # A calibration must not change the choice of timed bricks, so the class's own share
+        # decides.
         share = type(self).computing_share
         for signature, volume in sorted(volumes.items(), key=lambda item: item[1].expected(share)):
             if all(volume.distance(other) > self.farthest for other in chosen):

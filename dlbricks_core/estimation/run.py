@@ -126,7 +126,7 @@ def _run_wholes(
 ) -> RunResult:
     """Estimates models from runs of some of them, and predictions of the rest.
 
-    A model that runs is measured, and the framework's profile tells the latencies of its bricks.
+    A model that runs is measured, and the framework's profile gives the latencies of its bricks.
     Models that share these bricks need no run of their own.
     """
     end = begin + (request.budget_s or math.inf)
@@ -184,8 +184,8 @@ def recalled(
         predictor: Name of the predictor of bricks that no run has shown.
 
     Returns:
-        Positions of the models that ran, or have most of their time in bricks that did; and their
-        results, ``None`` if there are no such models.
+        Positions of the models that ran, or have most of their time in bricks that ran; and their
+        results, ``None`` without such models.
     """
     # Where nothing runs, no precision is to be reached.
     request = replace(request, precision=None)
@@ -287,10 +287,10 @@ def harvest(
     store: ResultStore,
     observer: Observer,
 ) -> int:
-    """Keeps latencies of a model that the user's program saw, and those of its bricks.
+    """Stores latencies of a model from the user's program, and latencies of its bricks.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
         samples_ms: Latency of each run in milliseconds. The first of several is left out: it warms
             up.
         request: Backend and threads of the user's program.

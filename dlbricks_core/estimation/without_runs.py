@@ -104,14 +104,14 @@ def _known_best(
     # Where nothing ran, estimates start faster without this code.
     from dlbricks_core.estimation.run import recalled
 
-    positions, told = recalled(models, request, store, predictor)
+    positions, of_runs = recalled(models, request, store, predictor)
     rest = tuple(i for i in range(len(models)) if i not in positions)
-    if told is None:
+    if of_runs is None:
         return _nearest(models, request, store, predictor)
     if not rest:
-        return told
+        return of_runs
     others = _nearest([models[i] for i in rest], request, store, predictor)
-    return joined({tuple(positions): told, rest: others})
+    return joined({tuple(positions): of_runs, rest: others})
 
 
 def _versions(request: Request) -> Iterator[Note]:

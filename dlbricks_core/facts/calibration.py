@@ -24,7 +24,7 @@ class CalibrationKey:
         composer: Name of the composer whose numbers were fitted.
         strategy: Name of the split strategy.
         granularity: Maximum number of layers in a brick.
-        quantity: What is estimated.
+        quantity: Estimated quantity.
         setup: How the networks ran.
         system: Fingerprint of the system.
     """
@@ -139,7 +139,7 @@ class Calibration:
         Raises:
             KeyError: If something is missing.
             TypeError: If something has another structure.
-            ValueError: If a value is not what it should be.
+            ValueError: If a value is invalid.
         """
         values = checked(data["values"], dict, "values").items()
         return cls(

@@ -48,7 +48,7 @@ def text(value: Any, name: str = "value") -> str:
     """The value itself, which must be a text that UTF-8 can express.
 
     Args:
-        value: Value to check. Halves of characters stand for bytes that are not UTF-8.
+        value: Value to check. Halves of characters represent bytes that are not UTF-8.
         name: Name of the value, for the error.
 
     Raises:
@@ -75,7 +75,7 @@ def number(value: Any, name: str, least: float = 0.0, most: float = LARGEST) -> 
 
     Raises:
         TypeError: If it is not a number.
-        ValueError: If it lies outside of the limits.
+        ValueError: If it is outside of the limits.
     """
     if not least <= checked(value, (int, float), name) <= most:
         raise ValueError(f"{name} is {value!r:.40}")
@@ -88,7 +88,7 @@ def number_if_known(value: Any, name: str, most: float = LARGEST) -> float | Non
 
 
 def moment(value: Any) -> datetime:
-    """Time that a text in ISO 8601 stands for.
+    """Time of a text in ISO 8601.
 
     Raises:
         TypeError: If the value is not a text.

@@ -1,4 +1,4 @@
-"""Failures: what has no result, and why."""
+"""Failures: subjects without a result, and the reasons."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Failure:
         subject: Name of the model, as the user gave it; of a brick that came without a model, its
             operators and the start of its signature.
         reason: Why there is no result.
-        stage: What was being done.
+        stage: Step that failed.
         part: Failed part of the model: a brick, a kind of layer, or ``end to end``; empty for the
             whole model.
         backend: Name of the backend; empty where no backend had a part in it.

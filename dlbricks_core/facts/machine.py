@@ -39,7 +39,7 @@ class MachineName:
         Raises:
             KeyError: If something is missing.
             TypeError: If something has another structure.
-            ValueError: If a value is not what it should be.
+            ValueError: If a value is invalid.
         """
         texts = {name: text(data[name], name) for name in ("system", "host", "name")}
         return cls(**texts, named_at=moment(data["named_at"]))

@@ -80,7 +80,7 @@ class Observation:
         Raises:
             KeyError: If something is missing.
             TypeError: If something has another structure.
-            ValueError: If a value is not what it should be.
+            ValueError: If a value is invalid.
         """
         return cls(
             session=text(data["session"], "session"),

@@ -68,7 +68,7 @@ class Quantity:
         Raises:
             KeyError: If something is missing.
             TypeError: If something has another structure.
-            ValueError: If a value is not what it should be.
+            ValueError: If a value is invalid.
         """
         texts = {name: text(data[name], name) for name in ("name", "unit", "meaning")}
         return cls(**texts, composition=Composition(data["composition"]))

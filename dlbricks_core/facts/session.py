@@ -49,7 +49,7 @@ class Session:
         Raises:
             KeyError: If something is missing.
             TypeError: If something has another structure.
-            ValueError: If a value is not what it should be.
+            ValueError: If a value is invalid.
         """
         load = data["load"]
         return cls(

@@ -62,7 +62,7 @@ class Figure(ABC):
     @property
     @abstractmethod
     def value(self) -> float:
-        """The number that stands for all that is known."""
+        """Expected value of the figure."""
 
     @property
     @abstractmethod
@@ -80,7 +80,7 @@ class Figure(ABC):
 
     @property
     def plausible(self) -> FloatArray:
-        """Replicates that also vary by whatever else the figure may be off by."""
+        """Replicates that also vary by the figure's other errors."""
         return np.asarray(self.replicates * self.disturbance.factors)
 
     @property
@@ -95,7 +95,7 @@ class Figure(ABC):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """90% interval of the value, with whatever else the figure may be off by."""
+        """90% interval of the value, including the figure's other errors."""
         return interval(self.plausible, self.value)
 
     @property
@@ -272,7 +272,7 @@ class InPlace(Figure):
 
 @dataclass(frozen=True)
 class Source:
-    """A network with a figure that tells about another network.
+    """A network whose figure gives the figure of another network.
 
     Attributes:
         signature: Signature of the network.

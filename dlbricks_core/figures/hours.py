@@ -53,7 +53,7 @@ def between_hours(
 
     Args:
         measurements: Measurements on the machine; networks of a single session are ignored.
-        statistic: Statistic that stands for the samples of a session.
+        statistic: Statistic of the samples of a session.
         virtual: Whether the machine is a virtual one.
     """
     usual = usual_hours()

@@ -10,7 +10,7 @@ from dlbricks_core.figures.statistics import FloatArray
 
 
 def spread_over(numbers: range, most: int) -> tuple[int, ...]:
-    """Numbers that lie evenly over a range, both ends among them.
+    """Evenly spaced numbers of a range, including both ends.
 
     Args:
         numbers: Consecutive whole numbers, at least one.

@@ -14,7 +14,7 @@ from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.statistics import FASTER_HALF_VARIANCE, FloatArray, median
 
 PRECISION = 0.01
-"""Half-width of intervals to reach, relative to the latency, unless the user asks for another."""
+"""Default half-width of intervals to reach, relative to the latency."""
 
 BUDGET_S = 120.0
 """Seconds after which no round begins, precise or not, unless the user gives another number."""

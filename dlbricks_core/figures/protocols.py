@@ -1,4 +1,4 @@
-"""Protocols: number and order of runs, and the statistic that stands for the samples."""
+"""Protocols: number and order of runs, and the statistic of the samples."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Protocol:
         interleaved: Whether all networks run once a round, in turn (True), or one
             after the other, each in a loop of its own (False).
         warm_io: Whether the inputs are brought into the cache before each run.
-        statistic: Statistic that stands for a network's samples.
+        statistic: Statistic of a network's samples.
         statistic_name: Name of the statistic, for people to read.
     """
 

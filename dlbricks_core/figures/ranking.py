@@ -61,7 +61,7 @@ class Ratio:
     """Ratio of the latencies of a slower and a faster backend.
 
     Attributes:
-        value: The ratio; ``None`` if the faster latency cannot be told from the cost of a call.
+        value: The ratio; ``None`` if the faster latency is as small as the cost of a call.
         low: Lower end of the 90% interval; ``None`` if even that is infinite.
         high: Upper end of the 90% interval; ``None`` if there is no bound.
     """

@@ -37,7 +37,7 @@ def overhead_of(measurement: Measurement, statistic: Statistic) -> float:
 
     Args:
         measurement: Measurement with at least one sample.
-        statistic: Statistic that stands for the samples. Any other would subtract too much or too
+        statistic: Statistic of the samples. Any other would subtract too much or too
             little when the machine's speed changes from round to round.
     """
     return float(statistic(measurement.overheads)) if measurement.overheads else 0.0

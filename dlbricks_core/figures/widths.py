@@ -6,8 +6,8 @@ import math
 from collections.abc import Collection
 
 _WIDE = 0.6
-"""Relative half-width from which a factor is told, here 2. Wide intervals reach further up than
-down, so their lower end is less than a half-width below the estimate.
+"""Relative half-width from which the width is given as a factor, here 2. Wide intervals reach
+further up than down, so their lower end is less than a half-width below the estimate.
 """
 
 

@@ -281,7 +281,7 @@ class _Workers:
     def begin(
         self, imports: Mapping[str, Callable[[], Any]], together: int
     ) -> dict[str, Future[Any]]:
-        """Begins imports in threads; returns what they will give, by the same names.
+        """Begins imports in threads; returns their future results, by the same names.
 
         Args:
             imports: Functions that use this object.
@@ -423,7 +423,7 @@ def load_model(
     """Loads the single model of a name.
 
     Raises:
-        DLBricksError: If it cannot be loaded, or the name stands for several models.
+        DLBricksError: If it cannot be loaded, or the name means several models.
     """
     named = expand([spec])
     if len(named) > 1:

@@ -32,9 +32,9 @@ class OnnxImporter(Importer):
             ModelError: If the file is missing, unreadable, or no ONNX model.
         """
         proto = importers.read_proto(path)
-        told = {each.key.lower().replace("-", "_"): each.value for each in proto.metadata_props}
+        metadata = {each.key.lower().replace("-", "_"): each.value for each in proto.metadata_props}
         found = {
-            name: next((told[key] for key in keys if told.get(key)), "")
+            name: next((metadata[key] for key in keys if metadata.get(key)), "")
             for name, keys in _METADATA.items()
         }
         producer = f"{proto.producer_name} {proto.producer_version}".strip()

@@ -1,6 +1,6 @@
 """Maximum sizes that the engine accepts; ``docs/reference/ir.md`` lists all of them.
 
-Every limit lies far above the size of real models. It is checked before memory is allocated,
+Every limit is far above the size of real models. It is checked before memory is allocated,
 because a file of a few bytes may ask for more than any machine has.
 """
 

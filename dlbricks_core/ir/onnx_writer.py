@@ -26,7 +26,7 @@ def to_onnx(
     """The model as an ONNX protobuf; the same arguments give the same bytes.
 
     Args:
-        model: In canonical form with static shapes.
+        model: Model in canonical form with static shapes.
         values: A value for every weight of the model.
         elsewhere: Weights that are only declared, as external data. The reader of the model
             gets their values in another way.

@@ -37,7 +37,7 @@ def own_weights(model: CanonicalModel) -> dict[str, Array]:
     of files.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
 
     Raises:
         ModelError: If data of a weight lie where the model may not read.

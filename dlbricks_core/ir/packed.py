@@ -28,7 +28,7 @@ def packed(model: CanonicalModel) -> bytes:
     """The model as bytes, without the values of weights that are not among its constants.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
     """
     proto = to_onnx(model, model.constants, model.weights - model.constants.keys())
     for tensor in filter(is_external, proto.graph.initializer):
@@ -69,16 +69,16 @@ def unpacked(data: bytes, *, name: str, source: str = "") -> CanonicalModel:
         raise ModelError(f"the stored graph of {name} cannot be read") from error
 
 
-def _read(proto: ModelProto, told: Mapping[str, Any], name: str, source: str) -> CanonicalModel:
+def _read(proto: ModelProto, metadata: Mapping[str, Any], name: str, source: str) -> CanonicalModel:
     given = [each for each in proto.graph.initializer if not is_external(each)]
-    computed = [TensorProto.FromString(base64.b64decode(text)) for text in told["computed"]]
+    computed = [TensorProto.FromString(base64.b64decode(text)) for text in metadata["computed"]]
     constants = {each.name: array_of(each) for each in (*given, *computed)}
     raw = read_model(proto, name=name, source=source, zeros=True)
     layouts = {
         tensor: replace(raw.tensors[tensor], layout=layout)
-        for tensor, layout in told["layouts"].items()
+        for tensor, layout in metadata["layouts"].items()
     }
-    opaque = told.get("opaque", {})
+    opaque = metadata.get("opaque", {})
     layers = [
         replace(layer, opaque=opaque[str(i)]) if str(i) in opaque else layer
         for i, layer in enumerate(raw.layers)
@@ -91,7 +91,7 @@ def _read(proto: ModelProto, told: Mapping[str, Any], name: str, source: str) ->
         tensors={**raw.tensors, **layouts},
         weights=raw.weights,
         constants=constants,
-        opsets=told["opsets"],
+        opsets=metadata["opsets"],
         source=raw.source,
-        annotations=told["annotations"],
+        annotations=metadata["annotations"],
     )

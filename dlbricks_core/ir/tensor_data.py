@@ -35,7 +35,7 @@ def check_tensor(tensor: TensorProto, *, complete: bool = False) -> None:
 
     Args:
         tensor: The tensor as the file has it.
-        complete: Whether large data must be complete, too. Nobody reads those of weights.
+        complete: Whether large data must be complete, too. Values of weights are not read.
 
     Raises:
         ModelError: If anything does not fit.

@@ -170,7 +170,7 @@ class LoadWatch(LoadSampler):
         self._last: MachineLoad | None = None
 
     def lately(self) -> MachineLoad:
-        """The load in the last half second; in a longer span, if nobody has looked meanwhile.
+        """The load in the last half second, or since the last look if that is longer ago.
 
         Where processes that measure do not wait for each other, none counts as another program.
         """

@@ -1,7 +1,7 @@
 """Turns: only one process at a time measures on a CPU core.
 
-A lock file (``flock``) stands for each core. A process that measures locks the files of all cores
-in its CPU affinity. The kernel releases the locks when the process ends, for whatever reason.
+Each core has a lock file (``flock``). A process that measures locks the files of all cores
+in its CPU affinity. The kernel releases the locks when the process ends, for any reason.
 Processes with disjoint affinities do not wait for each other: parts of a partitioned machine count
 as separate machines. The lock files belong to the machine, in all network namespaces. Containers
 share them if they share the folder.
@@ -84,7 +84,7 @@ def alone_by_turns() -> bool:
 
 
 def first_look() -> bool:
-    """Whether nobody has looked at the machine's load since the present turn began.
+    """Whether the machine's load has not been measured since the present turn began.
 
     A process that measures in several steps waits for a quiet machine before the first of them.
     """
@@ -121,13 +121,13 @@ def _locked(say: Say, longest_s: float) -> ExitStack:
                 f"other measurements on this machine are not kept away: {folder}: {error.strerror}"
             )
             return ExitStack()
-        told = False
+        announced = False
         # All processes lock in the same order: otherwise two could wait for each other for ever.
         for file in files:
             while not _lock(file):
-                if not told:
+                if not announced:
                     say(WAITING)
-                    told = True
+                    announced = True
                 if monotonic() > end:
                     raise DLBricksError(
                         f"another measurement has run on this machine for {longest_s:g} s",

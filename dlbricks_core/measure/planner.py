@@ -143,23 +143,23 @@ class _Uncertainty:
         lacking = np.flatnonzero(self._of_sums > self._goal)
         if not len(lacking) or not self._open.any():
             return None
-        told = self._told(lacking)
-        useful = np.minimum(told, (self._of_sums - self._goal)[lacking, None]).sum(axis=0)
+        information = self._information(lacking)
+        useful = np.minimum(information, (self._of_sums - self._goal)[lacking, None]).sum(axis=0)
         rate = np.where(self._open, useful / self._given.seconds, 0.0)
         network = int(rate.argmax())
         return network if rate[network] > 0 else None
 
-    def _told(self, sums: IntArray) -> FloatArray:
+    def _information(self, sums: IntArray) -> FloatArray:
         """Reduction of each sum's variance by each network: shape (sums, networks)."""
         variances = np.maximum(self._of_networks, 0.0)
         part = self._own[sums] * variances
         beyond = self._shared[sums] - part
         chance = np.sqrt(np.outer(np.maximum(self._of_sums[sums], 0.0), variances) / self._draws)
         beyond = np.sign(beyond) * np.maximum(np.abs(beyond) - _SURE * chance, 0.0)
-        told = (part + beyond) ** 2 / (variances + self._given.errors**2 + 1e-30)
+        information = (part + beyond) ** 2 / (variances + self._given.errors**2 + 1e-30)
         common = self._common[sums, None]
         left = np.maximum(common - self._given.falls[sums], 0.0)
-        return np.asarray(told + common**2 - left**2)
+        return np.asarray(information + common**2 - left**2)
 
     def know(self, network: int) -> None:
         """Conditions all covariances on a network, up to the error of its timing."""

@@ -178,7 +178,7 @@ class BackendWorker:
 
         Args:
             key: Key of the network.
-            model: In canonical form.
+            model: Model in canonical form.
             kind: Role in which it is timed: ``"brick"``, ``"model"`` or ``"native"``.
         """
         seed = self._settings.seed
@@ -272,7 +272,7 @@ class BackendWorker:
 
         Args:
             metric: The metric as ``"module:Class"``.
-            model: In canonical form.
+            model: Model in canonical form.
             whole: Whether it is a whole model.
         """
         settings = self._settings
@@ -299,12 +299,12 @@ class BackendWorker:
         """Profile of a whole model: the time of each operator, as the framework reports it.
 
         Args:
-            model: In canonical form, with the names that ``rewrite`` is given.
-            runs: Number of runs that count.
+            model: Model in canonical form, with the names that ``rewrite`` is given.
+            runs: Number of profiled runs after the warm-up.
             latency_ms: Approximate latency in milliseconds; a profiled run may take much longer.
 
         Raises:
-            UnsupportedError: If the framework does not tell.
+            UnsupportedError: If the framework does not report it.
         """
         loop_s = 20 * runs * latency_ms / 1e3
         found: Profile = self._call("profile", model, self._settings.seed, runs, extra_s=loop_s)
@@ -314,7 +314,7 @@ class BackendWorker:
         """Timeline of one run of a whole model, thread by thread, as the framework reports it.
 
         Args:
-            model: In canonical form, with the names that ``rewrite`` is given.
+            model: Model in canonical form, with the names that ``rewrite`` is given.
             latency_ms: Approximate latency in milliseconds; a profiled run may take much longer.
 
         Raises:
@@ -329,7 +329,7 @@ class BackendWorker:
         """Runs a whole model in a loop of its own.
 
         Args:
-            model: In canonical form.
+            model: Model in canonical form.
             burst: Extent of the loop.
             as_used: Whether the user's own file or module runs, if :meth:`Backend.opens` accepts
                 it, rather than the model as the IR lowers it.
@@ -494,8 +494,8 @@ _UNSAID = "error return without exception set"
 def _start_error(backend: str, error: DLBricksError) -> DLBricksError:
     """Error for a framework that does not start; no network is the cause."""
     limits = ulimits()
-    told = tells_of_memory(error.message) or _UNSAID in error.message
-    if limits and (isinstance(error, WorkerError) or told):
+    lacked_memory = tells_of_memory(error.message) or _UNSAID in error.message
+    if limits and (isinstance(error, WorkerError) or lacked_memory):
         return BackendError(
             f"{backend} does not start within {limits}: {error.message}",
             hint="Raise or remove that limit, or use another backend.",

@@ -11,7 +11,7 @@ from dlbricks_core.passes.schemas import optional_outputs
 
 
 def drop_unread(model: CanonicalModel, options: NormalizeOptions) -> CanonicalModel:
-    """The model without layers, optional outputs, weights and specifications that nobody reads."""
+    """The model without layers, optional outputs, weights and specifications that are not read."""
     read = set(model.outputs)
     layers = []
     for layer in reversed(model.layers):
@@ -37,7 +37,7 @@ def drop_unread(model: CanonicalModel, options: NormalizeOptions) -> CanonicalMo
 
 
 def _trimmed(layer: Layer, read: set[str]) -> Layer:
-    """The layer without optional outputs that nobody reads."""
+    """The layer without optional outputs that are not read."""
     if layer.opaque:
         return layer
     optional = optional_outputs(layer.op, layer.domain)

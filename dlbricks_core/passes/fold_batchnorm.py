@@ -17,7 +17,7 @@ def fold_batchnorm(model: CanonicalModel, options: NormalizeOptions) -> Canonica
     Only the structure changes: the values of the layer's weights are not known anyway.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
         options: Whether to fold.
     """
     if not options.fold_batchnorm:

@@ -15,7 +15,7 @@ def unfolded(model: CanonicalModel) -> CanonicalModel:
     Results that are outputs stay weights: no framework computes those.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
     """
     folded = model.folded
     if folded is None:

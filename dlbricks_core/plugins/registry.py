@@ -83,8 +83,8 @@ def discover(kind: str, base: type | None = None, name: str | None = None) -> li
 
     def remember(_: Any, entry: EntryPoint, error: BaseException) -> None:
         plugin = described(kind, entry)
-        told = _as_error(plugin, error.__cause__ or error, loading=True)
-        broken.append(replace(plugin, problem=told.message, cure=told.hint))
+        failure = _as_error(plugin, error.__cause__ or error, loading=True)
+        broken.append(replace(plugin, problem=failure.message, cure=failure.hint))
 
     manager: ExtensionManager[Any] = _Manager(kind, name, remember)
     found = [_usable(kind, e.entry_point, e.plugin, base) for e in manager.extensions]
@@ -181,7 +181,7 @@ def attempt(plugin: Plugin, call: Callable[[], T]) -> T | DLBricksError:
 
 
 def use(plugin: Plugin, call: Callable[[], T]) -> T:
-    """Calls a plugin's code that the user has asked for, and returns its result.
+    """Calls a plugin's code that the user requested, and returns its result.
 
     Raises:
         DLBricksError: If the code raised anything. A ``DLBricksError`` of the code stays the same.
@@ -196,8 +196,8 @@ def use(plugin: Plugin, call: Callable[[], T]) -> T:
 
 def as_error(plugin: Plugin, error: BaseException) -> PluginError:
     """An unexpected exception of a plugin's code as an error that names the plugin."""
-    told = _as_error(plugin, error)
-    return PluginError(f"{plugin.kind} {plugin.name!r}: {told.message}", hint=told.hint)
+    failure = _as_error(plugin, error)
+    return PluginError(f"{plugin.kind} {plugin.name!r}: {failure.message}", hint=failure.hint)
 
 
 def _as_error(plugin: Plugin, error: BaseException, *, loading: bool = False) -> DLBricksError:
@@ -205,11 +205,11 @@ def _as_error(plugin: Plugin, error: BaseException, *, loading: bool = False) ->
     if isinstance(error, DLBricksError):
         return error if error.hint else error.with_hint(_report_to(plugin))
     text = " ".join(str(error).split())
-    told = PluginDefectError(
+    failure = PluginDefectError(
         f"{type(error).__name__}: {text or 'no message'}", _cure(plugin, error, loading)
     )
-    told.__cause__ = error
-    return told
+    failure.__cause__ = error
+    return failure
 
 
 def _cure(plugin: Plugin, error: BaseException, loading: bool) -> str:

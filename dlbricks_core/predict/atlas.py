@@ -57,7 +57,7 @@ class Provenance:
 
 @dataclass(frozen=True, eq=False)
 class Contribution:
-    """Networks that one setup measured on one system.
+    """Networks that were measured under one setup on one system.
 
     Attributes:
         system: The system.
@@ -75,8 +75,8 @@ class Contribution:
             separated by commas.
         pulls: Pull of each layer: the error of the baseline at any layer is the sum of the pulls,
             each times the covariance of the two layers. Empty if they are not computed.
-        sites: Variance of each layer's site: what the networks of few layers tell of it, as if it
-            had been timed alone. Empty if there are no pulls.
+        sites: Variance of each layer's site: the information of networks of few layers about this
+            layer. Empty if there are no pulls.
         common: Variance of the error that all layers share, given the sites.
         kernel: Identity of the kernel that the pulls and sites belong to.
         sessions: Session in which each network was measured, as a number from 0. Empty if no two
@@ -122,9 +122,9 @@ class Contribution:
         )
 
     def extended(self, older: Contribution) -> Self:
-        """This contribution and the networks that only another one of the same system holds.
+        """This contribution, and networks that only another contribution of the same system has.
 
-        The networks of the older one count as one session.
+        The networks of the older contribution count as one session.
 
         Args:
             older: Contribution of the same system and setup; the plugin may be of another version.
@@ -333,7 +333,7 @@ def shipped(backend: str | None = None) -> tuple[Contribution, ...]:
 
 
 def _write_whole(path: Path, content: bytes) -> None:
-    """Writes a file that takes the place of another one once it is complete."""
+    """Writes a file, and replaces the old file once the new one is complete."""
     temporary = path.with_name(f".{path.name}.part")
     try:
         temporary.write_bytes(content)

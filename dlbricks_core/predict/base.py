@@ -37,7 +37,7 @@ class Predictor(ABC):
         stays missing.
 
         Args:
-            bricks: Bricks by signature: those to predict, and those whose figures are known. Their
+            bricks: Bricks by signature: bricks to predict, and bricks with known figures. Their
                 layers are those that the backend runs.
             setup: How the bricks run.
             system: System on which the bricks run.

@@ -51,7 +51,7 @@ _EFFICIENCY: Mapping[str, float] = {
     "softmax": 0.02,
     "softmax:inner": 0.01,
     "normalization": 0.05,
-    # Nobody knows what is done with each element: tens of cycles, as for a look-up.
+    # The work for each element is unknown: tens of cycles, as for a look-up.
     "other": 0.002,
     "pool:max-volume": 0.02,
     "pool:mean-volume": 0.02,
@@ -99,15 +99,16 @@ _TIMES: Mapping[str, float] = {
     "trees": 4,
     **dict.fromkeys(_RULED, 4),
 }
-"""Factor within which nine of ten layers take the expected time, by class or kind: of those that
-nobody measured, and whose time does not follow from the sizes of tensors.
+"""Factor within which nine of ten layers take the expected time, by class or kind, for unmeasured
+layers whose time does not follow from the sizes of tensors.
 """
 
 _ELSE = 0.1
 """Share of the peak that layers of all other classes reach."""
 
 _PADDED = frozenset({"convolution:dense", "convolution:dense-volume"})
-"""Kinds whose columns lie in vectors: what a vector leaves empty takes as long as what it holds."""
+"""Kinds whose columns are computed in vectors: empty lanes of a vector take as long as used
+lanes."""
 
 _BANDWIDTHS = ((1, 150e9), (2, 80e9), (3, 25e9))
 """Bytes per second that one core of an unknown generation reads and writes in each level of cache.
@@ -175,14 +176,15 @@ class Processor:
     """The baseline's model of a processor, for a number of threads.
 
     Attributes:
-        peak: Operations per second of all threads in vectors. What does more in a cycle also comes
-            nearer to the peak of its arithmetic, and wide vectors gain less than their width.
+        peak: Operations per second of all threads in vectors. A processor with more instructions
+            per cycle also comes closer to its arithmetic peak, and wide vectors gain less than
+            their width.
         caches: Bytes of each cache level that the threads may use, and bytes per second from it.
         memory: Bytes per second from memory.
         plain: Operations per second of all threads in a scalar loop.
         call_s: Seconds that a framework takes to start a layer.
-        rates: Least and greatest operations per second on numbers of a type, where they are not
-            those of float32.
+        rates: Least and greatest operations per second on numbers of a type, if they differ from
+            float32.
     """
 
     peak: float
@@ -298,7 +300,7 @@ def _is_product(kind: str) -> bool:
 def doubted(
     covariance: FloatArray, rows: Features, columns: Features, processor: Processor
 ) -> FloatArray:
-    """A covariance of layers' errors, with what is not known about types and kinds added to it.
+    """A covariance of layers' errors, plus the uncertainty about types and kinds.
 
     Nine of ten layers are assumed to run between the least and the greatest rate, as far as
     operations dominate their time. Layers of one class and type have the same rate.
@@ -341,7 +343,7 @@ def _unclear_uncertainties(features: Features, _: Processor) -> tuple[FloatArray
 
 @cache
 def is_unclear(kind: str) -> bool:
-    """Whether the time of layers of a kind does not follow from sizes and what was measured."""
+    """Whether the time of a kind of layers cannot be derived from sizes and measurements."""
     return _times(kind) > 1
 
 

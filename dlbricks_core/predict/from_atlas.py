@@ -33,22 +33,22 @@ from dlbricks_core.predict.sites import sites_of
 from dlbricks_core.predict.transfer import Expected, transferred
 
 MOST_NETWORKS = 800
-"""Maximum number of networks behind a prediction from a contribution without pulls: those nearest
-to the wanted layers.
+"""Maximum number of networks behind a prediction from a contribution without pulls: the networks
+nearest to the requested layers.
 """
 
 MOST_SITES = 600
-"""Maximum number of sites of one class behind a covariance: those that tell most about the wanted
-layers.
+"""Maximum number of sites of one class behind a covariance: the sites with most information about
+the requested layers.
 """
 
 FEW_LAYERS = 20
-"""Maximum number of layers of a network that sites stand for. What a network of more tells is about
-their sum, and is taken as it is where the system is the contribution's own.
+"""Maximum number of layers of a network whose information sites represent. A network of more layers
+has information about their sum, which is used directly on the contribution's own system.
 """
 
 MOST_REST = 0.2
-"""Maximum share of such a network's latency that belongs to other layers than wanted ones."""
+"""Maximum share of other than requested layers in such a network's latency."""
 
 _REST_ERROR = 0.5
 """Standard deviation of the logarithm of that share."""
@@ -96,12 +96,12 @@ class FromAtlas(Predictor):
     ) -> Mapping[str, Predicted]:
         """Latencies of all bricks, in milliseconds.
 
-        For known bricks, they are the believed latencies inside a model. Their measured figures
-        also include the cost of handing over their inputs and outputs.
+        For known bricks, these are posterior latencies inside a model. The measured figures also
+        include the cost of passing inputs and outputs.
         """
         table = LayerTable()
         inside = {s: table.add(Features.of(brick.model)) for s, brick in bricks.items()}
-        # Those of all bricks, as soon as one is known: so layers stay the same when more are.
+        # With one known brick, the ends of all bricks: the layers then stay the same with more.
         ends = {s: table.add(Features.of_ends(bricks[s].model)) for s in (bricks if known else ())}
         layers = len(table.kinds)
         belief = self._believed(table.features, setup, system, atlas)
@@ -117,7 +117,8 @@ class FromAtlas(Predictor):
         found = np.exp(agreeing_draws(centred(belief, networks), *measured, count=RESAMPLES))
         discrepancy = discrepancy_of(setup.backend)
         likely, draws = networks @ layer_ms, (networks @ found.T).T
-        # What contradicts all others tells little about them, and everything about itself.
+        # A measurement that contradicts all others is trusted for its own brick, and hardly changes
+        # other bricks.
         own_ms = np.maximum(np.exp(log_ms) - call_ms, 0.0)
         errors = np.random.default_rng(1).standard_normal((RESAMPLES, len(known)))
         place = {signature: i for i, signature in enumerate(inside)}
@@ -229,12 +230,12 @@ def _narrowed(
 ) -> LayerPosterior:
     """The belief after an observation of a contribution's networks of many layers.
 
-    Sites do not stand for these. Those that are made of wanted layers count, and what else they
-    consist of takes the rest of their latency.
+    Sites do not represent these networks. A network is used if it consists mostly of requested
+    layers; its other layers get the remaining latency.
 
     Args:
-        belief: Posterior of the wanted layers, whose mean accounts for the networks.
-        asked: Features of the wanted layers.
+        belief: Posterior of the requested layers, whose mean accounts for the networks.
+        asked: Features of the requested layers.
         base: The contribution of the system itself.
         kernel: Covariance of the baseline's errors.
     """
@@ -343,7 +344,7 @@ def spread_of(layers: Features, kernel: Kernel) -> Grouped:
 
 
 def doubting(spread: Grouped, layers: Features, processor: Processor) -> Grouped:
-    """A covariance of layers' errors, with what is not known about short types added to it."""
+    """A covariance of layers' errors, plus the uncertainty about short types."""
     parts = [(group, layers.part(group.layers)) for group in spread.groups]
     groups = tuple(
         ErrorGroup(group.layers, doubted(group.covariance.copy(), part, part, processor))
@@ -397,9 +398,9 @@ def _belief_of_atlas(
 def belief_from(contribution: Contribution, asked: Features, kernel: Kernel) -> LayerPosterior:
     """Posterior, from one contribution, of the latencies of layers on its own system.
 
-    The mean rests on the pulls of all layers, the covariance on the sites of those that tell most
-    about the wanted ones. Without pulls of this kernel, both rest on the networks nearest to the
-    wanted layers.
+    The mean uses the pulls of all layers, the covariance the sites of layers with most information
+    about the requested layers. Without pulls of this kernel, both rest on the networks nearest to
+    the wanted layers.
 
     Args:
         contribution: Measured networks.
@@ -439,15 +440,15 @@ def belief_from(contribution: Contribution, asked: Features, kernel: Kernel) -> 
 
 
 def _informative(between: FloatArray, sites: FloatArray) -> Indices:
-    """Positions of the sites that tell most about wanted layers.
+    """Positions of the sites with most information about the requested layers.
 
     Args:
-        between: Covariance of the layers of the sites with the wanted ones.
+        between: Covariance of the sites' layers with the requested layers.
         sites: Variance of each site.
     """
     if len(sites) <= MOST_SITES:
         return np.arange(len(sites))
-    # Each wanted layer counts by what tells most about it, however little that may be.
+    # Covariances are relative to the largest of each requested layer, even if all are small.
     near = (between / between.max(axis=0)).max(axis=1)
     order = np.argsort(-(near**2) / (between.max() + sites), kind="stable")
     half = MOST_SITES // 2
@@ -456,7 +457,7 @@ def _informative(between: FloatArray, sites: FloatArray) -> Indices:
 
 
 def with_pulls(contribution: Contribution, kernel: Kernel) -> Contribution:
-    """The contribution with pulls, found from those that it has, and sites.
+    """The contribution with updated pulls, and with sites.
 
     Their cost grows with the cube of the number of networks.
     """
@@ -497,7 +498,7 @@ def _is_small(contribution: Contribution) -> np.ndarray[Any, np.dtype[np.bool_]]
 def nearest(
     contribution: Contribution, asked: Features, kernel: Kernel, most: int
 ) -> Sequence[int]:
-    """Networks of a contribution with the layers most similar to given ones."""
+    """Networks of a contribution whose layers are most similar to the given layers."""
     if len(contribution) <= most:
         return range(len(contribution))
     alike = np.full(len(contribution.features.kinds), kernel.common)

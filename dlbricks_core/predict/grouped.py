@@ -1,7 +1,7 @@
 """Covariances of layers' errors: within groups of layers, and through a few errors that all share.
 
-Layers of different classes have nothing in common but what all layers share. So a covariance takes
-little more memory and time than the largest class needs, whatever the number of models.
+Layers of different classes share only the error that all layers share. A covariance therefore takes
+little more memory and time than the largest class needs, for any number of models.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class Grouped:
 
     @property
     def sources(self) -> int:
-        """Number of independent errors that those of the layers are made of."""
+        """Number of independent errors that make up the layers' errors."""
         return len(self) + self.shared.shape[1]
 
 

@@ -136,7 +136,7 @@ def _squares(rows: Features, columns: Features, scales: tuple[float, ...]) -> Fl
     """Squared distances between layers, in units of the scales."""
     first, second = rows.numbers / np.array(scales), columns.numbers / np.array(scales)
     one, other = (first**2).sum(1)[:, None], (second**2).sum(1)[:, None]
-    # One product adds the squares of both: it takes no longer than that of the numbers alone.
+    # One product adds the squares of both, in the time of a product of the numbers alone.
     left = np.concatenate([-2 * first, one, np.ones_like(one)], axis=1)
     right = np.concatenate([second, np.ones_like(other), other], axis=1)
     squares = left @ right.T

@@ -1,4 +1,4 @@
-"""Kinds of layers: those of one kind are computed alike, so that one tells about another."""
+"""Kinds of layers: layers of one kind are computed alike, so one predicts another."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _SHORT = (
     "bfloat16", "float16", "float8", "float4", "int8", "uint8", "int4", "uint4", "int2", "uint2",
 )  # fmt: skip
 """Prefixes of types for which frameworks have special kernels or none at all. Their speed does not
-follow from that of float32, so layers of these types are of other kinds.
+follow from the speed of float32, so layers of these types are separate kinds.
 """
 
 
@@ -92,14 +92,14 @@ or no instructions for them, and frameworks plain loops in place of tuned kernel
 """
 
 _MOVING = frozenset({"codes", "copy", "gather", "transpose", "view"})
-"""Classes of layers that compute nothing: their time follows from bytes, whatever the type."""
+"""Classes of layers that compute nothing: their time follows from bytes, for every type."""
 
 
 def _unusual_type(model: CanonicalModel, layer: Layer, own: str) -> str:
     """Mark of the type that a layer computes with; empty for float32.
 
-    A layer of floats that reads what stands for codes has a mark of its own: a framework may
-    compute with the codes, and chooses how.
+    A layer of floats that reads dequantized codes has a separate mark: a framework may compute with
+    the codes, and chooses how.
     """
     types = [model.tensors[name].dtype for name in (*layer.outputs, *layer.reads) if name]
     short = next((each for each in types if each.startswith(_SHORT)), "")
@@ -113,19 +113,20 @@ def _unusual_type(model: CanonicalModel, layer: Layer, own: str) -> str:
 
 
 _BLOCKWISE = frozenset({"pool", "reduce:map", "scale"})
-"""Classes, and one sort, with fast code for blocks of 8 or 16 channels, and none for smaller ones.
+"""Classes, and one sort, with fast code for blocks of 8 or 16 channels, and none for smaller
+blocks.
 """
 
 _KEEPING = frozenset({"copy:joined", "elementwise", "function", "pool", "scale"})
-"""Classes, and one sort, whose results are laid out in memory like what they read."""
+"""Classes, and one sort, whose results have the memory layout of their inputs."""
 
 
 def _tensors_in_fours(model: CanonicalModel, classes: Sequence[str]) -> Set[str]:
     """Names of the maps that oneDNN keeps in blocks of four channels.
 
-    A grouped convolution reads and writes blocks that fill its groups. Where these hold four
-    channels, MXNet's normalizations and pools of the result take up to fifty times as long. PyTorch
-    and ONNX Runtime make no such difference.
+    A grouped convolution reads and writes blocks that fill its groups. In blocks of four channels,
+    MXNet's normalizations and pools of the result take up to fifty times as long. PyTorch and ONNX
+    Runtime make no such difference.
 
     Args:
         model: The model.
@@ -147,7 +148,7 @@ def computing(model: CanonicalModel, layers: Sequence[Layer]) -> str:
 def _class(model: CanonicalModel, layer: Layer) -> str:
     """Class and sort of a layer."""
     found = standing_for(layer).kind
-    if isinstance(found, Lacks):  # nothing measured of one such operator tells about another
+    if isinstance(found, Lacks):  # measurements of one such operator do not predict another
         return f"other:{plain(layer.op).lower()}"
     return _SORTS.get(found, _by_pattern)(model, layer, found)
 

@@ -71,8 +71,8 @@ class LayerPosterior:
 
     Attributes:
         mean: Expected logarithm of each layer's latency in milliseconds: shape (layers,).
-        spread: Covariance of these logarithms, without what observed networks told.
-        told: What networks told: the covariance is smaller than the spread by this matrix,
+        spread: Prior covariance of these logarithms, without observed networks.
+        told: Information of networks: the covariance is smaller than the spread by this matrix,
             transposed, times itself. Shape (networks, layers).
     """
 
@@ -232,7 +232,7 @@ class LayerPosterior:
         spread = self.spread
         normal = np.random.default_rng(seed).standard_normal((count, spread.sources))
         if len(self.told):
-            # The symmetric root of the identity less what was told, in terms of the sources.
+            # The symmetric root of the identity less the information, in terms of the sources.
             told = spread.traced(spread.solved(self.told))
             squares, ways = np.linalg.eigh(told @ told.T)
             less = 1 / (1 + np.sqrt(np.clip(1 - squares, 0.0, None)))

@@ -11,7 +11,7 @@ from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 def weight_of(model: CanonicalModel, layer: Layer) -> TensorSpec | None:
     """The largest weight of a layer with more than one axis; ``None`` if it has none.
 
-    What a layer makes of a weight's codes is a weight, too.
+    The result of a layer that reads only a weight's codes is a weight, too.
     """
     found = [model.tensors[name] for name in layer.reads if is_weight(model, name)]
     found = [spec for spec in found if spec.is_static and len(spec.sizes) > 1]
@@ -19,12 +19,12 @@ def weight_of(model: CanonicalModel, layer: Layer) -> TensorSpec | None:
 
 
 def is_weight(model: CanonicalModel, name: str) -> bool:
-    """Whether a tensor is a weight, or stands for the codes of one."""
+    """Whether a tensor is a weight, or represents the codes of a weight."""
     return name in model.weights or codes_of(model, name) in model.weights
 
 
 def codes_of(model: CanonicalModel, name: str) -> str:
-    """Name of the codes that a tensor stands for; empty for a tensor that stands for none."""
+    """Name of the codes that a tensor represents; empty without codes."""
     made = model.layers[model.producers[name]] if name in model.producers else None
     return made.inputs[0] if made is not None and made.op == "DequantizeLinear" else ""
 

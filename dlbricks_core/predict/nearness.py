@@ -1,4 +1,4 @@
-"""Nearness of systems: how well measurements on one system predict those on another."""
+"""Nearness of systems: how well measurements on one system predict measurements on another."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Distances:
         families: Of different families.
         models: Of different models of one family.
         octave: Whose vectors, or whose caches of the second level, differ by a factor of two. The
-            third level does not count: a virtual machine sees that of all its neighbours.
+            third level is left out, because a virtual machine shares it with all its neighbours.
     """
 
     architectures: float

@@ -1,4 +1,4 @@
-"""Which contributions tell about which layers: those that computed in the same types, alike."""
+"""Assignment of contributions to layers, by the types and the processors' handling of them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from dlbricks_core.predict.kinds import group_of
 
 @dataclass(frozen=True)
 class SharedLayers:
-    """Layers about which the same contributions tell.
+    """Layers that are predicted from the same contributions.
 
     Attributes:
         layers: Positions of the layers.
-        told_by: Positions of the contributions; none if only the baseline is left.
-        doubted: Whether none of them is of a processor that handles the layers' type in this way.
+        told_by: Positions of the contributions; empty if only the baseline is left.
+        doubted: Whether no contribution is from a processor that handles the layers' type in the
+            same way.
     """
 
     layers: Sequence[int]
@@ -31,16 +32,16 @@ def parts_of(
 ) -> list[SharedLayers]:
     """Parts of a list of layers.
 
-    Layers of usual types are told about by the system's own contribution, or else by all others. A
-    short type may be computed natively on one processor and be converted on another, so samples of
-    it count only where it is handled in the same way. Without any, contributions that lack it tell
-    how fast layers of its class are otherwise.
+    Layers of usual types are predicted from the system's own contribution, or else from all others.
+    A short type may be computed natively on one processor and be converted on another, so samples
+    of a short type are used only if the processor handles it in the same way. Without such samples,
+    contributions without this type give the speed of the layers' class in other types.
 
     Args:
         asked: Features of the layers.
-        processor: The processor that they run on.
+        processor: The processor on which the layers run.
         bases: Contributions, the nearest first.
-        here: Whether the first of them is of this very system and setup.
+        here: Whether the first contribution is from this system and setup.
     """
     knowing = [
         (

@@ -150,7 +150,7 @@ def _reduced(layer: Layer, read: Shape, written: Shape) -> Pattern:
 
 
 def _along(layer: Layer, read: Shape, _written: Shape) -> Pattern:
-    """Pattern of a softmax: along the last axis, or along one whose elements lie apart."""
+    """Pattern of a softmax: along the last axis, or along an axis with strided elements."""
     axis = layer.attributes.get("axis", -1)
     axis = axis % len(read) if isinstance(axis, int) and read else 0
     run = math.prod(read[axis + 1 :])

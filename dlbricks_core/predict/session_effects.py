@@ -45,16 +45,16 @@ def session_error() -> SessionError:
 def session_corrected(
     contribution: Contribution, kernel: Kernel, wholes: Set[str] = frozenset()
 ) -> Contribution:
-    """The contribution with latencies as if all networks were measured in one session.
+    """The contribution with latencies that are corrected for the differences between sessions.
 
-    Its pulls are near those of these latencies.
+    Its pulls are close to the pulls of the corrected latencies.
 
-    What sessions differ by follows from layers alike that were measured in several of them. The
-    session of most networks of models is the one that stays as it is: drawn networks take longer in
-    some sessions than layers of models do.
+    Differences between sessions are computed from similar layers that were measured in several
+    sessions. The session with most networks of models is the reference and is not corrected,
+    because drawn networks take longer in some sessions than layers of models do.
 
-    Whole models stay as they were measured. A session often holds one model and its layers, and a
-    model may take longer than its layers on every day.
+    Whole models are not corrected. A session often has one model and its layers, and a model may
+    always take longer than its layers.
 
     Args:
         contribution: Measured networks, with their sessions.

@@ -1,10 +1,10 @@
-"""Sites: what networks tell of each layer, as if it had been timed alone.
+"""Sites: the information of networks about single layers.
 
-The networks of a contribution are sums of layers, so what they tell of layers is joint over all of
-them. For each network, its message about one of its layers depends on how uncertain the others are
-without it (expectation propagation; Minka, 2001). All messages about a layer together make its
-*site*: a measurement of the layer alone, with a variance. Sites of one class are conditioned on
-apart from those of others, and a few that are alike suffice for a new layer.
+The networks of a contribution are sums of layers, so their information is joint over all layers.
+The message of a network about one of its layers depends on the uncertainty of its other layers
+without this network (expectation propagation; Minka, 2001). All messages about a layer together
+make its *site*: a measurement of the layer alone, with a variance. Classes of layers are
+conditioned separately, and a few similar sites suffice for a new layer.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _DRAWS = 400
 """Number of draws behind the variance of a layer: they give it to 7%."""
 
 _BLOCK = 256
-"""Number of networks that are related to their layers at once."""
+"""Number of networks that are processed at once."""
 
 _LEAST, _MOST = 1e-5, 1e4
-"""Bounds of a site's variance. Beyond, a network tells as good as nothing of the layer."""
+"""Bounds of a site's variance. Above them, a network has almost no information about the layer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,10 +65,10 @@ def sites_of(
     layer_variances = _drawn_variances(prior, shares, noise, factor)
     inverse = inverse_of(factor.T)
     precision = np.diag(inverse)
-    # What a network leaves of the covariance of a layer with it.
+    # Remaining covariance of a layer and a network after conditioning on the network.
     layers, networks = shares.indices, np.repeat(np.arange(len(noise)), np.diff(shares.indptr))
     left = _covariances(prior, shares, inverse) * noise[networks]
-    # Without the network itself, its latency is as uncertain as its error of prediction tells.
+    # Without the network itself, its latency is as uncertain as its prediction error.
     apart = np.maximum(1 / precision - noise, 0.0)[networks]
     without = left * (apart + noise[networks]) / noise[networks]
     own = layer_variances[layers] + left**2 / (noise[networks] ** 2 * precision[networks])

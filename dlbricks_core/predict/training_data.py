@@ -61,7 +61,7 @@ def training_data(store: ResultStore, backend: str | None = None) -> list[Contri
 def contributions(
     store: ResultStore, backend: str | None = None, without: frozenset[str] = frozenset()
 ) -> list[Contribution]:
-    """Contributions of a store: one for each system and setup, whatever the plugin's version.
+    """Contributions of a store: one for each system and setup, without the plugin's version.
 
     Networks without features are left out. They were measured by a DLBricks with other features, or
     they are graphs written by a backend, in which layers differ from those elsewhere. Networks that
@@ -93,7 +93,7 @@ def contributions(
 
 
 def usable_networks(store: ResultStore) -> dict[str, NetworkFeatures]:
-    """Features of this version by signature, but for those that are damaged; a warning names them.
+    """Features of this version by signature; damaged features are left out, with a warning.
 
     Args:
         store: Store of the measurements.

@@ -206,8 +206,8 @@ def _learned(
 ) -> Grouped:
     """Covariance over layers of the difference between two places of unlikeness 1.
 
-    It is the posterior mean under an inverse Wishart prior. The individual part of a layer says
-    nothing about others, and is removed from the differences first.
+    It is the posterior mean under an inverse Wishart prior. The individual part of a layer carries
+    no information about others, and is removed from the differences first.
     """
     differences = contrasts(means, among)
     number = len(differences)

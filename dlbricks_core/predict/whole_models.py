@@ -25,7 +25,7 @@ class ObservedModel:
     Attributes:
         name: Name of the model.
         family: Family of models that it belongs to.
-        sizes: What the quantity's metric says that the value grows with.
+        sizes: Sizes of the quantity's metric that determine the value.
         value: The value, in the quantity's unit.
     """
 
@@ -83,7 +83,7 @@ class WholeModels:
         path.write_text(f'{head},\n "least": {least},\n "models": [\n{models}\n ]\n}}\n', "utf-8")
 
     def tell_of(self, setup: Setup, metric_version: int) -> bool:
-        """Whether they tell about a setup: one of the same options and version of the metric.
+        """Whether the observations apply to a setup: same options, and same version of the metric.
 
         Another version of the framework and another number of threads count as alike.
         """

@@ -1,4 +1,4 @@
-"""Columns of tables of models: those of DLBricks, and those of other distributions."""
+"""Columns of tables of models: columns of DLBricks and of other distributions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Column(ABC):
 
     @abstractmethod
     def cell(self, result: ModelResult) -> str | None:
-        """Text of the cell of a model; ``None`` if there is nothing to say."""
+        """Text of the cell of a model; ``None`` for an empty cell."""
 
     def value(self, result: ModelResult) -> Any:
         """Value in JSON, with ``null`` if unknown: by default the text of the cell."""
@@ -94,7 +94,7 @@ def own_columns(columns: Iterable[OwnColumn], models: Sequence[ModelResult]) -> 
 
 
 def added_columns(models: Sequence[ModelResult]) -> list[FilledColumn]:
-    """Columns of other distributions, by name. A broken one has no cells, and says why.
+    """Columns of other distributions, by name. A broken column has no cells, and has the reason.
 
     A column that fails for some models has the cells of the others.
     """
@@ -102,7 +102,7 @@ def added_columns(models: Sequence[ModelResult]) -> list[FilledColumn]:
 
 
 def shown_columns(columns: Iterable[FilledColumn]) -> list[FilledColumn]:
-    """Columns that tables show, unless they have nothing to say."""
+    """Columns that tables show, without empty columns."""
     return [each for each in columns if each.is_shown and any(each.cells)]
 
 
@@ -143,7 +143,7 @@ def _sentence(reason: str, cure: str) -> str:
 
 
 def _made(plugin: Plugin) -> Column:
-    """The column of a plugin, once what tables need of it is checked.
+    """The checked column of a plugin.
 
     Raises:
         PluginError: If the heading is no text, or the justification is unknown.

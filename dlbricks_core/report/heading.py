@@ -107,9 +107,9 @@ def print_result(
     shown: Iterable[str | Text | Table],
     remarks: Sequence[Remark],
 ) -> None:
-    """Prints a result: the answer, doubts, what is shown, notes, failures, and the settings.
+    """Prints a result: the answer, doubts, tables, notes, failures, and the settings.
 
-    The first sentence of the answer is bold. What is empty is left out.
+    The first sentence of the answer is bold. Empty parts are left out.
     """
     first, *others = answer
     print_lines(console, styled((first, "bold")), *others)

@@ -384,7 +384,7 @@ def print_notes(console: Console, remarks: Iterable[Remark]) -> None:
 
 
 def print_failures(console: Console, failures: Iterable[Failure]) -> None:
-    """Prints all failures; those of a model with one reason share a line."""
+    """Prints all failures; failures of a model with the same reason share a line."""
     for where, reason in alike(failures, _NAMED):
         console.print(styled(("Failed:", "red"), f" {where}: {reason}"))
 

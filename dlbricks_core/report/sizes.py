@@ -282,7 +282,7 @@ def sizes_plot(result: RunResult) -> Markup | None:
 
 
 def depths_table(result: RunResult) -> PageTable | None:
-    """Time of one token at each depth; ``None`` where no tokens follow the first."""
+    """Time of one token at each depth; ``None`` if no token follows the first."""
     rows = [
         [answer.name, workload(answer.workload), str(depth), *_cells(each.compared)]
         for answer in result.answers

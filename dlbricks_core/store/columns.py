@@ -51,7 +51,7 @@ def question_of(columns: Mapping[str, Any], quantities: Mapping[str, Quantity]) 
     Raises:
         KeyError: If a column is missing, or the quantity is none of those.
         TypeError: If a value is of another kind.
-        ValueError: If a value is not what it should be.
+        ValueError: If a value is invalid.
     """
     found = key_of({name: columns[name] for name in KEY})
     setup = Setup(**{each.name: found[each.name] for each in fields(Setup)})
@@ -64,7 +64,7 @@ def key_of(columns: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         TypeError: If a value is of another kind.
-        ValueError: If a value is not what it should be.
+        ValueError: If a value is invalid.
     """
     return {
         name: _CHECKS[name](value) if name in _CHECKS else text(value, name)

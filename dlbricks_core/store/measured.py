@@ -240,7 +240,7 @@ class MeasurementStore(OpenStore):
         """Values of a quantity, of all networks that have some, oldest first.
 
         Args:
-            quantity: What was measured.
+            quantity: Measured question.
             backend: Name of the backend; ``None`` for every one.
             system: Fingerprint of the system; ``None`` for every one.
         """

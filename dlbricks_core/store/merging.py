@@ -48,7 +48,7 @@ class Merged:
     Attributes:
         systems: Number of systems.
         sessions: Number of sessions.
-        measurements: Number of questions that nobody had measured.
+        measurements: Number of new questions.
         observations: Number of observations.
         networks: Number of networks with features.
         calibrations: Number of calibrations, including replacements of older calibrations.
@@ -188,12 +188,12 @@ class Merger:
             question = each.question
             if question in known:
                 identifier, before = known[question]
-                told = _later_failure(before, each)
-                if told != before:
+                kept_failure = _later_failure(before, each)
+                if kept_failure != before:
                     same = measurements.c.id == identifier
                     change = update(measurements).where(same)
-                    self.connection.execute(change.values(_failure_columns(told)))
-                    known[question] = identifier, told
+                    self.connection.execute(change.values(_failure_columns(kept_failure)))
+                    known[question] = identifier, kept_failure
             elif question in rows:
                 before = _failure_of(rows[question]["failure"], rows[question]["unsupported"])
                 rows[question] |= _failure_columns(_later_failure(before, each))

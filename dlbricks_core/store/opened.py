@@ -42,7 +42,7 @@ def again_when_lost(
 
 
 def _reusable(argument: object) -> object:
-    """The argument; where it can be read only once, a tuple of what it gives."""
+    """The argument; if it can be read only once, a tuple of its elements."""
     return tuple(argument) if isinstance(argument, Iterator) else argument
 
 

@@ -66,8 +66,8 @@ class Exported:
     @property
     def numbers(self) -> dict[str, int]:
         """Numbers of records in the file, by the names of :class:`Merged`."""
-        told = {f"{kind}s": number for kind, number in self.records.items() if kind != "quantity"}
-        return {**dict.fromkeys(_COUNTED, 0), **told, "observations": self.observations}
+        counts = {f"{kind}s": number for kind, number in self.records.items() if kind != "quantity"}
+        return {**dict.fromkeys(_COUNTED, 0), **counts, "observations": self.observations}
 
 
 def exported(

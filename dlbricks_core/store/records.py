@@ -72,7 +72,7 @@ def record_of(kind: str, data: Mapping[str, Any], quantities: Quantities) -> Rec
     Raises:
         KeyError: If something is missing, or there is no such kind or quantity.
         TypeError: If something has another structure.
-        ValueError: If a value is not what it should be.
+        ValueError: If a value is invalid.
     """
     return _READERS[kind](data, quantities)
 

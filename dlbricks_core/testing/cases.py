@@ -1,7 +1,7 @@
-"""Small networks that the suite asks every backend to run, in ONNX's text form.
+"""Small networks that every backend must run, in ONNX's text form.
 
 Inputs whose names begin with ``w`` are weights. A text is read, normalized and given seeded
-values. The ONNX reference evaluator computes what the results must be.
+values. The ONNX reference evaluator computes the expected results.
 """
 
 from __future__ import annotations

@@ -254,7 +254,7 @@ class ImporterConformance(ConformanceSuite):
 
 
 def _write_broken(path: Path, kind: str, whole: bytes) -> None:
-    """Writes a file that is no model, or makes what is no file."""
+    """Writes a file that is no model, makes a folder, or neither for a missing file."""
     content = {
         "empty": b"",
         "truncated": whole[: len(whole) // 2],

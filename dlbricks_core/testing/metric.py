@@ -91,7 +91,7 @@ class MetricConformance(ConformanceSuite):
             assert len(values) == 1 + len(self.plugin.parts)
 
     def test_a_network_is_observed_again(self, worker: BackendWorker) -> None:
-        """The worker is ready for further observations: what was loaded is unloaded."""
+        """The worker is ready for further observations: all loaded networks are unloaded."""
         if self.plugin.isolated:
             pytest.skip("each observation has a process of its own")
         for _ in range(3):

@@ -76,7 +76,7 @@ def materialize(model: CanonicalModel, seed: int = 0, without: Collection[str] =
     """Draws values for all weights and inputs; the same arguments give the same values.
 
     Args:
-        model: In canonical form, without opaque layers.
+        model: Model in canonical form, without opaque layers.
         seed: Seed of the random generator.
         without: Names of weights that need no values.
 

@@ -15,7 +15,7 @@ def activation_powers(model: CanonicalModel) -> dict[str, float]:
     then grow with the additions between weighted layers, not with the depth of the network.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
     """
     powers: dict[str, float] = {}
     for name, value in model.constants.items():

@@ -187,7 +187,7 @@ class _Held:
 def _held() -> _Held:
     try:
         text = (_ROOT / "proc/self/statm").read_text(encoding="ascii")
-    except OSError:  # without /proc, the peak of resident memory stands for all of it
+    except OSError:  # without /proc, the peak of resident memory is used for all memory
         resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         return _Held(resident, dict.fromkeys(_ULIMITS.values(), resident))
     page = os.sysconf("SC_PAGE_SIZE")

@@ -50,7 +50,7 @@ class Peaks:
             self._lives[guard].now()
 
     def end(self, guard: int) -> None:
-        """A worker has ended. Where it ended by itself, the largest so far stands for it."""
+        """A worker has ended. If it ended by itself, the largest value so far is used."""
         life = self._lives.pop(guard, None)
         if life is not None:
             if not life.nbytes:

@@ -125,7 +125,7 @@ def test_a_suite_carries_it_to_another_machine_and_back(written, dlbricks, share
     assert found["models"][0]["estimate"] == pytest.approx(HULL + kib(64, 64))
     other = dlbricks("estimate", model, *travels[:4], "--results", "r.jsonl.zst")
     assert other.status == 2
-    assert "nothing of that --quantity or --protocol" in " ".join(other.err.split())
+    assert "no measurement with that --quantity or --protocol" in " ".join(other.err.split())
     assert "ballast/1, on" in " ".join(other.err.split())
 
 

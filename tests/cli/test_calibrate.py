@@ -88,7 +88,7 @@ def test_a_calibration_holds_for_its_composer_backend_and_threads_until_forgotte
     for other in (("--composer", "similar"), ("--split", "segments"), ("--threads", "2")):
         assert used(*other) is None
     assert dlbricks("machine", "calibrate", *FORGET).out.strip() == "Forgotten."
-    assert "no such calibration" in dlbricks("machine", "calibrate", *FORGET).out
+    assert "No calibration was stored" in dlbricks("machine", "calibrate", *FORGET).out
     assert used() is None
 
 

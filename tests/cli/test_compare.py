@@ -182,12 +182,12 @@ def test_an_unknown_load_is_stated_and_not_taken_for_none(dlbricks, shared, read
     assert lines[0].startswith("a on onnxruntime and twin, 1 thread:")
     assert any(word in " ".join(lines[:3]) for word in ("fastest", "no difference"))
     assert any(line.startswith(" a ") for line in lines[:24])
-    assert not [note for note in read("out.json")["notes"] if "not known" in note["text"]]
+    assert not [note for note in read("out.json")["notes"] if "is unknown" in note["text"]]
     with sqlite3.connect("results.sqlite") as store:
         store.execute("UPDATE sessions SET load = NULL")
     assert dlbricks(*off).status == 0
-    (note,) = [note for note in read("out.json")["notes"] if "not known" in note["text"]]
-    assert "not known for 1 of 1 sessions" in note["text"]
+    (note,) = [note for note in read("out.json")["notes"] if "is unknown" in note["text"]]
+    assert "is unknown for 1 of 1 sessions" in note["text"]
     # Options belong to a backend.
     settings = {each["name"]: each["settings"] for each in read("out.json")["backends"]}
     assert settings["onnxruntime"] == {"optimizations": "off"}
@@ -306,5 +306,5 @@ def test_places_that_some_backends_do_not_cut_at_are_named(
     data = read("out.json")
     (part,) = data["parts"]
     assert len(part["layers"]) == data["models"][0]["layers"]
-    assert "only the whole is compared" in " ".join(done.out.split())
+    assert "only the whole model is compared" in " ".join(done.out.split())
     assert sum("reach across" in note["text"] for note in data["notes"]) == 2

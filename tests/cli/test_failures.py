@@ -268,7 +268,7 @@ def test_an_operator_of_a_custom_domain_is_named_and_not_predicted(estimated):
     assert (done.status, odd["partial"]) == (3, True)
     (missing,) = odd["missing"]
     assert "com.example.Frobnicate" in missing["layers"]
-    assert missing["reason"].startswith("com.example.Frobnicate was not measured, and nothing is")
+    assert missing["reason"].startswith("com.example.Frobnicate was not measured, and cannot be")
 
 
 def test_an_unknown_operator_of_a_framework_is_predicted_from_its_size(estimated):

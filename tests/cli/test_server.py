@@ -215,7 +215,7 @@ def test_a_run_whose_server_stays_away_ends_and_keeps_what_it_had(
     assert done.status == 2
     said = done.err.strip().splitlines()
     assert "refused (for 0.3 s)" in clean(said[-2])
-    assert said[-1].startswith("Hint: what was measured before is kept")
+    assert said[-1].startswith("Hint: all earlier measurements are kept")
     assert _observations(postgres, database) >= kept[0]
 
 

@@ -58,7 +58,7 @@ def http():
 
 
 STRANGERS = {
-    "silent": (silent, "says nothing for 3 s", "says nothing for 3 s"),
+    "silent": (silent, "sends nothing for 3 s", "sends nothing for 3 s"),
     "http": (http, "an HTTP server answers there", "something answers there, but without TLS"),
     "ssh": (lambda: spoken(b"SSH-2.0-OpenSSH_9.2\r\n"), "begins with 'SSH-2.0-Open", "without TLS"),
     "closing": (lambda: spoken(b""), "closes it at once", "(closes it at once|without TLS)"),

@@ -31,7 +31,7 @@ def rewritten_short(
     expanded.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
         rewriting: Function with which the backend rewrites a model.
 
     Raises:

@@ -63,7 +63,7 @@ def longest_repeat(model: CanonicalModel, kept: int = KEPT) -> Repeat | None:
     the first block and the results of the last.
 
     Args:
-        model: In canonical form, or a graph that a backend made.
+        model: Model in canonical form, or a graph that a backend made.
         kept: Copies to keep.
     """
     wiring = Wiring(model)

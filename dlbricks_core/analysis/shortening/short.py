@@ -18,7 +18,7 @@ from dlbricks_core.ir import CanonicalModel, Layer
 
 @dataclass(frozen=True)
 class Short:
-    """A short model and the model that it stands for.
+    """A short model and the model that it represents.
 
     Attributes:
         whole: The model.
@@ -92,7 +92,7 @@ def shorten(model: CanonicalModel, kept: int = KEPT) -> list[Short]:
     """Short models, each of the one before, until no repeat is left that is longer.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
         kept: Copies to keep of each repeat.
     """
     found: list[Short] = []

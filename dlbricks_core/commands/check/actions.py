@@ -59,10 +59,10 @@ def accuracy_command(models: tuple[str, ...], store: str | None, **values: Any) 
 def layers_command(model: str, top: int, store: str | None, **values: Any) -> int:
     """Show where the estimate of MODEL deviates, and why.
 
-    Times the whole model and its bricks in the same rounds, as 'check' does, and shows what
-    the estimate counts for each group of layers beside the backend's own profile of the whole
-    model, if its framework offers one; the groups that deviate most come first. Exit status 3:
-    something could not be timed or profiled; it is named.
+    Times the whole model and its bricks in the same rounds, as 'check' does, and shows the estimate
+    of each group of layers with the backend's own profile of the whole model, if its framework has
+    one; largest deviations come first. Exit status 3: something could not be timed or profiled; it
+    is named.
     """
     output = Output(values)
     job = given.job_of(LayersJob, (model,), values)

@@ -316,7 +316,7 @@ def pack(
     if not found:
         of_backend = f" of {backend}" if backend else ""
         raise DLBricksError(
-            f"{store.place}: the store holds nothing{of_backend} that a predictor can learn from",
+            f"{store.place}: the store has no measurement{of_backend} for predictions",
             hint=f"Run a survey first, or choose another store with {argument('store')}.",
         )
     observer.stage("Packing the store's measurements", len(found))

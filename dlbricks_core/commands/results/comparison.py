@@ -24,7 +24,7 @@ class RecordedDifference:
 
     what: str  #: Name of the differing fact.
     then: str  #: Its value behind the old figures.
-    now: str  #: Its value behind the new ones; empty if there is none.
+    now: str  #: Its value for the new figures; empty without a value.
 
 
 class ResultsCompareData(common.ListedFailuresData):
@@ -49,7 +49,7 @@ class ChangedFigureData(TypedDict):
 
     name: str  #: Name of the model.
     backend: str  #: Name of the backend.
-    #: What is compared: the figure of the whole model, or the estimate.
+    #: Compared figure: of the whole model, or the estimate.
     figure: Literal["measured", "estimate"]
     then: RecordedFigures  #: Figures of the older result.
     now: RecordedFigures  #: Figures of the newer result.

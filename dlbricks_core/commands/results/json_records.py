@@ -183,7 +183,7 @@ def _memory(system: System) -> str:
 def _notes(system: System) -> str:
     """Facts that affect latency and have no field of their own."""
     boost = {True: "on", False: "off", None: ""}[system.boost]
-    told = {
+    facts = {
         "cores of the machine": _number(system.physical_cores),
         "hardware threads": _number(system.logical_cpus),
         "usable cores": _number(system.available_cores),
@@ -195,7 +195,7 @@ def _notes(system: System) -> str:
         "huge pages": system.huge_pages or "",
         "hypervisor": system.hypervisor or "",
     }
-    return "; ".join(f"{name}: {text}" for name, text in told.items() if text)
+    return "; ".join(f"{name}: {text}" for name, text in facts.items() if text)
 
 
 #: Text of each field.

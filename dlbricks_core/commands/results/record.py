@@ -84,7 +84,7 @@ class Record:
     """A command's settings and results."""
 
     command: str  #: Name of the command, one of :data:`COMMANDS`.
-    measures: bool  #: Whether bricks ran; ``False`` where the results rest on what was known.
+    measures: bool  #: Whether bricks ran; ``False`` if all figures were stored or predicted.
     version: str  #: Version of DLBricks.
     written_at: str  #: Time at which the results were written, in ISO 8601.
     quantity: str  #: Name of the quantity that was estimated.
@@ -148,7 +148,7 @@ class Record:
         Raises:
             KeyError: If something is missing.
             TypeError: If something has another structure.
-            ValueError: If a value is not what it should be.
+            ValueError: If a value is invalid.
         """
         task, software = data["task"], data["software"]
         return cls(
@@ -177,7 +177,7 @@ class Record:
         Raises:
             KeyError: If something is missing.
             TypeError: If something has another structure.
-            ValueError: If a value is not what it should be.
+            ValueError: If a value is invalid.
         """
         asked, settings = data["invocation"], data["settings"]
         backends = data["backends"] if "backends" in data else [data["backend"]]

@@ -49,7 +49,7 @@ _THROWN_AWAY = "The new measurements are thrown away; --store names a store for 
 @options.json_option
 @options.table_options
 def command(record: Path, store: str | None, **values: Any) -> int:
-    """Do again what a record says was done, and compare the figures with those of then.
+    """Repeat the command of a record, and compare old and new figures.
 
     FILE is what 'dlbricks results record' wrote, or a JSON file that it reads. Differences are
     printed first: versions, options, the system, models whose files have changed. Everything is

@@ -48,14 +48,14 @@ class StorePart:
     before: datetime | None = None  #: Time before which sessions began, with time zone.
     failures: bool = False  #: Whether to select only failures.
     quantities: tuple[str, ...] = ()  #: Names of quantities; empty for all.
-    #: Whether to select only what was taken while the machine was disturbed.
+    #: Whether to select only samples that were taken while the machine was disturbed.
     disturbed: bool = False
 
     def of(self, store: ResultStore) -> Selection:
         """The selection in a store.
 
         Raises:
-            DLBricksError: If the store holds nothing of a system, a backend or a quantity.
+            DLBricksError: If the store has no measurement of a system, a backend or a quantity.
         """
         machines = tuple(find_machine(store, each) for each in self.systems)
         for backend in self.backends:
@@ -87,7 +87,7 @@ def export(store: ResultStore, part: StorePart | None = None) -> Exported:
     """Exports a store, or a part of it, as a file.
 
     Raises:
-        DLBricksError: If the store holds nothing of a system or a backend.
+        DLBricksError: If the store has no measurement of a system or a backend.
     """
     return exported(store, (part or StorePart()).of(store))
 
@@ -123,7 +123,7 @@ def records_of_stores(locations: Iterable[str | Path]) -> Iterator[Iterator[Reco
     """
     with ExitStack() as opened:
         every = [opened.enter_context(_store(each)) for each in locations]
-        # What is read in part is closed before its store is.
+        # A partly read iterator is closed before its store.
         records = [opened.enter_context(closing(each.records())) for each in every]
         yield chain.from_iterable(
             _sound(each, str(store.place), _AGAIN)
@@ -136,7 +136,7 @@ def merged_into(location: str | Path | None, records: Iterable[Record]) -> Merge
 
     Args:
         location: Location of the store; ``None`` for the user's own file.
-        records: What files or other stores hold.
+        records: Records of files or other stores.
 
     Raises:
         DLBricksError: If the store cannot be opened, or holds a quantity in another unit.
@@ -168,11 +168,11 @@ def prune(store: ResultStore, part: StorePart, *, rehearse: bool = False) -> Pru
     Args:
         store: The store.
         part: The part to delete. At least one field must be set.
-        rehearse: Whether to delete nothing, and only to report what would be deleted.
+        rehearse: Whether to only report the selection, without deleting it.
 
     Raises:
-        DLBricksError: If nothing is named, or the store holds nothing of a system, a backend or a
-            quantity.
+        DLBricksError: If nothing is named, or the store has no measurement of a system, a backend
+            or a quantity.
     """
     if part == StorePart():
         raise DLBricksError(

@@ -139,8 +139,8 @@ def exported_data(exported: Exported, path: Path) -> ResultsExportData:
 
 def print_merged(console: Console, merged: Merged) -> None:
     """Prints the numbers of new entries."""
-    told = _in_words(asdict(merged))
-    console.print(f"New: {told}." if told else "Nothing is new: the store has all records already.")
+    words = _in_words(asdict(merged))
+    console.print(f"New: {words}." if words else "Nothing is new: the store has all records.")
 
 
 def merged_data(merged: Merged) -> ResultsMergeData:
@@ -154,11 +154,11 @@ def merged_data(merged: Merged) -> ResultsMergeData:
 
 def print_pruned(console: Console, pruned: Pruned, freed: int | None = None) -> None:
     """Prints a summary of a deletion."""
-    told = _in_words(asdict(pruned))
+    words = _in_words(asdict(pruned))
     if freed is not None:
         console.print(f"Deleted. {_size(max(freed, 0))} are free now.")
-    elif told:
-        console.print(f"To delete: {told}.")
+    elif words:
+        console.print(f"To delete: {words}.")
     else:
         console.print("Nothing is deleted.")
 

@@ -22,7 +22,7 @@ from dlbricks_core.report import print_failures
 @options.json_option
 @options.table_options
 def command(models: tuple[str, ...], **values: Any) -> int:
-    """Show layers, unique layers, bricks, and what cannot be timed.
+    """Show layers, unique layers, bricks, and layers that cannot be timed.
 
     With -v, every layer is listed.
     """

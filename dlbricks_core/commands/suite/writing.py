@@ -87,7 +87,7 @@ def generate(
     they are. Then it reveals neither the model of a brick nor the number of occurrences.
 
     Args:
-        models: In canonical form.
+        models: Models in canonical form.
         cut_options: How to cut; ``None`` for the structures.
         folder: Folder of the suite. It is created if missing, and must not hold a suite already.
         seed: Seed of the weights in the files of bricks.

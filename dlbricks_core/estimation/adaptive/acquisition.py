@@ -1,4 +1,4 @@
-"""Choices of the dial: the networks to time next, and the information that they yield."""
+"""Acquisition: the networks to time next, by the information of their timing."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ _ERROR = 0.04
 """Relative error of a brick's timing as an estimate of its latency inside a model, for plans."""
 
 _SCATTER = 0.01
-"""Relative scatter of a whole model's timing beside its drift, for plans."""
+"""Relative scatter of a whole model's timing, in addition to its drift, for plans."""
 
 _AHEAD = 0.95
-"""Factor on the precision that a batch is planned to reach, because the outcome differs somewhat
-from the plan.
+"""Factor on the planned precision of a batch, because the outcome differs somewhat from the plan.
 """
 
 _BEYOND = 0.5
@@ -54,7 +53,7 @@ class Choice:
         half_widths: Half-width of each model's 90% interval, relative to its latency.
         wholes: Signature of each model as a whole.
         settled: Whether each model's estimate rests on a timing of the whole, so that no other
-            network holds further information.
+            network has further information.
     """
 
     signatures: Sequence[str]
@@ -68,7 +67,7 @@ class Choice:
         """All networks that are not timed yet: bricks, and either whole models or probes.
 
         Args:
-            state: The present beliefs.
+            state: The present posterior.
             bench: Source of timed networks and their costs.
             probing: Whether probes may be timed instead of whole models.
         """
@@ -135,14 +134,14 @@ class Choice:
             suffices |= step.half_widths.max() <= _AHEAD * precision
             if suffices and step.seconds >= least_s:
                 break
-        # Single bricks may be worth more per second than a whole model, while all of them together
-        # are worth less.
+        # Single bricks may have more information per second than a whole model, although all bricks
+        # together have less.
         if not suffices and wholes.seconds <= left_s:
             return [*wholes.signatures]
         return [self.signatures[i] for i in self._thrifty(chosen, lacking)]
 
     def first(self, most: int, precision: float, left_s: float) -> list[str]:
-        """Networks with most information per second, however little that is.
+        """Networks with most information per second, even if it is little.
 
         Args:
             most: Number of networks.
@@ -177,9 +176,9 @@ class Choice:
         return [*found]
 
     def offer(self, precision: float) -> Offer | None:
-        """Seconds until the precision is reached; ``None`` if no timing is known to reach it.
+        """Seconds until the precision is reached; ``None`` if no planned timing reaches it.
 
-        Settled models do not count: only further runs of their own narrow them.
+        Settled models are left out, because only their own further runs narrow them.
         """
         lacking = np.flatnonzero((self.half_widths > precision) & ~self.settled)
         if not len(lacking):
@@ -194,7 +193,7 @@ class Choice:
         return Offer(precision, seconds) if math.isfinite(seconds) else None
 
     def _instead(self, models: IntArray) -> _Wholes:
-        """Timing some of the models as a whole."""
+        """The step of timing some of the models whole."""
         wholes = tuple(dict.fromkeys(self.wholes[i] for i in models))
         if not {*wholes} <= {*self.signatures}:
             return _Wholes((), math.inf)

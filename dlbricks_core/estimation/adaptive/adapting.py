@@ -41,40 +41,41 @@ from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 
 PLAIN_RUNS = 9
-"""Runs of each model in a plain script after the first, which counts as loading: two in all warm
-up, and eight count (benchmarks/plain)."""
+"""Runs of each model in a plain script after the first run, which is part of loading. The script
+warms up with two runs and times eight (benchmarks/plain)."""
 
 _MOST_MEMORY = 0.6
-"""Most of the free memory that a whole model may take to run. Bricks tell about larger ones."""
+"""Maximum share of the free memory for a whole model; larger models are estimated from bricks."""
 
 _MOST_DRAWN_BYTES = 2**30
-"""Most bytes of weights that are drawn for a model without a file of its own. Its bricks alone take
-a fraction of them, since blocks of large models repeat."""
+"""Maximum bytes of weights that are drawn for a model without a file. Its bricks take a fraction of
+these bytes, because blocks of large models repeat."""
 
 _FEW_MODELS = 3
-"""Most models of a request whose bricks are profiled in any case, even in a run of its own."""
+"""Maximum number of models in a request whose bricks are always profiled, even in a separate
+run."""
 
 _WORTH_PROFILING = 0.1
 """Least share of another model's latency in a model's bricks for which it is profiled in runs of
 their own. In less of a latency, errors of a single profiled run do not matter."""
 
 _PREDICTABLE = 0.15
-"""Finest half-width that predictions from reference data have (docs/results/predicting.md)."""
+"""Smallest half-width of predictions from reference data (docs/results/predicting.md)."""
 
 _LONG_RUN_MS = 3000.0
 """Milliseconds of loading and running a model beyond which its prediction is tried first."""
 
 _UNKNOWN_ERROR = 0.4
-"""Relative error of what is predicted of bricks that no model has shown, for the choice of models
-to run. Estimates have the predictor's own errors."""
+"""Relative error of predictions of bricks that no model has run, for the choice of models to run.
+Estimates have the predictor's own errors."""
 
 
 _MOSTLY = 0.85
-"""Share of a model's latency in profiled bricks beyond which rough figures of the rest suffice."""
+"""Share of a model's latency in profiled bricks from which rough figures of the others suffice."""
 
 
 class Adapting:
-    """One request: what is known so far, and what runs next.
+    """State of one request: figures so far, and the choice of the next runs.
 
     Args:
         cutting: The models and their bricks.
@@ -83,8 +84,8 @@ class Adapting:
         observer: Receives the progress.
         opened: Closes the workers.
         predictor: Name of the predictor.
-        compares: Whether estimates are compared. They then rest on no model that runs for the
-            comparison only, or ran before.
+        compares: Whether estimates are compared. They then use no model that runs only for the
+            comparison, or ran before.
         session: Identifier of the session; ``None`` for a new one.
         ahead: Process that was begun before; ``None`` if there is none.
     """
@@ -151,12 +152,12 @@ class Adapting:
         return [i for i in positions if i not in known]
 
     def _is_left(self, cut: CutModel) -> bool:
-        """Whether neither a run of a model nor runs of others can give its latency."""
+        """Whether the latency can come neither from a run of the model nor from runs of others."""
         covered = cut.counts.keys() <= self._bricks.keys()
         return self._refused(cut) or not (self._able(cut) or covered)
 
     def known_by_runs(self, share: float) -> list[int]:
-        """Positions of models that ran, or have a share of their latency in bricks that did."""
+        """Positions of models that ran, or have enough of their latency in bricks that ran."""
         known = self._bricks.keys()
         return [
             i
@@ -171,10 +172,10 @@ class Adapting:
         return self._runs.ledger.notes
 
     def result(self, seconds: float | None = None, without: Collection[int] = ()) -> RunResult:
-        """Results from what is known.
+        """Results from the figures so far.
 
         Args:
-            seconds: Seconds that it took to know it; ``None`` where nothing ran.
+            seconds: Seconds for these figures; ``None`` if nothing ran.
             without: Positions of models that need no estimate.
         """
         figures = self._figures([cut for i, cut in enumerate(self._cuts) if i not in without])
@@ -211,7 +212,7 @@ class Adapting:
             self._runs.run(cut, self._burst.for_harvest())
 
     def left_out(self) -> RunResult:
-        """Estimates of each model from the runs of all others, beside its own latency."""
+        """Estimates of each model from the runs of all others, with its own latency."""
         shared = self._assembled(self._cutting, self._bricks)
         models: list[ModelResult] = []
         for i, cut in enumerate(self._cuts):
@@ -223,9 +224,9 @@ class Adapting:
         return replace(shared, models=models)
 
     def by_parts(self) -> RunResult:
-        """Latencies of all models that ran, beside the sums of their own profiled bricks.
+        """Latencies of all models that ran, with the sums of their own profiled bricks.
 
-        A model without a profile has no parts, and stands for itself.
+        A model without a profile has no parts; its whole latency is used.
         """
         bricks = self._bricks
         figures: dict[str, Figure] = dict(bricks)
@@ -243,14 +244,14 @@ class Adapting:
         Args:
             cutting: The models.
             figures: Figures by signature.
-            ledger: Measurements and failures; ``None`` for those so far.
+            ledger: Measurements and failures; ``None`` for all so far.
         """
         planned = replace(cutting, plan=cutting.plan.believing(figures, timed=()))
         found = assemble(self._request.hot, planned, ledger or self._runs.warned_ledger)
         return replace(found, predictor=self._predictor)
 
     def compared(self, estimated: RunResult) -> RunResult:
-        """Estimates beside the latencies of models that run only for this."""
+        """Estimates with the latencies of models that run only for comparison."""
         figures = self._runs.figures
         self._run([i for i in self.able if self._cuts[i].whole.signature not in figures], math.inf)
         ledger = replace(self._runs.warned_ledger, notes=estimated.ledger.notes)
@@ -260,7 +261,7 @@ class Adapting:
         return replace(found, predictor=self._predictor, adaptive=progress)
 
     def _plain_s(self) -> float | None:
-        """Seconds of a plain script: to load each model and to run it as often as one does."""
+        """Seconds of a plain script to load each model and to run it."""
         total = 0.0
         for cut in self._cuts:
             measured = self._runs.ledger.measurements.get(self._runs.key(cut))
@@ -272,7 +273,7 @@ class Adapting:
 
     @property
     def _bricks(self) -> Mapping[str, InPlace]:
-        """Figures of bricks that running models have shown."""
+        """Figures of bricks in profiles of running models."""
         return self._runs.bricks(self._excluded)
 
     def _run(self, order: Sequence[int], end: float) -> None:
@@ -296,7 +297,8 @@ class Adapting:
     def _shares_bricks(self, cut: CutModel) -> bool:
         """Whether bricks of a model that nothing has shown matter to another that has not run.
 
-        Bricks of few models are kept for later requests, since that takes no long time.
+        For few models, bricks are profiled for later requests anyway, because that takes little
+        time.
         """
         if len(self._cuts) <= _FEW_MODELS:
             return True
@@ -322,7 +324,7 @@ class Adapting:
         return footprint is None or footprint.is_modest
 
     def _why_not(self, cut: CutModel) -> str:
-        """Reason why a whole model is not run at all; empty if it is."""
+        """Reason why a whole model never runs; empty if it may run."""
         footprint = self._cutting.footprints.get(cut.whole.signature)
         drawn = self._runs.key(cut).subject.kind != "native"
         if drawn and cut.model.weight_bytes > _MOST_DRAWN_BYTES:
@@ -338,9 +340,9 @@ class Adapting:
         return ""
 
     def _refused(self, cut: CutModel) -> bool:
-        """Whether the backend is known not to run a part of a model, or nobody knows what it does.
+        """Whether the store records a refusal of a part of a model, or a layer is opaque.
 
-        Timing its bricks tells which part that is.
+        Timing its bricks shows the unsupported part.
         """
         parts = {cut.whole.signature, *cut.counts, *cut.layer_signatures}
         opaque = any(layer.opaque for layer in cut.model.layers)
@@ -352,7 +354,7 @@ class Adapting:
         return None if figure is None or figure.measures_nothing else figure
 
     def _precise(self, cut: CutModel) -> bool:
-        """Whether a model has run, to the precision that is asked for."""
+        """Whether a model has run to the requested precision."""
         figure = self._figure(cut)
         if figure is None or len(figure.samples) < self._burst.fewest_samples:
             return False
@@ -381,7 +383,7 @@ class Adapting:
         every = self._bricks
         figures |= {s: every[s] for s in needed if s in every}
         shown = {s: each for s, each in every.items() if each.teaches}
-        # What the backend does not run has no latency that could be predicted.
+        # An unsupported brick has no latency to predict.
         missing = [s for s in needed if s not in figures and s not in self._known_refusals]
         mostly = [i for i, cut in enumerate(self._cuts) if self._costs.share(i, shown) >= _MOSTLY]
         other = [cut for cut in cuts if all(cut is not self._cuts[i] for i in mostly)]
@@ -408,7 +410,7 @@ class Adapting:
 
 
 def _enough(precision: float) -> float:
-    """Share of a model's latency in profiled bricks that makes its estimate precise enough."""
+    """Share of a model's latency in profiled bricks from which its estimate is precise enough."""
     deviation = precision / NORMAL_HALF_WIDTH
     left = deviation**2 - in_place_errors().shared ** 2 - Learned.composing_error**2
     return 1 - math.sqrt(left) / _UNKNOWN_ERROR if left > 0 else 2.0

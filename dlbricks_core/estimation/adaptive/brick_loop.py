@@ -1,4 +1,4 @@
-"""The loop of the dial: predicts, and times the most informative networks, until it is precise."""
+"""The adaptive loop: predicts, and times the most informative networks, until it is precise."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def measure_adaptively(
     """Estimates models, and times the most informative networks until the estimates are precise.
 
     Args:
-        cutting: The models, cut for the composer of the dial.
+        cutting: The models, cut for the composer of adaptive measuring.
         request: How networks are measured, to what precision, and for how long.
         store: Store of the measurements.
         observer: Receives the progress.
@@ -82,8 +82,8 @@ def measure_adaptively(
             left_s = end + bench.ledger.waited_s - now
             if probing.turn(state, left_s):
                 continue
-            # Predictors cache their work on the atlas, so the first prediction is no measure of the
-            # next.
+            # Predictors cache their work on the atlas, so later predictions are faster than the
+            # first.
             reason = turn(state, bench, left_s, least_s=now - asked if bench.started else 0.0)
         offers = tuple(_offers(state, bench))
         predicting_s = perf_counter() - begin - bench.spent_s
@@ -115,7 +115,7 @@ def turn(state: State, bench: TimingWorker, left_s: float, least_s: float = 0.0)
     """Times the next batch. Returns the reason if there is none, otherwise ``None``.
 
     Args:
-        state: The present beliefs.
+        state: The present posterior.
         bench: The bench that times networks.
         left_s: Remaining seconds of the budget.
         least_s: Minimum seconds of a batch.
@@ -123,7 +123,7 @@ def turn(state: State, bench: TimingWorker, left_s: float, least_s: float = 0.0)
     subjects = bench.subjects
     if state.widest <= subjects.precision:
         return note("precision-reached")
-    # A start may take longer than at best. The batch is then timed after the end of the budget,
+    # A start may take longer than the minimum. The batch is then timed after the end of the budget,
     # because the user has waited for the start anyway.
     spare_s = left_s if bench.started else left_s - QUICK_START_S
     if spare_s <= 0:
@@ -145,7 +145,7 @@ def turn(state: State, bench: TimingWorker, left_s: float, least_s: float = 0.0)
 
 
 def _insistent(state: State, bench: TimingWorker) -> set[str]:
-    """Whole models that lack precision, and may be timed until scatter leaves them precise."""
+    """Whole models that lack precision, and may be timed until they are precise."""
     subjects = bench.subjects
     models = subjects.cutting.brickset.models
     lacking = np.flatnonzero(state.half_widths > subjects.precision)

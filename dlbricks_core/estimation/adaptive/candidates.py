@@ -1,4 +1,4 @@
-"""Subjects of the dial: bricks and whole models that could be timed."""
+"""Candidates of adaptive measuring: bricks and whole models that could be timed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Candidates:
         request: How networks are measured.
         bricks: Bricks by signature.
         wholes: Whole models that may be timed instead of their bricks, by signature.
-        kept_apart: Signatures of whole models for comparison, which estimates must not rest on.
+        kept_apart: Signatures of whole models for comparison, which estimates must not use.
         probes: Networks of the survey that may be timed to characterize the system, by signature.
     """
 
@@ -47,7 +47,7 @@ class Candidates:
         end_to_end: bool,
         probes: Mapping[str, Target] = MappingProxyType({}),
     ) -> Self:
-        """All networks but opaque layers, models that contain some, and models of much memory.
+        """All networks except opaque layers, models with opaque layers, and models of much memory.
 
         Args:
             cutting: The models and their bricks.
@@ -76,7 +76,7 @@ class Candidates:
 
     @cached_property
     def every(self) -> Mapping[str, Brick]:
-        """Each model followed by its bricks in the order in which it runs them, then the probes."""
+        """Each model followed by its bricks in execution order, then the probes."""
         able = {**self.bricks, **self.wholes}
         found: dict[str, Brick] = {}
         for cut in self.cutting.brickset.models:
@@ -93,12 +93,12 @@ class Candidates:
         return Target(self.wholes[signature], "model")
 
     def key(self, signature: str) -> Question:
-        """The question that the samples of a network answer."""
+        """Key of the samples of a network."""
         return self.request.key(signature, self.target(signature).kind)
 
 
 def memory_notes(cutting: Cutting) -> tuple[Note, ...]:
-    """Notes on whole models that fit, and do not run for the memory that they take."""
+    """Notes on whole models that fit, but do not run because of the memory that they take."""
     return tuple(
         memory_note(cut.model.name, each)
         for cut in cutting.brickset.models

@@ -1,4 +1,4 @@
-"""Coverage: which whole models to run, so that their bricks tell about all others."""
+"""Coverage: the choice of whole models to run, so that their bricks cover all other models."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dlbricks_core.ir import CanonicalModel
 
 _FLOPS_MS, _BYTES_MS, _LAYER_MS = 2e7, 1e7, 0.003
 """Floating-point operations and bytes in a millisecond, and milliseconds of a layer, on a core of a
-usual server. Only ratios count: they order the models."""
+usual server. Only ratios matter, because they order the models."""
 
 _LOADING_MS, _LOADED_BYTES_MS = 20.0, 5e5
-"""Milliseconds to make a model ready to run, and bytes of weights that it reads in one."""
+"""Milliseconds to prepare a model, and bytes of weights that it reads in a millisecond."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class RunCosts:
         return loading + self.runs * self.models[position]
 
     def share(self, position: int, known: Collection[str]) -> float:
-        """Share of a model's latency in bricks that are known."""
+        """Share of a model's latency in bricks with a figure."""
         cut, total = self.cuts[position], self.models[position]
         part = sum(n * self.bricks[s] for s, n in cut.counts.items() if s in known)
         return part / total if total else 1.0
@@ -65,9 +65,9 @@ def chosen(
     known: Collection[str],
     enough: float,
 ) -> list[int]:
-    """Models to run, in order, so that known bricks make up enough of each that lacks precision.
+    """Models to run, in order, until known bricks cover enough of each model that lacks precision.
 
-    Each step takes the model whose bricks add most to the known share of all models in each second
+    Each step chooses the model whose bricks add most to the covered share of all models per second
     of running it (greedy set cover).
 
     Args:
@@ -75,7 +75,7 @@ def chosen(
         lacking: Positions of the models that lack precision.
         able: Positions of the models that can run.
         known: Signatures of bricks with a figure.
-        enough: Share of a model's latency in known bricks that suffices; above 1, none does.
+        enough: Sufficient share of a model's latency in known bricks; above 1, no share suffices.
     """
     have = set(known)
     open_models = {i for i in lacking if costs.share(i, have) < enough}
@@ -93,7 +93,7 @@ def chosen(
 def _needed(
     costs: RunCosts, models: Collection[int], known: Collection[str]
 ) -> Mapping[str, float]:
-    """Sum over models of the share of each brick that is not known, by signature."""
+    """Sum over models of the share of each brick without a figure, by signature."""
     found: dict[str, float] = {}
     for i in models:
         for signature, count in costs.cuts[i].counts.items():

@@ -1,4 +1,4 @@
-"""Beliefs of the dial: predictions from all that is known."""
+"""Posterior of adaptive measuring: predictions from all figures so far."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dlbricks_core.predict import Contribution
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Beliefs at one stop of the dial.
+    """Posterior after a batch of timings.
 
     Attributes:
         figures: Figures of bricks as parts of a model, and of measured whole models, by signature.
@@ -40,7 +40,7 @@ class State:
     common: FloatArray
 
     def measured(self, signature: str) -> bool:
-        """Whether the figure of a network rests on a measurement of its own."""
+        """Whether the figure of a network rests on its own measurement."""
         return isinstance(self.figures.get(signature), Placed)
 
     @property
@@ -50,13 +50,13 @@ class State:
 
 
 class Posterior:
-    """Predicts latencies from all that is known.
+    """Predicts latencies from all figures so far.
 
     Args:
         predictor: Name of the predictor.
         subjects: Networks that could be timed.
         bench: Source of the known figures of these networks.
-        atlas: Further measurements, here and elsewhere.
+        atlas: Further measurements on all systems.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Posterior:
     ) -> None:
         self.subjects = subjects
         self._bench = bench
-        # For the networks themselves, stored figures are known already, or must stay unknown.
+        # Stored figures of these networks are passed separately, or must stay unknown.
         apart = subjects.kept_apart | bench.known.keys()
         self._oracle = ConditionedPredictor(predictor, subjects.request, atlas, apart)
         models = len(subjects.cutting.brickset.models)
@@ -78,7 +78,7 @@ class Posterior:
         self._normal = (normal - normal.mean(axis=0)) / normal.std(axis=0)
 
     def state(self) -> State:
-        """The present beliefs."""
+        """The present posterior."""
         figures = self._figures()
         models = self.subjects.cutting.brickset.models
         sums = np.stack([_drawn(cut, figures) for cut in models], axis=1)
@@ -105,9 +105,9 @@ class Posterior:
             if signature not in known:
                 figures[signature] = each
                 continue
-            # A whole model hands over its inputs and outputs, as in its timing.
+            # A whole model passes its inputs and outputs, as in its timing.
             measured = known[signature]
-            # Neither does a network that was disturbed follow from what is known of others.
+            # The figure of a disturbed network is not corrected by other networks either.
             own = signature in wholes or not measured.teaches
             placed = drifting(signature, measured, drift().session) if own else each
             figures[signature] = Placed(measured, placed)
@@ -117,7 +117,7 @@ class Posterior:
 def _drawn(cut: CutModel, figures: Mapping[str, Predicted | Placed]) -> FloatArray:
     """Draws of a model's latency: its own if it was measured, otherwise the sum of its bricks.
 
-    Bricks without a figure do not count.
+    Bricks without a figure are left out.
     """
     if cut.whole.signature in figures:
         return figures[cut.whole.signature].plausible

@@ -1,21 +1,21 @@
-"""Precisions of the dial."""
+"""Precisions of adaptive measuring."""
 
 from __future__ import annotations
 
 FINEST = 0.05
-"""Finest precision of the dial. Below it, the changes that a framework makes to a segment inside a
-model matter, and only bricks of the executed graph show these.
+"""Finest precision of adaptive measuring. Below it, a framework's changes to a segment inside a
+model matter, and only bricks of the executed graph include them.
 """
 
 USUAL = 0.1
-"""Precision that most users need. It suffices to choose between models, machines or backends, which
-mostly differ by more. A shared machine drifts by half as much within minutes, and half the
+"""Default precision. It suffices to choose between models, machines or backends, which mostly
+differ by more. A shared machine drifts by half as much within minutes, and half the
 precision takes about twice as long (docs/results/predicting.md).
 """
 
 
 def adaptive_precision(precision: float | None, budget_s: float | None) -> float:
-    """Precision that estimates are to reach.
+    """Precision to reach for estimates.
 
     Args:
         precision: Precision that the user requests, if any.

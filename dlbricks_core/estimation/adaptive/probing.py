@@ -1,4 +1,4 @@
-"""Probes of the dial: the first networks on an unknown system, timed to characterize it."""
+"""Probes: the first networks on an unknown system, timed to characterize it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ and thirty hardly more (research/2026-11-25-systems.md).
 
 _SHARE, _MOST_S = 0.1, 10.0
 """Maximum share of the budget, and maximum seconds, for probes. Most probes are small, and ten take
-two or three seconds. Later estimates on the system benefit from them, but a user who asks for one
-model must not wait for that.
+two or three seconds. Later estimates on the system benefit from them, but a user of one model must
+not wait for this.
 """
 
 _DRAWN = 60
@@ -32,14 +32,14 @@ are predicted at each turn.
 
 
 def probes_for(request: Request, atlas: Collection[Contribution]) -> Mapping[str, Target]:
-    """Networks of the survey that may characterize the system; none for a known system.
+    """Networks of the survey that may characterize the system; empty for a known system.
 
     A system is known if any network was measured on it, with the backend and the same number of
     threads.
 
     Args:
         request: How and where networks run.
-        atlas: Measurements with the backend, here and elsewhere.
+        atlas: Measurements with the backend on all systems.
     """
     place = request.fingerprint, request.setup.threads
     known = any((each.system.fingerprint, each.setup.threads) == place for each in atlas)
@@ -47,7 +47,7 @@ def probes_for(request: Request, atlas: Collection[Contribution]) -> Mapping[str
 
 
 class Probing:
-    """The first phase of the dial, on an unknown system.
+    """The first phase of adaptive measuring, on an unknown system.
 
     Args:
         bench: The bench that times networks.
@@ -70,7 +70,7 @@ class Probing:
         """Times the next few probes. Returns whether there were any.
 
         Args:
-            state: The present beliefs.
+            state: The present posterior.
             left_s: Remaining seconds of the budget.
         """
         if self._over:
@@ -90,7 +90,7 @@ class Probing:
         return bool(batch)
 
     def _widened(self, state: State) -> bool:
-        """Whether the last probes widened what others say. They are dropped and named then."""
+        """Whether the last probes widened other intervals; such probes are dropped and named."""
         batch, self._batch = [s for s in self._batch if self._teaches(s)], []
         if not batch or state.widest <= self.widths[-1]:
             return False

@@ -1,4 +1,4 @@
-"""The bench of the dial: times networks on one persistent worker."""
+"""The bench of adaptive measuring: times networks on one persistent worker."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TimingWorker:
         subjects: Networks that could be timed.
         ledger: Measurements and failures so far.
         known: Figures of measured networks, by signature.
-        nothing: Signatures of networks whose samples measure nothing.
+        nothing: Signatures of networks whose samples are useless.
         insisted: Signatures of whole models that were timed to the requested precision.
         spent_s: Seconds of timing, including the start of the worker.
         importing_s: Part of these seconds until the framework was imported.
@@ -82,7 +82,7 @@ class TimingWorker:
         return self.subjects.key(signature) in self.ledger.failures
 
     def look_up(self) -> None:
-        """Takes over stored measurements and failures."""
+        """Adds stored measurements and failures."""
         request = self.subjects.request
         if request.force:
             return
@@ -107,7 +107,7 @@ class TimingWorker:
         self.ledger = replace(self.ledger, reused=len(self.known))
 
     def check_doubtful(self) -> None:
-        """Checks all bricks if the backend is known to lack something, and no brick tells what."""
+        """Checks all bricks if a model is known to be unsupported, and no brick explains it."""
         request = self.subjects.request
         refused = self.store.refused(request.setup, request.fingerprint).keys()
         models = self.subjects.cutting.brickset.models
@@ -165,7 +165,7 @@ class TimingWorker:
     def _measure(self, targets: Iterable[Target], request: Request) -> None:
         cutting = self.subjects.cutting
         found = measure(targets, request, self.store, self._observer, cutting, self._worker)
-        # Whatever is timed for an estimate counts as a cost of the estimate.
+        # All timing for an estimate is part of the estimate's cost.
         effort = found.effort.counted_as("brick")
         self._add(replace(found, effort=effort, notes=(), reused=0))
 
@@ -193,7 +193,7 @@ class TimingWorker:
         settle_models(subjects.cutting, bricks, self.ledger, request, store)
 
     def drop(self, signatures: Iterable[str]) -> None:
-        """Marks networks on which figures of others must not rest, here and in the store."""
+        """Marks networks, here and in the store, that must not be used for other networks."""
         keys = list(map(self.subjects.key, signatures))
         self.store.mark(keys, WIDENS)
         self._add(Ledger.of(self.store.get(keys), self.subjects.request.protocol))

@@ -1,4 +1,4 @@
-"""Bricks that no running model has shown: predicted, and corrected by those that were seen."""
+"""Predictions of bricks that no model has run, corrected by bricks of running models."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 
 _FEW = 5.0
-"""Number of bricks of a kind that weigh as much as all other kinds together."""
+"""Number of bricks of a kind with the same weight as all other kinds together."""
 
 _LEAST_SPREAD = 0.1
-"""Least standard deviation of the logarithm of a prediction's error, however well predictions fit
-the bricks that were seen."""
+"""Minimum standard deviation of the logarithm of a prediction's error, even if predictions fit the
+bricks of running models well."""
 
 
 class Unknown:
@@ -35,7 +35,7 @@ class Unknown:
 
     Args:
         cutting: The models and their bricks.
-        request: How bricks are timed alone, on which predictions rest.
+        request: How bricks are timed alone, as predictions assume.
         store: Store of the measurements.
         observer: Receives the progress.
         predictor: Name of the predictor.
@@ -107,7 +107,7 @@ def by_size(
     bricks: Mapping[str, Brick],
     seen: Mapping[str, InPlace],
 ) -> Mapping[str, Predicted]:
-    """Figures of bricks from sizes alone, and from what bricks of their kind take in each size.
+    """Figures of bricks from sizes alone, corrected by running bricks of the same kind.
 
     They are rough, and cost nothing: enough for bricks that are a small part of a model.
 
@@ -149,7 +149,7 @@ class _Ratios:
     Attributes:
         mean: Logarithm of the factor over all kinds.
         of_kinds: Logarithm of the factor of each kind.
-        spread: Standard deviation of what is left, by the median; ``None`` for few bricks.
+        spread: Standard deviation of the remaining error, by the median; ``None`` for few bricks.
     """
 
     mean: float
@@ -170,7 +170,7 @@ class _Ratios:
         return cls(mean, means, _NORMAL_MAD * float(np.median(left)) if len(left) > _FEW else None)
 
     def factor(self, kind: str) -> float:
-        """Factor of a kind; that of all kinds where none of it was seen."""
+        """Factor of a kind; the factor of all kinds if no brick of the kind ran."""
         return float(np.exp(self.of_kinds.get(kind, self.mean)))
 
 

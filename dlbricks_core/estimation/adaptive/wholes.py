@@ -132,7 +132,7 @@ class WholeRuns:
         return found
 
     def look_up(self, cuts: Iterable[CutModel]) -> None:
-        """Takes over what the store holds of models and of their bricks."""
+        """Adds stored figures of models and of their bricks."""
         request = self._request
         if request.force:
             return
@@ -149,13 +149,13 @@ class WholeRuns:
         self.ledger = replace(self.ledger, reused=len(self.figures))
 
     def run(self, cut: CutModel, burst: Burst, *, harvest: bool = True) -> None:
-        """Runs a model, and keeps its latency and those of its bricks.
+        """Runs a model, and stores its latency and the latencies of its bricks.
 
         Args:
             cut: The model.
             burst: Extent of the runs.
-            harvest: Whether to profile its bricks. Otherwise they are kept only where the run
-                itself is profiled, which costs next to nothing.
+            harvest: Whether to profile its bricks. Otherwise they are stored only if the run itself
+                is profiled, which costs almost nothing.
         """
         key = self.key(cut)
         as_used = key.subject.kind == "native"
@@ -225,7 +225,7 @@ class WholeRuns:
             key: The question that the run answers.
             found: The run.
             spent_s: Seconds that it took.
-            load: Use of the CPUs by others meanwhile; ``None`` where nobody looked.
+            load: Share of the CPUs that other programs used meanwhile; ``None`` if not measured.
         """
         beside = _Beside(load.flags, load.share) if load else _Beside()
         latency_ms = float(self._request.protocol.statistic(found.samples_ms))
@@ -267,7 +267,7 @@ class WholeRuns:
         ]
 
     def _profile(self, cut: CutModel, burst: Burst, latency_ms: float) -> Profile:
-        """Profile of the model as the IR lowers it, where that of the user's own form tells little.
+        """Profile of the model as lowered, if the profile of the user's form is insufficient.
 
         Raises:
             DLBricksError: If there is none, or it names few layers of the model.
@@ -285,7 +285,7 @@ class WholeRuns:
         self.ledger = self.ledger.noting(found)
 
     def _worker(self, *, as_used: bool) -> BackendWorker:
-        """A process with a user's settings, or one with those that profiles need."""
+        """A process with a user's settings, or with the settings for profiles."""
         if as_used not in self._workers:
             begin = perf_counter()
             if as_used and self._ahead is not None:
@@ -299,7 +299,7 @@ class WholeRuns:
         return self._workers[as_used]
 
     def _begin_session(self) -> None:
-        """Keeps the session, and at its end how busy others kept the machine meanwhile."""
+        """Stores the session, and at its end the CPU use of other programs during it."""
         system = self._request.system
         self._store.remember_system(system.fingerprint, system.to_dict())
         record = SessionRecord(self._session, current_host(), system.fingerprint, __version__)
@@ -316,7 +316,7 @@ class WholeRuns:
         for measurement in measurements:
             key = measurement.question
             signature, profiled = key.subject.signature, key.subject.kind == "profiled"
-            # A figure rests on all that the store holds, as it will for whoever reads the store.
+            # A figure uses all samples in the store, as for every later reader of the store.
             before = (
                 self._profiled.get(signature) if profiled else self.ledger.measurements.get(key)
             )

@@ -15,7 +15,7 @@ from dlbricks_core.ir import Array
 from dlbricks_core.passes.contrib.body import Body
 
 _HIDDEN = -60000.0
-"""Score of what a query does not see; every float type has it."""
+"""Score of hidden positions; every float type has it."""
 
 
 @dataclass(frozen=True)

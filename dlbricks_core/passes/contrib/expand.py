@@ -51,7 +51,7 @@ def expanded(model: CanonicalModel, known: Container[str]) -> Expanded:
     """The model with definitions of ONNX in the place of operators that are not known.
 
     Args:
-        model: In canonical form, without opaque layers.
+        model: Model in canonical form, without opaque layers.
         known: Operators that stay, with their domain in front where that is not ``ai.onnx``.
     """
     if not any(_is_defined(layer, known) for layer in model.layers):
@@ -127,7 +127,7 @@ def _without_names(model: CanonicalModel, layer: Layer) -> RawLayer:
 
 @lru_cache(maxsize=1 << 10)
 def _definition_of(raw: RawLayer) -> _Defined:
-    """Layers in canonical form that compute what a layer does."""
+    """Layers in canonical form that compute the results of a layer."""
     layer = Layer(
         raw.op,
         tuple(f"<{at}" if spec is not None else "" for at, spec in enumerate(raw.inputs)),

@@ -17,7 +17,7 @@ def as_run_by(domains: frozenset[str] | None, model: CanonicalModel) -> Canonica
     Args:
         domains: Domains of the operators that the backend has beside ONNX's. If no definition is
             known, the model does not change.
-        model: In canonical form, or in a form of the backend's own.
+        model: Model in canonical form, or in a form of the backend's own.
     """
     if domains is None or DOMAIN in domains:
         return model

@@ -57,7 +57,7 @@ def convert(model: CanonicalModel, dtype: str | None) -> CanonicalModel:
     """The model in another element type, under its own name.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
         dtype: Name of the conversion; ``None`` for the model as it is.
 
     Raises:

@@ -29,7 +29,7 @@ def to_float(model: CanonicalModel, dtype: str) -> CanonicalModel:
     """The model with all floats of 32 bits or less in one type, as far as its operators allow.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
         dtype: Name of the type, one of ``FLOATS``.
     """
     return _Draft(model, dtype).finished()

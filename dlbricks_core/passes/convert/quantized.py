@@ -36,7 +36,7 @@ def to_int8(model: CanonicalModel) -> CanonicalModel:
     and so do a Gemm that scales and all layers of other types than float32.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
     """
     return _converted(model, {"MatMul": _matmul_int8, "Gemm": _gemm_int8, "Gather": _gather_int8})
 
@@ -49,7 +49,7 @@ def to_int4(model: CanonicalModel) -> CanonicalModel:
     with the table of embeddings, which is a Gemm. Everything else stays.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
     """
     return _converted(model, {"MatMul": _matmul_int4, "Gemm": _tied_int4})
 
@@ -141,7 +141,7 @@ class _Draft:
 
 
 _Rule = Callable[[_Draft, Layer], bool]
-"""Writes what a layer becomes; ``False`` if it stays."""
+"""Writes the replacement of a layer; ``False`` if the layer stays."""
 
 
 def _converted(model: CanonicalModel, rules: Mapping[str, _Rule]) -> CanonicalModel:

@@ -60,7 +60,7 @@ class Sequences:
         """Layers that do the same; ``None`` if constants do not decide, or for other operators.
 
         Raises:
-            ModelError: If the layer asks for a position that the sequence does not have.
+            ModelError: If the layer reads a position that the sequence does not have.
         """
         rule = None if layer.domain else _RULES.get(layer.op)
         return rule(self, layer) if rule else None

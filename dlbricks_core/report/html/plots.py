@@ -88,7 +88,7 @@ def on_all_screens(draw: Callable[[Canvas], Markup]) -> Markup:
 
 @dataclass(frozen=True)
 class Point:
-    """A value, and its interval where there is one."""
+    """A value, and its interval if it has one."""
 
     value: float
     interval: tuple[float, float] | None = None
@@ -104,7 +104,7 @@ Series = Mapping[str, Sequence[Point | None]]
 
 def dots(name: str, rows: Sequence[str], series: Series, unit: str, title: str,
          bounds: Mapping[str, float] = NO_BOUNDS) -> Markup:  # fmt: skip
-    """A row of dots with intervals for each label; logarithmic where values lie far apart.
+    """A row of dots with intervals for each label; logarithmic if values differ much.
 
     Args:
         name: Name of the plot, unique on the page.

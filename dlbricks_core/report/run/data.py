@@ -57,8 +57,8 @@ class ModelData(common.ModelHeadData, common.ModelFiguresData):
     #: Shares of the sum over the model's known bricks, by where their latencies come from. They add
     #: up to 1; empty if no brick is known.
     origin: OriginSharesData
-    #: Basis of the estimate in words: ``whole`` where the model itself ran, ``bricks 9 of 11`` with
-    #: a measured figure, or ``predicted 83%`` of the sum; ``-`` where nothing is known.
+    #: Basis of the estimate in words: ``whole`` if the model itself ran, ``bricks 9 of 11`` with a
+    #: measured figure, or ``predicted 83%`` of the sum; ``-`` without figures.
     rests_on: str
     #: Whether the model itself ran, so that the estimate is its measured latency.
     is_measurement: bool
@@ -73,8 +73,8 @@ class ModelData(common.ModelHeadData, common.ModelFiguresData):
     memory: FootprintData | None
     #: Parts of the quantity, where its metric has any. Empty for latency.
     parts: list[FigurePartData]
-    #: Value of each column that a plugin adds, by name: what its author chose; ``null`` where it is
-    #: unknown. Empty without such plugins.
+    #: Value of each column that a plugin adds, by name, in the plugin's form; ``null`` if unknown.
+    #: Empty without such plugins.
     columns: dict[str, Any]
 
 
@@ -129,8 +129,8 @@ class FigurePartData(TypedDict):
 class BrickData(common.BrickHeadData, common.BrickFiguresData):
     """A brick and its latency."""
 
-    #: Where the latency comes from: samples of this run, samples that the store held before,
-    #: profiles of running models, latencies of other bricks, or a predictor; null if there is none.
+    #: Origin of the latency: samples of this run, earlier samples in the store, profiles of running
+    #: models, latencies of other bricks, or a predictor; null without a latency.
     origin: Literal["measured", "stored", "profiled", "derived", "predicted"] | None
     quantity: common.QuantityData  #: Quantity of the figures, and their unit.
 
@@ -143,8 +143,8 @@ class WallClockData(TypedDict):
     speedup: float | None  #: Their ratio.
     models_runs: int  #: Runs of whole models.
     bricks_runs: int  #: Runs of bricks.
-    models_loading_s: float  #: Seconds of loading among those on models.
-    bricks_loading_s: float  #: Seconds of loading among those on bricks.
+    models_loading_s: float  #: Seconds of loading models, a part of the seconds on models.
+    bricks_loading_s: float  #: Seconds of loading bricks, a part of the seconds on bricks.
 
 
 class AdaptiveRunData(TypedDict):
@@ -156,7 +156,7 @@ class AdaptiveRunData(TypedDict):
     half_widths: dict[str, float | None]  #: Of each model, by its name.
     bricks_timed: int  #: Bricks that were measured, in this run or before.
     models_timed: int  #: Whole models that were measured in place of their bricks.
-    importing_s: float  #: Seconds that starting the framework took, beside those of benchmarking.
+    importing_s: float  #: Seconds of starting the framework, in addition to benchmarking.
     #: Seconds until the estimates, once models were imported; null where nothing ran.
     seconds: float | None
     #: Seconds that a plain script takes for the same models, by their measured latencies; null

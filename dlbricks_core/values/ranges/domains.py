@@ -45,7 +45,7 @@ def demands(model: CanonicalModel, known: Mapping[str, Array]) -> Iterator[Deman
     """All demands of a model's layers.
 
     Args:
-        model: In canonical form, without opaque layers.
+        model: Model in canonical form, without opaque layers.
         known: Known values of tensors.
     """
     for index, layer in enumerate(model.layers):

@@ -1,10 +1,10 @@
 """Finds ranges of inputs and weights from which all layers read valid values.
 
-Inputs, and weights without values, start with default ranges. The forward pass finds the range of
-whatever each layer reads. Where that is not valid, the backward pass carries the valid range
-against the order of the layers and narrows the ranges of inputs and weights. Each pass visits
-every layer once. A demand that intervals cannot meet changes nothing: a variance, for example, is
-never negative, but intervals do not show that.
+Inputs, and weights without values, start with default ranges. The forward pass computes the range
+of each layer's inputs. Where that is not valid, the backward pass carries the valid range against
+the order of the layers and narrows the ranges of inputs and weights. Each pass visits every layer
+once. A demand that intervals cannot meet changes nothing: a variance, for example, is never
+negative, but intervals do not show that.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def valid_ranges(
     """Ranges of inputs and weights that make all values valid where layers use them.
 
     Args:
-        model: In canonical form, without opaque layers.
+        model: Model in canonical form, without opaque layers.
         defaults: Range of an input, or of a weight without a value, if no layer demands another.
         known: Known values of tensors.
 

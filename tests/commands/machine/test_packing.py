@@ -121,7 +121,7 @@ def test_a_store_that_knows_nothing_is_refused(tmp_path, store, measured):
     with pytest.raises(DLBricksError, match="nothing that a predictor"):
         pack(store, tmp_path / "atlas", Observer())
     measured()
-    with pytest.raises(DLBricksError, match="nothing of other that"):
+    with pytest.raises(DLBricksError, match="no measurement of other for"):
         pack(store, tmp_path / "atlas", Observer(), "other")
     assert not (tmp_path / "atlas").exists()
 

@@ -77,8 +77,8 @@ def rows_of(
     shown: View, entries: Sequence[NetworkValue], columns: Sequence[str], root: str
 ) -> list[list[str | Cell]]:
     """Rows of :func:`values`; its arguments are the same."""
-    told = [(_NUMBERS | _TEXTS)[title] for title in columns]
-    return [[each(shown, entry, root) for each in told] for entry in entries]
+    makers = [(_NUMBERS | _TEXTS)[title] for title in columns]
+    return [[each(shown, entry, root) for each in makers] for entry in entries]
 
 
 def systems(shown: View) -> PageTable:
@@ -165,7 +165,7 @@ def backends(shown: View) -> PageTable:
          TableColumn("Threads", is_text=True), "Systems", *_COUNTED, "Failed", "Fastest for"],
         [_backend(shown, *each, wins) for each in shown.places_by_version.items()],
         "Measured, composed, predicted: models with a value. Fastest for: pairs of a model and a "
-        "system of which the lowest latency is its own, whatever the threads; where the model was "
+        "system on which this backend has the lowest latency, with any threads; if the model was "
         "measured on the system, only measured latencies count.",
         names_wrap=True,
     )  # fmt: skip

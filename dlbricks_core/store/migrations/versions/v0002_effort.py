@@ -8,6 +8,6 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
-    """Adds both; nobody knows them for samples from before."""
+    """Adds both; they are unknown for earlier samples."""
     op.add_column("sample_sets", sa.Column("spent_s", sa.Float()))
     op.add_column("sample_sets", sa.Column("loading_s", sa.Float()))

@@ -1,4 +1,4 @@
-"""Numbers of composers that were fitted on one system, with what they rest on."""
+"""Numbers of composers that were fitted on one system, with the networks behind them."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -8,7 +8,7 @@ down_revision = "0006"
 
 
 def upgrade() -> None:
-    """Adds the mark. Nothing tells it of failures from before: they are taken for other ones."""
+    """Adds the mark. It is unknown for earlier failures, which count as other failures."""
     op.add_column(
         "measurements",
         sa.Column("unsupported", sa.Boolean(), nullable=False, server_default=sa.false()),

@@ -88,7 +88,7 @@ class Latent:
         plain: Elements of a head's query and key without a position embedding.
         turned: Elements of them with one; the key's are shared by all heads.
         value: Elements of a head's value.
-        indexer: Choice of tokens; ``None`` where a token attends to all earlier ones.
+        indexer: Choice of tokens; ``None`` if a token attends to all earlier tokens.
     """
 
     state: int
@@ -262,10 +262,10 @@ class FeedForward:
         width: Number of elements between its projections.
         activation: Activation function.
         gated: Whether a second projection is multiplied by the activation's result.
-        joined: Whether both projections lie in one weight.
+        joined: Whether both projections are in one weight.
         interleaved: Whether elements of both projections alternate in that weight.
         bias: Whether projections have a bias.
-        experts: Experts, each of which is such a part; ``None`` without a mixture of experts.
+        experts: Experts, each a feed-forward part; ``None`` without a mixture of experts.
         inner_norm: Normalization before the last projection.
     """
 

@@ -89,7 +89,7 @@ def _head(graph: Graph, decoder: Decoder, x: str) -> None:
     if decoder.embedding != decoder.hidden:
         x = linear(graph, x, decoder.hidden, decoder.embedding, "project_out")
     bias = [graph.weight("lm_head.bias", decoder.vocabulary)] if decoder.head_bias else []
-    if decoder.tied:  # Gemm reads the embedding as it lies, so that there is one such weight
+    if decoder.tied:  # Gemm needs no transposed copy of the embedding
         x = graph.add("Squeeze", x, axis, out="last_rows")
         x = graph.add("Gemm", x, "embed_tokens.weight", *bias, out="lm_head.rows", transB=1)
         x = graph.add("Unsqueeze", x, axis, out="lm_head")

@@ -177,7 +177,7 @@ class Fields:
         return Fields(value or {}, self._source, f"{self._part}{name}.")
 
     def with_default(self, name: str, value: Any) -> Fields:
-        """The fields with a value for a missing one; what is read there counts as read here."""
+        """The fields with a default for a missing field; both share their read fields."""
         found = Fields({name: value, **self._values}, self._source, self._part)
         found._read = self._read
         found.ignore(name)

@@ -1,8 +1,8 @@
 """Decoders in ONNX files of any size: their weights are a sparse file, which takes no room.
 
-They have the inputs, outputs and open dimensions that exporters of language models write, and
-their layers are those of a Llama: root mean squares, rotary positions, grouped queries, a cache of
-keys and values, and a gated unit.
+They have the inputs, outputs and open dimensions that exporters of language models write, and the
+layers of a Llama: root mean squares, rotary positions, grouped queries, a cache of keys and values,
+and a gated unit.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class _Builder:
         return self.node("Mul", self.node("Div", x, root), self.weight(self.shape.hidden))
 
     def positions(self) -> tuple[tuple[str, str], str]:
-        """Cosines and sines of the positions, and what is added to scores: nothing, or the least.
+        """Cosines and sines of the positions, and the mask to add to scores: 0 or the least.
 
         They are computed once and read by every block.
         """

@@ -17,7 +17,7 @@ from dlbricks_decoders.graph import Graph
 
 
 class Positions:
-    """Positions of the tokens that a decoder reads, after those that its cache holds.
+    """Positions of the tokens that a decoder reads, after the tokens in its cache.
 
     Args:
         graph: Graph of the decoder.

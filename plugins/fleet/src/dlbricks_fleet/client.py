@@ -158,10 +158,10 @@ class FleetClient:
             LostError: If the scheduler does not answer.
             DLBricksError: If the scheduler refuses the client's certificate.
         """
-        told = {"client": self._client.id, "run": None if run is None else asdict(run)}
+        record = {"client": self._client.id, "run": None if run is None else asdict(run)}
         try:
             found = self._client.sync(
-                getattr(self._client.scheduler, STATE), **told, callback_timeout=_ANSWER_S
+                getattr(self._client.scheduler, STATE), **record, callback_timeout=_ANSWER_S
             )
         except PeerError as error:
             raise stranger(self._address, error) from error
@@ -169,7 +169,7 @@ class FleetClient:
             raise self._lost() from error
         return Fleet(
             self._address,
-            [_host(address, told) for address, told in found["hosts"].items()],
+            [_host(address, record) for address, record in found["hosts"].items()],
             [
                 Gone(address, each["name"], each["reason"], each.get("identity", ""))
                 for address, each in found["gone"].items()
@@ -212,16 +212,16 @@ class FleetClient:
             self._client.close(timeout=_TRY_S)
 
 
-def _host(address: str, told: dict[str, Any]) -> Host:
-    system = dict(told.get("system") or {})
+def _host(address: str, record: dict[str, Any]) -> Host:
+    system = dict(record.get("system") or {})
     return Host(
         address,
-        str(told.get("name", "")),
+        str(record.get("name", "")),
         System.from_dict(str(system.pop("fingerprint", "")), system),
-        str(told.get("version", "")),
-        dict(told.get("backends", {})),
-        str(told.get("doing", "")),
-        float(told.get("since_s", 0.0)),
-        str(told.get("identity", "")),
-        bool(told.get("certified")),
+        str(record.get("version", "")),
+        dict(record.get("backends", {})),
+        str(record.get("doing", "")),
+        float(record.get("since_s", 0.0)),
+        str(record.get("identity", "")),
+        bool(record.get("certified")),
     )

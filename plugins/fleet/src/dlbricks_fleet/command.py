@@ -25,7 +25,7 @@ from dlbricks_fleet.access import Access
 from dlbricks_fleet.report import fleet_data, print_fleet, print_fleet_run, run_data
 
 _PORT = 8786
-"""Port on which Dask's schedulers listen unless told otherwise."""
+"""Default port of Dask's schedulers."""
 
 _scheduler_option = click.option(
     "--scheduler",
@@ -213,7 +213,7 @@ def run_command(
         bricks,
         scheduler,
         Access(certificates, insecure),
-        # Hosts have the deadline of the client, whatever their own default is.
+        # Hosts have the deadline of the client instead of their default.
         {"timeout_s": TIMEOUT_S, **given.open_request_of(values)},
         values["wait_s"],
         values["patience_s"],

@@ -361,7 +361,7 @@ class _Runner:
         """Takes in the answer to a call."""
         key = each.call.key
         if each.call.is_lost:
-            # The next state of the fleet tells which host is gone, and why.
+            # The next state of the fleet names the lost host, and the reason.
             if each.lost:
                 self._drop(key, each, "its connection to the scheduler was lost")
             each.lost = True

@@ -9,7 +9,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def asked_to_stop() -> asyncio.Future[int]:
-    """Number of the first signal that asks this process to end, as a future."""
+    """Number of the first signal to end this process, as a future."""
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[int] = loop.create_future()
 

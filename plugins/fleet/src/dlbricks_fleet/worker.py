@@ -360,7 +360,7 @@ async def _reached(address: str, access: Access, patience_s: float, say: Say) ->
     Raises:
         DLBricksError: If none does in time, or something else answers.
     """
-    end, told = monotonic() + patience_s, False
+    end, announced = monotonic() + patience_s, False
     security = security_of(access).get_connection_args("worker")
     while True:
         try:
@@ -377,9 +377,9 @@ async def _reached(address: str, access: Access, patience_s: float, say: Say) ->
                     f"no scheduler answers at {address} (for {patience_s:g} s){seen}",
                     hint="Start one with: dlbricks fleet scheduler",
                 ) from error
-            if not told:
+            if not announced:
                 say(f"No scheduler answers at {address} yet{seen}. Waiting.")
-                told = True
+                announced = True
             await asyncio.sleep(_RETRY_S)
         else:
             await comm.close()

@@ -33,7 +33,7 @@ class Architecture:
         jointly: Whether that is done for all heads together.
         pre_normed: Whether inputs of both parts of a block are normalized.
         post_normed: Whether results of both parts of a block are normalized.
-        joined: Whether projections of one input lie in one matrix.
+        joined: Whether projections of one input are in one matrix.
         attention_cap: Soft upper bound on scores; 0 for none.
         cap: Soft upper bound on logits; 0 for none.
         window: Positions that a query attends to in some blocks; 0 for all.

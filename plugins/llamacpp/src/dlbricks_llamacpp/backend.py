@@ -65,7 +65,7 @@ class LlamaBackend(Backend):
         return advice()
 
     def check(self, model: CanonicalModel) -> Mapping[int, str]:
-        """All layers but those that stand for blocks of language models."""
+        """All layers except layers that represent blocks of language models."""
         if native_to(model) == self.name:
             return {}
         return dict.fromkeys(range(len(model.layers)), ONLY_MODELS)

@@ -91,8 +91,8 @@ def built_for() -> tuple[str, ...]:
     except subprocess.TimeoutExpired as error:
         raise _does_not_load(f"it takes more than {_ASK_S:g} s") from error
     except subprocess.CalledProcessError as error:
-        told = error.stderr.strip().rpartition("\n")[2]
-        raise _does_not_load(told or f"it ends with signal {-error.returncode}") from error
+        message = error.stderr.strip().rpartition("\n")[2]
+        raise _does_not_load(message or f"it ends with signal {-error.returncode}") from error
     parts = (part.strip() for part in found.stdout.replace("CPU :", "").split("|"))
     return tuple(part.partition(" = ")[0] for part in parts if part.endswith("= 1"))
 
@@ -143,7 +143,7 @@ def unused(flags: Sequence[str], built: Sequence[str]) -> list[str]:
 
     Args:
         flags: Flags of the processor.
-        built: What the library was built with.
+        built: Instruction sets and options of the library's build.
     """
     return [
         name for name, needed in USED.items()

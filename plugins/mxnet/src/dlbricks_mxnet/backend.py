@@ -35,23 +35,23 @@ class MxnetBackend(Backend):
         "engine": BackendOption(
             default="naive",
             choices=("naive", "threaded"),
-            help="naive: operators run in the caller's thread; threaded: in MXNet's own, its "
-            "default, whose waking up costs each call as much as a small brick takes. Peak memory "
-            "is observed with the threaded one, whatever is given.",
+            help="naive: operators run in the caller's thread; threaded: in MXNet's own threads, "
+            "its default, where each call takes as long as a small brick to wake them. Peak memory "
+            "is always observed with the threaded engine.",
         ),
         "priming": BackendOption(
             default="displaced",
             choices=("displaced", "both", "copy"),
-            help="What runs before each timed run. both: the network itself, then its copy; "
-            "displaced: in between, for bricks, what takes their place in the caches; copy: "
-            "only the copy, a third faster, which leaves small networks with cold weights.",
+            help="Runs before each timed run. both: the network itself, then its copy; "
+            "displaced: for bricks, other memory is read in between to empty the caches; copy: "
+            "only the copy, which is a third faster and leaves small networks with cold weights.",
         ),
         "inputs": BackendOption(
             default="found",
             choices=("found", "blocked", "plain"),
-            help="Layout of feature maps that are fed. found: as convolutions are seen to leave "
-            "them in the model; blocked: as a depthwise one leaves them, which takes no looking; "
-            "plain: in order.",
+            help="Layout of feature maps at the inputs. found: the observed layout behind each "
+            "convolution of the model; blocked: the layout of depthwise convolutions, without "
+            "observing it; plain: in order.",
         ),
     }
     traits = Traits(

@@ -162,6 +162,6 @@ def _results(symbol: Symbol, ends: frozenset[str]) -> frozenset[bytes]:
     """
     internals = symbol.get_internals()
     names = zip(internals.list_outputs(), internals, strict=True)
-    told = {name for name, each in names if each.name in ends}
-    numbered = {f"{name}_{i}" for name in ends for i in range(len(told))}
-    return frozenset(name.encode() for name in told | numbered)
+    named = {name for name, each in names if each.name in ends}
+    numbered = {f"{name}_{i}" for name in ends for i in range(len(named))}
+    return frozenset(name.encode() for name in named | numbered)

@@ -40,7 +40,7 @@ def properties(model: CanonicalModel, settings: BackendSettings) -> dict[str, ob
     be compared with frameworks that do as the model says. The option ``precision`` chooses.
 
     Args:
-        model: In canonical form; its element types decide in which precision it computes.
+        model: Model in canonical form; its element types decide in which precision it computes.
         settings: Threads and options.
     """
     found: dict[str, object] = {

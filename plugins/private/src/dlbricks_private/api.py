@@ -117,7 +117,7 @@ def generate(
     decoys_from: Sequence[str] | None = None,
     key: Pathlike | None = None,
 ) -> PrivateSuite:
-    """Packs bricks of models among decoys, and writes the key that tells the models.
+    """Packs bricks of models among decoys, and writes the key with the models.
 
     Args:
         models: One or several, as :func:`dlbricks_core.load` takes them.

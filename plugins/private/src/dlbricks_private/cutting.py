@@ -1,6 +1,6 @@
 """Attack by the way of cutting: finds sequences that the suite's strategy never cuts.
 
-A suite tells how its models were cut. A segment that is too short is joined with the next, and one
+A suite states how its models were cut. A segment that is too short is joined with the next, and one
 that is long enough ends at the first place where it may. Cutting a brick again therefore shows
 whether it can be a brick of the suite. No decoy may fail where the true brick passes.
 """

@@ -107,7 +107,7 @@ def generate_private(
     """Writes a suite of bricks alone, and the key that composes their figures.
 
     Args:
-        models: In canonical form.
+        models: Models in canonical form.
         options: How to cut, from :func:`private_options`.
         request: The backend that rewrites the models; ``None`` for none.
         donors: Models that decoys come from.
@@ -153,7 +153,7 @@ def hide(
     """Cuts models, and finds decoys for their bricks.
 
     Args:
-        models: In canonical form.
+        models: Models in canonical form.
         options: How to cut.
         request: The backend that rewrites the models; ``None`` for none.
         donors: Models that decoys come from, besides drawn networks.

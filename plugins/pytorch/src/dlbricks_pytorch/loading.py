@@ -63,7 +63,7 @@ def placed_inputs(
     """A model's inputs in order, in the layout of the settings.
 
     Args:
-        model: In canonical form.
+        model: Model in canonical form.
         values: Value of each input by name.
         settings: Options of the backend.
     """

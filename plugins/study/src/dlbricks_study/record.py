@@ -150,7 +150,7 @@ class SamplingSpan:
 class ModelRecord:
     """A model of a study."""
 
-    name: str  #: What the user calls it.
+    name: str  #: Name by the user.
     source: str  #: Where it came from, such as ``paper:1``.
     repetition: Repetition  #: Its layers.
     #: Latency of the whole model in milliseconds; ``None`` if it was not measured.

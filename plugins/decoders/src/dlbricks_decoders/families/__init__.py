@@ -85,7 +85,7 @@ def text_of(values: Any, source: str) -> tuple[Any, str]:
     refuse_quantized(values.get(FIELD), source)
     family = part.get("model_type")
     usual = SIZES.get(family, {}) if isinstance(family, str) else {}
-    # As in transformers, the outer configuration decides where it says anything.
+    # As in transformers, fields of the outer configuration come first.
     tied = {name: values[name] for name in (TIED,) if isinstance(values.get(name), bool)}
     return {**usual, **part, **tied}, TEXT
 

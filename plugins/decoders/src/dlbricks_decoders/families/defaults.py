@@ -1,7 +1,7 @@
 """Sizes that a configuration within another one leaves out.
 
-A file that describes more than text holds the language model under ``text_config``, and there only
-what differs from the defaults of its family in transformers.
+A file that describes more than text has the language model under ``text_config``, with only the
+fields that differ from the family's defaults in transformers.
 """
 
 from __future__ import annotations

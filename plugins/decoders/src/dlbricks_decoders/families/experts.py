@@ -215,7 +215,7 @@ def _afmoe(fields: Fields) -> Decoder:
     usual = [SLIDING if (i + 1) % every else FULL for i in range(sizes.layers)]
     kinds = kinds_of(fields, sizes.layers, usual)
     scaled = fields.flag("mup_enabled", default=False)
-    # Names of the publication, which transformers gives no other ones.
+    # Names of the publication, which transformers keeps.
     fields.ignore("route_norm", "score_func", "n_group", "topk_group", "load_balance_coeff",
                   "num_expert_groups", "num_limited_groups", "use_grouped_mm")  # fmt: skip
     dense = plain_feed_forward(fields, sizes)

@@ -111,7 +111,7 @@ def rotary_of(
     kind: str = "",
     usual: Mapping[str, Any] | None = None,
 ) -> Rotary:
-    """The rotary embedding of all blocks, or of those of one kind.
+    """The rotary embedding of all blocks, or of blocks of one kind.
 
     Args:
         fields: The configuration.

@@ -89,7 +89,7 @@ class AdviceRequest:
         prices: Prices of systems.
         accuracies: Accuracies of models. With accuracies the models are alternatives for one task.
         reading: How models are read; each size of batch axes is so many inferences in one run.
-        predictor: Name of the predictor of what the store lacks; ``None`` for none.
+        predictor: Predictor of figures that the store lacks; ``None`` for none.
         requirements: Bounds on quantities, which may include latency.
         by: Quantity whose best value comes first; ``None`` for the price if there are prices, and
             for the latency or the scenario's figure otherwise.

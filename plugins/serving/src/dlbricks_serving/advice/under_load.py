@@ -63,7 +63,7 @@ def under_load(
         wanted: The user's requirements. They name the scenario.
         store: Store of the measurements.
         observer: Receives a notice of each place.
-        predictor: Name of the predictor of what the store lacks; ``None`` for none.
+        predictor: Predictor of figures that the store lacks; ``None`` for none.
 
     Raises:
         PluginError: If there is no such predictor, or it fails.

@@ -24,7 +24,7 @@ class Instance(PinnedWorker):
 
         Args:
             key: Key of the network.
-            model: In canonical form.
+            model: Model in canonical form.
         """
         if key not in self._networks:
             self.load(key, model)

@@ -47,7 +47,7 @@ _OPEN, _DONE, _LATE = 0, 1, 2
 """States of a sample, marked in one byte each."""
 
 _STOPPED = -1
-"""Position of the mark that tells all instances to stop."""
+"""Position of the mark that stops all instances."""
 
 
 @dataclass(frozen=True, eq=False)

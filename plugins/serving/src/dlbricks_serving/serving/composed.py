@@ -213,7 +213,7 @@ class _Composing:
         workers: The instances, of which the first times bricks; empty to use only stored samples.
         store: Store of the measurements.
         observer: Receives the progress.
-        disturbances: Whatever makes figures of the present model doubtful.
+        disturbances: Reasons to doubt figures of the present model.
     """
 
     request: Request

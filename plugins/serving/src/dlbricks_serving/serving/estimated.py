@@ -37,7 +37,7 @@ def estimate_scenario(
         asked: The request for the load.
         request: The measurements to use, and their system. Its number of threads is ignored.
         store: Store of the measurements.
-        predictor: Name of the predictor of what the store lacks; ``None`` for none.
+        predictor: Predictor of figures that the store lacks; ``None`` for none.
         cut_options: How to cut and compose; ``None`` for the most accurate way.
 
     Raises:

@@ -62,7 +62,7 @@ def known_loads(
         scenario: The load pattern.
         bound_ms: Bound on the scenario's percentile in milliseconds; ``None`` for no bound.
         store: Store of the measurements.
-        predictor: Name of the predictor of what the store lacks; ``None`` for none.
+        predictor: Predictor of figures that the store lacks; ``None`` for none.
         cut_options: How to cut and compose; ``None`` for the most accurate way.
 
     Raises:

@@ -203,7 +203,7 @@ class UnderLoad:
         asked: The request for the load.
         models: Figures of each model.
         cut_options: How models are cut and composed.
-        predictor: Name of the predictor of what the store lacks; ``None`` for none.
+        predictor: Predictor of figures that the store lacks; ``None`` for none.
         unread: Models that could not be loaded.
         notes: Basis of the predictions, and reasons to doubt them.
         stage: Stage at which a model fails.

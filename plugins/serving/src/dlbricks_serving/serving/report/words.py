@@ -54,7 +54,7 @@ class TableLine:
 
 @dataclass(frozen=True)
 class LoadReport:
-    """Figures of models under load, as a report tells them.
+    """Figures of models under load in words of a report.
 
     Attributes:
         asked: The request for the load.
