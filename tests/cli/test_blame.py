@@ -59,7 +59,9 @@ def test_without_a_plugin_on_the_stack_nobody_is_blamed():
 
 def test_the_command_line_names_the_plugin_and_not_itself(dlbricks, package, monkeypatch):
     fail = package["composer"].fail
-    monkeypatch.setattr("dlbricks_core.commands.show.layers.load_models", lambda *_, **__: fail())
+    monkeypatch.setattr(
+        "dlbricks_core.commands.options.models.load_models", lambda *_, **__: fail()
+    )
     done = dlbricks("show", "a.onnx")
     assert done.status == 2
     assert done.err.splitlines() == [

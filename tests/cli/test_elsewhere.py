@@ -80,7 +80,7 @@ COLLECTIONS = {"llm": "decoders", "mxnet": "mxnet", "paper": "mxnet", "torch": "
 
 @pytest.mark.parametrize("name", sorted(COLLECTIONS))
 def test_a_missing_collection_names_its_distribution(dlbricks, monkeypatch, name):
-    monkeypatch.setattr("dlbricks_core.importers.models.find", missing)
+    monkeypatch.setattr("dlbricks_core.importers.lookup.find", missing)
     done = dlbricks("estimate", f"{name}:some", "--backend", "onnxruntime")
     assert done.status == 2
     assert done.err.splitlines() == [

@@ -17,7 +17,7 @@ def broken(monkeypatch):
         def fail(*_arguments, **_more):
             raise error
 
-        monkeypatch.setattr("dlbricks_core.commands.show.layers.load_models", fail)
+        monkeypatch.setattr("dlbricks_core.commands.options.models.load_models", fail)
 
     return break_with
 
@@ -64,7 +64,7 @@ def test_failures_in_workers_leave_their_traceback(dlbricks, monkeypatch):
             worker.call("limit_denominator", "many")
         raise DLBricksError("went on", "hint")
 
-    monkeypatch.setattr("dlbricks_core.commands.show.layers.load_models", survive)
+    monkeypatch.setattr("dlbricks_core.commands.options.models.load_models", survive)
     told = "limit_denominator failed in its worker:"
     assert told not in dlbricks("show", "a.onnx").err
     assert told not in dlbricks("show", "a.onnx", "--json=-v").err
