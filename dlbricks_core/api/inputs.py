@@ -48,7 +48,7 @@ class Measuring(TypedDict, total=False):
             timed alone 0.01.
         budget_s: Seconds after which measuring ends, precise or not; without it, 120 for bricks
             that are timed alone. With a budget and no precision, :func:`estimate` measures until
-            0.05 is reached.
+            0.05 is reached. :func:`compare` takes a budget in the cold condition only.
         condition: Condition of the latencies: ``"hot"``, a whole model in a loop of its own, as its
             user runs it, or ``"cold"``, after other networks. Without it, hot unless bricks are
             timed alone.

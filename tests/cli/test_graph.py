@@ -74,6 +74,12 @@ def test_costs_are_latencies_if_the_store_has_them(dlbricks, save, tmp_path, rea
     # The parallel estimate is the critical path plus the cost of one call.
     assert 0 <= model["parallel_estimate"] - path["cost"] < min(calls.values()) + 0.1
     assert path["missing"] == {}
+    assert read("out.json")["settings"]["threads"] == 1
+
+    here = read("run.json")["system"]["measured_on"]
+    for system, status in ((here[:8], 0), ("no-such-system", 2)):
+        named = dlbricks("show", "graph", "a.onnx", "-o", "out.svg", *how, "--system", system)
+        assert named.status == status, named.err
 
     done = dlbricks("show", "graph", "b.onnx", "-o", "out.svg", *how)
     assert done.status == 3

@@ -53,7 +53,8 @@ def arguments(line, small=SMALL):
     command = words if words[0] in cli.list_commands(None) else ["estimate"]
     names = {tuple(command[:1]), tuple(command[:2])}
     if names & TIMING and not names & NOT_TIMING:
-        runs = () if "--precision" in words or "serve" in words else ("--runs", "2")
+        fixed = "--precision" in words or command[0] == "serve" or "--forget" in words
+        runs = () if fixed else ("--runs", "2")
         words = [*words, *runs, "--threads", "1"]
     if "--scenario" in words and names & TIMING:
         words = [*words, "--instances", "1"]

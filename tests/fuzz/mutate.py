@@ -39,9 +39,11 @@ from seeds import EXTERNAL_DATA, operator_seeds, seeds
 
 from dlbricks_core.analysis import LayerCosts, analyze
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.commands.options.models import Models
 from dlbricks_core.commands.show.drawing import Picture
 from dlbricks_core.commands.show.graph import graph_data, graph_svg
 from dlbricks_core.commands.show.inspection import inspect_data, print_inspection
+from dlbricks_core.commands.show.job import ShowOperationsJob
 from dlbricks_core.errors import DLBricksError, UnboundDimensionsError
 from dlbricks_core.importers.onnx import OnnxImporter
 from dlbricks_core.ir import CanonicalModel
@@ -238,7 +240,7 @@ def look(path: Path) -> str:
     print_analysis(console, analysis)
     (cut,) = BrickSet.of([model]).models
     picture = Picture(cut, LayerCosts.of(cut))
-    json.dumps(graph_data(picture), allow_nan=False)
+    json.dumps(graph_data(picture, ShowOperationsJob(models=Models(()))), allow_nan=False)
     graph_svg(picture)
     return ""
 
