@@ -283,3 +283,24 @@ def test_torch_export_says_nothing(capfd):
         from_module(nn.Linear(8, 4), (torch.randn(1, 8),))
     captured = capfd.readouterr()
     assert captured.out + captured.err == ""
+
+
+#: Ways to take the upper four bits of a byte.
+SHIFTS = {
+    "operator": lambda packed: packed >> 4,
+    "function": lambda packed: torch.bitwise_right_shift(packed, 4),
+    "tensor": lambda packed: torch.bitwise_right_shift(packed, torch.full_like(packed, 4)),
+}
+
+
+@pytest.mark.parametrize("shift", SHIFTS)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8])
+def test_weights_of_four_bits_are_unpacked_as_torch_does(shift, dtype):
+    packed = torch.arange(-64, 64).reshape(8, 16).to(dtype)
+
+    def product(x):
+        halves = torch.stack([packed & 15, SHIFTS[shift](packed)], -1)
+        return x @ halves.reshape(8, 32).float().t()
+
+    unpacked = alone(Lambda(product), rand(2, 32))
+    unpacked.assert_same_as_torch()

@@ -242,6 +242,22 @@ def _is_even(node: torch.fx.Node) -> bool:
     )
 
 
+def _shift_right(self: Value, other: Value | int) -> Value:
+    """A shift of a type without a sign; the exporter's own gives it one."""
+    places = op.Constant(value_int=other) if isinstance(other, int) else other
+    return op.BitShift(self, op.CastLike(places, self), direction="RIGHT")
+
+
+_UNSIGNED = frozenset({torch.uint8, torch.uint16, torch.uint32, torch.uint64})
+
+
+def _has_no_sign(node: torch.fx.Node) -> bool:
+    source = node.args[0]
+    if not isinstance(source, torch.fx.Node):
+        return False
+    return {source.meta["val"].dtype, node.meta["val"].dtype} <= _UNSIGNED
+
+
 _ALWAYS: dict[Callable[..., Any], Translation] = {
     _aten.conv1d.default: _convolution,
     _aten.conv2d.default: _convolution,
@@ -263,6 +279,9 @@ _CONDITIONAL: tuple[
     (_aten.adaptive_avg_pool1d.default, _average_to, _is_even),
     (_aten.adaptive_avg_pool2d.default, _average_to, _is_even),
     (_aten.adaptive_avg_pool3d.default, _average_to, _is_even),
+    (_aten.__rshift__.Scalar, _shift_right, _has_no_sign),
+    (_aten.bitwise_right_shift.Tensor_Scalar, _shift_right, _has_no_sign),
+    (_aten.bitwise_right_shift.Tensor, _shift_right, _has_no_sign),
     (_aten.embedding_bag.padding_idx, bags, only_joined_rows),
     (_aten.embedding_bag.padding_idx, rows_of_bags, are_rows),
 )
