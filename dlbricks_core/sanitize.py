@@ -23,7 +23,7 @@ def sanitized(text: str) -> str:
     return "".join(c if c.isprintable() or category(c) == "Zs" else _escaped(c) for c in text)
 
 
-_SCHEME = r"(?:[a-z][a-z0-9+.-]*:/+|(?<!\S)\w*(?:sql|post|pg)[\w+.-]*[:/]+)"
+_SCHEME = r"(?:[a-z][a-z0-9+.-]*:/+|(?<![^\s'\"=(\[,/])\w*(?:sql|post|pg)[\w+.-]*[:/]+)"
 """Begins a URL, whatever its scheme is, or something with a database in its name that is mistyped:
 ``postgresql:me@host``, ``postgresql//me@host``."""
 

@@ -80,6 +80,9 @@ def test_escapes_are_those_of_python():
         "PG://me:s3@cret@host",
         "postgresql://me@host/db?password=s3cret",
         "https://host/file?token=s3cret&x=1",
+        "'postgres:me:s3cret@host/db'",
+        "[Errno 2] '/tmp/postgres:me:s3cret@host/db'",
+        "--store=pg:me:s3cret@host",
     ],
 )
 def test_no_password_is_left_of_any_url(text):
