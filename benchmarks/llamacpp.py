@@ -2,20 +2,20 @@
 
     python benchmarks/llamacpp.py qwen3-0.6b llama-3.2-1b --dtypes q4_k_m,q8_0,f16
 
-A whole file of drawn weights and the files of its bricks lie in one process. In each round, each of
-them runs once, with one thread: a prompt into an empty cache, or a token after some others, with
+A whole file of drawn weights and the files of its bricks lie in one process. They run in
+turns, with one thread: a prompt into an empty cache, or a token after some others, with
 the logits of the last token, as llama-bench asks for them. Processor time leaves out what others
 run meanwhile, but not that they use the caches and the memory. Printed are medians over the rounds:
-the sum over bricks, the whole, and their ratio.
+the sum over bricks, the whole, and the ratio of both in one round, with its quartiles.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import median, quantiles
 from time import process_time
 from typing import Any
 
@@ -23,11 +23,12 @@ from dlbricks_llamacpp.backend import LlamaBackend
 from dlbricks_llamacpp.rewrite import smallest
 
 from dlbricks_core.backends import BackendSettings, Network
-from dlbricks_core.backends.host import CALLS
+from dlbricks_core.backends.host import CALLS, is_copied
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.importers.host import canonical
 from dlbricks_core.importers.options import LoadOptions
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.machine.system import largest_cache
 from dlbricks_core.measure.worker import start_of_a_line
 from dlbricks_core.plugins import find
 
@@ -52,22 +53,64 @@ def chain_of(name: str, case: Case, settings: BackendSettings) -> CanonicalModel
     return BACKEND.rewrite(canonical(raw, sizes, raw.source).model, settings, 0)
 
 
-def medians_ms(timer: Any, models: Mapping[str, CanonicalModel], rounds: int) -> dict[str, float]:
-    """Median processor time of each network, in milliseconds; the networks run in turns."""
-    loaded = {key: timer.load(Network(model, {}, {})) for key, model in models.items()}
+PASSES = 2
+"""Runs of each network in a phase, after one that does not count."""
+
+
+class Primed:
+    """A network, and what runs before each of its runs, as in workers of DLBricks.
+
+    Args:
+        timer: The timer.
+        model: The network.
+    """
+
+    def __init__(self, timer: Any, model: CanonicalModel) -> None:
+        self._timer = timer
+        self._loaded = timer.load(Network(model, {}, {}))
+        copied = is_copied(model, largest_cache())
+        self._twin = timer.load(Network(model, {}, {})) if copied else self._loaded
+
+    def run_ms(self, wake: Any) -> float:
+        """Processor time of a run in milliseconds."""
+        for each in (self._twin, wake):
+            self._timer.run(each)
+            self._timer.synchronize(each)
+        begin = process_time()
+        self._timer.run(self._loaded)
+        self._timer.synchronize(self._loaded)
+        return 1e3 * (process_time() - begin)
+
+    def unload(self) -> None:
+        """Frees the memory."""
+        for each in {id(each): each for each in (self._loaded, self._twin)}.values():
+            self._timer.unload(each)
+
+
+def medians_ms(
+    timer: Any, phases: Sequence[Mapping[str, CanonicalModel]], rounds: int
+) -> list[dict[str, float]]:
+    """Median processor time of each network in each round, in milliseconds.
+
+    Phases alternate, since whole files and bricks beside each other would have colder page tables
+    than each has alone.
+    """
+    opened = [{key: Primed(timer, model) for key, model in each.items()} for each in phases]
     wake = timer.load(Network(smallest(1), {}, {}))
-    taken: dict[str, list[float]] = {key: [] for key in models}
-    for number in range(-1, rounds):
-        for key in sorted(loaded, reverse=bool(number % 2)):
-            timer.run(wake)
-            begin = process_time()
-            timer.run(loaded[key])
-            timer.synchronize(loaded[key])
-            if number >= 0:
-                taken[key].append(1e3 * (process_time() - begin))
-    for each in (*loaded.values(), wake):
-        timer.unload(each)
-    return {key: median(each) for key, each in taken.items()}
+    found = []
+    for _ in range(rounds):
+        taken: dict[str, list[float]] = {key: [] for phase in phases for key in phase}
+        for phase in opened:
+            for number in range(-1, PASSES):
+                for key in sorted(phase, reverse=bool(number % 2)):
+                    ms = phase[key].run_ms(wake)
+                    if number >= 0:
+                        taken[key].append(ms)
+        found.append({key: median(each) for key, each in taken.items()})
+    timer.unload(wake)
+    for each in (each for phase in opened for each in phase.values()):
+        each.unload()
+    return found
 
 
 def compared(name: str, dtype: str, case: Case, rounds: int) -> dict[str, Any]:
@@ -77,14 +120,26 @@ def compared(name: str, dtype: str, case: Case, rounds: int) -> dict[str, Any]:
     cut = BrickSet.of([chain], 128, "segments")
     (found,) = cut.models
     models = {signature: brick.model for signature, brick in cut.bricks.items()}
-    models |= {"whole": chain}
     models |= {key: smallest(layers) for key, layers in CALLS.items()}
-    taken = medians_ms(BACKEND.timer(settings), models, rounds)
+    rows = medians_ms(BACKEND.timer(settings), [{"whole": chain}, models], rounds)
+    sums = [composed_ms(found.counts, row) for row in rows]
+    ratios = [each / row["whole"] for each, row in zip(sums, rows, strict=True)]
+    low, middle, high = quantiles(ratios, n=4)
+    return {
+        "model": name,
+        "dtype": dtype,
+        "run": str(case),
+        "bricks_ms": round(median(sums), 2),
+        "whole_ms": round(median(row["whole"] for row in rows), 2),
+        "ratio": round(middle, 3),
+        "quartiles": [round(low, 3), round(high, 3)],
+    }
+
+
+def composed_ms(counts: Mapping[str, int], taken: Mapping[str, float]) -> float:
+    """The sum over bricks, with one call."""
     call = start_of_a_line([taken[key] for key in CALLS])
-    bricks = sum(count * max(taken[s] - call, 0.0) for s, count in found.counts.items())
-    result = {"model": name, "dtype": dtype, "run": str(case), "bricks_ms": bricks + call}
-    result |= {"whole_ms": taken["whole"], "ratio": (bricks + call) / taken["whole"]}
-    return result
+    return call + sum(count * max(taken[key] - call, 0.0) for key, count in counts.items())
 
 
 def main() -> None:
@@ -92,14 +147,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="+")
     parser.add_argument("--dtypes", default="q4_k_m,q8_0,f16")
+    parser.add_argument("--only-tokens", action="store_true", help="leave prompts out")
     parser.add_argument("--prompt", type=int, default=128)
-    parser.add_argument("--rounds", type=int, default=16)
+    parser.add_argument("--rounds", type=int, default=12)
     given = parser.parse_args()
     prompt = Case(given.prompt, 0)
     for name in given.models:
         for dtype in given.dtypes.split(","):
             for case, rounds in ((replace(prompt, tokens=1, past=given.prompt), given.rounds),
-                                 (prompt, max(3, given.rounds // 4))):  # fmt: skip
+                                 (prompt, 3)):  # fmt: skip
+                if given.only_tokens and case.tokens > 1:
+                    continue
                 print(json.dumps(compared(name, dtype, case, rounds)), flush=True)
 
 

@@ -12,13 +12,12 @@ from dlbricks_llamacpp import architecture, files
 from dlbricks_llamacpp.architecture import architecture_of
 from dlbricks_llamacpp.backend import LlamaBackend
 from dlbricks_llamacpp.files import Block
-from dlbricks_llamacpp.rewrite import rewrite, smallest
-from dlbricks_llamacpp.timer import COLD, Blocks, Copies, copies_of
+from dlbricks_llamacpp.rewrite import COLD_BYTES, rewrite, smallest
+from dlbricks_llamacpp.timer import Blocks
 from dlbricks_llamacpp.weights import MIXTURES, TYPES, drawn, is_fine, type_for
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.bricks.annotations import with_weights_reread
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.importers.host import canonical
 from dlbricks_core.importers.options import LoadOptions
@@ -161,6 +160,12 @@ def test_prompts_of_any_length_share_the_head():
 def test_windows_are_those_of_the_model():
     model = sized("gemma-3-270m", 1, 16)
     blocks = [each for each in rewrite(model, settings()).layers if each.op == "Block"]
+    found = Counter()
+    for each in blocks:
+        found[each.attributes["window"]] += each.attributes["blocks"]
+    assert found == {1: 15, 0: 3}
+    model = sized("gemma-3-270m", 16, 0)
+    blocks = [each for each in rewrite(model, settings()).layers if each.op == "Block"]
     assert [each.attributes["window"] for each in blocks] == ([1] * 5 + [0]) * 3
 
 
@@ -168,7 +173,8 @@ def test_only_types_that_differ_make_blocks_differ():
     model = sized("qwen3-0.6b", 1, 16)
     for dtype, fine in (("q8_0", 0), ("q4_k_m", 14)):
         layers = rewrite(model, settings(dtype)).layers
-        assert sum(each.attributes["fine"] for each in layers) == fine
+        counts = [each.attributes for each in layers if each.op == "Block"]
+        assert sum(each["fine"] * each["blocks"] for each in counts) == fine
 
 
 def test_other_models_and_batches_are_refused():
@@ -228,34 +234,25 @@ def test_as_many_blocks_are_fine_as_in_a_file_of_llama_cpp():
     assert [i for i in range(16) if is_fine(i, 16)] == [0, 1, 4, 7, 10, 13, 14, 15]
 
 
-def bricks(dtype, tokens, past):
-    model = sized("qwen3-0.6b", tokens, past)
-    cut = BrickSet.of([model], 128, "segments", {0: rewrite(model, settings(dtype))})
-    return {each.model.layers[0].op: each.model for each in cut.bricks.values()}
+@pytest.mark.parametrize("dtype", ["q8_0", "q4_k_m", "f16"])
+def test_blocks_of_a_token_are_so_many_that_no_cache_keeps_them(dtype):
+    chain = rewrite(sized("qwen2.5-1.5b", 1, 128), settings(dtype))
+    layers = [each for each in chain.layers if each.op == "Block"]
+    assert sum(each.attributes["blocks"] for each in layers) == 28
+    assert min(chain.tensors[each.inputs[1]].nbytes for each in layers) >= COLD_BYTES
+    sizes = {(each.attributes["fine"], each.attributes["blocks"]) for each in layers}
+    assert len({n for fine, n in sizes if not fine}) <= 2
+    files_of = [Blocks.of_model(chain).blocks, [b for each in layers for b in one_file(each)]]
+    assert len(files_of[0]) == len(files_of[1]) == 28
 
 
-def test_copies_of_a_block_displace_each_other_from_the_caches():
-    found, cache = bricks("q8_0", 1, 128), 32 << 20
-    block = found["Block"]
-    number = copies_of(block, cache)
-    assert (number - 1) * block.weight_bytes < COLD * cache <= number * block.weight_bytes
-    assert copies_of(found["Head"], cache) == 1  # larger than the caches
-    assert copies_of(found["Embedding"], cache) == 1  # reads a row of its own in each run
-    assert copies_of(with_weights_reread(block), cache) == 1
-    assert copies_of(smallest(3), cache) == 1
+def one_file(layer):
+    return range(layer.attributes["blocks"])
 
 
-def test_copies_take_turns():
-    class Fake:
-        def __init__(self, name, runs):
-            self.name, self._runs = name, runs
-
-        def run(self):
-            self._runs.append(self.name)
-
-    runs = []
-    copies = Copies([Fake(name, runs) for name in "abc"])
-    for _ in range(4):
-        copies.run()
-        assert copies.last.name == runs[-1]
-    assert "".join(runs) == "abca"
+def test_every_part_of_the_cache_is_read_and_written_once():
+    chain = rewrite(sized("gemma-3-270m", 1, 16), settings())
+    read = [name for each in chain.layers for name in each.inputs if name.startswith("past")]
+    written = [name for each in chain.layers for name in each.outputs if name.startswith("pres")]
+    assert sorted(read) == sorted(chain.inputs[1:])
+    assert sorted(written) == sorted(chain.outputs[1:])

@@ -48,7 +48,7 @@ FAMILIES = {
     "granite": replace(LLAMA, family="granite", scales={
         "logit_scale": 8.0, "residual_scale": 0.22, "embedding_scale": 12.0,
         "attention.scale": 0.015}),
-    "olmoe": replace(LLAMA, family="olmoe", normed=True, jointly=True, feed_forward=512,
+    "olmoe": replace(LLAMA, family="olmoe", normed=True, jointly=True, kv_heads=4,
                      experts=8, used=2, expert_width=512),
     "qwen2moe": replace(LLAMA, family="qwen2moe", biased=True, experts=6, used=2,
                         expert_width=256, shared_width=512),

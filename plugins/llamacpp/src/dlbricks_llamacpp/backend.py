@@ -27,7 +27,10 @@ class LlamaBackend(Backend):
             "auto", ("auto", "on", "off"), "Run attention in one kernel (--flash-attn)."
         ),
     }
-    traits = Traits(in_turns=True, rewrites=True, domains=frozenset(), blocks_only=True)
+    traits = Traits(
+        primed=True, in_turns=True, weights_held=1, rewrites=True, domains=frozenset(),
+        blocks_only=True,
+    )  # fmt: skip
 
     def version(self) -> str:
         """Version of the installed package, and what its library was built for."""

@@ -164,7 +164,7 @@ def advice() -> list[str]:
 
 
 class Library:
-    """The library, quiet, with the last line that it logged as an error."""
+    """The library, quiet, with the first line that it logged as an error."""
 
     def __init__(self) -> None:
         from llama_cpp import llama_cpp
@@ -177,11 +177,11 @@ class Library:
         llama_cpp.llama_backend_init()
 
     def _logged(self, level: int, text: bytes, _: object) -> None:
-        if level == _ERROR and text.strip():
+        if level == _ERROR and text.strip() and not self.error:  # later ones only follow from it
             self.error = text.decode(errors="replace").strip()
 
     def failed(self, what: str) -> BackendError:
-        """Error with the line that the library logged last."""
+        """Error with the first line that the library logged as one."""
         return BackendError(f"llama.cpp {what}{': ' if self.error else ''}{self.error}")
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import ceil
 from pathlib import Path
 from typing import Any
 
 from dlbricks_core.backends import Array, BackendSettings, CpuTimer, Network
-from dlbricks_core.bricks import native_to, weights_are_reread
+from dlbricks_core.bricks import native_to
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import CanonicalModel, Layer
-from dlbricks_core.machine.system import largest_cache
 from dlbricks_llamacpp import files
 from dlbricks_llamacpp.architecture import Architecture
 from dlbricks_llamacpp.files import Block
@@ -66,7 +64,7 @@ class Blocks:
         outputs = "last" if heads or any(each.attributes["last"] for each in blocks) else "all"
         return cls(
             described,
-            tuple(_block(each) for each in blocks) or (Block(),),
+            tuple(block for each in blocks for block in _blocks(each)) or (Block(),),
             _text(sized, "dtype"),
             _number(sized, "tokens"),
             _number(sized, "past"),
@@ -74,8 +72,9 @@ class Blocks:
         )
 
 
-def _block(layer: Layer) -> Block:
-    return Block(bool(layer.attributes["fine"]), bool(layer.attributes["window"]))
+def _blocks(layer: Layer) -> tuple[Block, ...]:
+    block = Block(bool(layer.attributes["fine"]), bool(layer.attributes["window"]))
+    return (block,) * _number(layer, "blocks")
 
 
 def _text(layer: Layer, name: str) -> str:
@@ -88,48 +87,7 @@ def _number(layer: Layer, name: str) -> int:
     return int(value)
 
 
-class Copies:
-    """A file that is open one or several times, whose runs take turns.
-
-    A model reads all its weights before it reads those of a block again. A file of one block alone
-    would find them in the caches.
-
-    Args:
-        contexts: The open copies.
-    """
-
-    def __init__(self, contexts: list[Context]) -> None:
-        self.contexts = contexts
-
-    @property
-    def last(self) -> Context:
-        """The copy that ran last."""
-        return self.contexts[-1]
-
-    def run(self) -> None:
-        """Runs the copy that has rested longest."""
-        self.contexts.append(self.contexts.pop(0))
-        self.last.run()
-
-
-COLD = 2
-"""Bytes of all copies together, at least, as a multiple of the largest cache."""
-
-
-def copies_of(model: CanonicalModel, cache_bytes: int) -> int:
-    """Number of copies of a file between which the caches lose its weights.
-
-    Args:
-        model: Some layers.
-        cache_bytes: Size of the largest cache.
-    """
-    few_rows = all(layer.op == EMBEDDING for layer in model.layers)
-    if few_rows or not model.weights or weights_are_reread(model):
-        return 1
-    return max(1, ceil(COLD * cache_bytes / model.weight_bytes))
-
-
-class LlamaTimer(CpuTimer[Copies]):
+class LlamaTimer(CpuTimer[Context]):
     """Times blocks of language models in llama.cpp.
 
     Args:
@@ -140,15 +98,10 @@ class LlamaTimer(CpuTimer[Copies]):
         try_out(settings.options["dtype"])
         self._settings = settings
         self._library = Library()
-        self._cache_bytes = largest_cache() or _UNKNOWN_CACHE_BYTES
 
-    def load(self, network: Network) -> Copies:
-        """Writes a file with weights of its own, opens it and fills the cache, once or often."""
+    def load(self, network: Network) -> Context:
+        """Writes a file with weights of its own, opens it and fills the cache."""
         found = Blocks.of_model(network.model)
-        number = copies_of(network.model, self._cache_bytes)
-        return Copies([self._opened(found) for _ in range(number)])
-
-    def _opened(self, found: Blocks) -> Context:
         settings = self._settings
         with tempfile.TemporaryDirectory(prefix="dlbricks-") as folder:
             path = Path(folder) / "blocks.gguf"
@@ -161,26 +114,21 @@ class LlamaTimer(CpuTimer[Copies]):
         loaded.prepare(found.tokens, found.outputs)
         return loaded
 
-    def run(self, loaded: Copies) -> None:
+    def run(self, loaded: Context) -> None:
         """One prompt or one token."""
         loaded.run()
 
-    def synchronize(self, loaded: Copies) -> None:
+    def synchronize(self, loaded: Context) -> None:
         """Returns once the results are in memory."""
-        loaded.last.wait()
+        loaded.wait()
 
-    def warm_io(self, loaded: Copies) -> None:
+    def warm_io(self, loaded: Context) -> None:
         """Nothing: states between blocks lie in buffers of the library."""
 
-    def outputs(self, loaded: Copies) -> Mapping[str, Array]:
+    def outputs(self, loaded: Context) -> Mapping[str, Array]:
         """The logits of the last token: llama.cpp hands no other states out."""
-        return {} if not loaded.last.has_logits else {"logits": loaded.last.logits()}
+        return {} if not loaded.has_logits else {"logits": loaded.logits()}
 
-    def unload(self, loaded: Copies) -> None:
-        """Frees the memory of all copies."""
-        for each in loaded.contexts:
-            each.close()
-
-
-_UNKNOWN_CACHE_BYTES = 32 << 20
-"""Bytes of the largest cache where the system does not tell."""
+    def unload(self, loaded: Context) -> None:
+        """Frees the file's memory."""
+        loaded.close()
