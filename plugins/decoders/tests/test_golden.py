@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -104,6 +105,14 @@ def test_logits_and_cache_are_those_of_transformers(path):
         if path.stem in SEPARATED and part == "value":
             ours = np.concatenate([ours[..., ::2], ours[..., 1::2]], axis=-1)
         np.testing.assert_allclose(ours, theirs, atol=2e-5)
+
+
+@pytest.mark.parametrize("path", CONFIGURATIONS, ids=lambda path: path.stem)
+def test_each_tensor_is_computed_once(path):
+    """The reference evaluator overwrites a tensor of the same name; frameworks do not."""
+    model = build(decoder_of(json.loads(path.read_text()), path.name), path.stem, "")
+    made = Counter(name for layer in model.layers for name in layer.outputs if name)
+    assert not [name for name, times in made.items() if times > 1 or name in model.inputs]
 
 
 def test_chunks_of_a_prompt_equal_its_tokens_one_by_one():

@@ -27,3 +27,12 @@ def test_a_model_without_a_cache_has_none(chain):
     from dlbricks_core.ir import read_model
 
     assert python_of(normalize(read_model(chain("Relu"), name="c"))) is None
+
+
+def test_weights_that_displace_the_caches_make_python_slower():
+    values = {"model_type": "llama", **FAMILIES["llama"], "vocab_size": 2**20}
+    raw = build(decoder_of(values, "c"), "m", "")
+    model = normalize(raw, batch=1, dims={"sequence": 1, "past": 8})
+    cost = transformers_python()
+    warm = cost.token_calls + 5 * cost.block_calls
+    assert python_of(model).calls == pytest.approx(cost.cold * warm)

@@ -131,7 +131,7 @@ class DeltaRuleWriter:
                       epsilon=_EPSILON / size)  # fmt: skip
         if part.heads == part.key_heads:
             return x
-        return spread(graph, x, part.heads, part.key_heads, size, at)
+        return spread(graph, x, part.heads, part.key_heads, size, f"{at}.shared")
 
     def _step(
         self, part: DeltaRule, query: str, key: str, value: str, rate: str, decay: str

@@ -13,6 +13,10 @@ from dlbricks_core.ir import CanonicalModel
 _CACHED = re.compile(r"past_[a-z_]+\.(\d+)")
 """Names of inputs that keep what a block remembers, with the number of the block."""
 
+_KEPT_BYTES = 2**25
+"""Bytes of weights that leave room for Python's objects in the caches: models that the factor was
+fitted to have more than ten times as many."""
+
 
 @dataclass(frozen=True)
 class TransformersPython:
@@ -21,12 +25,14 @@ class TransformersPython:
     Attributes:
         token_calls: Part outside of the blocks, in calls of a Python method.
         block_calls: Part of each block.
+        cold: Factor for models whose weights displace Python's objects from the caches.
         spread: Standard deviation of the relative error, from family to family.
         call_work: As in :class:`~dlbricks_core.backends.Interpreted`.
     """
 
     token_calls: float
     block_calls: float
+    cold: float
     spread: float
     call_work: float
 
@@ -44,4 +50,5 @@ def python_of(model: CanonicalModel) -> Interpreted | None:
         return None
     cost = transformers_python()
     calls = cost.token_calls + cost.block_calls * len(blocks)
+    calls *= cost.cold if model.weight_bytes > _KEPT_BYTES else 1.0
     return Interpreted(calls, cost.spread, cost.call_work)

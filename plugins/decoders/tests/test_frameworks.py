@@ -1,0 +1,63 @@
+"""Frameworks compute what transformers computes, from models in canonical form."""
+
+import json
+
+import numpy as np
+import pytest
+from dlbricks_decoders.build import build
+from dlbricks_decoders.families import decoder_of
+from golden_weights import tokens, weight
+from test_golden import GOLDEN, HERE, PROMPT
+
+from dlbricks_core.backends import BackendSettings, Network
+from dlbricks_core.passes import normalize
+
+
+def pytorch():
+    from dlbricks_pytorch.timer import PytorchTimer
+
+    return PytorchTimer(BackendSettings(threads=1))
+
+
+def onnxruntime():
+    from dlbricks_onnxruntime.backend import OnnxruntimeBackend
+
+    return OnnxruntimeBackend().timer(BackendSettings(threads=1))
+
+
+def results(timer, raw, ids, cache, past):
+    """Outputs for tokens after others, by name."""
+    model = normalize(raw, batch=1, dims={"sequence": ids.shape[1], "past": past})
+    weights = {
+        name: model.constants[name]
+        if name in model.constants
+        else weight(name, model.tensors[name].shape)
+        if name in raw.weights
+        # The exponential is computed once, while the model is brought into canonical form.
+        else np.exp(weight(f"{name}_log", model.tensors[name].shape))
+        for name in model.weights
+    }
+    zeros = {name: np.zeros(model.tensors[name].shape, np.float32) for name in model.inputs[1:]}
+    loaded = timer.load(Network(model, weights, {**zeros, "input_ids": ids, **cache}))
+    timer.run(loaded)
+    found = {name: np.array(value) for name, value in timer.outputs(loaded).items()}
+    timer.unload(loaded)
+    return found
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3_next"])
+@pytest.mark.parametrize("timer", [pytorch, onnxruntime])
+def test_a_framework_gives_the_logits_of_transformers(timer, family):
+    config = json.loads((HERE / f"configurations/{family}.json").read_text())
+    raw, one = build(decoder_of(config, family), family, ""), timer()
+    ids = tokens(PROMPT + 1, config["vocab_size"])
+    first = results(one, raw, ids[:, :PROMPT], {}, 0)
+    cache = {
+        name.replace("present.", "past_key_values.").replace("present_", "past_"): value
+        for name, value in first.items()
+        if name != "logits"
+    }
+    second = results(one, raw, ids[:, PROMPT:], cache, PROMPT)
+    np.testing.assert_allclose(first["logits"], GOLDEN[f"{family}/prompt"], atol=2e-5)
+    np.testing.assert_allclose(second["logits"], GOLDEN[f"{family}/token"], atol=2e-5)
+    one.close()
