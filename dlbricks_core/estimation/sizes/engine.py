@@ -13,6 +13,7 @@ from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts import System
 from dlbricks_core.facts.note import note
 from dlbricks_core.figures.figure import RESAMPLES, Combined
+from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.machine.generations import generation_of
 from dlbricks_core.machine.interpreter import call_s
