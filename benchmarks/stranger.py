@@ -301,10 +301,12 @@ def others_of(it: Contribution, split: str) -> tuple[Contribution, ...]:
 
 
 def rows(it: Contribution) -> Iterator[Row]:
-    """Rows of a file."""
+    """Rows of a file, for splits that leave files of others."""
     day, found = f"{datetime.now(UTC):%Y-%m-%d}", {}
     for split in SPLITS:
         others = others_of(it, split)
+        if not others:
+            continue
         if others not in found:
             found[others] = list(scores(it, others))
         name = it.system.microarchitecture
@@ -368,7 +370,7 @@ def shown(found: Sequence[Row], alone: str) -> list[str]:
     columns = [*(f"each {split}" for split in SPLITS), "hardest"]
     lines = [f"| {max(row.day for row in found)} | | {' | '.join(columns)} |", "|---" * 6 + "|"]
     for (backend, stop), cells in groups.items():
-        line = [backend, stop, *(_cell(cells[name]) for name in columns if name in cells)]
+        line = [backend, stop, *(_cell(cells[name]) if name in cells else "-" for name in columns)]
         lines.append(f"| {' | '.join(line)} |")
     return lines
 

@@ -17,7 +17,7 @@ from dlbricks_core.predict import transfer
 from dlbricks_core.predict.transfer import Rates
 
 CANDIDATES: Mapping[str, Rates] = {
-    "none": Rates(0.0, 0.0, 0.0, 0.0, 0.0),
+    "0.015": Rates(0.015, 0.015, 0.015, 0.015, 0.015),
     "0.03": Rates(0.03, 0.03, 0.03, 0.03, 0.03),
     "0.05": Rates(0.05, 0.05, 0.05, 0.05, 0.05),
     "0.08": Rates(0.08, 0.08, 0.08, 0.08, 0.08),
