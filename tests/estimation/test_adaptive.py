@@ -3,19 +3,16 @@
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.estimation.adaptive.ahead import begun
 from dlbricks_core.estimation.adaptive.coverage import RunCosts, chosen
-from dlbricks_core.estimation.adaptive.unknown import Unknown
 from dlbricks_core.estimation.adaptive.wholes import WholeRuns
 from dlbricks_core.estimation.run import run
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.facts.note import note
-from dlbricks_core.figures.figure import RESAMPLES, Predicted
 from dlbricks_core.figures.protocols import HOT
 from dlbricks_core.machine.load import LoadWatch, MachineLoad
 from dlbricks_core.measure.cutting import cut_models
@@ -235,23 +232,6 @@ def test_a_process_that_holds_much_memory_starts_anew(adapted, stack, monkeypatc
     found = adapted(pair, force=True)
     assert started
     assert all(each.is_measurement for each in found.models)
-
-
-@pytest.mark.parametrize(
-    ("precision", "all_ms", "runs"),
-    [(0.2, 0.0, []), (0.2, 1e9, ["stack4"]), (0.1, 0.0, ["stack4"])],
-)
-def test_models_with_precise_predictions_do_not_run_if_that_saves_time(
-    adapted, stack, ran, monkeypatch, synthetic, precision, all_ms, runs
-):
-    monkeypatch.setattr("dlbricks_core.estimation.adaptive.adapting._LONG_RUN_MS", 0.0)
-    monkeypatch.setattr("dlbricks_core.estimation.adaptive.adapting._LONG_RUNS_MS", all_ms)
-    monkeypatch.setattr(Unknown, "system_is_known", True)
-    certain = Predicted(1.0, np.ones(RESAMPLES))
-    monkeypatch.setattr(Unknown, "figures", lambda self, asked, seen: dict.fromkeys(asked, certain))
-    (model,) = adapted([stack(4)], precision).models
-    assert ran == runs
-    assert model.is_measurement == bool(runs)
 
 
 def test_a_framework_is_imported_while_models_are_read(stack, tmp_path, monkeypatch):

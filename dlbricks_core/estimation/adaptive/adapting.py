@@ -61,13 +61,8 @@ their own. In less of a latency, errors of a single profiled run do not matter."
 _PREDICTABLE = 0.15
 """Finest half-width that predictions from reference data have (docs/results/predicting.md)."""
 
-_LONG_RUN_MS = 200.0
-"""Milliseconds of loading and running a model beyond which its prediction is tried first. On a
-system of the reference data, a tenth to a half of the predictions are within ±20%, and each takes
-some 30 ms."""
-
-_LONG_RUNS_MS = 3000.0
-"""Milliseconds of all such runs from which predictions are tried: the first one takes a second."""
+_LONG_RUN_MS = 3000.0
+"""Milliseconds of loading and running a model beyond which its prediction is tried first."""
 
 _UNKNOWN_ERROR = 0.4
 """Relative error of what is predicted of bricks that no model has shown, for the choice of models
@@ -142,13 +137,14 @@ class Adapting:
     def _not_predictable(self, positions: Sequence[int]) -> list[int]:
         """Positions of models whose predictions are too rough, or were not tried.
 
-        Predicting takes time, so it is tried only for models whose runs take longer, or that
+        Predicting takes seconds, so it is tried only for models whose runs take longer, or that
         cannot run.
         """
-        able = {i: self._costs.of_running(i) for i in positions if self._able(self._cuts[i])}
-        long = {i: ms for i, ms in able.items() if ms > _LONG_RUN_MS}
-        worth = sum(long.values()) > _LONG_RUNS_MS
-        tried = [i for i in positions if i not in able or (worth and i in long)]
+        tried = [
+            i
+            for i in positions
+            if not self._able(self._cuts[i]) or self._costs.of_running(i) > _LONG_RUN_MS
+        ]
         if not tried or self._precision < _PREDICTABLE or not self._unknown.system_is_known:
             return list(positions)
         known = {*tried} - {*self._imprecise(tried)}
