@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 from zlib import crc32
 
 import numpy as np
@@ -91,12 +91,11 @@ class Unknown:
         if not compared:
             return found
         kinds = {s: kind_of(self._bricks[s]) for s in {*compared, *found}}
-        seen_ratios = {
-            s: (kinds[s], shown.value / predicted.own)
+        ratios = _Ratios.of(
+            _Seen(kinds[s], shown.value / predicted.own, predicted.own)
             for s, (predicted, shown) in compared.items()
             if predicted.own > 0
-        }
-        ratios = _Ratios.of(seen_ratios)
+        )
         return {s: _corrected(ratios, kinds[s], each) for s, each in found.items()}
 
 
@@ -118,7 +117,7 @@ def by_size(
     """
     also = [s for s in seen if s in bricks and costs.get(s)]
     kinds = {s: kind_of(bricks[s]) for s in {*signatures, *also}}
-    ratios = _Ratios.of({s: (kinds[s], seen[s].value / costs[s]) for s in also})
+    ratios = _Ratios.of(_Seen(kinds[s], seen[s].value / costs[s], costs[s]) for s in also)
     spread = max(ratios.spread or 0.0, _LEAST_ROUGH)
     found = {}
     for signature in signatures:
@@ -141,9 +140,26 @@ _HEAVY = frozenset(
 )
 
 
+class _Seen(NamedTuple):
+    """A brick that was seen.
+
+    Attributes:
+        kind: Its kind.
+        ratio: Its latency over what was expected.
+        expected: What was expected. The many bricks that take next to nothing, such as those that
+            a framework fuses into others, tell little about those that take time.
+    """
+
+    kind: str
+    ratio: float
+    expected: float
+
+
 @dataclass(frozen=True)
 class _Ratios:
     """Factors for each kind of brick: means of logarithms, each shrunk towards that of all kinds.
+
+    Bricks count by what was expected of them.
 
     Attributes:
         mean: Logarithm of the factor over all kinds.
@@ -156,21 +172,38 @@ class _Ratios:
     spread: float | None
 
     @classmethod
-    def of(cls, seen: Mapping[str, tuple[str, float]]) -> Self:
-        """Factors from the kind and the ratio of each brick that was seen, by signature."""
-        logs: dict[str, list[float]] = {}
-        for kind, ratio in seen.values():
-            if ratio > 0:
-                logs.setdefault(kind, []).append(float(np.log(ratio)))
-        every = [log for each in logs.values() for log in each]
-        mean = float(np.median(every)) if every else 0.0
-        means = {k: (sum(each) + _FEW * mean) / (len(each) + _FEW) for k, each in logs.items()}
-        left = [abs(log - means[kind]) for kind, each in logs.items() for log in each]
-        return cls(mean, means, _NORMAL_MAD * float(np.median(left)) if len(left) > _FEW else None)
+    def of(cls, seen: Iterable[_Seen]) -> Self:
+        """Factors from bricks that were seen."""
+        kinds: dict[str, list[_Seen]] = {}
+        for each in seen:
+            if each.ratio > 0:
+                kinds.setdefault(each.kind, []).append(each)
+        logs = {kind: np.log([each.ratio for each in found]) for kind, found in kinds.items()}
+        weights = {k: np.array([each.expected for each in found]) for k, found in kinds.items()}
+        every = np.concatenate([*weights.values()]) if kinds else np.zeros(0)
+        mean = _median(np.concatenate([*logs.values()]), every) if kinds else 0.0
+        means = {}
+        for kind, own in weights.items():
+            count = own.sum() ** 2 / (own**2).sum()  # of equal ones that would tell as much
+            means[kind] = float(
+                (count * own @ logs[kind] / own.sum() + _FEW * mean) / (count + _FEW)
+            )
+        if len(every) <= _FEW:
+            return cls(mean, means, None)
+        left = np.concatenate([abs(each - means[kind]) for kind, each in logs.items()])
+        return cls(mean, means, _NORMAL_MAD * _median(left, every))
 
     def factor(self, kind: str) -> float:
         """Factor of a kind; that of all kinds where none of it was seen."""
         return float(np.exp(self.of_kinds.get(kind, self.mean)))
+
+
+def _median(values: FloatArray, weights: FloatArray) -> float:
+    """Value below which half of the weight lies."""
+    order = np.argsort(values)
+    passed = np.cumsum(weights[order])
+    middle = (passed - weights[order] / 2) / passed[-1]
+    return float(np.interp(0.5, middle, values[order]))
 
 
 _NORMAL_MAD = 1.4826
