@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -92,9 +93,8 @@ class Unknown:
             return found
         kinds = {s: kind_of(self._bricks[s]) for s in {*compared, *found}}
         ratios = _Ratios.of(
-            _Seen(kinds[s], shown.value / predicted.own, predicted.own)
+            _Seen(kinds[s], shown.value, predicted.own)
             for s, (predicted, shown) in compared.items()
-            if predicted.own > 0
         )
         return {s: _corrected(ratios, kinds[s], each) for s, each in found.items()}
 
@@ -117,7 +117,7 @@ def by_size(
     """
     also = [s for s in seen if s in bricks and costs.get(s)]
     kinds = {s: kind_of(bricks[s]) for s in {*signatures, *also}}
-    ratios = _Ratios.of(_Seen(kinds[s], seen[s].value / costs[s], costs[s]) for s in also)
+    ratios = _Ratios.of(_Seen(kinds[s], seen[s].value, costs[s]) for s in also)
     spread = max(ratios.spread or 0.0, _LEAST_ROUGH)
     found = {}
     for signature in signatures:
@@ -145,21 +145,21 @@ class _Seen(NamedTuple):
 
     Attributes:
         kind: Its kind.
-        ratio: Its latency over what was expected.
-        expected: What was expected. The many bricks that take next to nothing, such as those that
-            a framework fuses into others, tell little about those that take time.
+        value: Its latency.
+        expected: What was expected of it.
     """
 
     kind: str
-    ratio: float
+    value: float
     expected: float
 
 
 @dataclass(frozen=True)
 class _Ratios:
-    """Factors for each kind of brick: means of logarithms, each shrunk towards that of all kinds.
+    """Factors for each kind of brick: ratios of sums, each shrunk towards that of all kinds.
 
-    Bricks count by what was expected of them.
+    In sums, the many bricks that take next to nothing, such as those that a framework fuses into
+    others, tell little about those that take time.
 
     Attributes:
         mean: Logarithm of the factor over all kinds.
@@ -176,26 +176,28 @@ class _Ratios:
         """Factors from bricks that were seen."""
         kinds: dict[str, list[_Seen]] = {}
         for each in seen:
-            if each.ratio > 0:
+            if each.value > 0 and each.expected > 0:
                 kinds.setdefault(each.kind, []).append(each)
-        logs = {kind: np.log([each.ratio for each in found]) for kind, found in kinds.items()}
-        weights = {k: np.array([each.expected for each in found]) for k, found in kinds.items()}
-        every = np.concatenate([*weights.values()]) if kinds else np.zeros(0)
-        mean = _median(np.concatenate([*logs.values()]), every) if kinds else 0.0
+        every = [each for found in kinds.values() for each in found]
+        mean = _log_ratio(every) if every else 0.0
         means = {}
-        for kind, own in weights.items():
-            count = own.sum() ** 2 / (own**2).sum()  # of equal ones that would tell as much
-            means[kind] = float(
-                (count * own @ logs[kind] / own.sum() + _FEW * mean) / (count + _FEW)
-            )
-        if len(every) <= _FEW:
-            return cls(mean, means, None)
-        left = np.concatenate([abs(each - means[kind]) for kind, each in logs.items()])
-        return cls(mean, means, _NORMAL_MAD * _median(left, every))
+        for kind, found in kinds.items():
+            expected = np.array([each.expected for each in found])
+            count = expected.sum() ** 2 / (expected**2).sum()  # of equal bricks that tell as much
+            means[kind] = (count * _log_ratio(found) + _FEW * mean) / (count + _FEW)
+        left = np.array([abs(_log_ratio([each]) - means[each.kind]) for each in every])
+        weights = np.array([each.expected for each in every])
+        spread = _NORMAL_MAD * _median(left, weights) if len(every) > _FEW else None
+        return cls(mean, means, spread)
 
     def factor(self, kind: str) -> float:
         """Factor of a kind; that of all kinds where none of it was seen."""
         return float(np.exp(self.of_kinds.get(kind, self.mean)))
+
+
+def _log_ratio(seen: Sequence[_Seen]) -> float:
+    """Logarithm of the ratio of what bricks take to what was expected of them."""
+    return math.log(sum(each.value for each in seen) / sum(each.expected for each in seen))
 
 
 def _median(values: FloatArray, weights: FloatArray) -> float:
