@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 from zlib import crc32
 
 import numpy as np
@@ -92,12 +93,10 @@ class Unknown:
         if not compared:
             return found
         kinds = {s: kind_of(self._bricks[s]) for s in {*compared, *found}}
-        seen_ratios = {
-            s: (kinds[s], shown.value / predicted.own)
+        ratios = _Ratios.of(
+            _Seen(kinds[s], shown.value, predicted.own)
             for s, (predicted, shown) in compared.items()
-            if predicted.own > 0
-        }
-        ratios = _Ratios.of(seen_ratios)
+        )
         return {s: _corrected(ratios, kinds[s], each) for s, each in found.items()}
 
 
@@ -119,7 +118,7 @@ def by_size(
     """
     also = [s for s in seen if s in bricks and costs.get(s)]
     kinds = {s: kind_of(bricks[s]) for s in {*signatures, *also}}
-    ratios = _Ratios.of({s: (kinds[s], seen[s].value / costs[s]) for s in also})
+    ratios = _Ratios.of(_Seen(kinds[s], seen[s].value, costs[s]) for s in also)
     spread = max(ratios.spread or 0.0, _LEAST_ROUGH)
     found = {}
     for signature in signatures:
@@ -142,9 +141,26 @@ _HEAVY = frozenset(
 )
 
 
+class _Seen(NamedTuple):
+    """A brick that was seen.
+
+    Attributes:
+        kind: Its kind.
+        value: Its latency.
+        expected: What was expected of it.
+    """
+
+    kind: str
+    value: float
+    expected: float
+
+
 @dataclass(frozen=True)
 class _Ratios:
-    """Factors for each kind of brick: means of logarithms, each shrunk towards that of all kinds.
+    """Factors for each kind of brick: ratios of sums, each shrunk towards that of all kinds.
+
+    In sums, the many bricks that take next to nothing, such as those that a framework fuses into
+    others, tell little about those that take time.
 
     Attributes:
         mean: Logarithm of the factor over all kinds.
@@ -157,21 +173,40 @@ class _Ratios:
     spread: float | None
 
     @classmethod
-    def of(cls, seen: Mapping[str, tuple[str, float]]) -> Self:
-        """Factors from the kind and the ratio of each brick that was seen, by signature."""
-        logs: dict[str, list[float]] = {}
-        for kind, ratio in seen.values():
-            if ratio > 0:
-                logs.setdefault(kind, []).append(float(np.log(ratio)))
-        every = [log for each in logs.values() for log in each]
-        mean = float(np.median(every)) if every else 0.0
-        means = {k: (sum(each) + _FEW * mean) / (len(each) + _FEW) for k, each in logs.items()}
-        left = [abs(log - means[kind]) for kind, each in logs.items() for log in each]
-        return cls(mean, means, _NORMAL_MAD * float(np.median(left)) if len(left) > _FEW else None)
+    def of(cls, seen: Iterable[_Seen]) -> Self:
+        """Factors from bricks that were seen."""
+        kinds: dict[str, list[_Seen]] = {}
+        for each in seen:
+            if each.value > 0 and each.expected > 0:
+                kinds.setdefault(each.kind, []).append(each)
+        every = [each for found in kinds.values() for each in found]
+        mean = _log_ratio(every) if every else 0.0
+        means = {}
+        for kind, found in kinds.items():
+            expected = np.array([each.expected for each in found])
+            count = expected.sum() ** 2 / (expected**2).sum()  # of equal bricks that tell as much
+            means[kind] = (count * _log_ratio(found) + _FEW * mean) / (count + _FEW)
+        left = np.array([abs(_log_ratio([each]) - means[each.kind]) for each in every])
+        weights = np.array([each.expected for each in every])
+        spread = _NORMAL_MAD * _median(left, weights) if len(every) > _FEW else None
+        return cls(mean, means, spread)
 
     def factor(self, kind: str) -> float:
         """Factor of a kind; the factor of all kinds if no brick of the kind ran."""
         return float(np.exp(self.of_kinds.get(kind, self.mean)))
+
+
+def _log_ratio(seen: Sequence[_Seen]) -> float:
+    """Logarithm of the ratio of what bricks take to what was expected of them."""
+    return math.log(sum(each.value for each in seen) / sum(each.expected for each in seen))
+
+
+def _median(values: FloatArray, weights: FloatArray) -> float:
+    """Value below which half of the weight lies."""
+    order = np.argsort(values)
+    passed = np.cumsum(weights[order])
+    middle = (passed - weights[order] / 2) / passed[-1]
+    return float(np.interp(0.5, middle, values[order]))
 
 
 _NORMAL_MAD = 1.4826
