@@ -10,7 +10,8 @@ from dlbricks_core.estimation.conditioned import PREDICTOR
 from dlbricks_core.estimation.sizes import Generation, engine, read_asked
 from dlbricks_core.estimation.sizes.engine import with_engine
 from dlbricks_core.estimation.without_runs import estimate
-from dlbricks_core.figures.figure import RESAMPLES, Predicted
+from dlbricks_core.figures.figure import RESAMPLES
+from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.machine.interpreter import call_s
 from dlbricks_core.measure.request import Request

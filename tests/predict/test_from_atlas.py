@@ -404,11 +404,12 @@ def test_each_network_of_which_only_features_are_known_has_an_error_of_its_own(
     names = list(bricks)[:2]
     atlas = [contributed(system(), setup(), 1.0)]
     features = {name: Features.of(bricks[name].model) for name in names}
+    before = 0.033
+    monkeypatch.setattr(from_atlas, "discrepancy_of", lambda _: Discrepancy(before))
     sure = [
         np.log(each.figure.draws)
         for each in predicted_from_features(features, setup(), system(), atlas).values()
     ]
-    before = discrepancy_of(setup().backend).predicted
     monkeypatch.setattr(from_atlas, "discrepancy_of", lambda _: Discrepancy(0.2))
     wide = [
         np.log(each.figure.draws)

@@ -121,7 +121,7 @@ class ProbeJob(SetupJob, RunsJob):
     """
 
     models: Models
-    probes: int = 0
+    probes: int | None = None
     rates: bool = False
     threads: int | None = None
 
@@ -142,7 +142,7 @@ class ProbeJob(SetupJob, RunsJob):
             loaded = self.models.load(observer) if named else None
             models = loaded.models if loaded else []
             first = rated() if self.rates else {}
-            probing = characterize(models, self.probes, request, there, observer, first)
+            probing = characterize(models, self.probes or 0, request, there, observer, first)
         return Characterized(probing, loaded.failures if loaded else [])
 
 

@@ -118,7 +118,7 @@ def layers_of(contribution):
 
 
 def test_a_store_that_knows_nothing_is_refused(tmp_path, store, measured):
-    with pytest.raises(DLBricksError, match="nothing that a predictor"):
+    with pytest.raises(DLBricksError, match="no measurement for predictions"):
         pack(store, tmp_path / "atlas", Observer())
     measured()
     with pytest.raises(DLBricksError, match="no measurement of other for"):
