@@ -221,12 +221,8 @@ WORDS: dict[str, Callable[..., str]] = {
     ),
     # Models and how they ran.
     "engine-python": lambda engine, ms, measured: (
-        f"latencies hold up to {_time(ms)} of the Python of {engine}, which does not run here: by "
-        + (
-            "a call of Python that was timed here"
-            if measured
-            else "the processor's published speed"
-        )
+        f"latencies include up to {_time(ms)} for the Python of {engine}, a number of calls by "
+        + ("a call that was timed here" if measured else "the processor's published speed")
     ),
     "cut-as-it-is": lambda backend, reason: (
         f"cut as it is, for {backend} does not tell what it executes: {reason}"
