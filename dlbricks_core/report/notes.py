@@ -216,13 +216,8 @@ WORDS: dict[str, Callable[..., str]] = {
     "store-ended": _imprecise("the store has no further measurements"),
     # Models and how they ran.
     "engine-python": lambda engine, ms, measured: (
-        f"latencies include up to {time_text(ms)} of the Python of {engine}, which does not run "
-        "here: by "
-        + (
-            "a call of Python that was timed here"
-            if measured
-            else "the processor's published speed"
-        )
+        f"latencies include up to {time_text(ms)} for the Python of {engine}, a number of calls by "
+        + ("a call that was timed here" if measured else "the processor's published speed")
     ),
     "cut-as-it-is": lambda backend, reason: (
         f"its own layers are cut, because {backend} does not report the graph that it executes: "
