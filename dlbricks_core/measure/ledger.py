@@ -110,7 +110,7 @@ class Networks:
     anew: AbstractSet[str]
 
     def over(self, others: Networks) -> Networks:
-        """Union with other networks; of equal signatures, this one wins."""
+        """Union with other networks; of equal signatures, these networks stay."""
         own = self.figures.keys() | self.failures.keys()
 
         def both(mine: Mapping[str, ValueT], theirs: Mapping[str, ValueT]) -> dict[str, ValueT]:
