@@ -72,31 +72,31 @@ def test_other_engines_run_no_python(predicted):
 
 
 def test_a_compiled_model_has_no_python(predicted):
-    options = {"options": {"compile": "default"}}
+    options = {"backend_options": {"compile": "default"}}
     assert values(predicted("pytorch", 1.0, **options)).max() < 1000
 
 
 def test_measured_latencies_get_it_as_well(predicted):
-    result = predicted("pytorch", 0.0)
+    result = predicted("pytorch", 1e-6)
     measured = Predicted(5.0, np.full(RESAMPLES, 5.0))
     ran = replace(result, models=[replace(each, measured=measured) for each in result.models])
-    engine_ms = values(predicted("pytorch", 1e-6)) - values(result)
-    for each, ms in zip(with_engine(ran).models, engine_ms, strict=True):
-        assert each.measured.value == pytest.approx(5.0)  # a call takes no time here
-        assert each.measured.overhead == 0.0
-        assert ms > 1
+    cost = transformers_python()
+    added = 1e-3 * (cost.token_calls + BLOCKS * cost.block_calls)
+    for each in with_engine(ran).models:
+        assert each.measured.value == pytest.approx(5.0 + added)
+        assert each.measured.interval[0] < 5.0 + added < each.measured.interval[1]
 
 
 def test_another_processor_takes_as_long_as_its_speed_says(predicted):
     result = predicted("pytorch", 0.0)
     request = result.request
     slow = replace(request.system, vendor="GenuineIntel", family="6", model="63")
-    fast = replace(request.system, vendor="AuthenticAMD", family="25", model="17")
+    fast = replace(request.system, vendor="AuthenticAMD", family="25", model="1")
     times = []
     for system in (slow, fast):
         moved = with_engine(replace(result, request=replace(request, elsewhere=system)))
         times.append(values(moved)[0] - values(result)[0])
-    assert times[0] / times[1] == pytest.approx((3.7 * 1.42) / (3.5 * 0.89))
+    assert times[0] / times[1] == pytest.approx((3.6 * 1.25) / (3.5 * 0.89))
 
 
 def test_a_call_of_python_takes_some_tens_of_nanoseconds():
