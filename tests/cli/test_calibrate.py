@@ -181,6 +181,7 @@ def test_rates_are_timed_once_and_shown_with_the_machine(dlbricks, read, monkeyp
     shown = dlbricks("machine", "show", data["system"]["fingerprint"], "--store", "s.sqlite",
                      "--json", "m.json")  # fmt: skip
     assert "call of a small layer" in shown.out
+    assert "onnxruntime, 1 thread" in shown.out
     (rates,) = read("m.json")["rates"]
     assert (rates["backend"], rates["threads"]) == ("onnxruntime", 1)
     assert [each["unit"] for each in rates["rates"]] == ["GB/s", "GB/s", "us"]

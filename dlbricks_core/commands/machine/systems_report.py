@@ -265,7 +265,7 @@ def print_system(
 
 def _rates(rates: Mapping[Setup, Sequence[Rate]]) -> Table:
     """Table of rates, with a column for each setup."""
-    heads = [f"{setup.backend}\n{count(setup.threads, 'thread')}" for setup in rates]
+    heads = [f"{setup.backend}, {count(setup.threads, 'thread')}" for setup in rates]
     shown = table("What it does", "Unit", *heads, left=2)
     every = [{each.name: each for each in own} for own in rates.values()]
     units = {each.name: each.unit for own in rates.values() for each in own}
