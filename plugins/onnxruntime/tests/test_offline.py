@@ -46,7 +46,7 @@ def test_a_small_model_runs_the_graph_that_was_optimized(network, opened, monkey
     assert options.graph_optimization_level == ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     assert {node.domain for node in proto.graph.node} >= {"com.microsoft.nchwc"}
     assert len(proto.SerializeToString()) < 100_000 < sum(a.nbytes for _, a in large.values())
-    monkeypatch.setattr("dlbricks_onnxruntime.timer.WORTH_IT", 0)
+    monkeypatch.setattr("dlbricks_onnxruntime.offline.WORTH_IT", 0)
     direct = outputs(network)
     assert len(opened) == 1
     assert found.keys() == direct.keys()
