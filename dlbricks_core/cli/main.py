@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
 import logging
 import os
@@ -355,6 +356,9 @@ def _run(arguments: list[str]) -> int:
             _say_traceback(error)
         if lacks_memory(error):
             _say_error("this process ran out of memory", own_memory_hint())
+            return EXIT_USAGE
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            _say_error(f"{error.filename} is too long for the name of a file", "Check the path.")
             return EXIT_USAGE
         if told_of := blamed(error):
             _say_error(told_of.message, told_of.hint)

@@ -366,9 +366,12 @@ def _in_use(path: Path) -> list[Path]:
 
 
 def _is_left(path: Path) -> bool:
-    """Whether a log lies beside a file that nobody has open: a connection would begin an index."""
+    """Whether another program left a log without its index, which a connection would begin anew.
+
+    A store whose log has no index is locked by somebody.
+    """
     log, index = (path.with_name(f"{path.name}-{ending}") for ending in ("wal", "shm"))
-    return log in _in_use(path) and not index.exists()
+    return log in _in_use(path) and not index.exists() and not _is_marked(path)
 
 
 def _copy_shared(path: Path, how: str, target: sqlite3.Connection) -> None:
