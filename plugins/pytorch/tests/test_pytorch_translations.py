@@ -294,9 +294,8 @@ SHIFTS = {
 
 
 @pytest.mark.parametrize("shift", SHIFTS)
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8])
-def test_weights_of_four_bits_are_unpacked_as_torch_does(shift, dtype):
-    packed = torch.arange(-64, 64).reshape(8, 16).to(dtype)
+def test_weights_of_four_bits_are_unpacked_as_torch_does(shift):
+    packed = torch.arange(64, 192, dtype=torch.uint8).reshape(8, 16)
 
     def product(x):
         halves = torch.stack([packed & 15, SHIFTS[shift](packed)], -1)
