@@ -162,7 +162,7 @@ class _Chain:
                 yield block, [index]
             kinds.setdefault(block, []).append(index)
         for block, indices in kinds.items() if self._tokens < FEW else ():
-            groups = max(1, len(indices) * self._nbytes(block) // COLD_BYTES)
+            groups = max(1, len(indices) // -(-COLD_BYTES // self._nbytes(block)))
             for group in range(groups):
                 yield block, indices[group::groups]
 
