@@ -29,11 +29,12 @@ def predicted(save_decoder, tmp_path, monkeypatch):
     save_decoder(path, blocks=BLOCKS)
     loaded = read_asked([str(path)], Generation({"prompt": (8,), "generate": (2,)}), LoadOptions())
 
-    def found(backend, seconds, **more):
+    def found(backend, seconds, configuration="{}", **more):
         monkeypatch.setattr(engine, "call_s", lambda: seconds)
         request = Request.of(backend, threads=1, **more)
+        models = [replace(each, configuration=configuration) for each in loaded.models]
         with ResultStore.open(tmp_path / "s.sqlite") as store:
-            return loaded.completed(estimate(loaded.models, None, request, store, PREDICTOR))
+            return loaded.completed(estimate(models, None, request, store, PREDICTOR))
 
     return found
 
@@ -69,6 +70,11 @@ def test_other_engines_run_no_python(predicted):
         values(predicted("onnxruntime", 0.0))
     )
     assert not [e for e in predicted("onnxruntime", 1.0).ledger.notes if e.code == "engine-python"]
+
+
+def test_a_file_of_the_users_own_runs_without_it(predicted):
+    found, without = (predicted("pytorch", seconds, configuration="") for seconds in (1.0, 0.0))
+    assert values(found) == pytest.approx(values(without))
 
 
 def test_a_compiled_model_has_no_python(predicted):

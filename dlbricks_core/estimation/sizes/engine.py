@@ -22,10 +22,14 @@ from dlbricks_core.machine.interpreter import call_s
 def with_engine(result: RunResult) -> RunResult:
     """The result of a run, with the time of the program's Python in all latencies.
 
-    Measured latencies are those of the operators, and get it as well. A note names it.
+    A model of the user's own runs its own graph, without such a program. Measured latencies are
+    those of the operators, and get the time as well. A note names it.
     """
     backend, settings = result.request.backend, result.request.settings
-    found = [backend.interpreted(each.cut.model, settings) for each in result.models]
+    found = [
+        backend.interpreted(each.cut.model, settings) if each.cut.model.configuration else None
+        for each in result.models
+    ]
     works = [each for each in found if each is not None]
     if not works:
         return result
