@@ -31,6 +31,7 @@ from onnx import ModelProto
 from dlbricks_core.cli.main import main
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import read_model
+from dlbricks_core.machine.system import current_system
 from dlbricks_core.passes import normalize
 
 ROOT = Path(__file__).parents[2]
@@ -276,8 +277,10 @@ def _database(folder: Path, measured: Files) -> Reader:
 
 
 def _prices(folder: Path, measured: Files) -> Reader:
+    own = current_system().fingerprint
     base = {
-        "prices.toml": b'currency = "EUR"\n[per_hour]\n"8638a1e4" = 0.17\nzen3 = 1\n',
+        # Without a price of this machine, no sound file would be read.
+        "prices.toml": f'currency = "EUR"\n[per_hour]\n"{own}" = 0.17\nzen9 = 1\n'.encode(),
         "accuracies.toml": b"[accuracy]\nlight_resnet50 = 76.1\n",
     }
     return Reader(
