@@ -67,6 +67,7 @@ def test_a_missing_command_names_its_distribution(dlbricks, installed, tmp_path,
     ]
 
 
+@pytest.mark.process
 def test_a_model_may_have_the_name_of_a_missing_command(dlbricks, installed, tmp_path):
     installed()
     (tmp_path / "fleet").write_text("no model")
