@@ -41,7 +41,7 @@ def test_rough_figures_follow_from_the_size_and_from_bricks_of_the_kind(bricks):
 def test_predictions_are_corrected_by_what_running_models_show(bricks):
     relu = split(bricks, "Relu")
     prediction = Predicted(2.0, np.full(RESAMPLES, 2.0))
-    ratios = unknown._Ratios.of([unknown._Seen("Relu", 3.0, 1.0)] * len(relu))
+    ratios = unknown._Ratios.of([unknown._SeenBrick("Relu", 3.0, 1.0)] * len(relu))
     corrected = unknown._corrected(ratios, "Relu", prediction)
     assert corrected.value == pytest.approx(6.0)
     assert corrected.draws == pytest.approx(np.full(RESAMPLES, 6.0))
@@ -50,7 +50,7 @@ def test_predictions_are_corrected_by_what_running_models_show(bricks):
 
 def test_predictions_are_no_more_certain_than_they_proved_to_be():
     errors = np.random.default_rng(0).normal(0, 0.3, 200)
-    ratios = unknown._Ratios.of(unknown._Seen("Relu", np.exp(e), 1.0) for e in errors)
+    ratios = unknown._Ratios.of(unknown._SeenBrick("Relu", np.exp(e), 1.0) for e in errors)
     assert ratios.spread == pytest.approx(0.3, rel=0.2)
     wide = np.exp(np.random.default_rng(1).normal(0, 1.0, RESAMPLES))
     found = unknown._corrected(ratios, "Relu", Predicted(1.0, wide))
@@ -59,7 +59,7 @@ def test_predictions_are_no_more_certain_than_they_proved_to_be():
 
 def test_few_bricks_of_a_kind_count_less_than_all_together():
     ratios = unknown._Ratios.of(
-        [unknown._Seen("Relu", 2.0, 1.0)] * 20 + [unknown._Seen("Tanh", 8.0, 1.0)]
+        [unknown._SeenBrick("Relu", 2.0, 1.0)] * 20 + [unknown._SeenBrick("Tanh", 8.0, 1.0)]
     )
     assert ratios.factor("Relu") == pytest.approx(2.0, rel=0.05)
     assert 2.0 < ratios.factor("Tanh") < 4.0
@@ -67,7 +67,8 @@ def test_few_bricks_of_a_kind_count_less_than_all_together():
 
 def test_bricks_that_take_next_to_nothing_tell_little_about_those_that_take_time():
     ratios = unknown._Ratios.of(
-        [unknown._Seen("Conv", 0.001, 0.01)] * 100 + [unknown._Seen("Conv", 11.0, 10.0)] * 10
+        [unknown._SeenBrick("Conv", 0.001, 0.01)] * 100
+        + [unknown._SeenBrick("Conv", 11.0, 10.0)] * 10
     )
     assert ratios.factor("Conv") == pytest.approx(1.1, rel=0.05)
     assert ratios.spread == pytest.approx(0.0, abs=0.02)

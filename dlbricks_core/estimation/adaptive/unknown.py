@@ -94,7 +94,7 @@ class Unknown:
             return found
         kinds = {s: kind_of(self._bricks[s]) for s in {*compared, *found}}
         ratios = _Ratios.of(
-            _Evidence(kinds[s], shown.value, predicted.own)
+            _SeenBrick(kinds[s], shown.value, predicted.own)
             for s, (predicted, shown) in compared.items()
         )
         return {s: _corrected(ratios, kinds[s], each) for s, each in found.items()}
@@ -118,7 +118,7 @@ def by_size(
     """
     also = [s for s in seen if s in bricks and costs.get(s)]
     kinds = {s: kind_of(bricks[s]) for s in {*signatures, *also}}
-    ratios = _Ratios.of(_Evidence(kinds[s], seen[s].value, costs[s]) for s in also)
+    ratios = _Ratios.of(_SeenBrick(kinds[s], seen[s].value, costs[s]) for s in also)
     spread = max(ratios.spread or 0.0, _LEAST_ROUGH)
     found = {}
     for signature in signatures:
@@ -141,7 +141,7 @@ _HEAVY = frozenset(
 )
 
 
-class _Evidence(NamedTuple):
+class _SeenBrick(NamedTuple):
     """A brick that was seen.
 
     Attributes:
@@ -173,9 +173,9 @@ class _Ratios:
     spread: float | None
 
     @classmethod
-    def of(cls, seen: Iterable[_Evidence]) -> Self:
+    def of(cls, seen: Iterable[_SeenBrick]) -> Self:
         """Factors from bricks that were seen."""
-        kinds: dict[str, list[_Evidence]] = {}
+        kinds: dict[str, list[_SeenBrick]] = {}
         for each in seen:
             if each.value > 0 and each.expected > 0:
                 kinds.setdefault(each.kind, []).append(each)
@@ -196,7 +196,7 @@ class _Ratios:
         return float(np.exp(self.of_kinds.get(kind, self.mean)))
 
 
-def _log_ratio(seen: Sequence[_Evidence]) -> float:
+def _log_ratio(seen: Sequence[_SeenBrick]) -> float:
     """Logarithm of the ratio of what bricks take to what was expected of them."""
     return math.log(sum(each.value for each in seen) / sum(each.expected for each in seen))
 
