@@ -115,7 +115,7 @@ def test_a_distribution_adds_sentences_and_replaces_none(monkeypatch):
 def test_subjects_are_named_from_the_outside_in():
     inner = note("no-common-cut", "resnet")
     assert text(inner.about("mxnet")).startswith("mxnet, resnet: no cut ")
-    assert text(note("no-common-cut").about("mxnet")).startswith("mxnet: no place ")
+    assert text(note("no-common-cut").about("mxnet")).startswith("mxnet: no cut ")
 
 
 def test_the_severity_ranks_a_note():
