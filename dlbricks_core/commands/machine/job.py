@@ -115,13 +115,13 @@ class ProbeJob(SetupJob, RunsJob):
 
     Attributes:
         models: Models whose predictions are to become better; none for all kinds of networks.
-        probes: Number of networks to time.
+        probes: Number of networks to time; ``None`` for none beside the rates.
         rates: Whether to time the fixed networks of the rates before the others.
         threads: Threads that compute one operator; ``None`` for all physical cores.
     """
 
     models: Models
-    probes: int = 0
+    probes: int | None = None
     rates: bool = False
     threads: int | None = None
 
@@ -142,7 +142,7 @@ class ProbeJob(SetupJob, RunsJob):
             loaded = self.models.load(observer) if named else None
             models = loaded.models if loaded else []
             first = rated() if self.rates else {}
-            probing = characterize(models, self.probes, request, there, observer, first)
+            probing = characterize(models, self.probes or 0, request, there, observer, first)
         return Characterized(probing, loaded.failures if loaded else [])
 
 
