@@ -115,7 +115,7 @@ class ProbeJob(SetupJob, RunsJob):
 
     Attributes:
         models: Models whose predictions are to become better; none for all kinds of networks.
-        probes: Number of networks to time.
+        probes: Number of networks to time; ``None`` for none beside the rates.
         rates: Whether to time the fixed networks of the rates before the others.
         threads: Threads that compute one operator; ``None`` for all physical cores.
     """
