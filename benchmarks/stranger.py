@@ -60,7 +60,7 @@ PROBES, WHOLES = (0, 3, 10, 30), (1, 2, 3, 5)
 """Numbers of characterization benchmarks, and of whole models at hand."""
 
 BESIDE_RATES, WHOLES_BESIDE = 10, 2
-"""The same numbers beside the rates."""
+"""Numbers of characterization benchmarks and of whole models in addition to the rates."""
 
 MOST, CANDIDATES = 60, 80
 """Most networks that are judged in a file, and most drawn networks that may be probes."""

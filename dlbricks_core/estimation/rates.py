@@ -47,14 +47,14 @@ _RATES: Mapping[int, tuple[str, Unit]] = {
     51: ("concatenation", "GB/s"),
     62: ("call of a small layer", "us"),
 }
-"""What each network shows and the unit of that, by its place in the survey's order."""
+"""Name and unit of the rate that each network shows, by its place in the survey's order."""
 
 _PROTOCOL = next(iter(PROTOCOLS.values()))
 
 
 @dataclass(frozen=True)
-class Rate:
-    """What a machine does in a second, or how long it takes, inside a framework.
+class MachineRate:
+    """Work of a machine in a second, or time of a call, inside a framework.
 
     Attributes:
         name: What was timed.
@@ -74,7 +74,7 @@ def rated() -> Mapping[str, Target]:
     return dict(drawn[place] for place in _RATES)
 
 
-def rates_of(store: ResultStore, fingerprint: str) -> Mapping[Setup, Sequence[Rate]]:
+def rates_of(store: ResultStore, fingerprint: str) -> Mapping[Setup, Sequence[MachineRate]]:
     """Rates that a store holds of a system, by setup, in their usual order.
 
     Args:
@@ -82,14 +82,14 @@ def rates_of(store: ResultStore, fingerprint: str) -> Mapping[Setup, Sequence[Ra
         fingerprint: Fingerprint of the system.
     """
     shown = dict(zip(rated(), _RATES.values(), strict=True))
-    found: dict[Setup, dict[str, Rate]] = {}
+    found: dict[Setup, dict[str, MachineRate]] = {}
     for each in store.sampled(LATENCY, system=fingerprint):
         subject, setup = each.question.subject, each.question.setup
         samples = quiet_values(each)[0]
         if subject.signature in shown and setup.protocol == _PROTOCOL.identity and samples:
             ms = float(_PROTOCOL.statistic(samples))
             name, unit = shown[subject.signature]
-            rate = Rate(name, _value(rated()[subject.signature], unit, ms), unit)
+            rate = MachineRate(name, _value(rated()[subject.signature], unit, ms), unit)
             found.setdefault(setup, {})[subject.signature] = rate
     return {setup: [own[s] for s in shown if s in own] for setup, own in found.items()}
 

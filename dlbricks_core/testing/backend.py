@@ -48,6 +48,7 @@ class BackendConformance(DescriptionConformance):
         untested_options: Reason by setting ``"key=value"`` that is not tried here: perhaps it
             needs a compiler that not every machine has.
         tolerance: Largest error of float32 results, relative to the largest value.
+        option_tolerances: The same for a setting ``"key=value"`` that computes in fewer bits.
 
     Example:
         >>> class TestMine(BackendConformance):
@@ -63,6 +64,7 @@ class BackendConformance(DescriptionConformance):
     unsupported_values: ClassVar[Mapping[str, str]] = _NOTHING
     untested_options: ClassVar[Mapping[str, str]] = _NOTHING
     tolerance: ClassVar[float] = 1e-3
+    option_tolerances: ClassVar[Mapping[str, float]] = {}
 
     # -- tools of the tests below
 
@@ -124,6 +126,7 @@ class BackendConformance(DescriptionConformance):
         found: Mapping[str, Array],
         wanted: Mapping[str, Array],
         occasion: str = "",
+        tolerance: float | None = None,
     ) -> None:
         """Compares outputs with the expected outputs: names, types, shapes and values."""
         assert list(found) == list(network.model.outputs), (
@@ -133,10 +136,12 @@ class BackendConformance(DescriptionConformance):
             spec = network.model.tensors[name]
             assert isinstance(value, np.ndarray), f"output {name} is not a numpy array"
             assert (value.dtype, value.shape) == (numpy_dtype(spec.dtype), spec.sizes), name
-            problem = cases.difference(value, wanted[name], self.tolerance)
+            problem = cases.difference(value, wanted[name], tolerance or self.tolerance)
             assert not problem, f"{name} {occasion}: {problem}"
 
-    def assert_case(self, lab: Laboratory, name: str, seed: int = 0) -> None:
+    def assert_case(
+        self, lab: Laboratory, name: str, seed: int = 0, tolerance: float | None = None
+    ) -> None:
         """Compares a case with the reference evaluator, after itself and after another network.
 
         The other network has the same layers and other values. Two networks of one kind reveal
@@ -145,7 +150,7 @@ class BackendConformance(DescriptionConformance):
         network, other = cases.network(name, seed), cases.network(name, seed + 1)
         found = lab.observe(network, other)
         for occasion, results in found.results.items():
-            self.assert_agrees(network, results, cases.expected(name, seed), occasion)
+            self.assert_agrees(network, results, cases.expected(name, seed), occasion, tolerance)
         assert found.values_kept, "load() or run() changed the caller's weights or inputs"
 
     @classmethod
@@ -372,7 +377,7 @@ class BackendConformance(DescriptionConformance):
         with self.laboratory(self.settings(options={name: value})) as lab:
             for case in ("residual_block", "gemm", "softmax"):
                 self.needed(case)
-                self.assert_case(lab, case)
+                self.assert_case(lab, case, tolerance=self.option_tolerances.get(choice))
 
     # -- rewriting
 

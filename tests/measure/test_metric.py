@@ -366,7 +366,7 @@ def test_old_values_are_replaced_with_the_first_new_one(worker, store):
 @pytest.mark.parametrize(
     ("metric", "told"),
     [
-        (Short(), "tells 1 values of a quantity with 1 parts"),
+        (Short(), "returns 1 values of a quantity with 1 parts"),
         (Single(), "returned 1.0 instead of a sequence of values"),
         (Below(), "values must be finite, and 0 or more"),
         (Wrong(), "AttributeError: .* has no attribute 'nothing'"),

@@ -68,7 +68,7 @@ def test_a_study_lets_the_backend_rewrite_once(models, store):
 
     class Listening(Observer):
         def stage(self, text, total=None):
-            asked.append(text.startswith("Asking"))
+            asked.append(text.startswith("Rewriting"))
 
     study(models, GRANULARITIES, OPTIONS, store, Listening())
     assert sum(asked) == 1

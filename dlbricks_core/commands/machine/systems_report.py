@@ -8,7 +8,7 @@ from typing import Literal, TypedDict, cast
 
 from rich.table import Table
 
-from dlbricks_core.estimation.rates import Rate
+from dlbricks_core.estimation.rates import MachineRate
 from dlbricks_core.estimation.systems import reference
 from dlbricks_core.facts import Machine, Session, Setup, System
 from dlbricks_core.machine.arithmetic import MULTIPLYING, multiplying
@@ -164,7 +164,7 @@ class MachineShowData(ListedSystemData, common.ListedFailuresData):
 
 
 class SystemRatesData(TypedDict):
-    """What a machine does in a second inside a framework."""
+    """Work of a machine in a second inside a framework."""
 
     backend: str  #: Name of the backend.
     version: str  #: Version of its framework.
@@ -229,7 +229,7 @@ def print_system(
     machine: Machine,
     inventory: Inventory,
     sessions: Sequence[Session],
-    rates: Mapping[Setup, Sequence[Rate]],
+    rates: Mapping[Setup, Sequence[MachineRate]],
 ) -> None:
     """Prints all facts about a machine."""
     system = _system(inventory, machine)
@@ -263,7 +263,7 @@ def print_system(
     console.print(styled((f"{count(len(own), 'session')}, {hosts}.", "dim")))
 
 
-def _rates(rates: Mapping[Setup, Sequence[Rate]]) -> Table:
+def _rates(rates: Mapping[Setup, Sequence[MachineRate]]) -> Table:
     """Table of rates, with a column for each setup."""
     heads = [f"{setup.backend}, {count(setup.threads, 'thread')}" for setup in rates]
     shown = table("What it does", "Unit", *heads, left=2)
@@ -295,7 +295,7 @@ def system_shown_data(
     machine: Machine,
     inventory: Inventory,
     sessions: Sequence[Session],
-    rates: Mapping[Setup, Sequence[Rate]],
+    rates: Mapping[Setup, Sequence[MachineRate]],
 ) -> MachineShowData:
     """All that is known of a machine, as the JSON object that scripts read."""
     facts = _system(inventory, machine).to_dict()
@@ -311,7 +311,7 @@ def system_shown_data(
     }
 
 
-def _rates_data(setup: Setup, rates: Sequence[Rate]) -> SystemRatesData:
+def _rates_data(setup: Setup, rates: Sequence[MachineRate]) -> SystemRatesData:
     return {
         "backend": setup.backend,
         "version": setup.version,

@@ -74,8 +74,8 @@ def secret(owned):
 
 def private(model, folder, decoys):
     published = model.parent / "published.onnx"
-    return ("private", "generate", model, "--decoys", decoys, "--decoys-from", published,
-            "-o", folder)  # fmt: skip
+    source = ("--decoys-from", published) if decoys else ()
+    return ("private", "generate", model, "--decoys", decoys, *source, "-o", folder)
 
 
 def generate(dlbricks, secret, folder, decoys, *more):
