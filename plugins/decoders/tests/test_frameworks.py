@@ -14,15 +14,13 @@ from dlbricks_core.passes import normalize
 
 
 def pytorch():
-    from dlbricks_pytorch.timer import PytorchTimer
-
-    return PytorchTimer(BackendSettings(threads=1))
+    timer = pytest.importorskip("dlbricks_pytorch.timer")
+    return timer.PytorchTimer(BackendSettings(threads=1))
 
 
 def onnxruntime():
-    from dlbricks_onnxruntime.backend import OnnxruntimeBackend
-
-    return OnnxruntimeBackend().timer(BackendSettings(threads=1))
+    backend = pytest.importorskip("dlbricks_onnxruntime.backend")
+    return backend.OnnxruntimeBackend().timer(BackendSettings(threads=1))
 
 
 def results(timer, raw, ids, cache, past):
