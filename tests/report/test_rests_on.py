@@ -46,8 +46,8 @@ def bricks(**ms):
 @pytest.mark.parametrize(
     ("whole", "figures", "says"),
     [
-        (True, bricks(a=2.0, b=3.0), "2 of its 2 bricks come to 70% of that"),
-        (True, bricks(a=2.0, b=None), "1 of its 2 bricks come to 40% of that"),
+        (True, bricks(a=2.0, b=3.0), "its 2 bricks add up to 70% of that"),
+        (True, bricks(a=2.0, b=None), ""),
         (True, bricks(a=2.0, b=6.2), ""),  # 2 x 2.0 + 6.2 is about 10
         (True, [], ""),
         (False, bricks(a=2.0, b=3.0), ""),

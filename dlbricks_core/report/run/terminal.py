@@ -181,18 +181,18 @@ _APART = 0.1
 def apart(result: RunResult) -> list[str]:
     """A sentence for each model that was measured whole and whose bricks do not add up to it.
 
-    Models without any figure of a brick are left out.
+    Models of which a brick lacks a figure are left out: the rest adds up to less anyway.
     """
     own = {b.brick.signature: b.latency.own for b in result.bricks if b.latency}
     lines = []
     for model in result.models:
         known = [n * own[s] for s, n in model.cut.counts.items() if s in own]
         whole = model.estimate.value if model.is_measurement else None
-        if not whole or not known or abs(sum(known) / whole - 1) <= _APART:
+        complete = len(known) == len(model.cut.counts)
+        if not whole or not complete or abs(sum(known) / whole - 1) <= _APART:
             continue
         lines.append(
-            f"{model.cut.model.name} was measured as a whole; the figures of "
-            f"{len(known)} of its {len(model.cut.counts)} bricks come to "
+            f"{model.cut.model.name} was measured as a whole; its {len(known)} bricks add up to "
             f"{sum(known) / whole:.0%} of that, and its latency does not rest on them."
         )
     return lines
