@@ -74,7 +74,8 @@ def test_each_scenario_shows_what_its_instances_can_do(generator):
     assert np.all(single.run.latency_ms >= single.service_ms)
     multi = two.stream(Scenario.MULTI_STREAM, 1.0)
     assert np.all(multi.run.latency_ms >= 4 * MS)
-    assert np.median(multi.run.latency_ms) < 8 * np.median(multi.service_ms)
+    # Means: beside other programs, half of the runs may take five times as long.
+    assert multi.run.latency_ms.mean() < 8 * multi.service_ms.mean()
     assert multi.run.throughput == pytest.approx(1e3 / multi.run.latency_ms.mean())
     assert max(each.generator_share for each in (offline, single, multi)) < 0.2
 
