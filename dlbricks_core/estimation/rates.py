@@ -1,8 +1,8 @@
-"""Rates: a fixed set of small networks whose latencies say what a machine does.
+"""Rates of a machine: the latencies of a fixed set of small networks.
 
-Each shows one thing that frameworks do on a machine: products of several sizes, convolutions of
-each sort, bytes from caches and from memory, exponentials, layers that only move data, and the cost
-of a call. They are networks of the survey, so the reference data hold them for other systems.
+Each network measures one kind of work: products of several sizes, convolutions of each sort, bytes
+from caches and from memory, exponentials, layers that only move data, or the cost of a call. The
+networks belong to the survey, so the reference data contain them for other systems.
 """
 
 from __future__ import annotations
