@@ -306,7 +306,7 @@ class TimerHost:
 
     @contextmanager
     def _lowered(self, model: CanonicalModel, seed: int) -> Iterator[Opened]:
-        loaded = self._tried(self.timer.load(_with_own_weights(model, seed)))
+        loaded = self._tried(self.timer.load(_with_own_weights(model, seed, noise=True)))
         try:
             yield Opened(partial(self._run, loaded))
         finally:
@@ -421,7 +421,7 @@ def _naming(operator: str, reason: str) -> str:
     return reason if operator in re.findall(r"\w+", reason) else f"{operator}: {reason}"
 
 
-def _with_own_weights(model: CanonicalModel, seed: int) -> Network:
+def _with_own_weights(model: CanonicalModel, seed: int, *, noise: bool = False) -> Network:
     """A whole model with the weights of its file if available, and drawn weights otherwise.
 
     Denormal numbers take many times as long, and values decide branches.
@@ -429,7 +429,7 @@ def _with_own_weights(model: CanonicalModel, seed: int) -> Network:
     from dlbricks_core.ir.own_weights import own_weights  # the onnx package takes long to import
 
     own = own_weights(model)
-    drawn = values.materialize(model, seed, without=own.keys())
+    drawn = values.materialize(model, seed, own.keys(), noise=noise)
     return replace(drawn, weights={**drawn.weights, **own})
 
 

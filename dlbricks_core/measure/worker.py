@@ -335,10 +335,10 @@ class BackendWorker:
                 it, rather than the model as the IR lowers it.
         """
         settings = self._settings
-        # Values are drawn in this process: the allocator of the process that runs a user's model #
+        # Values are drawn in this process: the allocator of the process that runs a user's model
         # must not have freed much memory before, as in a user's process.
         inputs = (
-            values.materialize(model, settings.seed, without=model.weights).inputs
+            values.materialize(model, settings.seed, model.weights, noise=True).inputs
             if as_used
             else None
         )

@@ -72,13 +72,17 @@ def _factor(spec: TensorSpec) -> _Range:
     return _SMALL if sum(size > 1 for size in spec.sizes) > 1 else _NEAR_ONE
 
 
-def materialize(model: CanonicalModel, seed: int = 0, without: Collection[str] = ()) -> Network:
+def materialize(
+    model: CanonicalModel, seed: int = 0, without: Collection[str] = (), *, noise: bool = False
+) -> Network:
     """Draws values for all weights and inputs; the same arguments give the same values.
 
     Args:
         model: Model in canonical form, without opaque layers.
         seed: Seed of the random generator.
         without: Names of weights that need no values.
+        noise: Whether inputs are noise, as a user's script feeds them, rather than feature maps, as
+            the layer before a brick computes them.
 
     Raises:
         ModelError: If a layer is opaque or a tensor's type has no values to draw.
@@ -86,7 +90,7 @@ def materialize(model: CanonicalModel, seed: int = 0, without: Collection[str] =
     for layer in model.layers:
         if layer.opaque:
             raise ModelError(f"{layer.op} {layer.name!r} cannot run alone: {layer.opaque}")
-    draw = _Drawer(model, seed)
+    draw = _Drawer(model, seed, noise)
     return Network(
         model=model,
         weights={name: draw(name) for name in sorted(model.weights) if name not in without},
@@ -97,9 +101,10 @@ def materialize(model: CanonicalModel, seed: int = 0, without: Collection[str] =
 class _Drawer:
     """Draws the values of one model's tensors, each from a generator of its own."""
 
-    def __init__(self, model: CanonicalModel, seed: int) -> None:
+    def __init__(self, model: CanonicalModel, seed: int, noise: bool) -> None:
         self._model = model
         self._seed = seed
+        self._noise = noise
         self._powers = activation_powers(model)
         self._scales = bias_scales(model)
         # The picked elements decide where values must be valid.
@@ -139,7 +144,7 @@ class _Drawer:
         interval = self._interval(name, spec)
         if name in model.weights:
             return _floats(interval, spec.sizes, rng, dtype)
-        values = _activations(interval, spec.sizes, self._channels(name), rng)
+        values = self._activations(interval, name, rng)
         if self._is_rectified(name):
             np.maximum(values, 0, out=values)
         return _stored(values, dtype)
@@ -147,6 +152,12 @@ class _Drawer:
     def _generator(self, name: str, seed: int) -> np.random.Generator:
         """Generator of one tensor, so that values do not depend on which others are drawn."""
         return np.random.Generator(np.random.SFC64([seed, zlib.crc32(name.encode())]))
+
+    def _activations(self, interval: _Range, name: str, rng: np.random.Generator) -> Array:
+        sizes = self._model.tensors[name].sizes
+        if self._noise or len(sizes) < 4:
+            return _floats(interval, sizes, rng)
+        return _feature_maps(interval, sizes, self._channels(name), rng)
 
     def _is_rectified(self, name: str) -> bool:
         return any(standing_for(layer).input(at).rectified for layer, at in self._uses(name))
@@ -165,7 +176,7 @@ class _Drawer:
         if name in self._model.weights:
             values = _floats(interval, spec.sizes, rng)
         else:
-            values = _activations(interval, spec.sizes, self._channels(name), rng)
+            values = self._activations(interval, name, rng)
         # Rounding may lead out of the range.
         low, high = (end.astype(dtype) for end in (valid.low, valid.high))
         return np.clip(_stored(values, dtype), low, high)
@@ -297,7 +308,7 @@ def _mask(shape: tuple[int, ...]) -> Array:
     return np.array(np.broadcast_to(row, shape))
 
 
-def _activations(
+def _feature_maps(
     interval: _Range, shape: tuple[int, ...], channels: int, rng: np.random.Generator
 ) -> Array:
     """Floats that differ more between feature maps than within one.
@@ -309,12 +320,10 @@ def _activations(
 
     Args:
         interval: Interval of the values.
-        shape: Shape of the result. With fewer than four axes, the result is noise.
+        shape: Shape of the result, of at least four axes.
         channels: Axis of the channels; each of them is a feature map.
         rng: Random generator.
     """
-    if len(shape) < 4:
-        return _floats(interval, shape, rng)
     common = [shape[0], *(1 for _ in shape[1:])]
     common[channels] = shape[channels]
     values = _floats(_Range(0.0, 1 - _BETWEEN_MAPS), shape, rng)

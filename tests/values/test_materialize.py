@@ -134,6 +134,13 @@ def test_feature_maps_differ_more_from_each_other_than_within(op, shape, others)
     assert values.mean(axis=others).std() > 0.5
 
 
+def test_inputs_of_a_users_model_are_noise():
+    model = single("Relu", {"x": f(1, 16, 9, 10)}, {"y": f(1, 16, 9, 10)})
+    values = materialize(model, noise=True).inputs["x"]
+    assert values.std(axis=(2, 3)).min() > 0.8
+    assert abs(values.mean(axis=(2, 3))).max() < 0.4
+
+
 def test_large_weights_repeat_values_but_no_row():
     shapes = {"x": f(1, 1100), "w": f(1100, 2000)}
     model = single("MatMul", shapes, {"y": f(1, 2000)}, weights=("w",))
