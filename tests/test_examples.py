@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from dlbricks_testing import cases
 from onnx import TensorProto, helper, numpy_helper
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -27,7 +28,6 @@ from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Parallel, Sequential
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import save_onnx, to_onnx
-from dlbricks_core.testing import cases
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"

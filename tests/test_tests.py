@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FOLDERS = [
     ROOT / "tests",
-    ROOT / "dlbricks_core" / "testing",
+    ROOT / "plugins/testing/src/dlbricks_testing",
     *sorted((ROOT / "plugins").glob("*/tests")),
     *sorted((ROOT / "examples").glob("*/tests")),
 ]

@@ -1,8 +1,9 @@
 """Layers one by one: constants that shape a layer keep their values, other weights do not."""
 
+from dlbricks_testing import cases
+
 from dlbricks_core.backends import layer_alone, refused_layers
 from dlbricks_core.ir import to_onnx
-from dlbricks_core.testing import cases
 from dlbricks_core.values import materialize
 
 

@@ -10,6 +10,7 @@ from io import StringIO
 import numpy as np
 import onnx
 import pytest
+from dlbricks_testing import cases
 from rich.console import Console
 
 from dlbricks_core.backends.host import TimerHost
@@ -20,7 +21,6 @@ from dlbricks_core.facts import Failure
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.worker import Checked
 from dlbricks_core.plugins import Plugin, load_object
-from dlbricks_core.testing import cases
 from dlbricks_core.worker import WorkerProcess
 
 pytestmark = pytest.mark.usefixtures("kept_workers")

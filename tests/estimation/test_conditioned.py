@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from dlbricks_testing import cases
+from dlbricks_testing.contrib import DEFINED
 
 from dlbricks_core.backends import Traits
 from dlbricks_core.bricks import Brick
 from dlbricks_core.estimation.conditioned import PREDICTOR, ConditionedPredictor
 from dlbricks_core.predict.from_atlas import FromAtlas
-from dlbricks_core.testing import cases
-from dlbricks_core.testing.contrib import DEFINED
 
 FUSED = "MatMulNBits"
 

@@ -5,6 +5,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from dlbricks_testing import cases
+from dlbricks_testing.contrib import DEFINED, UNDEFINED
 
 from dlbricks_core.backends import Traits
 from dlbricks_core.estimation.extrapolation import far_types, foreign_operators
@@ -13,8 +15,6 @@ from dlbricks_core.figures import RESAMPLES, Predicted
 from dlbricks_core.passes.convert import convert
 from dlbricks_core.predict.features import Features
 from dlbricks_core.report import notes as words
-from dlbricks_core.testing import cases
-from dlbricks_core.testing.contrib import DEFINED, UNDEFINED
 
 SETUP = Setup("backend", "1.0", "{}", 1, "interleaved", "0.1.0")
 CONVERTS, NATIVE = System(isa=("avx2",)), System(isa=("avx2", "avx512_bf16"))

@@ -9,6 +9,8 @@ from dataclasses import fields, replace
 import numpy as np
 import onnx.defs
 import pytest
+from dlbricks_testing.cases import build
+from dlbricks_testing.contrib import UNDEFINED
 
 import dlbricks_core.operators
 from dlbricks_core.analysis import layer_bytes, layer_flops
@@ -23,8 +25,6 @@ from dlbricks_core.passes.forms.canonicalize import CANONICAL
 from dlbricks_core.passes.forms.upgrade import UPGRADES
 from dlbricks_core.predict.features import Features, flops_of
 from dlbricks_core.predict.patterns import _PATTERNS
-from dlbricks_core.testing.cases import build
-from dlbricks_core.testing.contrib import UNDEFINED
 from dlbricks_core.values import materialize
 
 VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
+from dlbricks_testing import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from dlbricks_core.ir import CanonicalModel, numpy_dtype, read_model, to_onnx
 from dlbricks_core.passes import normalize
 from dlbricks_core.passes.convert import CONVERSIONS, convert
 from dlbricks_core.passes.convert.floats import FLOATS, rounded
-from dlbricks_core.testing import cases
 from dlbricks_core.values import materialize
 
 SHORT = ("bfloat16", "float16")

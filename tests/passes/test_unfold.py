@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from dlbricks_testing import cases
 
 from dlbricks_core.backends import Traits
 from dlbricks_core.compose.options import CutOptions
@@ -14,7 +15,6 @@ from dlbricks_core.passes import normalize
 from dlbricks_core.passes.convert import convert
 from dlbricks_core.passes.unfold import unfolded
 from dlbricks_core.progress import Observer
-from dlbricks_core.testing import cases
 from dlbricks_core.values import materialize
 
 SCALED = (

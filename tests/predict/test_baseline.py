@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dlbricks_testing import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +14,6 @@ from dlbricks_core.passes.convert import convert
 from dlbricks_core.predict import baseline
 from dlbricks_core.predict.baseline import TERMS, Processor, doubted, expected_ms, shares_of_terms
 from dlbricks_core.predict.features import NAMES, Features
-from dlbricks_core.testing import cases
 
 KIND = st.sampled_from(("convolution:dense", "function@product", "attention", "other"))
 SIZES = ("flops", "read_bytes", "weight_bytes", "written_bytes")

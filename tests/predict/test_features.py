@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_testing import cases
 from onnx.backend.test.case.node import collect_testcases
 
 from dlbricks_core.errors import DLBricksError
@@ -17,7 +18,6 @@ from dlbricks_core.passes.convert import convert
 from dlbricks_core.predict.baseline import Processor, expected_ms
 from dlbricks_core.predict.features import NAMES, Features
 from dlbricks_core.predict.kinds import class_of
-from dlbricks_core.testing import cases
 
 
 def features(text):

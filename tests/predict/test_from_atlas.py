@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_testing import cases
 
 from dlbricks_core.bricks import Brick, BrickSet, extract, signature
 from dlbricks_core.figures import RESAMPLES, Predicted
@@ -28,7 +29,6 @@ from dlbricks_core.predict.from_atlas import (
     with_pulls,
 )
 from dlbricks_core.predict.layer_posterior import LayerPosterior
-from dlbricks_core.testing import cases
 
 CALL_MS = 0.004
 SIZES = (8, 16, 24, 32, 48, 64, 96, 128)

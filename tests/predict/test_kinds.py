@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from dlbricks_testing import cases
 
 from dlbricks_core.predict.baseline import Processor, doubted, expected_ms
 from dlbricks_core.predict.features import Features
-from dlbricks_core.testing import cases
 
 
 def depthwise(channels, spatial="9,9", window="3,3"):

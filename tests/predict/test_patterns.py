@@ -1,10 +1,10 @@
 """Patterns of memory access, by hand."""
 
 import pytest
+from dlbricks_testing import cases
 
 from dlbricks_core.predict.features import NAMES, Features
 from dlbricks_core.predict.patterns import Pattern, pattern_of
-from dlbricks_core.testing import cases
 
 
 def pattern(text):

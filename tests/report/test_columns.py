@@ -5,6 +5,7 @@ import json
 import sys
 
 import pytest
+from dlbricks_testing.column import results
 
 from dlbricks_core.report.columns import (
     OwnColumn,
@@ -16,7 +17,6 @@ from dlbricks_core.report.columns import (
 )
 from dlbricks_core.report.notes import text
 from dlbricks_core.report.tables import Console, filled_table
-from dlbricks_core.testing.column import results
 
 HEAD = """
 from dlbricks_core.report import Column

@@ -2,8 +2,7 @@
 
 import pytest
 from dlbricks_serving.announced import Advise, Serve
-
-from dlbricks_core.testing import CommandConformance
+from dlbricks_testing import CommandConformance
 
 pytestmark = pytest.mark.process
 

@@ -16,6 +16,7 @@ from dlbricks_serving.serving.composed import service_times
 from dlbricks_serving.serving.estimated import estimate_scenario
 from dlbricks_serving.serving.predicted import UNDISTURBED, predicted_service_times
 from dlbricks_serving.serving.run import LoadRequest
+from dlbricks_testing import cases
 
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.estimation.conditioned import PREDICTOR
@@ -30,7 +31,6 @@ from dlbricks_core.facts.system import Cache
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-from dlbricks_core.testing import cases
 
 LATENCY_MS = 20.0
 

@@ -7,12 +7,12 @@ from functools import cache
 
 import pytest
 from dlbricks_serving.serving.slowdowns import slowdowns
+from dlbricks_testing import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.facts.system import Cache
-from dlbricks_core.testing import cases
 
 LAST = Cache(3, "unified", 2**22, 8)
 SYSTEM = System(available_cores=64, caches=(Cache(1, "data", 2**15, 1), LAST))

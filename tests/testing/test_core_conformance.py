@@ -5,6 +5,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from dlbricks_testing import (
+    CollectionConformance,
+    CommandConformance,
+    ComposerConformance,
+    ImporterConformance,
+    PredictorConformance,
+)
 from onnx import numpy_helper
 
 from dlbricks_core.commands import own
@@ -15,13 +22,6 @@ from dlbricks_core.importers import ImportOptions
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.importers.onnx import OnnxImporter
 from dlbricks_core.predict.from_atlas import FromAtlas
-from dlbricks_core.testing import (
-    CollectionConformance,
-    CommandConformance,
-    ComposerConformance,
-    ImporterConformance,
-    PredictorConformance,
-)
 
 pytestmark = pytest.mark.process
 

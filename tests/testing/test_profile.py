@@ -5,9 +5,9 @@ from __future__ import annotations
 from time import perf_counter
 
 import pytest
+from dlbricks_testing.profile import layers_sum_up_to_a_run
 
 from dlbricks_core.backends import Profile, ProfiledLayer
-from dlbricks_core.testing.profile import layers_sum_up_to_a_run
 
 RUN_MS = 2.0
 

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from dlbricks_testing import BackendConformance, CollectionConformance
 
 from dlbricks_core.importers.light import LightModels
-from dlbricks_core.testing import BackendConformance, CollectionConformance
 
 TEMPLATE = Path(__file__).parents[2] / "examples" / "backend" / "src"
 
@@ -217,7 +217,7 @@ def run_suite(folder: Path, names: list[str], tests: list[str]) -> tuple[str, st
         for name in names
     )
     (folder / "test_bad.py").write_text(
-        f"import bad_backends\nfrom dlbricks_core.testing import BackendConformance\n{classes}"
+        f"import bad_backends\nfrom dlbricks_testing import BackendConformance\n{classes}"
     )
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-rA", "-q", "-p", "no:cacheprovider", "--tb=short",
@@ -273,7 +273,7 @@ def test_a_suite_that_is_skipped_in_part_fails(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_workers_of_the_suite_need_no_pytest() -> None:
-    code = "import sys, dlbricks_core.testing.host; sys.exit('pytest' in sys.modules)"
+    code = "import sys, dlbricks_testing.host; sys.exit('pytest' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -4,6 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_testing import (
+    ColumnConformance,
+    ComposerConformance,
+    MetricConformance,
+    PredictorConformance,
+)
 
 from dlbricks_core.compose import Plan, Sequential
 from dlbricks_core.facts import Composition, Quantity
@@ -11,12 +17,6 @@ from dlbricks_core.figures import RESAMPLES, Predicted
 from dlbricks_core.measure import Metric
 from dlbricks_core.predict import Predictor
 from dlbricks_core.report import Column
-from dlbricks_core.testing import (
-    ColumnConformance,
-    ComposerConformance,
-    MetricConformance,
-    PredictorConformance,
-)
 
 
 class Guess(Predictor):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import onnx.parser
 import pytest
+from dlbricks_testing import cases
 from onnx.reference import ReferenceEvaluator
 
 from dlbricks_core.bricks import BrickSet, extract
@@ -13,7 +14,6 @@ from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, read_model, to_onnx
 from dlbricks_core.ir.tensors import is_aligned
 from dlbricks_core.passes import normalize
-from dlbricks_core.testing import cases
 from dlbricks_core.values import materialize
 
 TINY = np.finfo(np.float32).tiny

@@ -1,8 +1,7 @@
 """The plugin passes the suite that every backend must pass."""
 
 from dlbricks_reference.backend import ReferenceBackend
-
-from dlbricks_core.testing import BackendConformance
+from dlbricks_testing import BackendConformance
 
 
 class TestReferenceBackend(BackendConformance):

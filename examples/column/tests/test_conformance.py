@@ -1,6 +1,5 @@
 from dlbricks_precision.column import Precision
-
-from dlbricks_core.testing import ColumnConformance
+from dlbricks_testing import ColumnConformance
 
 
 class TestPrecision(ColumnConformance):

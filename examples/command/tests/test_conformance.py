@@ -1,6 +1,5 @@
+from dlbricks_testing import CommandConformance
 from dlbricks_widest.announced import Widest
-
-from dlbricks_core.testing import CommandConformance
 
 
 class TestWidest(CommandConformance):

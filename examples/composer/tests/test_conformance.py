@@ -1,6 +1,5 @@
 from dlbricks_elementwise.composer import Elementwise
-
-from dlbricks_core.testing import ComposerConformance
+from dlbricks_testing import ComposerConformance
 
 
 class TestElementwise(ComposerConformance):

@@ -1,7 +1,6 @@
 from dlbricks_first_run.metric import FirstRun
 from dlbricks_reference.backend import ReferenceBackend
-
-from dlbricks_core.testing import MetricConformance
+from dlbricks_testing import MetricConformance
 
 
 class TestFirstRun(MetricConformance):

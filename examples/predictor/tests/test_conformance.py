@@ -1,6 +1,5 @@
 from dlbricks_proportional.predictor import Proportional
-
-from dlbricks_core.testing import PredictorConformance
+from dlbricks_testing import PredictorConformance
 
 
 class TestProportional(PredictorConformance):

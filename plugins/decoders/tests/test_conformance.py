@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import pytest
 from dlbricks_decoders.collection import LanguageModels
+from dlbricks_testing import CollectionConformance
 
 from dlbricks_core.importers import ImportOptions
-from dlbricks_core.testing import CollectionConformance
 
 pytestmark = pytest.mark.process
 

@@ -15,6 +15,7 @@ from dlbricks_llamacpp.files import Block
 from dlbricks_llamacpp.rewrite import COLD_BYTES, rewrite, smallest
 from dlbricks_llamacpp.timer import Blocks
 from dlbricks_llamacpp.weights import MIXTURES, TYPES, drawn, is_fine, type_for
+from dlbricks_testing import cases
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet
@@ -22,7 +23,6 @@ from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.importers.host import canonical
 from dlbricks_core.importers.options import LoadOptions
 from dlbricks_core.plugins import find
-from dlbricks_core.testing import cases
 
 MODELS = find("models", "llm").loaded()
 

@@ -5,8 +5,7 @@ import pytest
 pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed: it has to be built")
 
 from dlbricks_llamacpp.backend import LlamaBackend
-
-from dlbricks_core.testing import DescriptionConformance
+from dlbricks_testing import DescriptionConformance
 
 
 class TestLlamaBackend(DescriptionConformance):

@@ -7,9 +7,9 @@ from dlbricks_mxnet.framework import import_mxnet
 from dlbricks_mxnet.importer import MxnetImporter
 from dlbricks_mxnet.paper import PaperModels
 from dlbricks_mxnet.zoo import GluonZoo
+from dlbricks_testing import BackendConformance, CollectionConformance, ImporterConformance
 
 from dlbricks_core.importers import ImportOptions
-from dlbricks_core.testing import BackendConformance, CollectionConformance, ImporterConformance
 
 
 class TestMxnetBackend(BackendConformance):

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from dlbricks_mxnet.backend import MxnetBackend
+from dlbricks_testing.cases import build, evaluate
+from dlbricks_testing.contrib import DEFINED, UNDEFINED
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.passes.contrib.expand import expanded
-from dlbricks_core.testing.cases import build, evaluate
-from dlbricks_core.testing.contrib import DEFINED, UNDEFINED
 
 #: Layers whose definition needs what MXNet lacks, with that.
 LACKING = {

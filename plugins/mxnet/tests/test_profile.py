@@ -12,6 +12,7 @@ import pytest
 from dlbricks_mxnet.backend import MxnetBackend
 from dlbricks_mxnet.events import times
 from dlbricks_mxnet.profile import _one_by_one, profile, timeline
+from dlbricks_testing.cases import network as network_of
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.errors import UnsupportedError
@@ -19,7 +20,6 @@ from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.passes import normalize
-from dlbricks_core.testing.cases import network as network_of
 
 TARGET = "dlbricks_mxnet.backend:MxnetBackend"
 TRIES = 5

@@ -1,8 +1,7 @@
 """ONNX Runtime passes the suite that every backend must pass."""
 
 from dlbricks_onnxruntime.backend import OnnxruntimeBackend
-
-from dlbricks_core.testing import BackendConformance
+from dlbricks_testing import BackendConformance
 
 
 class TestOnnxruntimeBackend(BackendConformance):

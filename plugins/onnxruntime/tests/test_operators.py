@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from dlbricks_onnxruntime.backend import OnnxruntimeBackend
+from dlbricks_testing import cases
+from dlbricks_testing.laboratory import Laboratory
+from dlbricks_testing.operators import judged, operator_cases
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.passes import normalize
-from dlbricks_core.testing import cases
-from dlbricks_core.testing.laboratory import Laboratory
-from dlbricks_core.testing.operators import judged, operator_cases
 from dlbricks_core.values import materialize
 
 TARGET = "dlbricks_onnxruntime.backend:OnnxruntimeBackend"

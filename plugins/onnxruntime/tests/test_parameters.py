@@ -5,11 +5,11 @@ import pytest
 from dlbricks_onnxruntime import rewrite, sessions
 from dlbricks_onnxruntime.backend import OnnxruntimeBackend
 from dlbricks_onnxruntime.timer import OnnxruntimeTimer
+from dlbricks_testing import cases
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS
-from dlbricks_core.testing import cases
 from dlbricks_core.values import materialize
 
 SETTINGS = BackendSettings(1, {"optimizations": "all"})

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from dlbricks_onnxruntime.backend import OnnxruntimeBackend
 from dlbricks_onnxruntime.profile import _layers
+from dlbricks_testing.profile import layers_sum_up_to_a_run
 from onnx import helper
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.passes import normalize
-from dlbricks_core.testing.profile import layers_sum_up_to_a_run
 from dlbricks_core.values import materialize
 
 SETTINGS = BackendSettings(1, {"optimizations": "all"})

@@ -252,7 +252,7 @@ GROWTH = """
 import sys
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.worker.resident import MIB, resident_mib
-from dlbricks_core.testing.cases import build
+from dlbricks_testing.cases import build
 from dlbricks_core.values import materialize
 from dlbricks_onnxruntime.rewrite import _open, _part
 from dlbricks_onnxruntime.sessions import session_options

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from dlbricks_onnxruntime.timer import OnnxruntimeTimer
+from dlbricks_testing.cases import build
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import extract
-from dlbricks_core.testing.cases import build
 from dlbricks_core.values import materialize
 
 ONE = "one = Constant<value_float=1.0>() axis = Constant<value_ints=[1]>()"

@@ -7,8 +7,7 @@ import pytest
 pytest.importorskip("openvino")
 
 from dlbricks_openvino.backend import OpenvinoBackend
-
-from dlbricks_core.testing import BackendConformance
+from dlbricks_testing import BackendConformance
 
 _NARROW = "OpenVINO computes int64 in 32 bits"
 

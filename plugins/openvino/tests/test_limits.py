@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("openvino")
 
 from dlbricks_openvino.limits import refusals, refused_values
+from dlbricks_testing.cases import build
 
 from dlbricks_core.backends import Network
-from dlbricks_core.testing.cases import build
 
 
 def network(text: str, **values: object) -> Network:

@@ -5,9 +5,9 @@ import pytest
 pytest.importorskip("openvino")
 
 from dlbricks_openvino.timer import OpenvinoTimer
+from dlbricks_testing.cases import cold_cache
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.testing.cases import cold_cache
 
 
 def test_cold_tensors_are_neither_warmed_nor_shared_with_the_copy():

@@ -14,10 +14,10 @@ import pytest
 pytest.importorskip("openvino")
 
 from dlbricks_openvino.backend import OpenvinoBackend
+from dlbricks_testing.laboratory import Laboratory
+from dlbricks_testing.operators import judged, operator_cases
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.testing.laboratory import Laboratory
-from dlbricks_core.testing.operators import judged, operator_cases
 
 RANDOM = "bernoulli"
 """Part of the names of cases that are drawn at random: another generator gives other numbers."""

@@ -13,15 +13,15 @@ import openvino
 from dlbricks_openvino.backend import OpenvinoBackend
 from dlbricks_openvino.executed import with_merged
 from dlbricks_openvino.profile import Counters
+from dlbricks_testing import cases
+from dlbricks_testing.contrib import DEFINED
+from dlbricks_testing.profile import layers_sum_up_to_a_run
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.passes import normalize
 from dlbricks_core.passes.convert import convert
-from dlbricks_core.testing import cases
-from dlbricks_core.testing.contrib import DEFINED
-from dlbricks_core.testing.profile import layers_sum_up_to_a_run
 from dlbricks_core.values import materialize
 
 SETTINGS = BackendSettings(1, {"precision": "model"})

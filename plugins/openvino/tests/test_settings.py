@@ -11,11 +11,11 @@ pytest.importorskip("openvino")
 from dlbricks_openvino.backend import OpenvinoBackend
 from dlbricks_openvino.loading import compiled
 from dlbricks_openvino.settings import properties
+from dlbricks_testing import cases
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.errors import BackendError
 from dlbricks_core.passes.convert import convert
-from dlbricks_core.testing import cases
 
 
 def settings(**more: object) -> BackendSettings:

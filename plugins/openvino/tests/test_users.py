@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("openvino")
 
 from dlbricks_openvino.backend import OpenvinoBackend
+from dlbricks_testing import cases
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.errors import UnsupportedError
@@ -20,7 +21,6 @@ from dlbricks_core.importers.host import canonical
 from dlbricks_core.importers.onnx import OnnxImporter
 from dlbricks_core.ir import save_onnx, to_onnx
 from dlbricks_core.passes import normalize
-from dlbricks_core.testing import cases
 from dlbricks_core.values import materialize
 
 TRIES = 5

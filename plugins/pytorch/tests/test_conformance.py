@@ -4,8 +4,8 @@ import pytest
 from dlbricks_pytorch.backend import PytorchBackend
 from dlbricks_pytorch.factories import TorchFactories
 from dlbricks_pytorch.importer import PytorchImporter
+from dlbricks_testing import BackendConformance, CollectionConformance, ImporterConformance
 
-from dlbricks_core.testing import BackendConformance, CollectionConformance, ImporterConformance
 from dlbricks_core.worker import WorkerProcess
 
 

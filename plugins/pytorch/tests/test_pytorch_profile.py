@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from dlbricks_pytorch.backend import PytorchBackend
 from dlbricks_pytorch.timer import PytorchTimer
+from dlbricks_testing.profile import layers_sum_up_to_a_run
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.passes import normalize
-from dlbricks_core.testing.profile import layers_sum_up_to_a_run
 from dlbricks_core.values import materialize
 
 

@@ -1,9 +1,9 @@
 """What a timer warms before a run, and what it must leave cold."""
 
 from dlbricks_pytorch.timer import PytorchTimer
+from dlbricks_testing.cases import cold_cache
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.testing.cases import cold_cache
 
 
 def test_cold_inputs_are_not_warmed():

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_testing.cases import build, evaluate
+from dlbricks_testing.contrib import DEFINED, UNDEFINED
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,8 +20,6 @@ from dlbricks_core.passes import normalize
 from dlbricks_core.passes.contrib.expand import expanded
 from dlbricks_core.passes.contrib.products import unpacked
 from dlbricks_core.predict.features import NAMES, Features
-from dlbricks_core.testing.cases import build, evaluate
-from dlbricks_core.testing.contrib import DEFINED, UNDEFINED
 from dlbricks_core.values import materialize
 
 ALL = {**DEFINED, **UNDEFINED}

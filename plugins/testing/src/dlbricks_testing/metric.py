@@ -13,8 +13,8 @@ from dlbricks_core.backends.call import CALLS, next_to_nothing
 from dlbricks_core.figures import Measured
 from dlbricks_core.measure import Metric
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
-from dlbricks_core.testing.models import cut, models
-from dlbricks_core.testing.suite import ConformanceSuite, fresh
+from dlbricks_testing.models import cut, models
+from dlbricks_testing.suite import ConformanceSuite, fresh
 
 _REPLICATES = 5
 

@@ -2,14 +2,13 @@
 
 A plugin's author subclasses a suite and names the plugin; pytest runs the rest::
 
-    from dlbricks_core.testing import BackendConformance
+    from dlbricks_testing import BackendConformance
     from dlbricks_reference.backend import ReferenceBackend
 
     class TestReference(BackendConformance):
         plugin = ReferenceBackend
         framework_modules = ("onnx.reference",)
 
-Needs pytest (``pip install pytest``), which nothing else in ``dlbricks_core`` imports.
 Frameworks are only ever imported in worker processes, as the engine does it: suites of
 several backends in one pytest run do not disturb each other, and a crash of a framework
 is a failed test.
@@ -22,15 +21,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dlbricks_core.testing.backend import BackendConformance
-    from dlbricks_core.testing.collection import CollectionConformance
-    from dlbricks_core.testing.column import ColumnConformance
-    from dlbricks_core.testing.command import CommandConformance
-    from dlbricks_core.testing.composer import ComposerConformance
-    from dlbricks_core.testing.description import DescriptionConformance
-    from dlbricks_core.testing.importer import ImporterConformance
-    from dlbricks_core.testing.metric import MetricConformance
-    from dlbricks_core.testing.predictor import PredictorConformance
+    from dlbricks_testing.backend import BackendConformance
+    from dlbricks_testing.collection import CollectionConformance
+    from dlbricks_testing.column import ColumnConformance
+    from dlbricks_testing.command import CommandConformance
+    from dlbricks_testing.composer import ComposerConformance
+    from dlbricks_testing.description import DescriptionConformance
+    from dlbricks_testing.importer import ImporterConformance
+    from dlbricks_testing.metric import MetricConformance
+    from dlbricks_testing.predictor import PredictorConformance
 
 __all__ = [
     "BackendConformance",
@@ -45,15 +44,15 @@ __all__ = [
 ]
 
 _MODULES = {
-    "BackendConformance": "dlbricks_core.testing.backend",
-    "CollectionConformance": "dlbricks_core.testing.collection",
-    "ColumnConformance": "dlbricks_core.testing.column",
-    "CommandConformance": "dlbricks_core.testing.command",
-    "ComposerConformance": "dlbricks_core.testing.composer",
-    "DescriptionConformance": "dlbricks_core.testing.description",
-    "ImporterConformance": "dlbricks_core.testing.importer",
-    "MetricConformance": "dlbricks_core.testing.metric",
-    "PredictorConformance": "dlbricks_core.testing.predictor",
+    "BackendConformance": "dlbricks_testing.backend",
+    "CollectionConformance": "dlbricks_testing.collection",
+    "ColumnConformance": "dlbricks_testing.column",
+    "CommandConformance": "dlbricks_testing.command",
+    "ComposerConformance": "dlbricks_testing.composer",
+    "DescriptionConformance": "dlbricks_testing.description",
+    "ImporterConformance": "dlbricks_testing.importer",
+    "MetricConformance": "dlbricks_testing.metric",
+    "PredictorConformance": "dlbricks_testing.predictor",
 }
 
 # Before the modules are imported: asserts in them are to be as telling as in test files.

@@ -7,8 +7,8 @@ from typing import Any
 
 from dlbricks_core.backends import Array, Backend, BackendSettings, Network
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.testing.host import HostResult
 from dlbricks_core.worker import WorkerError, WorkerProcess
+from dlbricks_testing.host import HostResult
 
 _TIMEOUT_S = 300.0
 
@@ -17,7 +17,7 @@ POISON = {"MALLOC_PERTURB_": "128"}
 
 
 class Laboratory:
-    """A worker that serves :class:`dlbricks_core.testing.host.ConformanceHost`.
+    """A worker that serves :class:`dlbricks_testing.host.ConformanceHost`.
 
     Args:
         target: ``"module:Class"`` of the backend.
@@ -58,7 +58,7 @@ class Laboratory:
     def _started(self) -> WorkerProcess:
         if self._worker is None:
             worker = WorkerProcess(
-                "dlbricks_core.testing.host:ConformanceHost",
+                "dlbricks_testing.host:ConformanceHost",
                 {**POISON, **self._backend.environment(self._settings)},
             )
             try:

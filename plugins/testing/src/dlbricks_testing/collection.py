@@ -11,8 +11,8 @@ from dlbricks_core.errors import ModelError
 from dlbricks_core.importers import NO_OPTIONS, ImportOptions, ModelCollection
 from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.passes import normalize
-from dlbricks_core.testing.suite import ConformanceSuite, fresh
 from dlbricks_core.worker import WorkerProcess
+from dlbricks_testing.suite import ConformanceSuite, fresh
 
 _TIMEOUT_S = 300.0
 

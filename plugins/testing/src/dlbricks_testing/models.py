@@ -11,7 +11,7 @@ from dlbricks_core.facts import Setup, System
 from dlbricks_core.facts.system import Cache
 from dlbricks_core.figures import PROTOCOLS, Measured
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.testing.cases import build
+from dlbricks_testing.cases import build
 
 SETUP = Setup("backend", "1.0", "{}", 1, "interleaved/1", "0.1.0")
 """How the models run; nothing runs."""

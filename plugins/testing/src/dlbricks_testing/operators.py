@@ -20,8 +20,8 @@ from dlbricks_core.errors import DLBricksError, UnsupportedError
 from dlbricks_core.ir import TensorSpec, dtype_name, read_model
 from dlbricks_core.operators import operator
 from dlbricks_core.passes import normalize
-from dlbricks_core.testing.cases import difference
-from dlbricks_core.testing.laboratory import Laboratory
+from dlbricks_testing.cases import difference
+from dlbricks_testing.laboratory import Laboratory
 
 _OLDEST_OPSET = 7
 

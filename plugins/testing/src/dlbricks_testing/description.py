@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dlbricks_core.testing.suite import ConformanceSuite, fresh
+from dlbricks_testing.suite import ConformanceSuite, fresh
 
 #: Describes a backend in a new process, where nothing has used it.
 _DESCRIBE = """
@@ -56,7 +56,7 @@ print(json.dumps(hints))
 class DescriptionConformance(ConformanceSuite):
     """Tests of the description: the class that an entry point names.
 
-    Of :class:`~dlbricks_core.testing.BackendConformance`, a backend that runs no ONNX layers
+    Of :class:`~dlbricks_testing.BackendConformance`, a backend that runs no ONNX layers
     (``Traits(blocks_only=True)``) can pass this part.
     """
 

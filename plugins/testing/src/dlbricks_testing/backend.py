@@ -15,10 +15,10 @@ from dlbricks_core.bricks import split
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import CanonicalModel, numpy_dtype
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
-from dlbricks_core.testing import cases
-from dlbricks_core.testing.description import DescriptionConformance
-from dlbricks_core.testing.laboratory import Laboratory
 from dlbricks_core.values import materialize
+from dlbricks_testing import cases
+from dlbricks_testing.description import DescriptionConformance
+from dlbricks_testing.laboratory import Laboratory
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -33,7 +33,7 @@ _WARM_LOADS, _MORE_LOADS = 6, 14
 class BackendConformance(DescriptionConformance):
     """Tests that every backend must pass; subclass it and name the backend.
 
-    Every network of :data:`dlbricks_core.testing.cases.COMMON` must run and be right. Unsupported
+    Every network of :data:`dlbricks_testing.cases.COMMON` must run and be right. Unsupported
     features are declared in the attributes below, with the reason. ``check`` and ``load`` must then
     refuse it, so that a declaration fails once it is no longer true.
 

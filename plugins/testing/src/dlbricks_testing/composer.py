@@ -13,8 +13,8 @@ from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Composer, Estimate, Plan
 from dlbricks_core.figures import Figure
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.testing.models import SETUP, SYSTEM, cut, figures
-from dlbricks_core.testing.suite import ConformanceSuite
+from dlbricks_testing.models import SETUP, SYSTEM, cut, figures
+from dlbricks_testing.suite import ConformanceSuite
 
 _REPLICATES = 5
 

@@ -16,9 +16,9 @@ from dlbricks_core.importers import NO_OPTIONS, Importer, ImportOptions
 from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
 from dlbricks_core.passes import normalize
-from dlbricks_core.testing.suite import ConformanceSuite, fresh
 from dlbricks_core.values import materialize
 from dlbricks_core.worker import WorkerProcess
+from dlbricks_testing.suite import ConformanceSuite, fresh
 
 _TIMEOUT_S = 300.0
 

@@ -10,8 +10,8 @@ from typing import ClassVar, get_args
 from dlbricks_core.compose import Sequential
 from dlbricks_core.estimation.model_result import ModelResult
 from dlbricks_core.report.columns import Column, Justification, added_columns
-from dlbricks_core.testing.models import cut, figures
-from dlbricks_core.testing.suite import ConformanceSuite
+from dlbricks_testing.models import cut, figures
+from dlbricks_testing.suite import ConformanceSuite
 
 _HEADING = 16
 """Maximum number of characters of a heading: several columns share 80."""

@@ -7,7 +7,7 @@ import sys
 from typing import ClassVar
 
 from dlbricks_core.commands import Command
-from dlbricks_core.testing.suite import ConformanceSuite, fresh
+from dlbricks_testing.suite import ConformanceSuite, fresh
 
 _WIDTH = 80
 """Columns of a terminal."""

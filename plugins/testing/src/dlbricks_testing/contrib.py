@@ -109,7 +109,7 @@ DEFINED: Mapping[str, str] = {
     f" y = {_MS}.QLinearWhere(c, a, sa, z, b, sb, z, sc, z) }}",
 }
 """Layers that have a definition in ONNX, by name. Inputs whose names begin with ``w`` are weights,
-as in :mod:`dlbricks_core.testing.cases`."""
+as in :mod:`dlbricks_testing.cases`."""
 
 UNDEFINED: Mapping[str, str] = {
     "GatherBlockQuantized": "(int64[2,3] i, uint8[20,32] w1, float[20,2] w2) => (y)"

@@ -13,8 +13,8 @@ import pytest
 from dlbricks_core.bricks import Brick
 from dlbricks_core.figures import Predicted
 from dlbricks_core.predict import Predictor
-from dlbricks_core.testing.models import SETUP, SYSTEM, cut, figures
-from dlbricks_core.testing.suite import ConformanceSuite
+from dlbricks_testing.models import SETUP, SYSTEM, cut, figures
+from dlbricks_testing.suite import ConformanceSuite
 
 
 class PredictorConformance(ConformanceSuite):
