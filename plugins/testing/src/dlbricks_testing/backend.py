@@ -28,6 +28,7 @@ SAVED = ("conv", "batch_normalization", "matmul", "relu", "cast_to_integers")
 """Networks that are also loaded from files: with and without weights, of functions and methods."""
 
 _WARM_LOADS, _MORE_LOADS = 6, 14
+"""Loads before memory is compared, and after."""
 
 
 class BackendConformance(DescriptionConformance):

@@ -14,6 +14,7 @@ from dlbricks_testing.models import cut, figures
 from dlbricks_testing.suite import ConformanceSuite
 
 _HEADING = 16
+"""Maximum characters of a heading."""
 """Maximum number of characters of a heading: several columns share 80."""
 
 

@@ -10,6 +10,7 @@ from dlbricks_core.commands import Command
 from dlbricks_testing.suite import ConformanceSuite, fresh
 
 _WIDTH = 80
+"""Maximum characters of a line."""
 """Columns of a terminal."""
 
 _LISTED = """

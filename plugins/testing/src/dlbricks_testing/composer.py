@@ -17,6 +17,7 @@ from dlbricks_testing.models import SETUP, SYSTEM, cut, figures
 from dlbricks_testing.suite import ConformanceSuite
 
 _REPLICATES = 5
+"""Replicates of each cost."""
 
 
 class ComposerConformance(ConformanceSuite):

@@ -19,6 +19,7 @@ from dlbricks_core.plugins import load_object
 
 _NOISE = 113
 _PRIVATE_CACHE_BYTES = 2**20
+"""A byte that no network computes, and the bytes of the private cache of a core."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from dlbricks_core.worker import WorkerProcess
 from dlbricks_testing.suite import ConformanceSuite, fresh
 
 _TIMEOUT_S = 300.0
+"""Maximum seconds of an import."""
 
 _DESCRIBE = """
 import json, sys

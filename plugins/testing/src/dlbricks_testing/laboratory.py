@@ -11,6 +11,7 @@ from dlbricks_core.worker import WorkerError, WorkerProcess
 from dlbricks_testing.host import HostResult
 
 _TIMEOUT_S = 300.0
+"""Maximum seconds of a call."""
 
 POISON = {"MALLOC_PERTURB_": "128"}
 """Environment in which glibc fills the memory that it hands out; as float32 it is 3.4e38."""

@@ -17,6 +17,7 @@ from dlbricks_testing.models import cut, models
 from dlbricks_testing.suite import ConformanceSuite, fresh
 
 _REPLICATES = 5
+"""Replicates of each value."""
 
 _IMPORTED = """
 import json, sys

@@ -24,6 +24,7 @@ from dlbricks_testing.cases import difference
 from dlbricks_testing.laboratory import Laboratory
 
 _OLDEST_OPSET = 7
+"""Oldest opset that models are tested with."""
 
 _TOLERANCE = 1e-3
 """Maximum relative difference from an expected result."""

@@ -12,6 +12,7 @@ from dlbricks_core.ir import Network
 
 _ROUNDS = 9
 _RUNS = 3
+"""Rounds, and the runs of each."""
 _OF_ONE_RUN = 1.25
 """Most that the layers of a run may differ from it, as a factor."""
 
