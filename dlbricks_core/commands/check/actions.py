@@ -42,7 +42,7 @@ def accuracy_command(models: tuple[str, ...], store: str | None, **values: Any) 
     job = given.job_of(CheckJob, models, values)
     with output.progress() as progress:
         done = job.run(store, progress)
-    evaluation, load = done.evaluation, job.models.options
+    evaluation, load = done.result, job.models.options
     print_evaluation(output.console, evaluation)
     output.write_record(lambda: evaluation_data(evaluation, load, done.invocation))
     output.write_html(lambda: report.evaluation_page(evaluation, load))

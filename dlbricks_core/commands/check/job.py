@@ -15,6 +15,7 @@ from dlbricks_core.commands.options.jobs import (
     refuse_budget,
     with_own_types,
 )
+from dlbricks_core.commands.options.models import Done
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.estimation.approach import Approach, Wishes
 from dlbricks_core.estimation.evaluation import Evaluation, evaluate
@@ -25,19 +26,6 @@ from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class CheckedEstimates:
-    """An evaluation, and how it came about.
-
-    Attributes:
-        evaluation: The evaluation.
-        invocation: The user's request, where the evaluation does not record it.
-    """
-
-    evaluation: Evaluation
-    invocation: Invocation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +78,7 @@ class CheckJob(_ThreadedJob):
 
     condition: str | None = None
 
-    def run(self, store: str | ResultStore | None, observer: Observer) -> CheckedEstimates:
+    def run(self, store: str | ResultStore | None, observer: Observer) -> Done[Evaluation]:
         """Checks the estimates.
 
         Args:
@@ -110,4 +98,4 @@ class CheckJob(_ThreadedJob):
             loaded = models.load(observer)
             found = evaluate(loaded.models, approach.cut_options, request, there, observer)
         invocation = Invocation.of("check", loaded.models, end_to_end=True)
-        return CheckedEstimates(found.lacking(loaded.failures), invocation)
+        return Done(found.lacking(loaded.failures), invocation=invocation)

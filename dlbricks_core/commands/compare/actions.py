@@ -67,7 +67,8 @@ def outputs_command(models: tuple[str, ...], **values: Any) -> int:
     job = given.job_of(OutputsJob, models, values)
     with output.progress() as progress:
         done = job.run(progress)
-    print_verification(output.console, done.verdicts)
+    print_verification(output.console, done.result)
     print_failures(output.console, done.failures)
     output.write_record(lambda: verification_data(done, job))
-    return 0 if done.is_sound else EXIT_PARTIAL
+    agree = all(each.agrees and not each.reference_failure for each in done.result)
+    return 0 if agree and not done.failures else EXIT_PARTIAL

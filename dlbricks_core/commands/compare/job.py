@@ -13,28 +13,14 @@ from dlbricks_core.commands.options.jobs import (
     refuse_budget,
     requests_of_each,
 )
-from dlbricks_core.commands.options.models import Models
+from dlbricks_core.commands.options.models import Done, Models
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.approach import Approach, Wishes
 from dlbricks_core.estimation.compare import check_backends, compare
 from dlbricks_core.estimation.comparison import Comparison
 from dlbricks_core.estimation.invocation import Invocation
-from dlbricks_core.facts import Failure
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-
-
-@dataclass(frozen=True)
-class ComparedBackends:
-    """A comparison, and how it came about.
-
-    Attributes:
-        result: The comparison.
-        invocation: The user's request, where the result does not record it.
-    """
-
-    result: Comparison
-    invocation: Invocation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +41,7 @@ class CompareJob(MeasuredJob, PreciseJob):
     condition: str | None = None
     quantity: str | None = None
 
-    def run(self, store: str | ResultStore | None, observer: Observer) -> ComparedBackends:
+    def run(self, store: str | ResultStore | None, observer: Observer) -> Done[Comparison]:
         """Compares the backends.
 
         Args:
@@ -77,26 +63,7 @@ class CompareJob(MeasuredJob, PreciseJob):
             loaded = models.load(observer)
             result = compare(loaded.models, approach.cut_options, requests, there, observer)
         invocation = Invocation.of("compare", loaded.models, end_to_end=True)
-        return ComparedBackends(replace(result, unread=loaded.failures), invocation)
-
-
-@dataclass(frozen=True)
-class ComparedOutputs:
-    """A comparison of outputs.
-
-    Attributes:
-        verdicts: A verdict for each model on each backend, model by model.
-        failures: Models that could not be read.
-    """
-
-    verdicts: Sequence[Verdict]
-    failures: Sequence[Failure]
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether everything was compared, and agrees."""
-        agree = all(each.agrees and not each.reference_failure for each in self.verdicts)
-        return agree and not self.failures
+        return Done(replace(result, unread=loaded.failures), invocation=invocation)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +84,7 @@ class OutputsJob(VerifyOptions):
     threads: int = 1
     timeout_s: float | None = None
 
-    def run(self, observer: Observer) -> ComparedOutputs:
+    def run(self, observer: Observer) -> Done[Sequence[Verdict]]:
         """Compares the outputs.
 
         Args:
@@ -135,4 +102,4 @@ class OutputsJob(VerifyOptions):
                     hint="Leave it out.",
                 )
         loaded = self.models.or_default().load(observer)
-        return ComparedOutputs(verify(loaded.models, requests, self, observer), loaded.failures)
+        return Done(verify(loaded.models, requests, self, observer), loaded.failures)

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TypedDict, cast
 
-from dlbricks_core.commands.compare.job import ComparedOutputs, OutputsJob
+from dlbricks_core.commands.compare.job import OutputsJob
 from dlbricks_core.commands.compare.verification import REFERENCE, Verdict
+from dlbricks_core.commands.options.models import Done
 from dlbricks_core.facts import Failure
 from dlbricks_core.report.data import (
     SCHEMA_VERSION,
@@ -105,7 +106,7 @@ def _print_problems(console: Console, verdicts: Sequence[Verdict]) -> None:
             console.print(styled(("Failed:", "red"), f" {where}: {verdict.failure}"))
 
 
-def verification_data(done: ComparedOutputs, job: OutputsJob) -> CompareOutputsData:
+def verification_data(done: Done[Sequence[Verdict]], job: OutputsJob) -> CompareOutputsData:
     """Compared outputs as the JSON object that scripts read.
 
     An infinite error, from a value that is missing or infinite on one side only, is written as
@@ -137,7 +138,7 @@ def verification_data(done: ComparedOutputs, job: OutputsJob) -> CompareOutputsD
                 "reference_failure": verdict.reference_failure or None,
                 "disputed": verdict.disputed,
             }
-            for verdict in done.verdicts
+            for verdict in done.result
         ],
         "failures": failures_data(done.failures),
     }

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from dlbricks_core.commands.options.given import open_request
 from dlbricks_core.commands.options.jobs import PreciseJob, TimedJob, opened, with_own_types
+from dlbricks_core.commands.options.models import Done
 from dlbricks_core.commands.options.results import request_elsewhere
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.approach import Approach, Wishes
@@ -32,19 +33,6 @@ from dlbricks_core.wording import argument
 _ONLY_MEASURED = ("end_to_end", "force", "retry_failed", "budget_s", "condition", "seed")
 
 _ONLY_KNOWN = ("system", "results", "predictor")  #: Settings that have no effect where models run.
-
-
-@dataclass(frozen=True)
-class Estimated:
-    """Estimates, and how they came about.
-
-    Attributes:
-        result: The estimates.
-        invocation: The part of the user's request that the result does not record.
-    """
-
-    result: RunResult
-    invocation: Invocation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +59,7 @@ class EstimateJob(TimedJob, PreciseJob):
         """Whether models run."""
         return self.measure or self.precision is not None
 
-    def run(self, store: str | ResultStore | None, observer: Observer) -> Estimated:
+    def run(self, store: str | ResultStore | None, observer: Observer) -> Done[RunResult]:
         """Estimates the models.
 
         Args:
@@ -113,7 +101,7 @@ class EstimateJob(TimedJob, PreciseJob):
             return {phase: request(threads[phase]) for phase in reversed(PHASES)}
         return {"": request(threads)}
 
-    def _measured(self, store: str | ResultStore | None, observer: Observer) -> Estimated:
+    def _measured(self, store: str | ResultStore | None, observer: Observer) -> Done[RunResult]:
         # Estimates that run nothing start faster without this code.
         from dlbricks_core.estimation.adaptive.ahead import begun
 
@@ -146,9 +134,9 @@ class EstimateJob(TimedJob, PreciseJob):
                 ),
             )
         invocation = Invocation.of("estimate", loaded.models, end_to_end=end_to_end)
-        return Estimated(loaded.completed(result), invocation)
+        return Done(loaded.completed(result), invocation=invocation)
 
-    def _known(self, store: str | ResultStore | None, observer: Observer) -> Estimated:
+    def _known(self, store: str | ResultStore | None, observer: Observer) -> Done[RunResult]:
         from dlbricks_core.estimation.without_runs import estimate, predictor_named
 
         models = self.models.or_default()
@@ -176,7 +164,7 @@ class EstimateJob(TimedJob, PreciseJob):
         invocation = Invocation.of(
             "estimate", loaded.models, end_to_end=False, measures=False, cut_by_store=not is_cut
         )
-        return Estimated(loaded.completed(result), invocation)
+        return Done(loaded.completed(result), invocation=invocation)
 
     def _opened(self, store: str | ResultStore | None) -> AbstractContextManager[ResultStore]:
         if not self.results:

@@ -20,13 +20,12 @@ from dlbricks_core.commands.options.jobs import (
     SetupJob,
     opened,
 )
-from dlbricks_core.commands.options.models import Models
+from dlbricks_core.commands.options.models import Done, Models
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.characterization import RUNS as PROBE_RUNS
 from dlbricks_core.estimation.characterization import Characterization, characterize
 from dlbricks_core.estimation.rates import rated
-from dlbricks_core.facts import Failure
 from dlbricks_core.figures.precision import SURVEY_S
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.progress import Observer
@@ -96,19 +95,6 @@ class ForgetJob(SetupJob):
             return forget_calibration(cut_options, request, there)
 
 
-@dataclass(frozen=True)
-class Characterized:
-    """Networks that were timed because their latencies tell most about this system.
-
-    Attributes:
-        probing: The networks.
-        failures: Models that could not be read.
-    """
-
-    probing: Characterization
-    failures: Sequence[Failure]
-
-
 @dataclass(frozen=True, kw_only=True)
 class ProbeJob(SetupJob, RunsJob):
     """Times of a few networks, from which latencies of others are predicted.
@@ -125,7 +111,7 @@ class ProbeJob(SetupJob, RunsJob):
     rates: bool = False
     threads: int | None = None
 
-    def run(self, store: str | ResultStore | None, observer: Observer) -> Characterized:
+    def run(self, store: str | ResultStore | None, observer: Observer) -> Done[Characterization]:
         """Times the networks. Arguments as for :meth:`CalibrateJob.run`.
 
         Raises:
@@ -143,7 +129,7 @@ class ProbeJob(SetupJob, RunsJob):
             models = loaded.models if loaded else []
             first = rated() if self.rates else {}
             probing = characterize(models, self.probes or 0, request, there, observer, first)
-        return Characterized(probing, loaded.failures if loaded else [])
+        return Done(probing, loaded.failures if loaded else [])
 
 
 @dataclass(frozen=True, kw_only=True)

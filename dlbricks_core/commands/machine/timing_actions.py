@@ -92,8 +92,8 @@ def calibrate_command(models: tuple[str, ...], store: str | None, **values: Any)
 def _probe(job: ProbeJob, store: str | None, output: Output) -> int:
     with output.progress() as progress:
         found = job.run(store, progress)
-    print_probing(output.console, found.probing, found.failures)
-    data = probing_data(found.probing, found.failures)
+    print_probing(output.console, found.result, found.failures)
+    data = probing_data(found.result, found.failures)
     output.write_json(data)
     return EXIT_PARTIAL if data["failures"] else 0
 

@@ -1,12 +1,13 @@
-"""Models of a job: which, how they are read, and at which sizes."""
+"""Models of a job: which, how they are read, and at which sizes; and results for them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import Failure
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import (
     ImportSettings,
@@ -19,7 +20,25 @@ from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.progress import Observer
 
 if TYPE_CHECKING:
+    from dlbricks_core.estimation.invocation import Invocation
     from dlbricks_core.estimation.sizes import ModelsAtSizes, Sized
+
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True)
+class Done(Generic[ResultT]):
+    """Result of a job, and what it does not record itself.
+
+    Attributes:
+        result: The result.
+        failures: Models that could not be read, unless the result names them.
+        invocation: Settings of the job, for results that can be repeated.
+    """
+
+    result: ResultT
+    failures: Sequence[Failure] = ()
+    invocation: Invocation | None = None
 
 
 @dataclass(frozen=True)

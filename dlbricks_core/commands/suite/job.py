@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from dlbricks_core.commands.options.jobs import PreciseJob, SetupJob, opened, refuse
-from dlbricks_core.commands.options.models import Models
+from dlbricks_core.commands.options.models import Done, Models
 from dlbricks_core.commands.suite.writing import generate
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.estimation.results_files import written_results
 from dlbricks_core.estimation.suite import bench
-from dlbricks_core.facts import Failure
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.suites import Suite, check_unused
 from dlbricks_core.wording import argument
-
-
-@dataclass(frozen=True)
-class WrittenSuite:
-    """A suite in a folder.
-
-    Attributes:
-        suite: The suite.
-        failures: Models that could not be read, and bricks that could not be written.
-    """
-
-    suite: Suite
-    failures: Sequence[Failure]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +39,7 @@ class SuiteWriteJob:
     split: str | None = None
     seed: int | None = None
 
-    def run(self, observer: Observer) -> WrittenSuite:
+    def run(self, observer: Observer) -> Done[Suite]:
         """Writes the suite.
 
         Args:
@@ -75,7 +60,7 @@ class SuiteWriteJob:
         check_unused(self.folder)
         loaded = models.load(observer)
         suite = generate(loaded.models, cut, self.folder, self.seed or 0, observer)
-        return WrittenSuite(suite, [*loaded.failures, *suite.omitted])
+        return Done(suite, [*loaded.failures, *suite.omitted])
 
 
 @dataclass(frozen=True)

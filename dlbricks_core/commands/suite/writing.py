@@ -25,7 +25,8 @@ from dlbricks_core.report.tables import Console
 from dlbricks_core.suites import Cut, Suite, SuiteBrick, write_suite
 
 if TYPE_CHECKING:
-    from dlbricks_core.commands.suite.job import SuiteWriteJob, WrittenSuite
+    from dlbricks_core.commands.options.models import Done
+    from dlbricks_core.commands.suite.job import SuiteWriteJob
 
 
 class SuiteWriteData(ListedFailuresData):
@@ -130,7 +131,7 @@ def print_generated(
 
 
 def generated_data(
-    done: WrittenSuite, job: SuiteWriteJob, load: LoadOptions | None = None
+    done: Done[Suite], job: SuiteWriteJob, load: LoadOptions | None = None
 ) -> SuiteWriteData:
     """Summary of a written suite as a JSON object for scripts.
 
@@ -139,7 +140,7 @@ def generated_data(
         job: How it was written.
         load: How models were read; ``None`` if unknown.
     """
-    suite = done.suite
+    suite = done.result
     return {
         "schema_version": SCHEMA_VERSION,
         "folder": str(job.folder),

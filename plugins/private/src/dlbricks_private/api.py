@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
-from dlbricks_core.api.arguments import checked
-from dlbricks_core.api.inputs import Measuring, Sources, check_names, models_of
+from dlbricks_core.api.inputs import Measuring, Sources, check_names, checked, models_of
 from dlbricks_core.api.results import Estimates, Result, Rows, listed
 from dlbricks_core.commands.options.given import open_request
 from dlbricks_core.commands.options.kinds import PATH, Kind, at_least, names_such_as

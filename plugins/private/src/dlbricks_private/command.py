@@ -11,7 +11,7 @@ import click
 from dlbricks_core import report
 from dlbricks_core.commands.options import given, measuring, reading
 from dlbricks_core.commands.options import shared as options
-from dlbricks_core.commands.options.groups import Group
+from dlbricks_core.commands.options.actions import Group
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.results import request_elsewhere
 from dlbricks_core.estimation.invocation import Invocation
