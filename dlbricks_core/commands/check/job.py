@@ -30,12 +30,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class _ThreadedJob(BackendJob, PreciseJob):
-    """A check on one backend.
+    """A check on one backend."""
 
-    Attributes:
-        threads: Threads that compute one operator; ``None`` for all physical cores.
-    """
-
+    #: Threads that compute one operator; ``None`` for all physical cores.
     threads: int | None = None
 
     def _of_model(
@@ -70,13 +67,9 @@ class TraceJob(_ThreadedJob):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckJob(_ThreadedJob):
-    """Errors of estimates, model by model.
+    """Errors of estimates, model by model."""
 
-    Attributes:
-        condition: Condition of the latencies.
-    """
-
-    condition: str | None = None
+    condition: str | None = None  #: Condition of the latencies.
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> Done[Evaluation]:
         """Checks the estimates.

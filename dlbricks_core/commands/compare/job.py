@@ -25,21 +25,15 @@ from dlbricks_core.store import ResultStore
 
 @dataclass(frozen=True, kw_only=True)
 class CompareJob(MeasuredJob, PreciseJob):
-    """Models and their parts on several backends, side by side.
+    """Models and their parts on several backends, side by side."""
 
-    Attributes:
-        backends: Names of the backends.
-        backend_options: Values of options that backends declare, by backend and name.
-        threads: Threads that compute one operator; ``None`` for all physical cores.
-        condition: Condition of the latencies.
-        quantity: Name of the compared quantity.
-    """
-
-    backends: Sequence[str]
+    backends: Sequence[str]  #: Names of the backends.
+    #: Values of options that backends declare, by backend and name.
     backend_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    #: Threads that compute one operator; ``None`` for all physical cores.
     threads: int | None = None
-    condition: str | None = None
-    quantity: str | None = None
+    condition: str | None = None  #: Condition of the latencies.
+    quantity: str | None = None  #: Name of the compared quantity.
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> Done[Comparison]:
         """Compares the backends.
@@ -68,20 +62,14 @@ class CompareJob(MeasuredJob, PreciseJob):
 
 @dataclass(frozen=True, kw_only=True)
 class OutputsJob(VerifyOptions):
-    """Outputs of models on several backends. No store is used.
+    """Outputs of models on several backends. No store is used."""
 
-    Attributes:
-        models: The models.
-        backends: Names of the backends.
-        backend_options: Values of options that backends declare, by backend and name.
-        threads: Threads that compute one operator.
-        timeout_s: Maximum seconds to load a network, or to run it once; ``None`` for the default.
-    """
-
-    models: Models
-    backends: Sequence[str]
+    models: Models  #: The models.
+    backends: Sequence[str]  #: Names of the backends.
+    #: Values of options that backends declare, by backend and name.
     backend_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    threads: int = 1
+    threads: int = 1  #: Threads that compute one operator.
+    #: Maximum seconds to load a network, or to run it once; ``None`` for the default.
     timeout_s: float | None = None
 
     def run(self, observer: Observer) -> Done[Sequence[Verdict]]:

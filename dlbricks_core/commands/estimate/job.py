@@ -37,22 +37,16 @@ _ONLY_KNOWN = ("system", "results", "predictor")  #: Settings that have no effec
 
 @dataclass(frozen=True, kw_only=True)
 class EstimateJob(TimedJob, PreciseJob):
-    """Estimates of models. Nothing runs unless ``measure`` or ``precision`` is given.
+    """Estimates of models. Nothing runs unless ``measure`` or ``precision`` is given."""
 
-    Attributes:
-        threads: Threads that compute one operator; ``None`` for all physical cores. A mapping has
-            the threads of each phase of an answer.
-        condition: Condition of the latencies.
-        quantity: Name of the requested quantity.
-        end_to_end: Whether to time the whole models too; ``None`` where only a default set is.
-        results: Files to estimate from in place of a store, where nothing runs.
-    """
-
+    #: Threads that compute one operator; ``None`` for all physical cores. A mapping has the threads
+    #: of each phase of an answer.
     threads: int | Mapping[str, int] | None = None
-    condition: str | None = None
-    quantity: str | None = None
+    condition: str | None = None  #: Condition of the latencies.
+    quantity: str | None = None  #: Name of the requested quantity.
+    #: Whether to time the whole models too; ``None`` where only a default set is.
     end_to_end: bool | None = None
-    results: Sequence[Path] = ()
+    results: Sequence[Path] = ()  #: Files to estimate from in place of a store, where nothing runs.
 
     @property
     def measures(self) -> bool:

@@ -34,12 +34,9 @@ from dlbricks_core.store import ResultStore
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrateJob(BackendJob, PreciseJob):
-    """A composer's parameters, fitted to this system.
+    """A composer's parameters, fitted to this system."""
 
-    Attributes:
-        threads: Threads that compute one operator; ``None`` for all physical cores.
-    """
-
+    #: Threads that compute one operator; ``None`` for all physical cores.
     threads: int | None = None
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> Fitting:
@@ -62,23 +59,16 @@ class CalibrateJob(BackendJob, PreciseJob):
 
 @dataclass(frozen=True, kw_only=True)
 class ForgetJob(SetupJob):
-    """The removal of a calibration.
+    """The removal of a calibration."""
 
-    Attributes:
-        forget: Whether to remove it, which is the only purpose.
-        threads: Threads that compute one operator; ``None`` for all physical cores.
-        protocol: Name of the protocol; ``None`` for the default.
-        granularity: Maximum number of layers in a brick; ``None`` for the composer's own.
-        split: Name of the split strategy; ``None`` for the composer's own.
-        composer: Name of the composer; ``None`` as for :class:`.BackendJob`.
-    """
-
-    forget: bool
+    forget: bool  #: Whether to remove it, which is the only purpose.
+    #: Threads that compute one operator; ``None`` for all physical cores.
     threads: int | None = None
-    protocol: str | None = None
+    protocol: str | None = None  #: Name of the protocol; ``None`` for the default.
+    #: Maximum number of layers in a brick; ``None`` for the composer's own.
     granularity: int | None = None
-    split: str | None = None
-    composer: str | None = None
+    split: str | None = None  #: Name of the split strategy; ``None`` for the composer's own.
+    composer: str | None = None  #: Name of the composer; ``None`` as for :class:`.BackendJob`.
 
     def run(self, store: str | ResultStore | None) -> bool:
         """Removes the calibration. Returns whether there was one.
@@ -97,18 +87,13 @@ class ForgetJob(SetupJob):
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeJob(SetupJob, RunsJob):
-    """Times of a few networks, from which latencies of others are predicted.
+    """Times of a few networks, from which latencies of others are predicted."""
 
-    Attributes:
-        models: Models whose predictions are to become better; none for all kinds of networks.
-        probes: Number of networks to time; ``None`` for none beside the rates.
-        rates: Whether to time the fixed networks of the rates before the others.
-        threads: Threads that compute one operator; ``None`` for all physical cores.
-    """
-
+    #: Models whose predictions are to become better; none for all kinds of networks.
     models: Models
-    probes: int | None = None
-    rates: bool = False
+    probes: int | None = None  #: Number of networks to time; ``None`` for none beside the rates.
+    rates: bool = False  #: Whether to time the fixed networks of the rates before the others.
+    #: Threads that compute one operator; ``None`` for all physical cores.
     threads: int | None = None
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> Done[Characterization]:
@@ -134,22 +119,17 @@ class ProbeJob(SetupJob, RunsJob):
 
 @dataclass(frozen=True, kw_only=True)
 class SurveyJob(SetupJob):
-    """Times of many networks, from which latencies of others are predicted.
+    """Times of many networks, from which latencies of others are predicted."""
 
-    Attributes:
-        models: Models whose bricks are timed beside drawn networks; none for all collections.
-        threads: Threads that compute one operator; ``None`` for all physical cores.
-        budget_s: Seconds after which no further network is started.
-        seed: Seed of networks, weights and inputs; ``None`` for 0.
-        timeout_s: Maximum seconds to load a network, or to run it once; ``None`` for the default.
-        families: Names of the families that networks are drawn from; none for all.
-    """
-
+    #: Models whose bricks are timed beside drawn networks; none for all collections.
     models: Models
+    #: Threads that compute one operator; ``None`` for all physical cores.
     threads: int | None = None
-    budget_s: float = SURVEY_S
-    seed: int | None = None
+    budget_s: float = SURVEY_S  #: Seconds after which no further network is started.
+    seed: int | None = None  #: Seed of networks, weights and inputs; ``None`` for 0.
+    #: Maximum seconds to load a network, or to run it once; ``None`` for the default.
     timeout_s: float | None = None
+    #: Names of the families that networks are drawn from; none for all.
     families: Sequence[str] = ()
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> Survey:
@@ -168,16 +148,11 @@ class SurveyJob(SetupJob):
 
 @dataclass(frozen=True, kw_only=True)
 class PackJob:
-    """Files with what a store knows for predictors.
+    """Files with what a store knows for predictors."""
 
-    Attributes:
-        folder: Folder to write to.
-        backend: Name of a backend; ``None`` for all.
-        extend: Whether files also hold the reference data of the same system and setup.
-    """
-
-    folder: Path
-    backend: str | None = None
+    folder: Path  #: Folder to write to.
+    backend: str | None = None  #: Name of a backend; ``None`` for all.
+    #: Whether files also hold the reference data of the same system and setup.
     extend: bool = False
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> list[Packed]:

@@ -56,14 +56,10 @@ def with_own_types(job: JobT) -> JobT:
 
 @dataclass(frozen=True, kw_only=True)
 class SetupJob:
-    """A job on one backend. ``None`` stands for the default of :meth:`Request.of`, here and below.
+    """A job on one backend. ``None`` means the default of :meth:`Request.of`, here and below."""
 
-    Attributes:
-        backend: Name of the backend.
-        backend_options: Values of options that the backend declares, by name.
-    """
-
-    backend: str
+    backend: str  #: Name of the backend.
+    #: Values of options that the backend declares, by name.
     backend_options: Mapping[str, str] = field(default_factory=dict)
 
     def request(self, **chosen: Any) -> Request:
@@ -77,73 +73,48 @@ class SetupJob:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworksJob:
-    """A job that runs networks.
+    """A job that runs networks."""
 
-    Attributes:
-        protocol: Name of the protocol of networks that run alone.
-        seed: Seed of weights and inputs.
-        timeout_s: Maximum seconds to load a network, or to run it once.
-        force: Whether to repeat stored measurements.
-        busy: What happens where other programs use the CPUs.
-    """
-
-    protocol: str | None = None
-    seed: int | None = None
-    timeout_s: float | None = None
-    force: bool = False
-    busy: str | None = None
+    protocol: str | None = None  #: Name of the protocol of networks that run alone.
+    seed: int | None = None  #: Seed of weights and inputs.
+    timeout_s: float | None = None  #: Maximum seconds to load a network, or to run it once.
+    force: bool = False  #: Whether to repeat stored measurements.
+    busy: str | None = None  #: What happens where other programs use the CPUs.
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunsJob(NetworksJob):
-    """A job that runs networks a number of times.
+    """A job that runs networks a number of times."""
 
-    Attributes:
-        runs: Runs of each network.
-        retry_failed: Whether to repeat failed measurements.
-    """
-
-    runs: int | None = None
-    retry_failed: bool = False
+    runs: int | None = None  #: Runs of each network.
+    retry_failed: bool = False  #: Whether to repeat failed measurements.
 
 
 @dataclass(frozen=True, kw_only=True)
 class PreciseJob(RunsJob):
-    """A job that runs networks until figures are precise.
+    """A job that runs networks until figures are precise."""
 
-    Attributes:
-        precision: Half-width of the 90% intervals to reach, relative to the figure.
-        budget_s: Seconds after which measuring ends, precise or not.
-    """
-
+    #: Half-width of the 90% intervals to reach, relative to the figure.
     precision: float | None = None
-    budget_s: float | None = None
+    budget_s: float | None = None  #: Seconds after which measuring ends, precise or not.
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredJob(NetworksJob):
-    """A job that runs models or their bricks.
+    """A job that runs models or their bricks."""
 
-    Attributes:
-        models: The models.
-        granularity: Maximum number of layers in a brick; ``None`` for the composer's own.
-        split: Name of the split strategy; ``None`` for the composer's own.
-    """
-
-    models: Models
+    models: Models  #: The models.
+    #: Maximum number of layers in a brick; ``None`` for the composer's own.
     granularity: int | None = None
-    split: str | None = None
+    split: str | None = None  #: Name of the split strategy; ``None`` for the composer's own.
 
 
 @dataclass(frozen=True, kw_only=True)
 class BackendJob(SetupJob, MeasuredJob):
-    """A job that runs models or their bricks on one backend.
+    """A job that runs models or their bricks on one backend."""
 
-    Attributes:
-        composer: Name of the composer; ``None`` for the most accurate, or the paper's where a
-            granularity or a split is given.
-    """
-
+    #: Name of the composer; ``None`` for the most accurate, or the paper's where a granularity or a
+    #: split is given.
     composer: str | None = None
 
     @property
@@ -154,17 +125,12 @@ class BackendJob(SetupJob, MeasuredJob):
 
 @dataclass(frozen=True, kw_only=True)
 class TimedJob(BackendJob):
-    """A job where something runs or nothing.
+    """A job where something runs or nothing."""
 
-    Attributes:
-        measure: Whether networks run.
-        predictor: Name of the predictor, where nothing runs; ``None`` for the default.
-        system: Text that names the machine to estimate for, if nothing runs; ``None`` for this
-            machine.
-    """
-
-    measure: bool = False
+    measure: bool = False  #: Whether networks run.
+    #: Name of the predictor, where nothing runs; ``None`` for the default.
     predictor: str | None = None
+    #: Text that names the machine to estimate for, if nothing runs; ``None`` for this machine.
     system: str | None = None
 
     def refuse_known(self, *names: str) -> None:

@@ -28,36 +28,25 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True)
 class Done(Generic[ResultT]):
-    """Result of a job, and what it does not record itself.
+    """Result of a job, and what it does not record itself."""
 
-    Attributes:
-        result: The result.
-        failures: Models that could not be read, unless the result names them.
-        invocation: Settings of the job, for results that can be repeated.
-    """
-
-    result: ResultT
+    result: ResultT  #: The result.
+    #: Models that could not be read, unless the result names them.
     failures: Sequence[Failure] = ()
-    invocation: Invocation | None = None
+    invocation: Invocation | None = None  #: Settings of the job, for results that can be repeated.
 
 
 @dataclass(frozen=True)
 class Models:
-    """Models of a job, and how they are read.
+    """Models of a job, and how they are read."""
 
-    Attributes:
-        sources: Names as typed by the user; in strict mode also models that an importer returned.
-        options: How they are read.
-        settings: How they are imported.
-        sizes: Requested sizes; ``None`` for the sizes in the options.
-        strict: Whether the first model that cannot be read is an error. Otherwise it does not stop
-            the others, and the result names it.
-    """
-
+    #: Names as typed by the user; in strict mode also models that an importer returned.
     sources: Sequence[str | RawModel]
-    options: LoadOptions = field(default_factory=LoadOptions)
-    settings: ImportSettings = field(default_factory=ImportSettings)
-    sizes: Sized | None = None
+    options: LoadOptions = field(default_factory=LoadOptions)  #: How they are read.
+    settings: ImportSettings = field(default_factory=ImportSettings)  #: How they are imported.
+    sizes: Sized | None = None  #: Requested sizes; ``None`` for the sizes in the options.
+    #: Whether the first model that cannot be read is an error. Otherwise it does not stop the
+    #: others, and the result names it.
     strict: bool = False
 
     def or_default(self, names: Sequence[str] = ()) -> Models:

@@ -25,17 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ShowLayersJob:
-    """Layers and bricks of models.
+    """Layers and bricks of models."""
 
-    Attributes:
-        models: The models.
-        granularity: Maximum number of layers in a brick; ``None`` for the paper's.
-        split: Name of the split strategy; ``None`` for the paper's.
-    """
-
-    models: Models
+    models: Models  #: The models.
+    #: Maximum number of layers in a brick; ``None`` for the paper's.
     granularity: int | None = None
-    split: str | None = None
+    split: str | None = None  #: Name of the split strategy; ``None`` for the paper's.
 
     def run(self, observer: Observer) -> Done[BrickSet]:
         """Cuts the models.
@@ -75,13 +70,9 @@ def layers_command(models: tuple[str, ...], **values: Any) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class ShowRepeatsJob:
-    """Layers that repeat within and across models.
+    """Layers that repeat within and across models."""
 
-    Attributes:
-        models: The models.
-    """
-
-    models: Models
+    models: Models  #: The models.
 
     def run(self, observer: Observer) -> Done[Analysis]:
         """Compares the layers. Arguments and errors are those of :meth:`ShowLayersJob.run`."""

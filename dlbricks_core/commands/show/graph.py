@@ -85,13 +85,9 @@ class CriticalPathData(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class ShowOperationsJob:
-    """A model whose critical path has the most floating-point operations.
+    """A model whose critical path has the most floating-point operations."""
 
-    Attributes:
-        models: The single model.
-    """
-
-    models: Models
+    models: Models  #: The single model.
 
     def run(self, observer: Observer) -> Picture:
         """Loads the model. Arguments and errors are those of :meth:`ShowLatenciesJob.run`."""
@@ -100,24 +96,17 @@ class ShowOperationsJob:
 
 @dataclass(frozen=True, kw_only=True)
 class ShowLatenciesJob:
-    """A model whose critical path takes longest by stored latencies.
+    """A model whose critical path takes longest by stored latencies."""
 
-    Attributes:
-        models: The single model.
-        backend: Name of the backend.
-        backend_options: Values of options that the backend declares, by name.
-        threads: Threads that compute one operator; ``None`` for all physical cores.
-        protocol: Name of the protocol; ``None`` for the default.
-        runs: Minimum runs of a layer whose latency counts; ``None`` for a few.
-        system: Text that names the machine of the latencies; ``None`` for this one.
-    """
-
-    models: Models
-    backend: str
+    models: Models  #: The single model.
+    backend: str  #: Name of the backend.
+    #: Values of options that the backend declares, by name.
     backend_options: Mapping[str, str] = field(default_factory=dict)
+    #: Threads that compute one operator; ``None`` for all physical cores.
     threads: int | None = None
-    protocol: str | None = None
-    runs: int | None = None
+    protocol: str | None = None  #: Name of the protocol; ``None`` for the default.
+    runs: int | None = None  #: Minimum runs of a layer whose latency counts; ``None`` for a few.
+    #: Text that names the machine of the latencies; ``None`` for this one.
     system: str | None = None
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> Picture:

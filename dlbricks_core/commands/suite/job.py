@@ -22,22 +22,15 @@ from dlbricks_core.wording import argument
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteWriteJob:
-    """A suite for another machine.
+    """A suite for another machine."""
 
-    Attributes:
-        models: The models.
-        folder: Folder to write to; it must not hold a suite already.
-        granularity: Maximum number of layers in a brick. With it, or with ``split``, the suite
-            holds the paper's bricks, and otherwise the structures of the models.
-        split: Name of the split strategy.
-        seed: Seed of the weights of the paper's bricks; ``None`` for 0.
-    """
-
-    models: Models
-    folder: Path
+    models: Models  #: The models.
+    folder: Path  #: Folder to write to; it must not hold a suite already.
+    #: Maximum number of layers in a brick. With it, or with ``split``, the suite holds the paper's
+    #: bricks, and otherwise the structures of the models.
     granularity: int | None = None
-    split: str | None = None
-    seed: int | None = None
+    split: str | None = None  #: Name of the split strategy.
+    seed: int | None = None  #: Seed of the weights of the paper's bricks; ``None`` for 0.
 
     def run(self, observer: Observer) -> Done[Suite]:
         """Writes the suite.
@@ -65,31 +58,21 @@ class SuiteWriteJob:
 
 @dataclass(frozen=True)
 class TimedSuite:
-    """Times of a suite.
+    """Times of a suite."""
 
-    Attributes:
-        result: The times.
-        location: Place of the samples, as users know it.
-    """
-
-    result: RunResult
-    location: str
+    result: RunResult  #: The times.
+    location: str  #: Place of the samples, as users know it.
 
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteTimeJob(SetupJob, PreciseJob):
-    """Times of the bricks of a suite.
+    """Times of the bricks of a suite."""
 
-    Attributes:
-        folder: The suite.
-        quantity: Name of the quantity; ``None`` for latency.
-        threads: Threads that compute one operator; ``None`` for all physical cores.
-        results: File for the samples in place of a store; what it holds is not measured again.
-    """
-
-    folder: Path
-    quantity: str | None = None
+    folder: Path  #: The suite.
+    quantity: str | None = None  #: Name of the quantity; ``None`` for latency.
+    #: Threads that compute one operator; ``None`` for all physical cores.
     threads: int | None = None
+    #: File for the samples in place of a store; what it holds is not measured again.
     results: Path | None = None
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> TimedSuite:
