@@ -25,7 +25,7 @@ from dlbricks_core.report.data import (
 )
 from dlbricks_core.report.heading import count
 from dlbricks_core.report.html.plots import Point, bars, dots, stacked
-from dlbricks_core.report.html.templating import PageTable, TableColumn, page, page_table, render
+from dlbricks_core.report.html.templating import PageTable, page, page_table, render
 from dlbricks_core.report.notes import notes_data, text
 from dlbricks_core.report.remarks import Remark
 from dlbricks_core.report.tables import Console, quantity, styled, table
@@ -332,8 +332,9 @@ def similarity_table(similarity: Similarity) -> PageTable:
     """Similarity of all pairs of models, or of the most similar pairs where there are many."""
     if len(similarity.names) > _FEW:
         return page_table(
-            ["Most similar", TableColumn("Models", is_text=True), "Jaccard similarity"],
+            ("Most similar", "Models", "Jaccard similarity"),
             [[p.first, p.second, f"{p.similarity:.3f}"] for p in similarity.pairs[:_LISTED_PAIRS]],
+            words=["Models"],
         )
     numbers = range(1, len(similarity.names) + 1)
     return page_table(

@@ -27,15 +27,13 @@ from dlbricks_core.report.html.plots import Point, dots
 from dlbricks_core.report.html.templating import (
     Cell,
     PageTable,
-    TableColumn,
-    between,
-    or_dash,
     page,
     page_table,
     run_facts,
 )
 from dlbricks_core.report.remarks import alike
-from dlbricks_core.report.run.page import partial, without_subject
+from dlbricks_core.report.run.page import without_subject
+from dlbricks_core.report.tables import estimate_text, interval_text, ms, ratio_text, value_text
 
 _ROWS = 20  #: Maximum rows of dots in a plot; tables show all rows.
 
@@ -74,20 +72,10 @@ def _fastest(result: Comparison) -> PageTable:
 
     quantity = result.quantity
     adds_up, least = quantity.adds_up, words_for(quantity).least
-    ideal: list[str | TableColumn] = [
-        "Ideal",
-        "90% interval",
-        TableColumn("Parts taken", is_text=True),
-    ]
+    ideal = ("Ideal", "90% interval", "Parts taken") if adds_up else ()
     disturbed = ", or less than a disturbance of the machine may cause"
     return page_table(
-        [
-            "Model",
-            *result.runs,
-            TableColumn(least.capitalize(), is_text=True),
-            "By",
-            *(ideal if adds_up else []),
-        ],
+        ("Model", *result.runs, least.capitalize(), "By", *ideal),
         rows(),
         f"{_noun(result)} in {quantity.unit}, measured end to end. By: the second over the "
         f"{least}, with its 90% interval; no difference is shown where the interval includes 1"
@@ -98,6 +86,7 @@ def _fastest(result: Comparison) -> PageTable:
             if adds_up
             else ""
         ),
+        words=(least.capitalize(), "Parts taken"),
     )
 
 
@@ -108,8 +97,8 @@ def _noun(result: Comparison) -> str:
 
 def _ideal(model: ModelComparison) -> list[str]:
     return [
-        partial(model.ideal),
-        between(model.ideal.interval),
+        estimate_text(model.ideal),
+        interval_text(model.ideal.interval),
         ", ".join(f"{name} {number}" for name, number in model.picks.items()),
     ]
 
@@ -133,23 +122,16 @@ def _models(result: Comparison) -> PageTable:
                     "1" if is_fastest else margin(model.ranking.ratios.get(name)),
                     _with_interval(total),
                     "1" if is_fastest and total else margin(model.sum_ratios.get(name)),
-                    "–" if each.normalized is None else f"{each.normalized:.3f}",
+                    ratio_text(each.normalized) or "-",
                 ]
 
     return page_table(
-        [
-            "Model",
-            TableColumn("Backend", is_text=True),
-            "Measured",
-            "Ratio",
-            sums,
-            f"Ratio of {those}",
-            "Estimate / measured",
-        ],
+        ("Model", "Backend", "Measured", "Ratio", sums, f"Ratio of {those}", "Estimate / measured"),
         rows(),
         f"{_noun(result)} in {result.quantity.unit} with 90% intervals. Ratio: this backend over "
         f"the one that is {words_for(result.quantity).least} end to end{paired}. {sums}: "
         f"{how}. The parts explain a difference as far as the two ratios agree.",
+        words=["Backend"],
     )
 
 
@@ -163,35 +145,29 @@ def _parts(result: Comparison, named: Mapping[str, str]) -> PageTable:
                 named[each.brick.signature],
                 str(each.occurrences),
                 *(_with_interval(costs.get(n), best=n == winner) for n in result.runs),
-                or_dash(each.difference_ms),
+                value_text(each.difference_ms),
                 verdict(each.ranking),
                 margin(each.ranking.margin),
             ]
 
     return page_table(
-        [
-            "Part",
-            "Number",
-            *result.runs,
-            "Difference",
-            TableColumn(least.capitalize(), is_text=True),
-            "By",
-        ],
+        ("Part", "Number", *result.runs, "Difference", least.capitalize(), "By"),
         rows(),
         f"{totals(result.any_run.request)}, with 90% intervals; a winner is bold. Difference: the "
         f"most less the {least}. By: the second over the {least}.",
+        words=[least.capitalize()],
         names_wrap=True,
     )
 
 
 def _cost(cost: Cost | None, *, best: bool = False) -> Cell:
-    return Cell(or_dash(cost.ms if cost else None), "best" if best else "")
+    return Cell(value_text(cost.ms if cost else None), "best" if best else "")
 
 
 def _with_interval(cost: Cost | None, *, best: bool = False) -> Cell:
     if cost is None:
-        return Cell("–")
-    return Cell(f"{or_dash(cost.ms)} ({between(cost.interval_ms)})", "best" if best else "")
+        return Cell("-")
+    return Cell(f"{ms(cost.ms)} ({interval_text(cost.interval_ms)})", "best" if best else "")
 
 
 def _models_plot(result: Comparison) -> Markup | None:

@@ -48,7 +48,7 @@ from dlbricks_core.progress import Observer
 from dlbricks_core.report.data import SCHEMA_VERSION, ListedFailuresData, failures_data, plain
 from dlbricks_core.report.heading import count
 from dlbricks_core.report.remarks import print_failures
-from dlbricks_core.report.tables import Console, ms, styled, table
+from dlbricks_core.report.tables import Console, styled, table, value_text
 from dlbricks_core.store import ResultStore
 from dlbricks_core.version import __version__
 from dlbricks_core.wording import listed
@@ -372,7 +372,7 @@ def print_rerun(console: Console, rerun: Rerun) -> None:
     for each in rerun.compared:
         names = [each.then.model, *([each.then.backend] if several else [])]
         for figure, then, now, change in _rows(each):
-            shown.add_row(*names, figure, _or_dash(then), _or_dash(now), *ratio_cells(change))
+            shown.add_row(*names, figure, value_text(then), value_text(now), *ratio_cells(change))
             names = ["" for _ in names]
     console.print(shown)
     console.print(f"In {rerun.record.unit}. Intervals include the scatter of both times.")
@@ -432,7 +432,3 @@ def _rows(each: ThenAndNow) -> list[_Row]:
         ("measured", then.measured, now.measured, each.measured),
     ]
     return [row for row in rows if (row[1], row[2]) != (None, None)]
-
-
-def _or_dash(value: float | None) -> str:
-    return "-" if value is None else ms(value)

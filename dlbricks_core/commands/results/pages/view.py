@@ -25,7 +25,7 @@ from dlbricks_core.commands.results.pages.contents import (
 from dlbricks_core.estimation.systems import told_apart
 from dlbricks_core.facts import LATENCY, Machine, Subject, System
 from dlbricks_core.report.heading import count, quantity_name
-from dlbricks_core.report.html.templating import Cell, between
+from dlbricks_core.report.html.templating import Cell
 from dlbricks_core.report.tables import ms
 
 _STEPS = ((1,), (1, 2, 5))  #: Ticks within a decade; axes of many decades have few.
@@ -361,7 +361,7 @@ def load(entry: NetworkValue) -> Cell:
 def ends(entry: NetworkValue) -> Cell:
     """The interval of an entry, sorted by its width relative to the value."""
     low, high = entry.interval
-    return Cell(between(entry.interval), key=(high - low) / entry.value if entry.value else 0.0)
+    return Cell(f"{ms(low)}–{ms(high)}", key=(high - low) / entry.value if entry.value else 0.0)
 
 
 def day(moment: str) -> Cell:
