@@ -30,8 +30,8 @@ from dlbricks_core.api.results import (
 )
 from dlbricks_core.backends import Backend
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.commands.compare.job import CompareJob
-from dlbricks_core.commands.estimate.job import EstimateJob
+from dlbricks_core.commands.compare.actions import CompareJob
+from dlbricks_core.commands.estimate.actions import EstimateJob
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.estimation.run import harvest as keep

@@ -19,7 +19,7 @@ from dlbricks_core.commands.machine.surveying import Survey
 from dlbricks_core.commands.machine.systems_report import systems_data
 from dlbricks_core.commands.options.models import Done
 from dlbricks_core.commands.show.inspection import inspect_data
-from dlbricks_core.commands.suite.job import SuiteWriteJob
+from dlbricks_core.commands.suite.actions import SuiteWriteJob
 from dlbricks_core.commands.suite.writing import generated_data
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.comparison import Comparison

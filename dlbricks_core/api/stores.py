@@ -20,10 +20,10 @@ from dlbricks_core.api.inputs import (
     strict_models,
 )
 from dlbricks_core.api.results import GeneratedSuite, Surveyed, Systems, Timings
-from dlbricks_core.commands.machine.job import PackJob, SurveyJob
+from dlbricks_core.commands.machine.timing_actions import PackJob, SurveyJob
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.commands.results import transfer as travelling
-from dlbricks_core.commands.suite.job import SuiteTimeJob, SuiteWriteJob
+from dlbricks_core.commands.suite.actions import SuiteTimeJob, SuiteWriteJob
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.files import write_bytes
 from dlbricks_core.store import Record, ResultStore

@@ -28,7 +28,7 @@ class EstimateCommand(_CoreCommand):
     name = "estimate"
     purpose = "Estimate models from stored and predicted figures, or with few runs."
     actions = (
-        Action("models", purpose, "estimate.estimate",
+        Action("models", purpose, "estimate.actions",
                "report.run.data:EstimateData", predicts=True, resumes=True),
     )  # fmt: skip
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypedDict, cast
+from typing import TYPE_CHECKING, TypedDict, cast
 
-from dlbricks_core.commands.compare.job import OutputsJob
 from dlbricks_core.commands.compare.verification import REFERENCE, Verdict
-from dlbricks_core.commands.options.models import Done
 from dlbricks_core.facts import Failure
 from dlbricks_core.report.data import (
     SCHEMA_VERSION,
@@ -18,6 +16,10 @@ from dlbricks_core.report.data import (
     reading_data,
 )
 from dlbricks_core.report.tables import Console, styled, table
+
+if TYPE_CHECKING:
+    from dlbricks_core.commands.compare.actions import OutputsJob
+    from dlbricks_core.commands.options.models import Done
 
 
 class CompareOutputsData(ListedFailuresData):

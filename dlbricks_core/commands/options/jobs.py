@@ -1,4 +1,9 @@
-"""Jobs: records of a user's request, which a command and a function of the API both run."""
+"""Jobs: records of a user's request, which a command and a function of the API both run.
+
+A job's ``run`` does the work. Its ``store`` is a path or URL, an open store, or ``None`` for the
+user's own; its ``observer`` receives the progress. It raises a ``DLBricksError`` if settings
+contradict each other, or no model can be read.
+"""
 
 from __future__ import annotations
 

@@ -33,14 +33,7 @@ class ShowLayersJob:
     split: str | None = None  #: Name of the split strategy; ``None`` for the paper's.
 
     def run(self, observer: Observer) -> Done[BrickSet]:
-        """Cuts the models.
-
-        Args:
-            observer: Receives the progress.
-
-        Raises:
-            DLBricksError: If no model can be read.
-        """
+        """Cuts the models."""
         loaded = self.models.or_default().load(observer)
         cut = CutOptions.chosen(self.granularity, self.split, PAPER_COMPOSER)
         bricks = BrickSet.of(loaded.models, cut.granularity, cut.strategy)
@@ -75,7 +68,7 @@ class ShowRepeatsJob:
     models: Models  #: The models.
 
     def run(self, observer: Observer) -> Done[Analysis]:
-        """Compares the layers. Arguments and errors are those of :meth:`ShowLayersJob.run`."""
+        """Compares the layers."""
         from dlbricks_core.analysis import analyze
 
         loaded = self.models.or_default().load(observer)

@@ -90,7 +90,7 @@ class ShowOperationsJob:
     models: Models  #: The single model.
 
     def run(self, observer: Observer) -> Picture:
-        """Loads the model. Arguments and errors are those of :meth:`ShowLatenciesJob.run`."""
+        """Loads the model."""
         return Picture.of(self.models.load_one(observer))
 
 
@@ -111,10 +111,6 @@ class ShowLatenciesJob:
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> Picture:
         """Looks up the latencies of the layers.
-
-        Args:
-            store: Path or URL of a store, an open store, or ``None`` for the user's own.
-            observer: Receives the progress.
 
         Raises:
             DLBricksError: If settings contradict each other, or the model cannot be read.

@@ -26,7 +26,7 @@ from dlbricks_core.suites import Cut, Suite, SuiteBrick, write_suite
 
 if TYPE_CHECKING:
     from dlbricks_core.commands.options.models import Done
-    from dlbricks_core.commands.suite.job import SuiteWriteJob
+    from dlbricks_core.commands.suite.actions import SuiteWriteJob
 
 
 class SuiteWriteData(ListedFailuresData):

@@ -11,7 +11,7 @@ from dlbricks_study.command import command as study
 import dlbricks_core as dlbricks
 from dlbricks_core.commands.check import actions as check
 from dlbricks_core.commands.compare import actions as compare
-from dlbricks_core.commands.estimate.estimate import command as estimate
+from dlbricks_core.commands.estimate.actions import command as estimate
 from dlbricks_core.commands.machine import timing_actions as machine
 from dlbricks_core.commands.options.spelling import option_of
 from dlbricks_core.commands.show import graph

@@ -23,14 +23,14 @@ from dlbricks_core.api import AtSizes, Measuring
 from dlbricks_core.api.inputs import checked
 from dlbricks_core.commands import own
 from dlbricks_core.commands.check import actions as check
-from dlbricks_core.commands.check.job import CheckJob, LayersJob, TraceJob
+from dlbricks_core.commands.check.actions import CheckJob, LayersJob, TraceJob
 from dlbricks_core.commands.command import Action, loaded
 from dlbricks_core.commands.compare import actions as compare
-from dlbricks_core.commands.compare.job import CompareJob, OutputsJob
-from dlbricks_core.commands.estimate.estimate import command as estimate_command
-from dlbricks_core.commands.estimate.job import EstimateJob
+from dlbricks_core.commands.compare.actions import CompareJob, OutputsJob
+from dlbricks_core.commands.estimate.actions import EstimateJob
+from dlbricks_core.commands.estimate.actions import command as estimate_command
 from dlbricks_core.commands.machine import timing_actions as machine
-from dlbricks_core.commands.machine.job import (
+from dlbricks_core.commands.machine.timing_actions import (
     CalibrateJob,
     ForgetJob,
     PackJob,
@@ -45,7 +45,7 @@ from dlbricks_core.commands.show import graph
 from dlbricks_core.commands.show.actions import ShowLayersJob, ShowRepeatsJob
 from dlbricks_core.commands.show.graph import ShowLatenciesJob, ShowOperationsJob
 from dlbricks_core.commands.suite import actions as suite
-from dlbricks_core.commands.suite.job import SuiteTimeJob, SuiteWriteJob
+from dlbricks_core.commands.suite.actions import SuiteTimeJob, SuiteWriteJob
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.importers import LoadOptions
 

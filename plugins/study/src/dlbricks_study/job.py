@@ -39,15 +39,7 @@ class StudyJob(SetupJob, RunsJob):
     quick: bool = False  #: Whether there are only a few runs.
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> PlacedStudy:
-        """Makes the study.
-
-        Args:
-            store: Path or URL of a store, an open store, or ``None`` for the user's own.
-            observer: Receives the progress.
-
-        Raises:
-            DLBricksError: If settings contradict each other, or no model can be read.
-        """
+        """Makes the study."""
         models = self.models.or_default()
         if self.quick and self.runs is not None:
             raise DLBricksError(

@@ -48,10 +48,6 @@ class AdviseJob:
     def run(self, store: str | ResultStore | None, observer: Observer) -> Advice:
         """Ranks the places, and the models where they are alternatives.
 
-        Args:
-            store: Path or URL of a store, an open store, or ``None`` for the user's own.
-            observer: Receives the progress.
-
         Raises:
             DLBricksError: If settings contradict each other, no model can be read, or there is no
                 place to advise on.

@@ -53,15 +53,7 @@ class ServeJob(_LoadJob, TimedJob):
     """Models under a load. Nothing runs unless ``measure`` is given."""
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> UnderLoad:
-        """Figures of the models under load.
-
-        Args:
-            store: Path or URL of a store, an open store, or ``None`` for the user's own.
-            observer: Receives the progress.
-
-        Raises:
-            DLBricksError: If settings contradict each other, or no model can be read.
-        """
+        """Figures of the models under load."""
         models = self.models.or_default()
         cut_options = self.cut_options
         if self.measure:
@@ -93,7 +85,7 @@ class ServeCompareJob(_LoadJob):
     backend_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> ComparedLoads:
-        """Compares the backends. Arguments and errors are those of :meth:`ServeJob.run`."""
+        """Compares the backends."""
         models = self.models.or_default()
         load = self.load()
         threads = load.placements[-1].threads

@@ -1,4 +1,4 @@
-"""Estimates of models, from stored and predicted figures or with as few runs as possible."""
+"""``dlbricks estimate``: how long models take, and how much they need."""
 
 from __future__ import annotations
 
@@ -7,11 +7,20 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import click
+
+from dlbricks_core import report
+from dlbricks_core.commands.options import given, measuring
+from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.given import open_request
+from dlbricks_core.commands.options.help import Concise
 from dlbricks_core.commands.options.jobs import PreciseJob, TimedJob, opened, with_own_types
 from dlbricks_core.commands.options.models import Done
+from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.results import request_elsewhere
+from dlbricks_core.commands.options.settings import option
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.approach import Approach, Wishes
 from dlbricks_core.estimation.invocation import Invocation
@@ -26,6 +35,7 @@ from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.known_setups import known_setups
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
+from dlbricks_core.report import print_run, run_data
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 
@@ -54,15 +64,7 @@ class EstimateJob(TimedJob, PreciseJob):
         return self.measure or self.precision is not None
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> Done[RunResult]:
-        """Estimates the models.
-
-        Args:
-            store: Path or URL of a store, an open store, or ``None`` for the user's own.
-            observer: Receives the progress.
-
-        Raises:
-            DLBricksError: If settings contradict each other, or no model can be read.
-        """
+        """Estimates the models."""
         self._check_threads()
         job = with_own_types(self)
         if self.measures:
@@ -186,3 +188,44 @@ def _in_phases(
             parts[positions] = estimated([loaded.models[i] for i in positions], request)
     threads = {phase: requests[phase].settings.threads for phase in PHASES}
     return replace(joined(parts), phase_threads=threads)
+
+
+@click.command("estimate", cls=Concise)
+@options.models_argument
+@option(
+    "measure",
+    help="Run models until estimates are as precise as requested. --precision implies it.",
+)
+@measuring.run_options
+@option("end_to_end", spellings=("--end-to-end/--no-end-to-end",), value=None,
+        help="With --measure: time the whole models too, to compare.",
+        default="only without a MODEL")  # fmt: skip
+@measuring.condition_option
+@measuring.sizes_options
+@measuring.quantity_option
+@measuring.timing_options
+@option("system")
+@option("results")
+@measuring.predictor_option
+@options.result_options
+def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
+    """Estimate latencies or other quantities of models.
+
+    Figures of bricks come from the store, and from a predictor where the store has none: nothing
+    runs, and no framework is needed.
+
+    With --measure or --precision, as few models run as the precision needs, as their users run
+    them. Profiles of the runs give the latencies of bricks, and models that share these need no
+    run. Without a MODEL a set of networks is estimated that the backend names, and compared with
+    measured latencies. Stored measurements are not repeated. Exit status 3: something has no
+    figure, or a figure is doubtful since other programs used the CPUs.
+    """
+    output = Output({**values, "store": store})
+    job = given.job_of(EstimateJob, models, values)
+    with output.progress() as progress:
+        done = job.run(store, progress)
+    load = job.models.options
+    print_run(output.console, done.result)
+    output.write_record(lambda: run_data(done.result, load, done.invocation))
+    output.write_html(lambda: report.run_page(done.result, load))
+    return 0 if done.result.is_sound else EXIT_PARTIAL
