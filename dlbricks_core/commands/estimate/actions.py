@@ -16,10 +16,15 @@ from dlbricks_core.commands.options import given, measuring
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.given import open_request
 from dlbricks_core.commands.options.help import Concise
-from dlbricks_core.commands.options.jobs import PreciseJob, TimedJob, opened, with_own_types
+from dlbricks_core.commands.options.jobs import (
+    PreciseJob,
+    TimedJob,
+    opened,
+    request_elsewhere,
+    with_own_types,
+)
 from dlbricks_core.commands.options.models import Done
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
-from dlbricks_core.commands.options.results import request_elsewhere
 from dlbricks_core.commands.options.settings import option
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.approach import Approach, Wishes

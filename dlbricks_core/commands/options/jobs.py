@@ -17,7 +17,10 @@ from dlbricks_core.commands.options.given import open_request
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.measure.request import Request
+from dlbricks_core.estimation.results_files import place_of
+from dlbricks_core.facts import LATENCY
+from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.measure.request import Request, protocol_of
 from dlbricks_core.plugins import discover
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument, settings
@@ -218,3 +221,31 @@ def requests_of_each(job: Any, **chosen: Any) -> list[Request]:
         )
         for name in backends
     ]
+
+
+def request_elsewhere(
+    results: ResultStore, system: str | None, asked: Mapping[str, Any]
+) -> Request:
+    """Request for the place where results were measured.
+
+    Args:
+        results: Measurements of the results files.
+        system: As for :func:`.place_of`.
+        asked: Arguments of :meth:`Request.of`.
+
+    Raises:
+        DLBricksError: If no place matches, or more than one.
+    """
+    place = place_of(
+        results,
+        asked["backend"],
+        protocol=protocol_of(
+            asked.get("protocol", next(iter(PROTOCOLS))), asked.get("quantity", LATENCY.name)
+        ),
+        system=system,
+        threads=asked.get("threads"),
+        backend_options=asked.get("backend_options", {}),
+    )
+    request = Request.of(**asked, system=place.system, measured=place.setup)
+    # However little was measured there, it cannot be measured further here.
+    return request if asked.get("runs") else replace(request, runs=1)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.commands.options import reading
+from dlbricks_core.commands.options import given
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.help import Concise
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
@@ -62,7 +62,7 @@ def command(record: Path, store: str | None, **values: Any) -> int:
     if what.measures:
         output.if_interrupted(_THROWN_AWAY if store is None else _KEPT)
     settings = ImportSettings(IMPORT_TIMEOUT_S)
-    sources = reading.sources_of(values)
+    sources = given.sources_of(values)
     with output.progress() as progress, _store(what, store) as opened:
         again = PreparedRepetition.of(what, record.parent, opened, progress, settings, sources)
         print_differences(output.console, again)
