@@ -287,12 +287,7 @@ def _microseconds(nanoseconds: int) -> float:
 
 
 def levels_data(levels: Sequence[Level], measured_ms: float | None) -> list[TraceLevelData]:
-    """Levels as plain data.
-
-    Args:
-        levels: The levels.
-        measured_ms: Latency of the whole model without a profiler.
-    """
+    """Levels as plain data."""
     return [
         {
             "name": level.name,

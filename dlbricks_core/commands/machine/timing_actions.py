@@ -58,12 +58,7 @@ class CalibrateJob(BackendJob, PreciseJob):
     threads: int | None = None
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> Fitting:
-        """Times networks and their bricks, and fits the parameters.
-
-        Raises:
-            DLBricksError: If settings contradict each other, no model can be read, or the composer
-                has no parameters to fit.
-        """
+        """Times networks and their bricks, and fits the parameters."""
         cut_options, request = self.cut_options, self.request()
         with opened(store) as there:
             loaded = self.models.or_default(CALIBRATION_SET).load(observer)
@@ -85,11 +80,7 @@ class ForgetJob(SetupJob):
     composer: str | None = None  #: Name of the composer; ``None`` as for :class:`.BackendJob`.
 
     def run(self, store: str | ResultStore | None) -> bool:
-        """Removes the calibration. Returns whether there was one.
-
-        Raises:
-            DLBricksError: If the composer has no parameters to fit.
-        """
+        """Removes the calibration. Returns whether there was one."""
         cut_options = CutOptions.chosen(self.granularity, self.split, self.composer)
         request = self.request()
         with opened(store) as there:
@@ -140,12 +131,7 @@ class SurveyJob(SetupJob):
     families: Sequence[str] = ()
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> Survey:
-        """Times the networks.
-
-        Raises:
-            DLBricksError: If settings contradict each other, or there is no such collection or
-                family.
-        """
+        """Times the networks."""
         request = self.request(budget_s=None, runs=RUNS)
         names = [str(each) for each in self.models.sources]
         how = self.models.options, self.models.settings
@@ -163,11 +149,7 @@ class PackJob:
     extend: bool = False
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> list[Packed]:
-        """Writes the files.
-
-        Raises:
-            DLBricksError: If there is no such store, it knows nothing, or a file cannot be written.
-        """
+        """Writes the files."""
         with opened(store, writes=False, create=False) as there:
             return pack(there, self.folder, observer, self.backend, extend=self.extend)
 

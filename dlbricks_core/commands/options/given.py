@@ -83,12 +83,7 @@ def backend_of(values: Mapping[str, Any]) -> str:
 
 
 def models_of(names: Sequence[str], values: dict[str, Any]) -> Models:
-    """Models that the user names, from ``load_options`` and maybe ``sizes_options``.
-
-    Args:
-        names: Names of models as typed by the user.
-        values: Values of the options.
-    """
+    """Models that the user names, from ``load_options`` and maybe ``sizes_options``."""
     sizes = sizes_of(values) if "sweeps" in values else None
     return Models(names, load_options_of(values), import_settings_of(values), sizes)
 

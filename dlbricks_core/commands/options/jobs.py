@@ -71,11 +71,7 @@ class SetupJob:
     backend_options: Mapping[str, str] = field(default_factory=dict)
 
     def request(self, **chosen: Any) -> Request:
-        """The request for figures.
-
-        Args:
-            **chosen: Further arguments of :meth:`Request.of`, and arguments that the job decides.
-        """
+        """The request for figures."""
         return Request.of(**{**open_request(vars(self)), **chosen})
 
 
@@ -142,11 +138,7 @@ class TimedJob(BackendJob):
     system: str | None = None
 
     def refuse_known(self, *names: str) -> None:
-        """Refuses settings of estimates that run nothing, where something will run.
-
-        Raises:
-            DLBricksError: If one of them is given.
-        """
+        """Refuses settings of estimates that run nothing, where something will run."""
         measuring = [n for n in ("measure", "precision") if hasattr(self, n)]
         refuse(
             self,
@@ -156,11 +148,7 @@ class TimedJob(BackendJob):
         )
 
     def refuse_measuring(self, *names: str) -> None:
-        """Refuses settings of runs, where nothing will run.
-
-        Raises:
-            DLBricksError: If one of them is given.
-        """
+        """Refuses settings of runs, where nothing will run."""
         measure = argument("measure")
         reason = f"needs {measure}: nothing runs without it"
         refuse(self, names, reason, f"Leave {{}} out, or add {measure}.")
@@ -174,9 +162,6 @@ def refuse(job: Any, names: Iterable[str], reason: str, hint: str) -> None:
         names: Names of the settings.
         reason: Why one has no effect, as the rest of a sentence that begins with its name.
         hint: What to do about it, with ``{}`` for its name.
-
-    Raises:
-        DLBricksError: If one of them is given.
     """
     defaults = {
         each.name: each.default if each.default_factory is MISSING else each.default_factory()
@@ -189,11 +174,7 @@ def refuse(job: Any, names: Iterable[str], reason: str, hint: str) -> None:
 
 
 def refuse_budget(job: Any) -> None:
-    """Refuses a budget where all whole models run, each as often as its precision needs.
-
-    Raises:
-        DLBricksError: If there is one.
-    """
+    """Refuses a budget where all whole models run, each as often as its precision needs."""
     hint = f"Leave {{}} out, or add {settings(condition='cold')}."
     refuse(job, ["budget_s"], "is for bricks that are timed alone", hint)
 

@@ -200,11 +200,7 @@ class TwoResults:
 
     @classmethod
     def of(cls, before: Record, after: Record, limit: float = LIMIT) -> Self:
-        """Compares the figures of all models, backend by backend.
-
-        Raises:
-            DLBricksError: If the results are of different quantities.
-        """
+        """Compares the figures of all models, backend by backend."""
         if (before.quantity, before.unit) != (after.quantity, after.unit):
             raise DLBricksError(
                 f"the results are of different quantities: {before.quantity} in {before.unit}, "

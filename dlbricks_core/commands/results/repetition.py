@@ -83,9 +83,8 @@ class Rerun:
     """Results of a repetition."""
 
     record: Record  #: The repeated record.
-    differences: Sequence[
-        RecordedDifference
-    ]  #: Differences between the record and the present state.
+    #: Differences between the record and the present state.
+    differences: Sequence[RecordedDifference]
     compared: Sequence[ThenAndNow]  #: Figures then and now, in the order of the record.
     failures: Sequence[Failure]  #: Parts that could not be repeated, with the reason.
 
@@ -97,9 +96,8 @@ class PreparedRepetition:
     record: Record
     models: Sequence[CanonicalModel]  #: Models that could be loaded again.
     requests: Sequence[Request]  #: Request for each backend of the record.
-    differences: Sequence[
-        RecordedDifference
-    ]  #: Differences between the record and the present state.
+    #: Differences between the record and the present state.
+    differences: Sequence[RecordedDifference]
     unread: Sequence[Failure]  #: Models that could not be loaded.
 
     @classmethod
@@ -114,14 +112,6 @@ class PreparedRepetition:
     ) -> Self:
         """Finds models and backends of a record, and differences from the present state.
 
-        Args:
-            record: The record.
-            folder: Folder to search for model files that are not at their recorded paths.
-            store: Store that an estimate rests on.
-            observer: Receives the progress.
-            settings: How models are imported.
-            sources: Sources that the user gives for models, by the models' recorded names.
-
         Raises:
             DLBricksError: If no model can be loaded, a source is given for a model that is not in
                 the record, or a backend no longer has an option.
@@ -134,9 +124,10 @@ class PreparedRepetition:
             *_of_software(record, requests),
             *of_system(record.system, requests[0].target),
             *if_other("machine", record.machine, told_apart(machine) if machine else ""),
-            *(each for old in record.models if old.name in models
-              for each in _of_model(old, models[old.name])),
-        ]  # fmt: skip
+        ]
+        for old in record.models:
+            if old.name in models:
+                found += _of_model(old, models[old.name])
         return cls(record, list(models.values()), requests, found, unread)
 
     def run(self, store: ResultStore, observer: Observer) -> Rerun:

@@ -110,11 +110,7 @@ class ShowLatenciesJob:
     system: str | None = None
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> Picture:
-        """Looks up the latencies of the layers.
-
-        Raises:
-            DLBricksError: If settings contradict each other, or the model cannot be read.
-        """
+        """Looks up the latencies of the layers."""
         # Pictures without latencies come sooner without this code.
         from dlbricks_core.commands.options.given import open_request
         from dlbricks_core.commands.options.jobs import opened

@@ -42,12 +42,7 @@ class SuiteWriteJob:
     seed: int | None = None  #: Seed of the weights of the paper's bricks; ``None`` for 0.
 
     def run(self, observer: Observer) -> Done[Suite]:
-        """Writes the suite.
-
-        Raises:
-            DLBricksError: If settings contradict each other, no model can be read, or the folder
-                cannot be written.
-        """
+        """Writes the suite."""
         models = self.models.or_default()
         cut = None
         if (self.granularity, self.split) != (None, None):
@@ -82,11 +77,7 @@ class SuiteTimeJob(SetupJob, PreciseJob):
     results: Path | None = None
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> TimedSuite:
-        """Times the suite.
-
-        Raises:
-            DLBricksError: If settings contradict each other, or the folder holds no suite.
-        """
+        """Times the suite."""
         request = self.request()
         with self._opened(store) as there:
             result = bench(self.folder, request, there, observer)

@@ -87,13 +87,6 @@ def generate(
     into which a framework rewrites them. With options for cutting, it holds bricks of the models as
     they are. Then it reveals neither the model of a brick nor the number of occurrences.
 
-    Args:
-        models: Models in canonical form.
-        cut_options: How to cut; ``None`` for the structures.
-        folder: Folder of the suite. It is created if missing, and must not hold a suite already.
-        seed: Seed of the weights in the files of bricks.
-        observer: Receives the progress.
-
     Raises:
         DLBricksError: If the folder cannot be written, or holds a suite already.
     """
@@ -133,13 +126,7 @@ def print_generated(
 def generated_data(
     done: Done[Suite], job: SuiteWriteJob, load: LoadOptions | None = None
 ) -> SuiteWriteData:
-    """Summary of a written suite as a JSON object for scripts.
-
-    Args:
-        done: The suite.
-        job: How it was written.
-        load: How models were read; ``None`` if unknown.
-    """
+    """Summary of a written suite as a JSON object for scripts."""
     suite = done.result
     return {
         "schema_version": SCHEMA_VERSION,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from dlbricks_core.bricks.naming import fold, operator_name
@@ -10,7 +10,6 @@ from dlbricks_core.commands.results.pages import view
 from dlbricks_core.commands.results.pages.contents import (
     BASES,
     BrickShare,
-    Home,
     MachineSetup,
     NetworkValue,
 )
@@ -191,16 +190,12 @@ def _backend(
 
 def _wins(shown: View) -> Counter[MachineSetup]:
     """Number of models whose lowest latency on a system is at each place."""
-    found: Counter[MachineSetup] = Counter()
-    for own in shown.by_model.values():
-        by_home: defaultdict[Home, list[NetworkValue]] = defaultdict(list)
-        for each in own:
-            by_home[each.place.home].append(each)
-        for entries in by_home.values():
-            best = shown.fastest(entries)
-            if best is not None:
-                found[best.place] += 1
-    return found
+    best = (
+        shown.fastest(entries)
+        for own in shown.by_model.values()
+        for entries in view.grouped(own, lambda each: each.place.home).values()
+    )
+    return Counter(each.place for each in best if each is not None)
 
 
 def _numbers(entries: Sequence[NetworkValue]) -> list[str]:
