@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
+from dlbricks_core.facts.workload import Workload
 from dlbricks_core.report.data import (
     Interval,
     ListedFailuresData,
@@ -35,7 +36,7 @@ class AdviseSettingsData(ReadingData):
     currency: str | None  #: Currency of the prices; null if none were given.
     predictor: str | None  #: Predictor of bricks that the store did not hold; null for none.
     #: Workload of language models; null if models are compared by single runs.
-    workload: AdvisedWorkloadData | None
+    workload: Workload | None
     #: Outputs of runs that prices and rates refer to: ``inferences``, ``output tokens``,
     #: ``samples`` or ``queries``.
     counted: str
@@ -43,15 +44,6 @@ class AdviseSettingsData(ReadingData):
     by: QuantityData  #: The quantity whose best value comes first, with its unit.
     #: Load of the systems; null if models are compared by single runs or answers.
     scenario: Literal["offline", "server", "single-stream", "multi-stream"] | None
-
-
-class AdvisedWorkloadData(TypedDict):
-    """Work of a language model for one request."""
-
-    prompt: int  #: Tokens of the prompt.
-    generate: int  #: Output tokens.
-    depth: int  #: Tokens that the cache holds before the prompt.
-    batch: int  #: Requests that are computed together.
 
 
 class AdvisedSystemData(TypedDict):
