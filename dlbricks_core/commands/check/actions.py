@@ -11,24 +11,12 @@ from typing import Any, TypeVar
 import click
 
 from dlbricks_core import report
+from dlbricks_core.commands.check import explanation_report
 from dlbricks_core.commands.check.explanation import Explanation, explain
-from dlbricks_core.commands.check.explanation_report import (
-    SHOWN,
-    explanation_data,
-    explanation_page,
-    print_explanation,
-)
 from dlbricks_core.commands.check.tracing import Trace, print_trace, trace, trace_data, trace_events
-from dlbricks_core.commands.options import given, measuring
+from dlbricks_core.commands.options import given, jobs, measuring
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.help import Concise
-from dlbricks_core.commands.options.jobs import (
-    BackendJob,
-    PreciseJob,
-    opened,
-    refuse_budget,
-    with_own_types,
-)
 from dlbricks_core.commands.options.models import Done
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.compose.options import CutOptions
@@ -45,7 +33,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ThreadedJob(BackendJob, PreciseJob):
+class _ThreadedJob(jobs.BackendJob, jobs.PreciseJob):
     """A check on one backend."""
 
     #: Threads that compute one operator; ``None`` for all physical cores.
@@ -58,9 +46,9 @@ class _ThreadedJob(BackendJob, PreciseJob):
         observer: Observer,
     ) -> T:
         """Result of work on the single model of the job."""
-        job = with_own_types(self)
+        job = jobs.with_own_types(self)
         cut_options, request = job.cut_options, job.request()
-        with opened(store) as there:
+        with jobs.opened(store) as there:
             model = job.models.load_one(observer)
             return work(model, cut_options, request, there, observer)
 
@@ -89,13 +77,13 @@ class CheckJob(_ThreadedJob):
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> Done[Evaluation]:
         """Checks the estimates."""
-        job = with_own_types(self)
+        job = jobs.with_own_types(self)
         approach = Approach.of_comparison(Wishes.among(vars(job)))
         if approach.condition == "hot":
-            refuse_budget(job)
+            jobs.refuse_budget(job)
         request = job.request(precision=approach.precision, condition=approach.condition)
         models = job.models.or_default()
-        with opened(store) as there:
+        with jobs.opened(store) as there:
             loaded = models.load(observer)
             found = evaluate(loaded.models, approach.cut_options, request, there, observer)
         invocation = Invocation.of("check", loaded.models, end_to_end=True)
@@ -131,7 +119,8 @@ def accuracy_command(models: tuple[str, ...], store: str | None, **values: Any) 
 @click.argument("model")
 @measuring.estimate_options
 @measuring.timing_options
-@click.option("--top", type=click.IntRange(min=1), default=SHOWN, show_default=True,
+@click.option("--top", type=click.IntRange(min=1), default=explanation_report.SHOWN,
+              show_default=True,
               help="Number of groups to print; files have all of them.")  # fmt: skip
 @options.result_options
 def layers_command(model: str, top: int, store: str | None, **values: Any) -> int:
@@ -147,9 +136,9 @@ def layers_command(model: str, top: int, store: str | None, **values: Any) -> in
     with output.progress() as progress:
         explanation = job.run(store, progress)
     load = job.models.options
-    print_explanation(output.console, explanation, top)
-    output.write_json(explanation_data(explanation, load))
-    output.write_html(lambda: explanation_page(explanation, load))
+    explanation_report.print_explanation(output.console, explanation, top)
+    output.write_json(explanation_report.explanation_data(explanation, load))
+    output.write_html(lambda: explanation_report.explanation_page(explanation, load))
     return 0 if explanation.complete else EXIT_PARTIAL
 
 

@@ -13,16 +13,9 @@ from dlbricks_core.commands.compare.page import comparison_page
 from dlbricks_core.commands.compare.report import print_comparison
 from dlbricks_core.commands.compare.verification import Verdict, VerifyOptions, verify
 from dlbricks_core.commands.compare.verification_report import print_verification, verification_data
-from dlbricks_core.commands.options import given, measuring
+from dlbricks_core.commands.options import given, jobs, measuring
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.help import Concise
-from dlbricks_core.commands.options.jobs import (
-    MeasuredJob,
-    PreciseJob,
-    opened,
-    refuse_budget,
-    requests_of_each,
-)
 from dlbricks_core.commands.options.models import Done, Models
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.errors import DLBricksError
@@ -36,7 +29,7 @@ from dlbricks_core.store import ResultStore
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareJob(MeasuredJob, PreciseJob):
+class CompareJob(jobs.MeasuredJob, jobs.PreciseJob):
     """Models and their parts on several backends, side by side."""
 
     backends: Sequence[str]  #: Names of the backends.
@@ -52,12 +45,12 @@ class CompareJob(MeasuredJob, PreciseJob):
         check_backends(self.backends)
         approach = Approach.of_comparison(Wishes.among(vars(self)))
         if approach.condition == "hot":
-            refuse_budget(self)
-        requests = requests_of_each(
+            jobs.refuse_budget(self)
+        requests = jobs.requests_of_each(
             self, precision=approach.precision, condition=approach.condition
         )
         models = self.models.or_default()
-        with opened(store) as there:
+        with jobs.opened(store) as there:
             loaded = models.load(observer)
             result = compare(loaded.models, approach.cut_options, requests, there, observer)
         invocation = Invocation.of("compare", loaded.models, end_to_end=True)
@@ -78,7 +71,7 @@ class OutputsJob(VerifyOptions):
 
     def run(self, observer: Observer) -> Done[Sequence[Verdict]]:
         """Compares the outputs."""
-        requests = requests_of_each(self)
+        requests = jobs.requests_of_each(self)
         for each in requests:
             if each.backend.traits.blocks_only:
                 raise DLBricksError(

@@ -7,18 +7,7 @@ from collections.abc import Iterator, Mapping
 from markupsafe import Markup
 
 from dlbricks_core.bricks.naming import names
-from dlbricks_core.commands.compare.report import (
-    answer,
-    margin,
-    parts_figures,
-    remarks,
-    subject,
-    totals,
-    unfit,
-    verdict,
-    with_backends,
-    words_for,
-)
+from dlbricks_core.commands.compare import report
 from dlbricks_core.estimation.comparison import Comparison, ModelComparison
 from dlbricks_core.figures.ranking import Cost
 from dlbricks_core.importers import LoadOptions
@@ -43,11 +32,14 @@ def comparison_page(result: Comparison, load: LoadOptions | None = None) -> str:
     named = names({each.brick.signature: each.brick.model for each in result.parts})
     return page(
         "commands/compare/page.html",
-        title=subject(result),
-        answer=[*unfit(result), without_subject(answer(result), subject(result))],
+        title=report.subject(result),
+        answer=[
+            *report.unfit(result),
+            without_subject(report.answer(result), report.subject(result)),
+        ],
         facts=run_facts(result.runs, load),
-        remarks=remarks(result),
-        failures=alike(with_backends(result.failures)),
+        remarks=report.remarks(result),
+        failures=alike(report.with_backends(result.failures)),
         noun=quantity_name(result.quantity),
         is_latency=result.any_run.request.metric is None,
         models_plot=_models_plot(result),
@@ -65,13 +57,13 @@ def _fastest(result: Comparison) -> PageTable:
             yield [
                 model.model.name,
                 *(_cost(costs.get(name), best=name == winner) for name in result.runs),
-                verdict(model.ranking),
-                margin(model.ranking.margin),
+                report.verdict(model.ranking),
+                report.margin(model.ranking.margin),
                 *(_ideal(model) if adds_up else []),
             ]
 
     quantity = result.quantity
-    adds_up, least = quantity.adds_up, words_for(quantity).least
+    adds_up, least = quantity.adds_up, report.words_for(quantity).least
     ideal = ("Ideal", "90% interval", "Parts taken") if adds_up else ()
     disturbed = ", or less than a disturbance of the machine may cause"
     return page_table(
@@ -106,9 +98,9 @@ def _ideal(model: ModelComparison) -> list[str]:
 def _models(result: Comparison) -> PageTable:
     if result.any_run.request.metric is None:
         sums, those, paired = "Sum of parts", "sums", ", from paired rounds"
-        how = f"{parts_figures(result)}, without the timer's own cost"
+        how = f"{report.parts_figures(result)}, without the timer's own cost"
     else:
-        sums, those, paired, how = "Composed", "these", "", parts_figures(result)
+        sums, those, paired, how = "Composed", "these", "", report.parts_figures(result)
 
     def rows() -> Iterator[list[str | Cell]]:
         for model in result.models:
@@ -119,9 +111,9 @@ def _models(result: Comparison) -> PageTable:
                     Cell(model.model.name, "again" if number else ""),
                     name,
                     _with_interval(cost),
-                    "1" if is_fastest else margin(model.ranking.ratios.get(name)),
+                    "1" if is_fastest else report.margin(model.ranking.ratios.get(name)),
                     _with_interval(total),
-                    "1" if is_fastest and total else margin(model.sum_ratios.get(name)),
+                    "1" if is_fastest and total else report.margin(model.sum_ratios.get(name)),
                     ratio_text(each.normalized) or "-",
                 ]
 
@@ -129,14 +121,14 @@ def _models(result: Comparison) -> PageTable:
         ("Model", "Backend", "Measured", "Ratio", sums, f"Ratio of {those}", "Estimate / measured"),
         rows(),
         f"{_noun(result)} in {result.quantity.unit} with 90% intervals. Ratio: this backend over "
-        f"the one that is {words_for(result.quantity).least} end to end{paired}. {sums}: "
+        f"the one that is {report.words_for(result.quantity).least} end to end{paired}. {sums}: "
         f"{how}. The parts explain a difference as far as the two ratios agree.",
         words=["Backend"],
     )
 
 
 def _parts(result: Comparison, named: Mapping[str, str]) -> PageTable:
-    least = words_for(result.quantity).least
+    least = report.words_for(result.quantity).least
 
     def rows() -> Iterator[list[str | Cell]]:
         for each in result.parts:
@@ -146,15 +138,15 @@ def _parts(result: Comparison, named: Mapping[str, str]) -> PageTable:
                 str(each.occurrences),
                 *(_with_interval(costs.get(n), best=n == winner) for n in result.runs),
                 value_text(each.difference_ms),
-                verdict(each.ranking),
-                margin(each.ranking.margin),
+                report.verdict(each.ranking),
+                report.margin(each.ranking.margin),
             ]
 
     return page_table(
         ("Part", "Number", *result.runs, "Difference", least.capitalize(), "By"),
         rows(),
-        f"{totals(result.any_run.request)}, with 90% intervals; a winner is bold. Difference: the "
-        f"most less the {least}. By: the second over the {least}.",
+        f"{report.totals(result.any_run.request)}, with 90% intervals; a winner is bold. "
+        f"Difference: the most less the {least}. By: the second over the {least}.",
         words=[least.capitalize()],
         names_wrap=True,
     )

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, TypedDict, cast
 
 from dlbricks_core.commands.compare.verification import REFERENCE, Verdict
 from dlbricks_core.facts import Failure
-from dlbricks_core.report.data import (
-    SCHEMA_VERSION,
-    ListedFailuresData,
-    ReadingData,
-    failures_data,
-    reading_data,
-)
+from dlbricks_core.report import data as common
 from dlbricks_core.report.tables import Console, styled, table
 
 if TYPE_CHECKING:
@@ -22,7 +16,7 @@ if TYPE_CHECKING:
     from dlbricks_core.commands.options.models import Done
 
 
-class CompareOutputsData(ListedFailuresData):
+class CompareOutputsData(common.ListedFailuresData):
     """Output of ``dlbricks compare outputs``."""
 
     settings: OutputSettingsData  #: How it was compared.
@@ -50,7 +44,7 @@ class VerdictData(TypedDict):
     disputed: bool
 
 
-class OutputSettingsData(ReadingData):
+class OutputSettingsData(common.ReadingData):
     """How it was compared: the fields of the job, and how its models were read."""
 
     backends: list[str]  #: Names of the backends.
@@ -115,9 +109,9 @@ def verification_data(done: Done[Sequence[Verdict]], job: OutputsJob) -> Compare
     null with ``"finite": false``.
     """
     settings = {name: value for name, value in vars(job).items() if name != "models"}
-    settings |= reading_data(job.models.options)
+    settings |= common.reading_data(job.models.options)
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": common.SCHEMA_VERSION,
         "settings": cast("OutputSettingsData", settings),
         "verdicts": [
             {
@@ -142,7 +136,7 @@ def verification_data(done: Done[Sequence[Verdict]], job: OutputsJob) -> Compare
             }
             for verdict in done.result
         ],
-        "failures": failures_data(done.failures),
+        "failures": common.failures_data(done.failures),
     }
 
 

@@ -12,17 +12,10 @@ from typing import Any
 import click
 
 from dlbricks_core import report
-from dlbricks_core.commands.options import given, measuring
+from dlbricks_core.commands.options import given, jobs, measuring
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.given import open_request
 from dlbricks_core.commands.options.help import Concise
-from dlbricks_core.commands.options.jobs import (
-    PreciseJob,
-    TimedJob,
-    opened,
-    request_elsewhere,
-    with_own_types,
-)
 from dlbricks_core.commands.options.models import Done
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import option
@@ -51,7 +44,7 @@ _ONLY_KNOWN = ("system", "results", "predictor")  #: Settings that have no effec
 
 
 @dataclass(frozen=True, kw_only=True)
-class EstimateJob(TimedJob, PreciseJob):
+class EstimateJob(jobs.TimedJob, jobs.PreciseJob):
     """Estimates of models. Nothing runs unless ``measure`` or ``precision`` is given."""
 
     #: Threads that compute one operator; ``None`` for all physical cores. A mapping has the threads
@@ -71,7 +64,7 @@ class EstimateJob(TimedJob, PreciseJob):
     def run(self, store: str | ResultStore | None, observer: Observer) -> Done[RunResult]:
         """Estimates the models."""
         self._check_threads()
-        job = with_own_types(self)
+        job = jobs.with_own_types(self)
         if self.measures:
             self.refuse_known(*_ONLY_KNOWN)
             return job._measured(store, observer)
@@ -114,7 +107,7 @@ class EstimateJob(TimedJob, PreciseJob):
         models = self.models.or_default(first.backend.default_models)
         end_to_end = not self.models.sources if self.end_to_end is None else self.end_to_end
         with (
-            opened(store) as there,
+            jobs.opened(store) as there,
             nullcontext() if len(requests) > 1 else begun(first, there, observer) as ahead,
         ):
             # The framework is imported by another process meanwhile.
@@ -152,7 +145,7 @@ class EstimateJob(TimedJob, PreciseJob):
 
             def request(threads: int | None) -> Request:
                 if self.results:
-                    return request_elsewhere(every, self.system, {**asked, "threads": threads})
+                    return jobs.request_elsewhere(every, self.system, {**asked, "threads": threads})
                 return self.request(system=target, known=setups, threads=threads)
 
             requests = self._requests(request)
@@ -169,7 +162,7 @@ class EstimateJob(TimedJob, PreciseJob):
 
     def _opened(self, store: str | ResultStore | None) -> AbstractContextManager[ResultStore]:
         if not self.results:
-            return opened(store, writes=False)
+            return jobs.opened(store, writes=False)
         if store is not None:
             raise DLBricksError(
                 f"{argument('results')} and {argument('store')} exclude each other",

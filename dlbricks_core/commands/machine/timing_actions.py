@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from dlbricks_core.commands.machine import survey_report
 from dlbricks_core.commands.machine.calibration import (
     CALIBRATION_SET,
     Fitting,
@@ -19,23 +20,10 @@ from dlbricks_core.commands.machine.calibration import (
     print_probing,
     probing_data,
 )
-from dlbricks_core.commands.machine.survey_report import (
-    packed_data,
-    print_packed,
-    print_survey,
-    survey_data,
-)
 from dlbricks_core.commands.machine.surveying import RUNS, Packed, Survey, pack, survey
-from dlbricks_core.commands.options import given, measuring
+from dlbricks_core.commands.options import given, jobs, measuring
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.help import Concise
-from dlbricks_core.commands.options.jobs import (
-    BackendJob,
-    PreciseJob,
-    RunsJob,
-    SetupJob,
-    opened,
-)
 from dlbricks_core.commands.options.models import Done, Models
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.compose.options import CutOptions
@@ -51,7 +39,7 @@ from dlbricks_core.survey import weights
 
 
 @dataclass(frozen=True, kw_only=True)
-class CalibrateJob(BackendJob, PreciseJob):
+class CalibrateJob(jobs.BackendJob, jobs.PreciseJob):
     """A composer's parameters, fitted to this system."""
 
     #: Threads that compute one operator; ``None`` for all physical cores.
@@ -60,14 +48,14 @@ class CalibrateJob(BackendJob, PreciseJob):
     def run(self, store: str | ResultStore | None, observer: Observer) -> Fitting:
         """Times networks and their bricks, and fits the parameters."""
         cut_options, request = self.cut_options, self.request()
-        with opened(store) as there:
+        with jobs.opened(store) as there:
             loaded = self.models.or_default(CALIBRATION_SET).load(observer)
             fitting = calibrate(loaded.models, cut_options, request, there, observer)
         return fitting.lacking(loaded.failures)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForgetJob(SetupJob):
+class ForgetJob(jobs.SetupJob):
     """The removal of a calibration."""
 
     forget: bool  #: Whether to remove it, which is the only purpose.
@@ -83,12 +71,12 @@ class ForgetJob(SetupJob):
         """Removes the calibration. Returns whether there was one."""
         cut_options = CutOptions.chosen(self.granularity, self.split, self.composer)
         request = self.request()
-        with opened(store) as there:
+        with jobs.opened(store) as there:
             return forget_calibration(cut_options, request, there)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProbeJob(SetupJob, RunsJob):
+class ProbeJob(jobs.SetupJob, jobs.RunsJob):
     """Times of a few networks, from which latencies of others are predicted."""
 
     #: Models whose predictions are to become better; none for all kinds of networks.
@@ -107,7 +95,7 @@ class ProbeJob(SetupJob, RunsJob):
                 hint="Name the MODEL, or leave them out.",
             )
         request = self.request(runs=self.runs or PROBE_RUNS)
-        with opened(store) as there:
+        with jobs.opened(store) as there:
             loaded = self.models.load(observer) if named else None
             models = loaded.models if loaded else []
             first = rated() if self.rates else {}
@@ -116,7 +104,7 @@ class ProbeJob(SetupJob, RunsJob):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SurveyJob(SetupJob):
+class SurveyJob(jobs.SetupJob):
     """Times of many networks, from which latencies of others are predicted."""
 
     #: Models whose bricks are timed beside drawn networks; none for all collections.
@@ -135,7 +123,7 @@ class SurveyJob(SetupJob):
         request = self.request(budget_s=None, runs=RUNS)
         names = [str(each) for each in self.models.sources]
         how = self.models.options, self.models.settings
-        with opened(store) as there:
+        with jobs.opened(store) as there:
             return survey(names, request, there, observer, self.budget_s, *how, self.families)
 
 
@@ -150,7 +138,7 @@ class PackJob:
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> list[Packed]:
         """Writes the files."""
-        with opened(store, writes=False, create=False) as there:
+        with jobs.opened(store, writes=False, create=False) as there:
             return pack(there, self.folder, observer, self.backend, extend=self.extend)
 
 
@@ -260,14 +248,14 @@ def survey_command(models: tuple[str, ...], store: str | None, **values: Any) ->
         packing = given.job_of(PackJob, models, values, "--pack times nothing")
         with output.progress() as progress:
             packed = packing.run(store, progress)
-        print_packed(output.console, packed)
-        output.write_json(packed_data(packed))
+        survey_report.print_packed(output.console, packed)
+        output.write_json(survey_report.packed_data(packed))
         return 0
     backend = given.backend_of(values)
     mode = "nothing is packed without --pack"
     job = given.job_of(SurveyJob, models, values, mode, backend=backend)
     with output.progress() as progress:
         surveyed = job.run(store, progress)
-    print_survey(output.console, surveyed)
-    output.write_json(survey_data(surveyed))
+    survey_report.print_survey(output.console, surveyed)
+    output.write_json(survey_report.survey_data(surveyed))
     return EXIT_PARTIAL if surveyed.failures or surveyed.unread else 0

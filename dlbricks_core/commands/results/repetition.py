@@ -10,23 +10,7 @@ from types import MappingProxyType
 from typing import Self, TypedDict
 
 from dlbricks_core.bricks import CutModel
-from dlbricks_core.commands.results.comparison import (
-    Change,
-    FigureChangeData,
-    RecordedDifference,
-    ThenAndNow,
-    by_name,
-    difference_text,
-    if_other,
-    of_system,
-    ratio_cells,
-)
-from dlbricks_core.commands.results.json_records import (
-    RecordedBackend,
-    RecordedFigures,
-    RecordedModel,
-    ResultsRecordData,
-)
+from dlbricks_core.commands.results import comparison, json_records
 from dlbricks_core.commands.results.record import Record
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError, ModelError
@@ -58,8 +42,8 @@ from dlbricks_core.wording import settings as typed
 class ResultsRepeatData(ListedFailuresData):
     """Output of ``dlbricks results repeat``."""
 
-    record: ResultsRecordData  #: The command.
-    differences: list[RecordedDifference]  #: Differences.
+    record: json_records.ResultsRecordData  #: The command.
+    differences: list[comparison.RecordedDifference]  #: Differences.
     models: list[RepeatedModelData]  #: Figures then and now, in the order of the record.
     #: Whether all figures may be the same as then; null if there are none to compare.
     agree: bool | None
@@ -70,12 +54,12 @@ class RepeatedModelData(TypedDict):
 
     name: str  #: Name of the model.
     backend: str  #: Name of the backend.
-    then: RecordedFigures  #: Figures of the record.
-    now: RecordedFigures  #: Figures of now.
+    then: json_records.RecordedFigures  #: Figures of the record.
+    now: json_records.RecordedFigures  #: Figures of now.
     #: Estimate now over then; null if one is missing or lacks bricks.
-    estimate_ratio: FigureChangeData | None
+    estimate_ratio: comparison.FigureChangeData | None
     #: Figure of the whole model now over then; null if one is missing.
-    measured_ratio: FigureChangeData | None
+    measured_ratio: comparison.FigureChangeData | None
 
 
 @dataclass(frozen=True)
@@ -84,8 +68,8 @@ class Rerun:
 
     record: Record  #: The repeated record.
     #: Differences between the record and the present state.
-    differences: Sequence[RecordedDifference]
-    compared: Sequence[ThenAndNow]  #: Figures then and now, in the order of the record.
+    differences: Sequence[comparison.RecordedDifference]
+    compared: Sequence[comparison.ThenAndNow]  #: Figures then and now, in the order of the record.
     failures: Sequence[Failure]  #: Parts that could not be repeated, with the reason.
 
 
@@ -97,7 +81,7 @@ class PreparedRepetition:
     models: Sequence[CanonicalModel]  #: Models that could be loaded again.
     requests: Sequence[Request]  #: Request for each backend of the record.
     #: Differences between the record and the present state.
-    differences: Sequence[RecordedDifference]
+    differences: Sequence[comparison.RecordedDifference]
     unread: Sequence[Failure]  #: Models that could not be loaded.
 
     @classmethod
@@ -122,8 +106,8 @@ class PreparedRepetition:
         machine = _machine(record, store)
         found = [
             *_of_software(record, requests),
-            *of_system(record.system, requests[0].target),
-            *if_other("machine", record.machine, told_apart(machine) if machine else ""),
+            *comparison.of_system(record.system, requests[0].target),
+            *comparison.if_other("machine", record.machine, told_apart(machine) if machine else ""),
         ]
         for old in record.models:
             if old.name in models:
@@ -139,7 +123,7 @@ class PreparedRepetition:
             for position, model in enumerate(result.models)
         }
         compared = [
-            ThenAndNow(then, now[then.model, then.backend])
+            comparison.ThenAndNow(then, now[then.model, then.backend])
             for then in self.record.figures
             if (then.model, then.backend) in now
         ]
@@ -202,7 +186,7 @@ def _calibrated(again: PreparedRepetition, request: Request, store: ResultStore)
         store.keep_calibration(Calibration.from_dict(key, fitted))
 
 
-def _request(record: Record, backend: RecordedBackend, store: ResultStore) -> Request:
+def _request(record: Record, backend: json_records.RecordedBackend, store: ResultStore) -> Request:
     """The request of a record; for an estimate, with the same system and versions if known."""
     how, is_open = record.protocol, record.protocol.precision is not None
     default, is_hot = next(iter(PROTOCOLS)), how.name == HOT.name
@@ -276,7 +260,7 @@ def _loaded(
     return models, unread
 
 
-def _source(model: RecordedModel, folder: Path) -> str:
+def _source(model: json_records.RecordedModel, folder: Path) -> str:
     """Path of a model: the recorded one, one beside the record, or a file that was renamed.
 
     Raises:
@@ -294,7 +278,7 @@ def _source(model: RecordedModel, folder: Path) -> str:
     return str(next(_renamed(model, (recorded.parent, folder)), model.source))
 
 
-def _renamed(model: RecordedModel, folders: Iterable[Path]) -> Iterator[Path]:
+def _renamed(model: json_records.RecordedModel, folders: Iterable[Path]) -> Iterator[Path]:
     """Files with the content of a model's file, under another name in one of some folders."""
     for folder in filter(Path.is_dir, folders):
         for path in sorted(folder.glob(f"*{Path(model.source).suffix}")):
@@ -304,34 +288,40 @@ def _renamed(model: RecordedModel, folders: Iterable[Path]) -> Iterator[Path]:
                         yield path
 
 
-def _of_software(record: Record, requests: Sequence[Request]) -> Iterator[RecordedDifference]:
+def _of_software(
+    record: Record, requests: Sequence[Request]
+) -> Iterator[comparison.RecordedDifference]:
     """Differences in versions, options and environment variables."""
-    yield from if_other("DLBricks", record.version, __version__)
+    yield from comparison.if_other("DLBricks", record.version, __version__)
     first = requests[0]
     protocol = (first.hot if first.condition == "hot" else first).setup.protocol
-    yield from if_other("protocol", record.protocol.identity, protocol)
+    yield from comparison.if_other("protocol", record.protocol.identity, protocol)
     for old, request in zip(record.backends, requests, strict=True):
         name, setup = old.name, request.setup
-        yield from if_other(name, old.version, setup.version)
-        yield from if_other(f"plugin {name}", old.plugin, setup.plugin)
-        yield from by_name(f"{name}, option", old.settings, request.settings.options)
+        yield from comparison.if_other(name, old.version, setup.version)
+        yield from comparison.if_other(f"plugin {name}", old.plugin, setup.plugin)
+        yield from comparison.by_name(f"{name}, option", old.settings, request.settings.options)
         if record.measures:
-            yield from by_name(f"{name}, variable", old.environment, environment_of(request))
+            yield from comparison.by_name(
+                f"{name}, variable", old.environment, environment_of(request)
+            )
 
 
-def _of_model(then: RecordedModel, now: CanonicalModel) -> Iterator[RecordedDifference]:
+def _of_model(
+    then: json_records.RecordedModel, now: CanonicalModel
+) -> Iterator[comparison.RecordedDifference]:
     """Difference of a model: in its structure, or else only in its file."""
     structure = CutModel(now, (), now).whole.signature
-    yield from if_other(f"{then.name}, structure", then.structure, structure)
+    yield from comparison.if_other(f"{then.name}, structure", then.structure, structure)
     if then.sha256 is not None:
         found = ModelFacts.of(now).sha256
-        yield from if_other(f"{then.name}, hash of the file", then.sha256, found)
+        yield from comparison.if_other(f"{then.name}, hash of the file", then.sha256, found)
 
 
-def _figures(backend: str, result: RunResult, position: int) -> RecordedFigures:
+def _figures(backend: str, result: RunResult, position: int) -> json_records.RecordedFigures:
     """Figures of a model, in the unit of the quantity."""
     model = result.models[position]
-    return RecordedFigures(
+    return json_records.RecordedFigures(
         model=model.cut.model.name,
         backend=backend,
         estimate=model.estimate.value,
@@ -352,7 +342,7 @@ def print_differences(console: Console, again: PreparedRepetition) -> None:
         return
     console.print(styled((f"Again: {what}. Not the same now:", "bold")))
     for each in again.differences:
-        console.print(styled(("Differs:", "yellow"), f" {difference_text(each)}"))
+        console.print(styled(("Differs:", "yellow"), f" {comparison.difference_text(each)}"))
 
 
 def print_rerun(console: Console, rerun: Rerun) -> None:
@@ -363,7 +353,9 @@ def print_rerun(console: Console, rerun: Rerun) -> None:
     for each in rerun.compared:
         names = [each.then.model, *([each.then.backend] if several else [])]
         for figure, then, now, change in _rows(each):
-            shown.add_row(*names, figure, value_text(then), value_text(now), *ratio_cells(change))
+            shown.add_row(
+                *names, figure, value_text(then), value_text(now), *comparison.ratio_cells(change)
+            )
             names = ["" for _ in names]
     console.print(shown)
     console.print(f"In {rerun.record.unit}. Intervals include the scatter of both times.")
@@ -389,7 +381,7 @@ def rerun_data(rerun: Rerun) -> ResultsRepeatData:
     }
 
 
-def _compared(each: ThenAndNow) -> RepeatedModelData:
+def _compared(each: comparison.ThenAndNow) -> RepeatedModelData:
     return {
         "name": each.then.model,
         "backend": each.then.backend,
@@ -400,22 +392,22 @@ def _compared(each: ThenAndNow) -> RepeatedModelData:
     }
 
 
-def _change(change: Change | None) -> FigureChangeData | None:
+def _change(change: comparison.Change | None) -> comparison.FigureChangeData | None:
     if change is None:
         return None
     return {"value": change.value, "interval": (change.low, change.high), "agrees": change.agrees}
 
 
-def _agree(compared: Sequence[ThenAndNow]) -> bool | None:
+def _agree(compared: Sequence[comparison.ThenAndNow]) -> bool | None:
     """Whether all figures may equal the recorded ones; ``None`` if there are none to compare."""
     changes = [each for pair in compared for each in (pair.estimate, pair.measured) if each]
     return all(each.agrees for each in changes) if changes else None
 
 
-_Row = tuple[str, float | None, float | None, Change | None]
+_Row = tuple[str, float | None, float | None, comparison.Change | None]
 
 
-def _rows(each: ThenAndNow) -> list[_Row]:
+def _rows(each: comparison.ThenAndNow) -> list[_Row]:
     """Name, old value, new value and ratio of each old or new figure."""
     then, now = each.then, each.now
     rows: list[_Row] = [

@@ -12,13 +12,7 @@ from dlbricks_core.facts import Failure
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.progress import Observer
-from dlbricks_core.report.data import (
-    SCHEMA_VERSION,
-    ListedFailuresData,
-    ReadingData,
-    failures_data,
-    reading_data,
-)
+from dlbricks_core.report import data as common
 from dlbricks_core.report.heading import count
 from dlbricks_core.report.remarks import print_failures
 from dlbricks_core.report.tables import Console
@@ -29,7 +23,7 @@ if TYPE_CHECKING:
     from dlbricks_core.commands.suite.actions import SuiteWriteJob
 
 
-class SuiteWriteData(ListedFailuresData):
+class SuiteWriteData(common.ListedFailuresData):
     """Output of ``dlbricks suite write``."""
 
     folder: str  #: Where the suite is.
@@ -43,7 +37,7 @@ class SuiteWriteData(ListedFailuresData):
     private: HiddenBricksData | None
 
 
-class SuiteSettingsData(ReadingData):
+class SuiteSettingsData(common.ReadingData):
     """How a suite was written."""
 
     granularity: int | None  #: Most layers of one of the paper's bricks; null if not given.
@@ -129,10 +123,10 @@ def generated_data(
     """Summary of a written suite as a JSON object for scripts."""
     suite = done.result
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": common.SCHEMA_VERSION,
         "folder": str(job.folder),
         "settings": {
-            **reading_data(load),
+            **common.reading_data(load),
             "granularity": job.granularity,
             "split": job.split,
             "seed": suite.seed,
@@ -146,5 +140,5 @@ def generated_data(
         ],
         # Numbers in a suite that a distribution hides among decoys: scripts read both alike.
         "private": None,
-        "failures": failures_data(done.failures),
+        "failures": common.failures_data(done.failures),
     }
