@@ -209,9 +209,9 @@ def composed(cases: Sequence[Case], backend: str, threads: int, folder: Path) ->
     path = folder / "composed.json"
     begin = perf_counter()
     subprocess.run(
-        [sys.executable, "-m", "dlbricks_core.cli", "run", *(case.source for case in cases),
-         "--backend", backend, "--threads", str(threads), "--quantity", "cold-start",
-         "--store", str(folder / "store.sqlite"), "--json", str(path)],
+        [sys.executable, "-m", "dlbricks_core.cli", "estimate", "--measure",
+         *(case.source for case in cases), "--backend", backend, "--threads", str(threads),
+         "--quantity", "cold-start", "--store", str(folder / "store.sqlite"), "--json", str(path)],
         check=True, stdout=subprocess.DEVNULL,
     )  # fmt: skip
     return json.loads(path.read_text("utf-8"))["models"], perf_counter() - begin

@@ -3,20 +3,29 @@
 Scripts use it with ``import dlbricks``. The functions only check arguments and call the engine.
 """
 
-from dlbricks_core.api.functions import answer, compare, cut, estimate, load, sweep, time
-from dlbricks_core.api.harvesting import harvest
+from dlbricks_core.api.functions import answer, compare, cut, estimate, harvest, load, sweep, time
 from dlbricks_core.api.inputs import AtSizes, Measuring
 from dlbricks_core.api.results import (
     Bricks,
     ComparisonResult,
     Estimates,
+    GeneratedSuite,
     LoadedModel,
     Result,
+    Surveyed,
+    Systems,
     Timings,
 )
-from dlbricks_core.api.stores import export_store, import_store, merge_stores, systems
-from dlbricks_core.api.suites import bench, generate, pack_survey, take_survey
-from dlbricks_core.api.travelling_results import GeneratedSuite, Surveyed, Systems
+from dlbricks_core.api.stores import (
+    bench,
+    export_store,
+    generate,
+    import_store,
+    merge_stores,
+    pack_survey,
+    systems,
+    take_survey,
+)
 
 __all__ = [
     "AtSizes",

@@ -1,11 +1,11 @@
-"""Functions of the API, which load models, open stores and call the engine."""
+"""Functions of the API on models: load, cut, time, estimate, compare, harvest."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Unpack, cast
 
-from dlbricks_core.api.arguments import checked
 from dlbricks_core.api.inputs import (
     AtSizes,
     Measuring,
@@ -13,6 +13,7 @@ from dlbricks_core.api.inputs import (
     Sources,
     Store,
     check_names,
+    checked,
     cut_options,
     job_store,
     models_of,
@@ -27,11 +28,13 @@ from dlbricks_core.api.results import (
     LoadedModel,
     Timings,
 )
+from dlbricks_core.backends import Backend
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.commands.compare.job import CompareJob
-from dlbricks_core.commands.estimate.job import EstimateJob
+from dlbricks_core.commands.compare.actions import CompareJob
+from dlbricks_core.commands.estimate.actions import EstimateJob
 from dlbricks_core.commands.options.models import Models
-from dlbricks_core.errors import ModelError
+from dlbricks_core.errors import DLBricksError, ModelError
+from dlbricks_core.estimation.run import harvest as keep
 from dlbricks_core.estimation.run import run as run_models
 from dlbricks_core.estimation.sizes import (
     Generation,
@@ -39,6 +42,7 @@ from dlbricks_core.estimation.sizes import (
     of_task,
 )
 from dlbricks_core.importers import LoadOptions
+from dlbricks_core.plugins import discover
 from dlbricks_core.progress import Observer
 
 
@@ -354,3 +358,49 @@ def compare(
     )
     job = CompareJob(models=strict_models(models), **given)
     return ComparisonResult(job.run(job_store(store), Observer()).result)
+
+
+@contextmanager
+def harvest(
+    model: object, *, store: Store = None, backend_options: Mapping[str, str] | None = None
+) -> Iterator[None]:
+    """Stores latencies of a model that the user's own program runs inside of the context.
+
+    The store keeps the latencies of the model and of its bricks in place, for later estimates of
+    models that share these bricks. After the context, a separate process profiles a few more runs
+    to find each brick's share.
+
+    Args:
+        model: A session of ONNX Runtime, a module of PyTorch, or a hybrid block of MXNet.
+        store: As for :func:`time`.
+        backend_options: As for :func:`time`.
+
+    Raises:
+        DLBricksError: If no backend runs such a model, or the model does not run inside of the
+            context.
+
+    Examples:
+        >>> with dlbricks.harvest(session):  # doctest: +SKIP
+        ...     for batch in batches:
+        ...         session.run(None, batch)
+    """
+    for plugin in discover("backend", Backend):
+        backend = None if plugin.problem else plugin.loaded()
+        watched = backend.watch(model) if backend is not None else None
+        if watched is not None:
+            break
+    else:
+        raise DLBricksError(
+            f"no backend runs a {type(model).__name__}",
+            hint="Give a session of ONNX Runtime, a module of PyTorch or a hybrid block of MXNet.",
+        )
+    with watched as seen:
+        yield
+    if not seen.samples_ms:
+        raise DLBricksError(
+            f"the {type(model).__name__} did not run", hint="Run it inside of the with block."
+        )
+    (loaded,) = models_of(seen.source, LoadOptions(shapes=seen.shapes))
+    request = request_of(plugin.name, backend_options, {"threads": seen.threads})
+    with opened_store(store) as opened:
+        keep(loaded, seen.samples_ms, request, opened, Observer())

@@ -1,4 +1,4 @@
-"""Inputs of the API's functions: models, stores, and settings of measurements."""
+"""Inputs of the API's functions: checked arguments, models, stores, settings of measurements."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from types import MappingProxyType
 from typing import Any, TypedDict
 
 import onnx
 
-from dlbricks_core.api.arguments import checked
 from dlbricks_core.api.results import LoadedModel
 from dlbricks_core.commands.options.jobs import opened
 from dlbricks_core.commands.options.models import Models
+from dlbricks_core.commands.options.settings import SETTINGS, Setting
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.estimation.sizes import Sized
@@ -251,3 +252,38 @@ def job_store(store: Store) -> str | ResultStore | None:
     """The store that a job runs with."""
     found: str | ResultStore | None = checked(store=store).get("store")
     return found
+
+
+def checked(
+    further: Mapping[str, Setting] = MappingProxyType({}), /, **arguments: Any
+) -> dict[str, Any]:
+    """Arguments of an API function in the types that the library works with.
+
+    Args:
+        further: Settings that only another distribution has.
+        **arguments: Values by the setting's key. An argument that is ``None`` is left out, so
+            that the library's default holds.
+
+    Raises:
+        DLBricksError: If a value is not of the setting's kind.
+
+    Examples:
+        >>> checked(threads=2, runs=None)
+        {'threads': 2}
+    """
+    settings = {key: further.get(key) or SETTINGS[key] for key in arguments}
+    return {
+        key: _converted(settings[key], value)
+        for key, value in arguments.items()
+        if value is not None or settings[key].required
+    }
+
+
+def _converted(setting: Setting, value: Any) -> Any:
+    try:
+        return setting.kind.convert(value)
+    except (TypeError, ValueError) as error:
+        raise DLBricksError(
+            f"{setting.name} cannot be {value!r:.80}",
+            hint=f"{setting.name} takes {setting.kind.words}.",
+        ) from error

@@ -1,16 +1,30 @@
-"""Functions of the API for stores: their systems, and export, import and merging."""
+"""Functions of the API for stores, and for suites and surveys, which other machines time."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Unpack
 
-from dlbricks_core.api.arguments import checked
-from dlbricks_core.api.inputs import Store, opened_store
-from dlbricks_core.api.travelling_results import Systems
+from dlbricks_core.api.inputs import (
+    Measuring,
+    Sources,
+    Store,
+    check_names,
+    checked,
+    cold,
+    job_store,
+    opened_store,
+    strict_models,
+)
+from dlbricks_core.api.results import GeneratedSuite, Surveyed, Systems, Timings
+from dlbricks_core.commands.machine.timing_actions import PackJob, SurveyJob
+from dlbricks_core.commands.options.models import Models
 from dlbricks_core.commands.results import transfer as travelling
+from dlbricks_core.commands.suite.actions import SuiteTimeJob, SuiteWriteJob
+from dlbricks_core.progress import Observer
 from dlbricks_core.report.files import write_bytes
 from dlbricks_core.store import Record, ResultStore
 
@@ -104,3 +118,125 @@ def _merged(records: Iterable[Record], store: Store) -> dict[str, int]:
     if isinstance(location, ResultStore):
         return asdict(location.merge(records))
     return asdict(travelling.merged_into(location, records))
+
+
+Pathlike = str | os.PathLike[str]
+
+
+def generate(
+    models: Sources,
+    folder: Pathlike,
+    *,
+    granularity: int | None = None,
+    split: str | None = None,
+    seed: int | None = None,
+) -> GeneratedSuite:
+    """Packs models without their weights, for another machine to time.
+
+    Args:
+        models: One model or several, as for :func:`load`.
+        folder: Folder to write to; it must not contain a suite already.
+        granularity: Maximum number of layers in a brick. With it, or with ``split``, the suite
+            contains the paper's bricks, and otherwise the structures of the models.
+        split: Name of the split strategy.
+        seed: Seed of the weights of the paper's bricks; without it, 0.
+
+    Raises:
+        DLBricksError: If an argument is wrong, or a file cannot be written.
+        ModelError: If a model cannot be read.
+    """
+    given = checked(granularity=granularity, split=split, seed=seed)
+    job = SuiteWriteJob(models=strict_models(models), folder=Path(folder), **given)
+    return GeneratedSuite(job.run(Observer()), job)
+
+
+def bench(
+    folder: Pathlike,
+    *,
+    backend: str,
+    results: Pathlike,
+    backend_options: Mapping[str, str] | None = None,
+    **measuring: Unpack[Measuring],
+) -> Timings:
+    """Times the bricks of a suite, and no whole model.
+
+    Args:
+        folder: The suite, which :func:`generate` wrote.
+        backend: Name of the framework's plugin.
+        results: File to write. Bricks with results in an existing file are not timed again.
+        backend_options: As for :func:`time`.
+        **measuring: As for :func:`time`.
+
+    Raises:
+        DLBricksError: If an argument is wrong, or the folder is not a suite.
+    """
+    check_names(measuring)
+    given = cold(checked(backend=backend, **measuring))
+    job = SuiteTimeJob(
+        folder=Path(folder), results=Path(results), backend_options=backend_options or {}, **given
+    )
+    return Timings(job.run(None, Observer()).result)
+
+
+def take_survey(
+    models: Sequence[str] = (),
+    *,
+    backend: str,
+    threads: int | None = None,
+    budget_s: float | None = None,
+    seed: int | None = None,
+    store: Store = None,
+    backend_options: Mapping[str, str] | None = None,
+    families: Sequence[str] = (),
+) -> Surveyed:
+    """Times networks for predictions of other networks, until a budget ends.
+
+    Networks in the store are not timed again, so a second call continues the first.
+
+    Args:
+        models: Paths, and names of models and collections, whose bricks are timed beside drawn
+            networks; none for the models of all collections.
+        backend: Name of the framework's plugin.
+        threads: Threads that compute one operator; ``None`` for all physical cores that the
+            process may use.
+        budget_s: Seconds after which no further network is begun; without it, 180.
+        seed: Seed of networks, weights and inputs; without it, 0.
+        store: As for :func:`time`.
+        backend_options: As for :func:`time`.
+        families: Names of the families from which networks are drawn, such as ``"half_floats"``;
+            empty for all. If it is not empty, only ``models`` are cut into bricks.
+
+    Raises:
+        DLBricksError: If an argument is wrong. A network that cannot be timed is not an error:
+            ``failures`` of the result names it.
+    """
+    given = checked(backend=backend, threads=threads, budget_s=budget_s, seed=seed)
+    named = Models(checked(models=models)["models"])
+    options = {} if backend_options is None else backend_options
+    job = SurveyJob(models=named, backend_options=options, families=families, **given)
+    return Surveyed(job.run(job_store(store), Observer()))
+
+
+def pack_survey(
+    folder: Pathlike, *, backend: str | None = None, extend: bool = False, store: Store = None
+) -> list[Path]:
+    """Writes the measurements of a store as training data for predictors.
+
+    There is one file for each system, backend and number of threads.
+
+    Args:
+        folder: Folder to write to.
+        backend: Name of a backend; ``None`` for all.
+        extend: Whether files also contain the installed atlas's networks of the same system and
+            setup.
+        store: As for :func:`systems`.
+
+    Returns:
+        The files.
+
+    Raises:
+        DLBricksError: If there is no such store, it is empty, or a file cannot be written.
+    """
+    given = checked(backend=backend) if backend is not None else {}
+    job = PackJob(folder=Path(folder), extend=extend, **given)
+    return [each.path for each in job.run(job_store(store), Observer())]

@@ -202,6 +202,7 @@ _GENERIC: Mapping[Any, Callable[..., Schema]] = {
     Union: _union,
     Literal: lambda *values: {"enum": list(values)},
     list: lambda item: {"type": "array", "items": _type(item)},
+    abc.Sequence: lambda item: {"type": "array", "items": _type(item)},
     tuple: _tuple,
     dict: _mapping,
     abc.Mapping: _mapping,

@@ -10,9 +10,8 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, TextIO
@@ -37,80 +36,14 @@ from dlbricks_core.wording import arguments_spelled, clone_install
 from dlbricks_core.worker.memory import check_limits, lacks_memory
 from dlbricks_core.worker.own import OwnTimeError, limited, own_memory_hint
 
-
-@dataclass(frozen=True)
-class Successor:
-    """A command of another distribution."""
-
-    command: str  #: The command, as users type it after ``dlbricks``.
-    distribution: str  #: Name of the distribution.
-
-
-#: Successor of each command, or of an option of a command.
-_SUCCESSORS = {
-    ("fleet",): Successor("fleet", "dlbricks-fleet"),
-    ("serve",): Successor("serve", "dlbricks-serving"),
-    ("advise",): Successor("advise", "dlbricks-serving"),
-    ("private",): Successor("private", "dlbricks-private"),
-    ("study",): Successor("study", "dlbricks-study"),
-    ("privacy",): Successor("private attack", "dlbricks-private"),
-    ("generate", "--private"): Successor("private generate", "dlbricks-private"),
-    ("estimate", "--key"): Successor("private estimate", "dlbricks-private"),
+#: Distributions that commands come with, other than DLBricks itself.
+_DISTRIBUTIONS = {
+    "advise": "dlbricks-serving",
+    "fleet": "dlbricks-fleet",
+    "private": "dlbricks-private",
+    "serve": "dlbricks-serving",
+    "study": "dlbricks-study",
 }
-
-
-#: New words for the names that commands had before; they are understood for one release.
-RENAMED = {
-    "run": ("estimate", "--measure"),
-    "evaluate": ("check",),
-    "explain": ("check", "layers"),
-    "trace": ("check", "trace"),
-    "verify": ("compare", "outputs"),
-    "inspect": ("show",),
-    "analyze": ("show", "repeats"),
-    "graph": ("show", "graph"),
-    "generate": ("suite", "write"),
-    "bench": ("suite", "time"),
-    "doctor": ("machine",),
-    "calibrate": ("machine", "calibrate"),
-    "systems": ("machine",),
-    "survey": ("machine", "survey"),
-    "store": ("results",),
-    "spec": ("results", "record"),
-    "rerun": ("results", "repeat"),
-    "atlas": ("results", "pages"),
-    "models": ("list",),
-    "plugins": ("list", "plugins"),
-}
-
-
-def check_elsewhere(arguments: Sequence[str], installed: Collection[str]) -> None:
-    """Refuses a command line that belongs to another distribution.
-
-    Raises:
-        DLBricksError: If a command of another distribution is missing or renamed.
-    """
-    options = {argument.partition("=")[0] for argument in arguments[1:]}
-    for (command, *option), successor in _SUCCESSORS.items():
-        is_meant = arguments[0] == command and options.issuperset(option)
-        if is_meant and (option or command not in installed):
-            raise _moved(" ".join([command, *option]), successor, installed)
-
-
-def _moved(spelling: str, successor: Successor, installed: Collection[str]) -> DLBricksError:
-    name, distribution = successor.command, successor.distribution
-    message = (
-        f"'dlbricks {name}' comes with {distribution}, which is not installed"
-        if spelling == name
-        else f"'dlbricks {spelling}' is 'dlbricks {name}' now, which comes with {distribution}"
-    )
-    is_there = name.partition(" ")[0] in installed
-    hint = (
-        f"See 'dlbricks {name} --help'."
-        if is_there
-        else clone_install(f"plugins/{distribution.removeprefix('dlbricks-')}")
-    )
-    return DLBricksError(message, hint=hint)
 
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
@@ -260,23 +193,28 @@ class _Commands(click.Group):
             words = args[len(flags) :]
             is_named = not words or words[0] in known
             return super().parse_args(ctx, words if is_named else [*_UNNAMED, *words])
-        if len(flags) < len(args) and args[len(flags)] in {*known, *RENAMED}:
+        if len(flags) < len(args) and args[len(flags)] in known:
             args = [args[len(flags)], *flags, *args[len(flags) + 1 :]]
-        if args and (args[0] in known or not Path(args[0]).is_file()):
-            check_elsewhere(args, known)
         if args and args[0] not in {*known, "--help", "-h", "--version"}:
-            if args[0] in RENAMED and not Path(args[0]).exists():
-                _say(f"Note: 'dlbricks {args[0]}' is 'dlbricks {' '.join(RENAMED[args[0]])}' now.")
-                args = [*RENAMED[args[0]], *args[1:]]
-            elif args[0].isalpha() and not Path(args[0]).exists():
+            if args[0] in _DISTRIBUTIONS and not Path(args[0]).is_file():
+                raise _missing(args[0])
+            if args[0].isalpha() and not Path(args[0]).exists():
                 raise click.UsageError(f"{args[0]!r} is neither a command nor a model.", ctx)
-            else:
-                args = [*_UNNAMED, *args]
+            args = [*_UNNAMED, *args]
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         found = super().shell_complete(ctx, incomplete)
         return [*found, *completed_options(self, ctx, _UNNAMED[0], incomplete)]
+
+
+def _missing(command: str) -> DLBricksError:
+    """Error for a command whose distribution is not installed."""
+    distribution = _DISTRIBUTIONS[command]
+    return DLBricksError(
+        f"'dlbricks {command}' comes with {distribution}, which is not installed",
+        hint=clone_install(f"plugins/{distribution.removeprefix('dlbricks-')}"),
+    )
 
 
 def _place(name: str) -> tuple[int, str]:

@@ -28,7 +28,7 @@ class EstimateCommand(_CoreCommand):
     name = "estimate"
     purpose = "Estimate models from stored and predicted figures, or with few runs."
     actions = (
-        Action("models", purpose, "estimate.estimate",
+        Action("models", purpose, "estimate.actions",
                "report.run.data:EstimateData", predicts=True, resumes=True),
     )  # fmt: skip
 
@@ -69,10 +69,10 @@ class ShowCommand(_CoreCommand):
     name = "show"
     purpose = "Show a model: layers, bricks, repeats, a picture. Nothing runs."
     actions = (
-        Action("layers", "Show layers and bricks.", "show.layers",
+        Action("layers", "Show layers and bricks.", "show.actions:layers_command",
                "commands.show.inspection:ShowLayersData"),
         Action("repeats", "Show how layers repeat, within and across models.",
-               "show.repeats", "report.analysis:ShowRepeatsData"),
+               "show.actions:repeats_command", "report.analysis:ShowRepeatsData"),
         Action("graph", "Draw a model.", "show.graph", "commands.show.graph:ShowGraphData"),
     )  # fmt: skip
 
@@ -83,9 +83,9 @@ class SuiteCommand(_CoreCommand):
     name = "suite"
     purpose = "Write bricks as a suite that another machine times."
     actions = (
-        Action("time", "Time a suite.", "suite.bench",
+        Action("time", "Time a suite.", "suite.actions:time_command",
                "report.run.data:EstimateData", resumes=True),
-        Action("write", "Write a suite from models.", "suite.generate",
+        Action("write", "Write a suite from models.", "suite.actions:write_command",
                "commands.suite.writing:SuiteWriteData"),
     )  # fmt: skip
 

@@ -27,13 +27,9 @@ _TYPICAL = 1.3
 
 @dataclass(frozen=True)
 class Composing:
-    """Number of a composer of segments, as found on the development corpus.
+    """Number of a composer of segments, as found on the development corpus."""
 
-    Attributes:
-        composing_error: Standard deviation of the relative error of composing.
-    """
-
-    composing_error: float
+    composing_error: float  #: Standard deviation of the relative error of composing.
 
 
 @cache
@@ -44,16 +40,11 @@ def composing() -> Composing:
 
 @dataclass(frozen=True)
 class Inferring:
-    """Numbers that derive a brick's latency from a similar brick, fitted to the development corpus.
+    """Fitted numbers that derive a brick's latency from a similar brick."""
 
-    Attributes:
-        computing_share: Share of operations in the logarithm of a latency; the remainder is the
-            share of bytes.
-        inference_error: Standard deviation of the relative error of a derived latency.
-    """
-
+    #: Share of operations in the logarithm of a latency; the remainder is the share of bytes.
     computing_share: float
-    inference_error: float
+    inference_error: float  #: Standard deviation of the relative error of a derived latency.
 
 
 @cache
@@ -64,63 +55,40 @@ def inferring() -> Inferring:
 
 @dataclass(frozen=True)
 class Deviation:
-    """Error of one estimate.
+    """Error of one estimate."""
 
-    Attributes:
-        error: Relative error; negative where the estimate is too low.
-        scatter: Standard deviation of the error that the scatter of the samples alone would cause.
-    """
-
-    error: float
+    error: float  #: Relative error; negative where the estimate is too low.
+    #: Standard deviation of the error that the scatter of the samples alone would cause.
     scatter: float
 
 
 @dataclass(frozen=True)
 class Whole:
-    """A network that was timed whole.
+    """A network that was timed whole."""
 
-    Attributes:
-        cut: The network and its bricks.
-        measured: Figure of the whole network.
-    """
-
-    cut: CutModel
-    measured: Figure
+    cut: CutModel  #: The network and its bricks.
+    measured: Figure  #: Figure of the whole network.
 
 
 @dataclass(frozen=True)
 class FittingData:
-    """Measurements to fit to: networks that were timed whole, and all of their bricks.
+    """Measurements to fit to: networks that were timed whole, and all of their bricks."""
 
-    Attributes:
-        wholes: The networks.
-        bricks: Bricks of the networks, by signature.
-        latencies: Figures of the bricks that could be timed, by signature.
-        setup: Backend, version, options and threads of networks and bricks.
-        system: System of the measurements.
-    """
-
-    wholes: Sequence[Whole]
-    bricks: Mapping[str, Brick]
-    latencies: Mapping[str, Figure]
-    setup: Setup
-    system: System
+    wholes: Sequence[Whole]  #: The networks.
+    bricks: Mapping[str, Brick]  #: Bricks of the networks, by signature.
+    latencies: Mapping[str, Figure]  #: Figures of the bricks that could be timed, by signature.
+    setup: Setup  #: Backend, version, options and threads of networks and bricks.
+    system: System  #: System of the measurements.
 
 
 @dataclass(frozen=True)
 class LogRatio:
-    """Natural logarithms of ratios between two bricks of one form.
+    """Natural logarithms of ratios between two bricks of one form."""
 
-    Attributes:
-        flops: Logarithm of the ratio of operations.
-        nbytes: Logarithm of the ratio of bytes.
-        cost: Logarithm of the ratio of latencies, without the cost of starting a call.
-        scatter: Standard deviation of ``cost`` that the scatter of the samples alone would cause.
-    """
-
-    flops: float
-    nbytes: float
-    cost: float
+    flops: float  #: Logarithm of the ratio of operations.
+    nbytes: float  #: Logarithm of the ratio of bytes.
+    cost: float  #: Logarithm of the ratio of latencies, without the cost of starting a call.
+    #: Standard deviation of ``cost`` that the scatter of the samples alone would cause.
     scatter: float
 
 

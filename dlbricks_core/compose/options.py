@@ -21,17 +21,11 @@ LEARNED_COMPOSER = "learned"
 
 @dataclass(frozen=True)
 class CutOptions:
-    """Options for cutting and composing models.
+    """Options for cutting and composing models."""
 
-    Attributes:
-        granularity: Maximum number of layers in a brick.
-        strategy: Name of the split strategy.
-        composer: Name of the composer behind ``Estimate``.
-    """
-
-    granularity: int = 1
-    strategy: str = "chain"
-    composer: str = "sequential"
+    granularity: int = 1  #: Maximum number of layers in a brick.
+    strategy: str = "chain"  #: Name of the split strategy.
+    composer: str = "sequential"  #: Name of the composer behind ``Estimate``.
 
     @classmethod
     def chosen(

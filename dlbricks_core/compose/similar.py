@@ -10,14 +10,7 @@ import numpy as np
 
 from dlbricks_core.analysis import Volume, form
 from dlbricks_core.bricks import Brick
-from dlbricks_core.compose.fitting import (
-    Deviation,
-    FittingData,
-    LogRatio,
-    fitted_deviation,
-    fitted_share,
-    inferring,
-)
+from dlbricks_core.compose import fitting
 from dlbricks_core.compose.plan import Plan
 from dlbricks_core.compose.recipes import OwnFigure, Recipe, Scaled
 from dlbricks_core.compose.segmented import Segmented
@@ -41,8 +34,8 @@ class Similar(Segmented):
     #: Share of operations in the logarithm of a latency; the rest is the share of bytes. And the
     #: standard deviation of the relative error of a latency that follows from another. Both were
     #: found on the development corpus (docs/explain/composing.md).
-    computing_share = inferring().computing_share
-    inference_error = inferring().inference_error
+    computing_share = fitting.inferring().computing_share
+    inference_error = fitting.inferring().inference_error
     fitted: Mapping[str, str] = MappingProxyType(
         {
             **Segmented.fitted,
@@ -95,19 +88,19 @@ class Similar(Segmented):
                 ratio = expected / volumes[other].expected(self.computing_share)
                 yield Scaled(signature, other, ratio, self.inference_error)
 
-    def fit(self, observed: FittingData) -> Mapping[str, float]:
+    def fit(self, observed: fitting.FittingData) -> Mapping[str, float]:
         """Fitted values, including the two parameters that derive one brick from another."""
         ratios = self._ratios(observed)
-        share = fitted_share(self.computing_share, self.inference_error, ratios)
-        off = [Deviation(r.cost - share * r.flops - (1 - share) * r.nbytes, r.scatter)
+        share = fitting.fitted_share(self.computing_share, self.inference_error, ratios)
+        off = [fitting.Deviation(r.cost - share * r.flops - (1 - share) * r.nbytes, r.scatter)
                for r in ratios]  # fmt: skip
         values = {
             "computing_share": share,
-            "inference_error": fitted_deviation(self.inference_error, off),
+            "inference_error": fitting.fitted_deviation(self.inference_error, off),
         }
         return {**values, **Segmented.fit(self.calibrated(values), observed)}
 
-    def _ratios(self, observed: FittingData) -> list[LogRatio]:
+    def _ratios(self, observed: fitting.FittingData) -> list[fitting.LogRatio]:
         """Ratios between each brick that is not timed and the timed brick of its recipe.
 
         Bricks whose latency is below the cost of starting a call are left out.
@@ -126,7 +119,7 @@ class Similar(Segmented):
                 large, small = (Volume.of(bricks[each].model) for each in pair)
                 scatters = (np.std(latencies[each].replicates) / costs[each] for each in pair)
                 found.append(
-                    LogRatio(
+                    fitting.LogRatio(
                         flops=math.log(large.flops / small.flops),
                         nbytes=math.log(large.nbytes / small.nbytes),
                         cost=math.log(costs[signature] / costs[nearest]),

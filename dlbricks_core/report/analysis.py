@@ -14,31 +14,24 @@ from dlbricks_core.analysis import Analysis, Count, ModelAnalysis, Repetition, S
 from dlbricks_core.facts import Failure, Note
 from dlbricks_core.facts.note import note
 from dlbricks_core.importers import LoadOptions
+from dlbricks_core.report import data as common
 from dlbricks_core.report import heading
-from dlbricks_core.report.data import (
-    SCHEMA_VERSION,
-    ListedFailuresData,
-    NoteData,
-    ReadingData,
-    failures_data,
-    reading_data,
-)
 from dlbricks_core.report.heading import count
 from dlbricks_core.report.html.plots import Point, bars, dots, stacked
-from dlbricks_core.report.html.templating import PageTable, TableColumn, page, page_table, render
+from dlbricks_core.report.html.templating import PageTable, page, page_table, render
 from dlbricks_core.report.notes import notes_data, text
 from dlbricks_core.report.remarks import Remark
 from dlbricks_core.report.tables import Console, quantity, styled, table
 
 
-class ShowRepeatsData(ListedFailuresData):
+class ShowRepeatsData(common.ListedFailuresData):
     """Output of ``dlbricks show repeats``."""
 
-    settings: ReadingData  #: How models were read.
+    settings: common.ReadingData  #: How models were read.
     models: list[AnalyzedModelData]  #: In the order in which they were named.
     totals: AnalysisTotalsData  #: All models together.
     similarity: SimilarityData  #: Of every two models.
-    notes: list[NoteData]  #: Layers that sums leave out.
+    notes: list[common.NoteData]  #: Layers that sums leave out.
 
 
 class OperatorCountData(TypedDict):
@@ -153,8 +146,8 @@ def analysis_data(
     order.
     """
     return {
-        "schema_version": SCHEMA_VERSION,
-        "settings": reading_data(load),
+        "schema_version": common.SCHEMA_VERSION,
+        "settings": common.reading_data(load),
         "models": [_model_data(each) for each in analysis.models],
         "totals": {
             **_repetition_data(analysis.repetition),
@@ -167,7 +160,7 @@ def analysis_data(
             "matrix": [list(row) for row in analysis.similarity.matrix],
         },
         "notes": notes_data(notes(analysis)),
-        "failures": failures_data(unread),
+        "failures": common.failures_data(unread),
     }
 
 
@@ -332,8 +325,9 @@ def similarity_table(similarity: Similarity) -> PageTable:
     """Similarity of all pairs of models, or of the most similar pairs where there are many."""
     if len(similarity.names) > _FEW:
         return page_table(
-            ["Most similar", TableColumn("Models", is_text=True), "Jaccard similarity"],
+            ("Most similar", "Models", "Jaccard similarity"),
             [[p.first, p.second, f"{p.similarity:.3f}"] for p in similarity.pairs[:_LISTED_PAIRS]],
+            words=["Models"],
         )
     numbers = range(1, len(similarity.names) + 1)
     return page_table(

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 
 from dlbricks_core.errors import DLBricksError, PluginError
 from dlbricks_core.facts import Note
@@ -52,23 +52,16 @@ class Column(ABC):
         return self.cell(result)
 
 
-class OwnColumn(Column):
-    """A column of DLBricks, from its heading and a function."""
+RowT = TypeVar("RowT")
 
-    def __init__(
-        self,
-        heading: str,
-        cell: Callable[[ModelResult], str | None],
-        justification: Justification = "right",
-    ) -> None:
-        self.name = heading.lower()
-        self.heading = heading
-        self.justification = justification
-        self._cell = cell
 
-    def cell(self, result: ModelResult) -> str | None:
-        """Text of the cell of a model."""
-        return self._cell(result)
+@dataclass(frozen=True)
+class OwnColumn(Generic[RowT]):
+    """A column of DLBricks, the same in terminals and on pages."""
+
+    heading: str  #: Heading in tables.
+    cell: Callable[[RowT], str | None]  #: Text for the subject of a row; ``None`` if unknown.
+    justification: Justification = "right"  #: As in :class:`Column`.
 
 
 @dataclass(frozen=True)
@@ -85,10 +78,12 @@ class FilledColumn:
     problem: str = ""
 
 
-def own_columns(columns: Iterable[OwnColumn], models: Sequence[ModelResult]) -> list[FilledColumn]:
+def own_columns(columns: Iterable[OwnColumn[RowT]], rows: Sequence[RowT]) -> list[FilledColumn]:
     """Columns of DLBricks, filled in."""
     return [
-        FilledColumn(c.name, c.heading, c.justification, True, [c.cell(each) for each in models])
+        FilledColumn(
+            c.heading.lower(), c.heading, c.justification, True, [c.cell(each) for each in rows]
+        )
         for c in columns
     ]
 

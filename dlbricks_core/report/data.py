@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, TypeVar, cast
 
 from dlbricks_core.estimation.invocation import environment_of
+from dlbricks_core.facts import CalibrationModel
 from dlbricks_core.passes.options import input_data
 from dlbricks_core.report.notes import notes_data
 from dlbricks_core.version import __version__
@@ -219,16 +220,6 @@ class InvocationData(TypedDict):
     written_at: str  #: When the results were written, in ISO 8601.
 
 
-class CalibratedModelData(TypedDict):
-    """A network of a calibration."""
-
-    name: str  #: Name of the model.
-    source: str  #: File or collection, as the user named it.
-    signature: str  #: Signature of the whole model.
-    error: float  #: Relative error of its estimate.
-    scatter: float  #: Part of the error from the samples' scatter, as a standard deviation.
-
-
 class CalibrationData(TypedDict):
     """Numbers that were fitted to this system."""
 
@@ -236,7 +227,7 @@ class CalibrationData(TypedDict):
     granularity: int  #: Maximum number of layers in a brick.
     split: str  #: Strategy by which models were cut.
     values: dict[str, float]  #: Fitted numbers by name.
-    models: list[CalibratedModelData]  #: Models to which the numbers were fitted.
+    models: list[CalibrationModel]  #: Models to which the numbers were fitted.
     bricks: int  #: Number of bricks to which the numbers were fitted.
     version: str  #: Version of DLBricks that fitted the numbers.
     taken_at: str  #: Time of the fit, in ISO 8601.

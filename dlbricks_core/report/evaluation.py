@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypedDict
 
 from markupsafe import Markup
-from rich.table import Table
 
 from dlbricks_core.estimation.evaluation import Evaluation, ModelEvaluation
 from dlbricks_core.estimation.invocation import Invocation
@@ -13,17 +13,11 @@ from dlbricks_core.estimation.results import Benchmarking
 from dlbricks_core.estimation.speedup import Speedups
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.report import heading
+from dlbricks_core.report.columns import OwnColumn, own_columns
 from dlbricks_core.report.data import Interval, QuantityData, quantity_data
 from dlbricks_core.report.heading import count, print_result, subject
 from dlbricks_core.report.html.plots import cumulative
-from dlbricks_core.report.html.templating import (
-    PageTable,
-    between,
-    or_dash,
-    page,
-    page_table,
-    run_facts,
-)
+from dlbricks_core.report.html.templating import filled_page_table, page, run_facts
 from dlbricks_core.report.remarks import (
     Effect,
     Remark,
@@ -34,7 +28,7 @@ from dlbricks_core.report.remarks import (
 from dlbricks_core.report.run.data import EstimateData, run_data
 from dlbricks_core.report.run.page import normalized_plot, without_subject
 from dlbricks_core.report.run.terminal import rests_on
-from dlbricks_core.report.tables import Console, ms, styled, table
+from dlbricks_core.report.tables import Console, filled_table, interval_text, ms, styled
 
 
 class CheckAccuracyData(EstimateData):
@@ -250,7 +244,7 @@ def print_evaluation(console: Console, evaluation: Evaluation) -> None:
     names = ", ".join(each.subject for each in evaluation.left_out)
     shown = [
         styled(("Left out of the figures:", "red"), f" {names}") if names else "",
-        _models(evaluation),
+        filled_table(own_columns((*_COMPARED, *_BASIS), evaluation.models)),
         "In ms. Rests on: main basis. Covered: the interval holds the measured.",
         *speedup_lines(evaluation.speedups),
         basis(evaluation),
@@ -266,20 +260,20 @@ def evaluation_remarks(evaluation: Evaluation) -> list[Remark]:
     return ranked([*found, Remark(Effect.WARNING, drift)]) if drift else found
 
 
-def _models(evaluation: Evaluation) -> Table:
-    shown = table("Model", "Error", "Estimate", "90% interval", "Measured", "Rests on", "Covered")
-    for model in evaluation.models:
-        ends = model.model.estimate.interval_now
-        shown.add_row(
-            model.name,
-            percent(model.error),
-            ms(model.estimate_ms),
-            "-" if ends is None else f"{ms(ends[0])}-{ms(ends[1])}",
-            ms(model.measured_ms),
-            rests_on(model.model),
-            "yes" if model.covered else "no",
-        )
-    return shown
+_Columns = Sequence[OwnColumn[ModelEvaluation]]
+
+_COMPARED: _Columns = (
+    OwnColumn("Model", lambda each: each.name, "left"),
+    OwnColumn("Error", lambda each: percent(each.error)),
+    OwnColumn("Estimate", lambda each: ms(each.estimate_ms)),
+    OwnColumn("90% interval", lambda each: interval_text(each.model.estimate.interval_now)),
+    OwnColumn("Measured", lambda each: ms(each.measured_ms)),
+)
+_RATIO: _Columns = (OwnColumn("Estimate / measured", lambda each: f"{each.normalized:.3f}"),)
+_BASIS: _Columns = (
+    OwnColumn("Rests on", lambda each: rests_on(each.model)),
+    OwnColumn("Covered", lambda each: "yes" if each.covered else "no"),
+)
 
 
 def evaluation_page(evaluation: Evaluation, load: LoadOptions | None = None) -> str:
@@ -297,30 +291,14 @@ def evaluation_page(evaluation: Evaluation, load: LoadOptions | None = None) -> 
         costs=[*speedup_lines(evaluation.speedups), basis(evaluation)],
         normalized_plot=normalized_plot((each.model for each in evaluation.models), TOLERANCES),
         errors_plot=_errors_plot(evaluation),
-        models=_models_table(evaluation) if evaluation.models else None,
+        models=filled_page_table(
+            own_columns((*_COMPARED, *_RATIO, *_BASIS), evaluation.models),
+            "Latencies in ms. Rests on: main basis of the estimate. Covered: the interval holds "
+            "the measured latency.",
+        )
+        if evaluation.models
+        else None,
     )
-
-
-def _models_table(evaluation: Evaluation) -> PageTable:
-    return page_table(
-        ["Model", "Error", "Estimate", "90% interval", "Measured", "Estimate / measured",
-         "Rests on", "Covered"],
-        [
-            [
-                model.name,
-                percent(model.error),
-                or_dash(model.estimate_ms),
-                between(model.model.estimate.interval_now),
-                or_dash(model.measured_ms),
-                f"{model.normalized:.3f}",
-                rests_on(model.model),
-                "yes" if model.covered else "no",
-            ]
-            for model in evaluation.models
-        ],
-        "Latencies in ms. Rests on: main basis of the estimate. Covered: the interval holds the "
-        "measured latency.",
-    )  # fmt: skip
 
 
 def _errors_plot(evaluation: Evaluation) -> Markup | None:

@@ -16,20 +16,13 @@ from dlbricks_core.measure.footprint import gigabytes
 from dlbricks_core.report import heading
 from dlbricks_core.report.heading import count, subject
 from dlbricks_core.report.html.plots import Curve, curves
-from dlbricks_core.report.html.templating import (
-    Cell,
-    PageTable,
-    TableColumn,
-    between,
-    or_dash,
-    page_table,
-)
+from dlbricks_core.report.html.templating import PageTable, page_table
 from dlbricks_core.report.tables import (
     compared_cells,
-    estimate_text,
     interval_text,
     ms,
     table,
+    value_text,
 )
 
 Time = Callable[[Answer], Compared | None]
@@ -198,8 +191,7 @@ def _answer_table(answer: Answer) -> Table:
 
 
 def _rate(rate: Rate) -> tuple[str, str]:
-    value = "-" if rate.value is None else ms(rate.value)
-    return value, interval_text(rate.interval)
+    return value_text(rate.value), interval_text(rate.interval)
 
 
 def _workloads(
@@ -284,55 +276,43 @@ def sizes_plot(result: RunResult) -> Markup | None:
 def depths_table(result: RunResult) -> PageTable | None:
     """Time of one token at each depth; ``None`` if no token follows the first."""
     rows = [
-        [answer.name, workload(answer.workload), str(depth), *_cells(each.compared)]
+        [answer.name, workload(answer.workload), str(depth), *compared_cells(each.compared)]
         for answer in result.answers
         for depth, each in answer.curve.items()
     ]
     if not rows:
         return None
-    columns = (*_ABOUT, "Tokens in the cache", *_COLUMNS)
-    return page_table(columns, rows, "Time of one output token in ms.")
+    columns = ("Model", "Workload", "Tokens in the cache", *_COLUMNS)
+    return page_table(columns, rows, "Time of one output token in ms.", words=["Workload"])
 
 
-_ABOUT: tuple[str | TableColumn, ...] = ("Model", TableColumn("Workload", is_text=True))
 _COLUMNS = ("Estimate", "90% interval", "Measured", "Estimate / measured")
 
 
 def _answers(answers: Sequence[Answer]) -> PageTable:
-    rows: list[list[str | Cell]] = []
+    rows = []
     for answer in answers:
         about = [answer.name, workload(answer.workload)]
         for name, time in TIMES.items():
             if (compared := time(answer)) is not None:
-                rows.append([*about, f"{name}, ms", *_cells(compared)])
+                rows.append([*about, f"{name}, ms", *compared_cells(compared)])
         for name, rate in RATES.items():
-            found = rate(answer)
-            rows.append([*about, name, or_dash(found.value), between(found.interval), "–", "–"])
-    columns = (*_ABOUT, TableColumn("Figure", is_text=True), *_COLUMNS)
-    return page_table(columns, rows, ">: bricks are missing.")
+            rows.append([*about, name, *_rate(rate(answer)), "-", "-"])
+    columns = ("Model", "Workload", "Figure", *_COLUMNS)
+    return page_table(columns, rows, ">: bricks are missing.", words=("Workload", "Figure"))
 
 
 def _points(result: RunResult) -> PageTable:
     axes = list(result.curves[0].points[0].sizes)
+    points = [(curve.name, point) for curve in result.curves for point in curve.points]
     rows = [
-        [curve.name, *(str(point.sizes[axis]) for axis in axes), *_cells(point.result.compared)]
-        for curve in result.curves
-        for point in curve.points
+        [name, *(str(each.sizes[axis]) for axis in axes), *compared_cells(each.result.compared)]
+        for name, each in points
     ]
     quantity = result.request.quantity
     name = heading.quantity_name(quantity).capitalize()
     caption = f"{name} in {quantity.unit}. >: bricks are missing."
     return page_table(["Model", *axes, *_COLUMNS], rows, caption)
-
-
-def _cells(compared: Compared) -> list[str]:
-    measured, normalized = compared.measured, compared.normalized
-    return [
-        estimate_text(compared.estimate).replace("-", "–"),
-        between(compared.estimate.interval),
-        or_dash(measured.value if measured else None),
-        "–" if normalized is None else f"{normalized:.3f}",
-    ]
 
 
 def _token_plot(answers: Sequence[Answer]) -> Markup | None:

@@ -109,11 +109,10 @@ def _decimals(value: float) -> int:
 
 def compared_cells(compared: Compared) -> list[str]:
     """Cells for an estimate and a measurement: interval, both values, and their ratio."""
-    measured = compared.measured
     return [
         estimate_text(compared.estimate),
         interval_text(compared.estimate.interval),
-        "-" if measured is None else ms(measured.value),
+        value_text(compared.measured.value if compared.measured else None),
         ratio_text(compared.normalized) or "-",
     ]
 
@@ -123,11 +122,15 @@ def ratio_text(normalized: float | None) -> str | None:
     return None if normalized is None else f"{normalized:.3f}"
 
 
+def value_text(value: float | None) -> str:
+    """A value in any unit; a hyphen if it is unknown."""
+    return "-" if value is None else ms(value)
+
+
 def estimate_text(estimate: Estimate) -> str:
     """An estimate in the quantity's unit, marked where bricks are missing."""
-    if estimate.value is None:
-        return "-"
-    return f"{'>' if estimate.partial else ''}{ms(estimate.value)}"
+    is_bound = estimate.partial and estimate.value is not None
+    return f"{'>' if is_bound else ''}{value_text(estimate.value)}"
 
 
 def interval_text(ends: tuple[float, float] | None) -> str:

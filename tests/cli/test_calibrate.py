@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from dlbricks_core.commands.machine import job
+from dlbricks_core.commands.machine import timing_actions as job
 from dlbricks_core.estimation.rates import rated
 from dlbricks_core.machine.system import current_system
 

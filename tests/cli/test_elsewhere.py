@@ -1,4 +1,4 @@
-"""Commands of distributions that may be missing, and spellings that they have replaced."""
+"""Commands and collections of distributions that may be missing."""
 
 import tomllib
 from importlib import import_module
@@ -30,29 +30,6 @@ def installed(monkeypatch):
         monkeypatch.setattr(PROGRAM, "names", lambda _kind: own | {*others})
 
     return install
-
-
-OLD = [
-    (("privacy", "suite", "--key", "k.json"), "private attack"),
-    (("generate", "m.onnx", "-o", "suite", "--private"), "private generate"),
-    (("-q", "estimate", "--key=k.json", "--results", "r.zst"), "private estimate"),
-]
-
-
-@pytest.mark.parametrize(("line", "now"), OLD)
-@pytest.mark.parametrize(
-    ("others", "hint"),
-    [((), INSTALL.format("private")), (("private",), "See 'dlbricks {} --help'.")],
-    ids=["missing", "installed"],
-)
-def test_an_old_spelling_names_the_new_one(dlbricks, installed, line, now, others, hint):
-    installed(*others)
-    done = dlbricks(*line)
-    assert done.status == 2
-    error, advice = done.err.splitlines()
-    assert error.startswith("Error: 'dlbricks ")
-    assert error.endswith(f"is 'dlbricks {now}' now, which comes with dlbricks-private")
-    assert advice == f"Hint: {hint.format(now)}"
 
 
 @pytest.mark.parametrize("name", sorted(OTHERS))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dlbricks_core.cli.main import RENAMED, cli
+from dlbricks_core.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
@@ -74,7 +74,7 @@ def test_each_headline_has_a_day_and_a_command_that_is_there(program):
             assert (ROOT / words[1]).is_file()
         else:
             assert words[0] == "dlbricks"
-            assert words[1].startswith("-") or words[1] in {*cli.list_commands(None), *RENAMED}
+            assert words[1].startswith("-") or words[1] in cli.list_commands(None)
 
 
 def test_the_systems_are_those_of_the_reference_data(program):

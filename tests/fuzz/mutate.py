@@ -41,9 +41,8 @@ from dlbricks_core.analysis import LayerCosts, analyze
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.commands.show.drawing import Picture
-from dlbricks_core.commands.show.graph import graph_data, graph_svg
+from dlbricks_core.commands.show.graph import ShowOperationsJob, graph_data, graph_svg
 from dlbricks_core.commands.show.inspection import inspect_data, print_inspection
-from dlbricks_core.commands.show.job import ShowOperationsJob
 from dlbricks_core.errors import DLBricksError, UnboundDimensionsError
 from dlbricks_core.importers.onnx import OnnxImporter
 from dlbricks_core.ir import CanonicalModel

@@ -3,25 +3,91 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from dlbricks_core import report
-from dlbricks_core.commands.check.explanation_report import (
-    SHOWN,
-    explanation_data,
-    explanation_page,
-    print_explanation,
-)
-from dlbricks_core.commands.check.job import CheckJob, LayersJob, TraceJob
-from dlbricks_core.commands.check.tracing import print_trace, trace_data, trace_events
-from dlbricks_core.commands.options import given, measuring
+from dlbricks_core.commands.check import explanation_report
+from dlbricks_core.commands.check.explanation import Explanation, explain
+from dlbricks_core.commands.check.tracing import Trace, print_trace, trace, trace_data, trace_events
+from dlbricks_core.commands.options import given, jobs, measuring
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.help import Concise
+from dlbricks_core.commands.options.models import Done
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
+from dlbricks_core.compose.options import CutOptions
+from dlbricks_core.estimation.approach import Approach, Wishes
+from dlbricks_core.estimation.evaluation import Evaluation, evaluate
+from dlbricks_core.estimation.invocation import Invocation
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.request import Request
+from dlbricks_core.progress import Observer
 from dlbricks_core.report import evaluation_data, print_evaluation, write_text
+from dlbricks_core.store import ResultStore
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ThreadedJob(jobs.BackendJob, jobs.PreciseJob):
+    """A check on one backend."""
+
+    #: Threads that compute one operator; ``None`` for all physical cores.
+    threads: int | None = None
+
+    def _of_model(
+        self,
+        work: Callable[[CanonicalModel, CutOptions, Request, ResultStore, Observer], T],
+        store: str | ResultStore | None,
+        observer: Observer,
+    ) -> T:
+        """Result of work on the single model of the job."""
+        job = jobs.with_own_types(self)
+        cut_options, request = job.cut_options, job.request()
+        with jobs.opened(store) as there:
+            model = job.models.load_one(observer)
+            return work(model, cut_options, request, there, observer)
+
+
+class LayersJob(_ThreadedJob):
+    """Deviations of a model's estimate, by groups of layers."""
+
+    def run(self, store: str | ResultStore | None, observer: Observer) -> Explanation:
+        """Explains the estimate."""
+        return self._of_model(explain, store, observer)
+
+
+class TraceJob(_ThreadedJob):
+    """A model at every level, down to the framework's operators."""
+
+    def run(self, store: str | ResultStore | None, observer: Observer) -> Trace:
+        """Traces the model."""
+        return self._of_model(trace, store, observer)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckJob(_ThreadedJob):
+    """Errors of estimates, model by model."""
+
+    condition: str | None = None  #: Condition of the latencies.
+
+    def run(self, store: str | ResultStore | None, observer: Observer) -> Done[Evaluation]:
+        """Checks the estimates."""
+        job = jobs.with_own_types(self)
+        approach = Approach.of_comparison(Wishes.among(vars(job)))
+        if approach.condition == "hot":
+            jobs.refuse_budget(job)
+        request = job.request(precision=approach.precision, condition=approach.condition)
+        models = job.models.or_default()
+        with jobs.opened(store) as there:
+            loaded = models.load(observer)
+            found = evaluate(loaded.models, approach.cut_options, request, there, observer)
+        invocation = Invocation.of("check", loaded.models, end_to_end=True)
+        return Done(found.lacking(loaded.failures), invocation=invocation)
 
 
 @click.command("evaluate", cls=Concise)
@@ -42,7 +108,7 @@ def accuracy_command(models: tuple[str, ...], store: str | None, **values: Any) 
     job = given.job_of(CheckJob, models, values)
     with output.progress() as progress:
         done = job.run(store, progress)
-    evaluation, load = done.evaluation, job.models.options
+    evaluation, load = done.result, job.models.options
     print_evaluation(output.console, evaluation)
     output.write_record(lambda: evaluation_data(evaluation, load, done.invocation))
     output.write_html(lambda: report.evaluation_page(evaluation, load))
@@ -53,7 +119,8 @@ def accuracy_command(models: tuple[str, ...], store: str | None, **values: Any) 
 @click.argument("model")
 @measuring.estimate_options
 @measuring.timing_options
-@click.option("--top", type=click.IntRange(min=1), default=SHOWN, show_default=True,
+@click.option("--top", type=click.IntRange(min=1), default=explanation_report.SHOWN,
+              show_default=True,
               help="Number of groups to print; files have all of them.")  # fmt: skip
 @options.result_options
 def layers_command(model: str, top: int, store: str | None, **values: Any) -> int:
@@ -69,9 +136,9 @@ def layers_command(model: str, top: int, store: str | None, **values: Any) -> in
     with output.progress() as progress:
         explanation = job.run(store, progress)
     load = job.models.options
-    print_explanation(output.console, explanation, top)
-    output.write_json(explanation_data(explanation, load))
-    output.write_html(lambda: explanation_page(explanation, load))
+    explanation_report.print_explanation(output.console, explanation, top)
+    output.write_json(explanation_report.explanation_data(explanation, load))
+    output.write_html(lambda: explanation_report.explanation_page(explanation, load))
     return 0 if explanation.complete else EXIT_PARTIAL
 
 

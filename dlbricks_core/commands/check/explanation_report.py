@@ -21,8 +21,6 @@ from dlbricks_core.report.html.plots import Point, dots
 from dlbricks_core.report.html.templating import (
     Cell,
     PageTable,
-    TableColumn,
-    or_dash,
     page,
     page_table,
     run_facts,
@@ -33,7 +31,7 @@ from dlbricks_core.report.remarks import (
 )
 from dlbricks_core.report.run.data import EstimateData, run_data
 from dlbricks_core.report.run.page import without_subject
-from dlbricks_core.report.tables import Console, lines, ms, styled, table
+from dlbricks_core.report.tables import Console, lines, ms, styled, table, value_text
 from dlbricks_core.wording import argument
 
 
@@ -107,7 +105,7 @@ def total_lines(explanation: Explanation) -> list[str]:
     estimate = explanation.model.estimate
     least = "more than " if estimate.partial else ""
     known = estimate.value is not None
-    estimated = f"estimated {least}{or_hyphen(estimate.value)} ms" if known else "no estimate"
+    estimated = f"estimated {least}{value_text(estimate.value)} ms" if known else "no estimate"
     if estimate.interval is not None:
         estimated += f" ({ms(estimate.interval[0])}-{ms(estimate.interval[1])})"
     lines = [f"{subject(explanation.result)}: {estimated}, {_measured(explanation)}"]
@@ -227,11 +225,6 @@ def _specs(specs: Sequence[TensorSpec]) -> str:
     return ", ".join(str(spec).removeprefix("float32") for spec in specs)
 
 
-def or_hyphen(value: float | None) -> str:
-    """Milliseconds, or a dash if unknown."""
-    return "-" if value is None else ms(value)
-
-
 def signed(value: float | None) -> str:
     """Milliseconds with their sign."""
     return "-" if value is None else f"{'-' if value < 0 else '+'}{ms(abs(value))}"
@@ -307,6 +300,12 @@ def print_explanation(console: Console, explanation: Explanation, top: int = SHO
     print_result(console, result, answer, shown, run_remarks(result))
 
 
+def _figures(group: BrickGroup) -> list[str]:
+    """Composed, profiled and scaled time of a group, and the deviation."""
+    times = (group.cost.ms if group.cost else None, group.profiled_ms, group.scaled_ms)
+    return [*map(value_text, times), signed(group.deviation_ms)]
+
+
 def _groups_shown(groups: Sequence[BrickGroup], labels: Sequence[str]) -> Table:
     shown = table("#", "Layers", "Times", "Composed", "Profile", "Scaled", "Diff.", left=2)
     shown.columns[0].min_width, shown.columns[0].max_width = None, 7
@@ -316,10 +315,7 @@ def _groups_shown(groups: Sequence[BrickGroup], labels: Sequence[str]) -> Table:
             places(group),
             lines(label, *remarks),
             str(group.occurrences),
-            or_hyphen(group.cost.ms if group.cost else None),
-            or_hyphen(group.profiled_ms),
-            or_hyphen(group.scaled_ms),
-            signed(group.deviation_ms),
+            *_figures(group),
         )
     shown.columns[1].no_wrap = False
     return shown
@@ -352,18 +348,8 @@ def explanation_page(explanation: Explanation, load: LoadOptions | None = None) 
 
 def _groups_table(groups: Sequence[BrickGroup], labels: Sequence[str]) -> PageTable:
     return page_table(
-        [
-            "Layers",
-            TableColumn("Sizes", is_text=True),
-            "Place",
-            TableColumn("Bricks", is_text=True),
-            "Occurs",
-            "Composed",
-            "Profile",
-            "Scaled",
-            "Difference",
-            TableColumn("Remarks", is_text=True),
-        ],
+        ("Layers", "Sizes", "Place", "Bricks", "Occurs", "Composed", "Profile", "Scaled",
+         "Difference", "Remarks"),
         [
             [
                 label,
@@ -371,10 +357,7 @@ def _groups_table(groups: Sequence[BrickGroup], labels: Sequence[str]) -> PageTa
                 places(group),
                 Cell(" ".join(signature[:8] for signature in group.signatures), "code"),
                 str(group.occurrences),
-                or_dash(group.cost.ms if group.cost else None),
-                or_dash(group.profiled_ms),
-                or_dash(group.scaled_ms),
-                signed(group.deviation_ms),
+                *_figures(group),
                 "; ".join(group.remarks),
             ]
             for group, label in zip(groups, labels, strict=True)
@@ -382,14 +365,16 @@ def _groups_table(groups: Sequence[BrickGroup], labels: Sequence[str]) -> PageTa
         "Latencies in ms. Composed: the cost of the brick, without the timer's own. Profile: as "
         "the framework reports it. Scaled: so that the profile sums up to the measured latency. "
         "Difference: composed less scaled.",
+        words=("Sizes", "Bricks", "Remarks"),
         names_wrap=True,
-    )
+    )  # fmt: skip
 
 
 def _outside(explanation: Explanation) -> PageTable:
     return page_table(
-        ["Layer", TableColumn("Operator", is_text=True), "ms"],
-        [[each.name, each.operator, or_dash(each.ms)] for each in explanation.outside],
+        ("Layer", "Operator", "ms"),
+        [[each.name, each.operator, ms(each.ms)] for each in explanation.outside],
+        words=["Operator"],
         names_wrap=True,
     )
 

@@ -18,7 +18,6 @@ from dlbricks_core.commands.check.explanation_report import (
     explanation_data,
     group_names,
     largest,
-    or_hyphen,
     places,
     shapes,
     total_lines,
@@ -32,7 +31,7 @@ from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.heading import print_result
 from dlbricks_core.report.remarks import run_remarks
-from dlbricks_core.report.tables import Console, table
+from dlbricks_core.report.tables import Console, table, value_text
 from dlbricks_core.store import ResultStore
 
 
@@ -288,12 +287,7 @@ def _microseconds(nanoseconds: int) -> float:
 
 
 def levels_data(levels: Sequence[Level], measured_ms: float | None) -> list[TraceLevelData]:
-    """Levels as plain data.
-
-    Args:
-        levels: The levels.
-        measured_ms: Latency of the whole model without a profiler.
-    """
+    """Levels as plain data."""
     return [
         {
             "name": level.name,
@@ -320,8 +314,8 @@ def print_trace(console: Console, trace: Trace, path: Path) -> None:
         (
             each["name"],
             str(each["parts"] or "-"),
-            f"{'>' if each['partial'] else ''}{or_hyphen(each['ms'])}",
-            or_hyphen(each["run_ms"]),
+            f"{'>' if each['partial'] else ''}{value_text(each['ms'])}",
+            value_text(each["run_ms"]),
             "-"
             if each["name"] == "whole model" or each["cost"] is None
             else f"{each['cost']:+.1%}",

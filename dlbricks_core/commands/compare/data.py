@@ -6,12 +6,7 @@ import math
 from typing import TypedDict
 
 from dlbricks_core.commands.compare.report import disturbances
-from dlbricks_core.estimation.comparison import (
-    BrickComparison,
-    Comparison,
-    ModelComparison,
-    PartComparison,
-)
+from dlbricks_core.estimation import comparison
 from dlbricks_core.estimation.invocation import Invocation
 from dlbricks_core.facts import Quantity
 from dlbricks_core.figures.ranking import Ranking, Ratio
@@ -153,7 +148,9 @@ class CompareFailureData(common.FailureData):
 
 
 def comparison_data(
-    result: Comparison, load: LoadOptions | None = None, invocation: Invocation | None = None
+    result: comparison.Comparison,
+    load: LoadOptions | None = None,
+    invocation: Invocation | None = None,
 ) -> CompareLatenciesData:
     """A comparison as the JSON object that scripts read; names are those of a run."""
     run = result.any_run
@@ -196,7 +193,7 @@ def comparison_data(
     }
 
 
-def _totals(result: Comparison) -> common.TotalsData:
+def _totals(result: comparison.Comparison) -> common.TotalsData:
     """Counts over all models and backends."""
     cuttings = [run.cutting for run in result.runs.values()]
     return {
@@ -208,7 +205,7 @@ def _totals(result: Comparison) -> common.TotalsData:
 
 
 def _model_data(
-    model: ModelComparison, quantity: Quantity, invocation: Invocation | None
+    model: comparison.ModelComparison, quantity: Quantity, invocation: Invocation | None
 ) -> ComparedModelData:
     return {
         **common.model_head(model.cut),
@@ -225,7 +222,7 @@ def _model_data(
     }
 
 
-def _model_backend(model: ModelComparison, name: str) -> ComparedModelBackendData:
+def _model_backend(model: comparison.ModelComparison, name: str) -> ComparedModelBackendData:
     result, total, cost = model.results[name], model.sums.get(name), model.ranking.costs.get(name)
     return {
         **common.model_figures(result),
@@ -240,7 +237,7 @@ def _model_backend(model: ModelComparison, name: str) -> ComparedModelBackendDat
     }
 
 
-def _part_data(part: PartComparison) -> ComparedPartData:
+def _part_data(part: comparison.PartComparison) -> ComparedPartData:
     return {
         **common.brick_head(part.brick, part.occurrences),
         **_ranking(part.ranking),
@@ -252,7 +249,7 @@ def _part_data(part: PartComparison) -> ComparedPartData:
     }
 
 
-def _brick_data(brick: BrickComparison) -> ComparedBrickData:
+def _brick_data(brick: comparison.BrickComparison) -> ComparedBrickData:
     return {
         **common.brick_head(brick.brick, brick.occurrences),
         **_ranking(brick.ranking),

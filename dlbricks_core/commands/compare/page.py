@@ -7,18 +7,7 @@ from collections.abc import Iterator, Mapping
 from markupsafe import Markup
 
 from dlbricks_core.bricks.naming import names
-from dlbricks_core.commands.compare.report import (
-    answer,
-    margin,
-    parts_figures,
-    remarks,
-    subject,
-    totals,
-    unfit,
-    verdict,
-    with_backends,
-    words_for,
-)
+from dlbricks_core.commands.compare import report
 from dlbricks_core.estimation.comparison import Comparison, ModelComparison
 from dlbricks_core.figures.ranking import Cost
 from dlbricks_core.importers import LoadOptions
@@ -27,15 +16,13 @@ from dlbricks_core.report.html.plots import Point, dots
 from dlbricks_core.report.html.templating import (
     Cell,
     PageTable,
-    TableColumn,
-    between,
-    or_dash,
     page,
     page_table,
     run_facts,
 )
 from dlbricks_core.report.remarks import alike
-from dlbricks_core.report.run.page import partial, without_subject
+from dlbricks_core.report.run.page import without_subject
+from dlbricks_core.report.tables import estimate_text, interval_text, ms, ratio_text, value_text
 
 _ROWS = 20  #: Maximum rows of dots in a plot; tables show all rows.
 
@@ -45,11 +32,14 @@ def comparison_page(result: Comparison, load: LoadOptions | None = None) -> str:
     named = names({each.brick.signature: each.brick.model for each in result.parts})
     return page(
         "commands/compare/page.html",
-        title=subject(result),
-        answer=[*unfit(result), without_subject(answer(result), subject(result))],
+        title=report.subject(result),
+        answer=[
+            *report.unfit(result),
+            without_subject(report.answer(result), report.subject(result)),
+        ],
         facts=run_facts(result.runs, load),
-        remarks=remarks(result),
-        failures=alike(with_backends(result.failures)),
+        remarks=report.remarks(result),
+        failures=alike(report.with_backends(result.failures)),
         noun=quantity_name(result.quantity),
         is_latency=result.any_run.request.metric is None,
         models_plot=_models_plot(result),
@@ -67,27 +57,17 @@ def _fastest(result: Comparison) -> PageTable:
             yield [
                 model.model.name,
                 *(_cost(costs.get(name), best=name == winner) for name in result.runs),
-                verdict(model.ranking),
-                margin(model.ranking.margin),
+                report.verdict(model.ranking),
+                report.margin(model.ranking.margin),
                 *(_ideal(model) if adds_up else []),
             ]
 
     quantity = result.quantity
-    adds_up, least = quantity.adds_up, words_for(quantity).least
-    ideal: list[str | TableColumn] = [
-        "Ideal",
-        "90% interval",
-        TableColumn("Parts taken", is_text=True),
-    ]
+    adds_up, least = quantity.adds_up, report.words_for(quantity).least
+    ideal = ("Ideal", "90% interval", "Parts taken") if adds_up else ()
     disturbed = ", or less than a disturbance of the machine may cause"
     return page_table(
-        [
-            "Model",
-            *result.runs,
-            TableColumn(least.capitalize(), is_text=True),
-            "By",
-            *(ideal if adds_up else []),
-        ],
+        ("Model", *result.runs, least.capitalize(), "By", *ideal),
         rows(),
         f"{_noun(result)} in {quantity.unit}, measured end to end. By: the second over the "
         f"{least}, with its 90% interval; no difference is shown where the interval includes 1"
@@ -98,6 +78,7 @@ def _fastest(result: Comparison) -> PageTable:
             if adds_up
             else ""
         ),
+        words=(least.capitalize(), "Parts taken"),
     )
 
 
@@ -108,8 +89,8 @@ def _noun(result: Comparison) -> str:
 
 def _ideal(model: ModelComparison) -> list[str]:
     return [
-        partial(model.ideal),
-        between(model.ideal.interval),
+        estimate_text(model.ideal),
+        interval_text(model.ideal.interval),
         ", ".join(f"{name} {number}" for name, number in model.picks.items()),
     ]
 
@@ -117,9 +98,9 @@ def _ideal(model: ModelComparison) -> list[str]:
 def _models(result: Comparison) -> PageTable:
     if result.any_run.request.metric is None:
         sums, those, paired = "Sum of parts", "sums", ", from paired rounds"
-        how = f"{parts_figures(result)}, without the timer's own cost"
+        how = f"{report.parts_figures(result)}, without the timer's own cost"
     else:
-        sums, those, paired, how = "Composed", "these", "", parts_figures(result)
+        sums, those, paired, how = "Composed", "these", "", report.parts_figures(result)
 
     def rows() -> Iterator[list[str | Cell]]:
         for model in result.models:
@@ -130,31 +111,24 @@ def _models(result: Comparison) -> PageTable:
                     Cell(model.model.name, "again" if number else ""),
                     name,
                     _with_interval(cost),
-                    "1" if is_fastest else margin(model.ranking.ratios.get(name)),
+                    "1" if is_fastest else report.margin(model.ranking.ratios.get(name)),
                     _with_interval(total),
-                    "1" if is_fastest and total else margin(model.sum_ratios.get(name)),
-                    "–" if each.normalized is None else f"{each.normalized:.3f}",
+                    "1" if is_fastest and total else report.margin(model.sum_ratios.get(name)),
+                    ratio_text(each.normalized) or "-",
                 ]
 
     return page_table(
-        [
-            "Model",
-            TableColumn("Backend", is_text=True),
-            "Measured",
-            "Ratio",
-            sums,
-            f"Ratio of {those}",
-            "Estimate / measured",
-        ],
+        ("Model", "Backend", "Measured", "Ratio", sums, f"Ratio of {those}", "Estimate / measured"),
         rows(),
         f"{_noun(result)} in {result.quantity.unit} with 90% intervals. Ratio: this backend over "
-        f"the one that is {words_for(result.quantity).least} end to end{paired}. {sums}: "
+        f"the one that is {report.words_for(result.quantity).least} end to end{paired}. {sums}: "
         f"{how}. The parts explain a difference as far as the two ratios agree.",
+        words=["Backend"],
     )
 
 
 def _parts(result: Comparison, named: Mapping[str, str]) -> PageTable:
-    least = words_for(result.quantity).least
+    least = report.words_for(result.quantity).least
 
     def rows() -> Iterator[list[str | Cell]]:
         for each in result.parts:
@@ -163,35 +137,29 @@ def _parts(result: Comparison, named: Mapping[str, str]) -> PageTable:
                 named[each.brick.signature],
                 str(each.occurrences),
                 *(_with_interval(costs.get(n), best=n == winner) for n in result.runs),
-                or_dash(each.difference_ms),
-                verdict(each.ranking),
-                margin(each.ranking.margin),
+                value_text(each.difference_ms),
+                report.verdict(each.ranking),
+                report.margin(each.ranking.margin),
             ]
 
     return page_table(
-        [
-            "Part",
-            "Number",
-            *result.runs,
-            "Difference",
-            TableColumn(least.capitalize(), is_text=True),
-            "By",
-        ],
+        ("Part", "Number", *result.runs, "Difference", least.capitalize(), "By"),
         rows(),
-        f"{totals(result.any_run.request)}, with 90% intervals; a winner is bold. Difference: the "
-        f"most less the {least}. By: the second over the {least}.",
+        f"{report.totals(result.any_run.request)}, with 90% intervals; a winner is bold. "
+        f"Difference: the most less the {least}. By: the second over the {least}.",
+        words=[least.capitalize()],
         names_wrap=True,
     )
 
 
 def _cost(cost: Cost | None, *, best: bool = False) -> Cell:
-    return Cell(or_dash(cost.ms if cost else None), "best" if best else "")
+    return Cell(value_text(cost.ms if cost else None), "best" if best else "")
 
 
 def _with_interval(cost: Cost | None, *, best: bool = False) -> Cell:
     if cost is None:
-        return Cell("–")
-    return Cell(f"{or_dash(cost.ms)} ({between(cost.interval_ms)})", "best" if best else "")
+        return Cell("-")
+    return Cell(f"{ms(cost.ms)} ({interval_text(cost.interval_ms)})", "best" if best else "")
 
 
 def _models_plot(result: Comparison) -> Markup | None:

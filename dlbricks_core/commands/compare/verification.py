@@ -152,11 +152,7 @@ class _Reference:
 
 
 class _References:
-    """The ONNX reference evaluator in a process of its own, and in another after a loss.
-
-    Args:
-        options: Options of the comparison.
-    """
+    """The ONNX reference evaluator in a process of its own, and in another after a loss."""
 
     def __init__(self, options: VerifyOptions) -> None:
         self._options = options

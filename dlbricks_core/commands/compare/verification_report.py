@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypedDict, cast
+from typing import TYPE_CHECKING, TypedDict, cast
 
-from dlbricks_core.commands.compare.job import ComparedOutputs, OutputsJob
 from dlbricks_core.commands.compare.verification import REFERENCE, Verdict
 from dlbricks_core.facts import Failure
-from dlbricks_core.report.data import (
-    SCHEMA_VERSION,
-    ListedFailuresData,
-    ReadingData,
-    failures_data,
-    reading_data,
-)
+from dlbricks_core.report import data as common
 from dlbricks_core.report.tables import Console, styled, table
 
+if TYPE_CHECKING:
+    from dlbricks_core.commands.compare.actions import OutputsJob
+    from dlbricks_core.commands.options.models import Done
 
-class CompareOutputsData(ListedFailuresData):
+
+class CompareOutputsData(common.ListedFailuresData):
     """Output of ``dlbricks compare outputs``."""
 
     settings: OutputSettingsData  #: How it was compared.
@@ -47,7 +44,7 @@ class VerdictData(TypedDict):
     disputed: bool
 
 
-class OutputSettingsData(ReadingData):
+class OutputSettingsData(common.ReadingData):
     """How it was compared: the fields of the job, and how its models were read."""
 
     backends: list[str]  #: Names of the backends.
@@ -105,16 +102,16 @@ def _print_problems(console: Console, verdicts: Sequence[Verdict]) -> None:
             console.print(styled(("Failed:", "red"), f" {where}: {verdict.failure}"))
 
 
-def verification_data(done: ComparedOutputs, job: OutputsJob) -> CompareOutputsData:
+def verification_data(done: Done[Sequence[Verdict]], job: OutputsJob) -> CompareOutputsData:
     """Compared outputs as the JSON object that scripts read.
 
     An infinite error, from a value that is missing or infinite on one side only, is written as
     null with ``"finite": false``.
     """
     settings = {name: value for name, value in vars(job).items() if name != "models"}
-    settings |= reading_data(job.models.options)
+    settings |= common.reading_data(job.models.options)
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": common.SCHEMA_VERSION,
         "settings": cast("OutputSettingsData", settings),
         "verdicts": [
             {
@@ -137,9 +134,9 @@ def verification_data(done: ComparedOutputs, job: OutputsJob) -> CompareOutputsD
                 "reference_failure": verdict.reference_failure or None,
                 "disputed": verdict.disputed,
             }
-            for verdict in done.verdicts
+            for verdict in done.result
         ],
-        "failures": failures_data(done.failures),
+        "failures": common.failures_data(done.failures),
     }
 
 

@@ -25,7 +25,7 @@ from dlbricks_core.measure.metric import Metric
 from dlbricks_core.plugins import GROUPS, Plugin, attempt, discover
 from dlbricks_core.predict import Predictor
 from dlbricks_core.report import SCHEMA_VERSION, Column, table
-from dlbricks_core.report.data import WrittenData
+from dlbricks_core.report.data import WrittenData, plain
 from dlbricks_core.report.tables import Console, lines, styled
 
 
@@ -65,16 +65,8 @@ class ListedPluginData(TypedDict):
     status: str  #: ok, broken, or not installed: the framework of a backend is missing.
     problem: str | None  #: Why it cannot be used.
     cure: str | None  #: Remedy.
-    options: dict[str, PluginOptionData]  #: Options that the backend declares.
+    options: dict[str, BackendOption]  #: Options that the backend declares.
     capabilities: dict[str, Any]  #: Capabilities, by kind of plugin.
-
-
-class PluginOptionData(TypedDict):
-    """An option of a backend."""
-
-    default: str  #: Value if none is given.
-    choices: list[str]  #: All values.
-    help: str  #: For people.
 
 
 _BASES: dict[str, type] = {
@@ -120,10 +112,7 @@ class PluginStatus:
             "status": self.word,
             "problem": self.problem or None,
             "cure": self.cure or None,
-            "options": {
-                name: {"default": o.default, "choices": list(o.choices), "help": o.help}
-                for name, o in self.options.items()
-            },
+            "options": {name: plain(each) for name, each in self.options.items()},
             "capabilities": dict(self.capabilities),
         }
 

@@ -9,16 +9,7 @@ from typing import Any
 import click
 
 from dlbricks_core.backends import Backend
-from dlbricks_core.commands.machine.systems_report import (
-    named_data,
-    print_named,
-    print_readiness,
-    print_system,
-    print_systems,
-    readiness_data,
-    system_shown_data,
-    systems_data,
-)
+from dlbricks_core.commands.machine import systems_report
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.help import Concise
 from dlbricks_core.commands.options.output import Output
@@ -41,8 +32,8 @@ def check_command(**values: Any) -> int:
     output = Output(values)
     checks = [*check_readiness(), *_builds()]
     found = current_system(), checks, usual_threads(), preferences()
-    print_readiness(output.console, *found)
-    output.write_json(readiness_data(*found))
+    systems_report.print_readiness(output.console, *found)
+    output.write_json(systems_report.readiness_data(*found))
     return 0
 
 
@@ -76,8 +67,8 @@ def list_command(store: str | None, **values: Any) -> int:
     output = Output(values)
     with ResultStore.open(store, writes=False, create=False) as opened:
         inventory = opened.inventory()
-    print_systems(output.console, inventory)
-    output.write_json(systems_data(inventory))
+    systems_report.print_systems(output.console, inventory)
+    output.write_json(systems_report.systems_data(inventory))
     return 0
 
 
@@ -94,8 +85,8 @@ def show_command(system: str, store: str | None, **values: Any) -> int:
         within = opened.within(machine)
         inventory, sessions = within.inventory(), within.sessions()
         rates = rates_of(within, machine.system)
-    print_system(output.console, machine, inventory, sessions, rates)
-    output.write_json(system_shown_data(machine, inventory, sessions, rates))
+    systems_report.print_system(output.console, machine, inventory, sessions, rates)
+    output.write_json(systems_report.system_shown_data(machine, inventory, sessions, rates))
     return 0
 
 
@@ -115,6 +106,6 @@ def name_command(system: str, name: str, store: str | None, **values: Any) -> in
     output = Output(values)
     with ResultStore.open(store, create=False) as opened:
         machine = name_machine(opened, system, name)
-    print_named(output.console, machine)
-    output.write_json(named_data(machine))
+    systems_report.print_named(output.console, machine)
+    output.write_json(systems_report.named_data(machine))
     return 0

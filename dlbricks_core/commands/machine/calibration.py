@@ -129,14 +129,7 @@ def calibrate(
     """Times networks and all of their bricks in the same rounds, and fits parameters to them.
 
     The calibration replaces an earlier one of the same composer, backend and system. Later
-    estimates use it.
-
-    Args:
-        models: Networks in canonical form. Networks with equal layers count once.
-        cut_options: How to cut, and the composer whose parameters are fitted.
-        request: How networks are measured.
-        store: Store of the measurements and the calibration.
-        observer: Receives the progress.
+    estimates use it. Networks with equal layers count once.
 
     Raises:
         DLBricksError: If the composer has no parameters to fit.
@@ -167,21 +160,13 @@ def calibrate(
 
 
 def forget_calibration(cut_options: CutOptions, request: Request, store: ResultStore) -> bool:
-    """Removes a calibration. Returns whether it existed.
-
-    Raises:
-        DLBricksError: If the composer has no parameters to fit.
-    """
+    """Removes a calibration. Returns whether it existed."""
     calibrated_composer(cut_options.composer)
     return store.forget_calibration(request.calibration_key(cut_options))
 
 
 def calibrated_composer(name: str) -> Composer:
-    """The composer of a name, which must have parameters to fit.
-
-    Raises:
-        DLBricksError: If there is no such composer, or it has no parameters.
-    """
+    """The composer of a name, which must have parameters to fit."""
     composer = find_composer(name)
     if not composer.fitted:
         raise DLBricksError(

@@ -170,15 +170,7 @@ class SystemRatesData(TypedDict):
     version: str  #: Version of its framework.
     options: str  #: Options of the backend.
     threads: int  #: Threads that compute one operator.
-    rates: list[SystemRateData]  #: The rates.
-
-
-class SystemRateData(TypedDict):
-    """A rate of a machine."""
-
-    name: str  #: What was timed.
-    value: float  #: Billions of operations or bytes in a second, or microseconds.
-    unit: Literal["GFLOP/s", "GB/s", "us"]  #: Unit of the value.
+    rates: list[MachineRate]  #: The rates.
 
 
 class SessionData(TypedDict):
@@ -317,7 +309,7 @@ def _rates_data(setup: Setup, rates: Sequence[MachineRate]) -> SystemRatesData:
         "version": setup.version,
         "options": setup.options,
         "threads": setup.threads,
-        "rates": [{"name": each.name, "value": each.value, "unit": each.unit} for each in rates],
+        "rates": list(map(common.plain, rates)),
     }
 
 

@@ -2,36 +2,144 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
+from dlbricks_core.commands.machine import survey_report
 from dlbricks_core.commands.machine.calibration import (
+    CALIBRATION_SET,
+    Fitting,
+    calibrate,
     fitting_data,
+    forget_calibration,
     print_fitting,
     print_probing,
     probing_data,
 )
-from dlbricks_core.commands.machine.job import (
-    CalibrateJob,
-    ForgetJob,
-    PackJob,
-    ProbeJob,
-    SurveyJob,
-)
-from dlbricks_core.commands.machine.survey_report import (
-    packed_data,
-    print_packed,
-    print_survey,
-    survey_data,
-)
-from dlbricks_core.commands.options import given, measuring
+from dlbricks_core.commands.machine.surveying import RUNS, Packed, Survey, pack, survey
+from dlbricks_core.commands.options import given, jobs, measuring
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.help import Concise
+from dlbricks_core.commands.options.models import Done, Models
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
+from dlbricks_core.compose.options import CutOptions
+from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.characterization import RUNS as PROBE_RUNS
+from dlbricks_core.estimation.characterization import Characterization, characterize
+from dlbricks_core.estimation.rates import rated
+from dlbricks_core.figures.precision import SURVEY_S
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.progress import Observer
+from dlbricks_core.store import ResultStore
 from dlbricks_core.survey import weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrateJob(jobs.BackendJob, jobs.PreciseJob):
+    """A composer's parameters, fitted to this system."""
+
+    #: Threads that compute one operator; ``None`` for all physical cores.
+    threads: int | None = None
+
+    def run(self, store: str | ResultStore | None, observer: Observer) -> Fitting:
+        """Times networks and their bricks, and fits the parameters."""
+        cut_options, request = self.cut_options, self.request()
+        with jobs.opened(store) as there:
+            loaded = self.models.or_default(CALIBRATION_SET).load(observer)
+            fitting = calibrate(loaded.models, cut_options, request, there, observer)
+        return fitting.lacking(loaded.failures)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgetJob(jobs.SetupJob):
+    """The removal of a calibration."""
+
+    forget: bool  #: Whether to remove it, which is the only purpose.
+    #: Threads that compute one operator; ``None`` for all physical cores.
+    threads: int | None = None
+    protocol: str | None = None  #: Name of the protocol; ``None`` for the default.
+    #: Maximum number of layers in a brick; ``None`` for the composer's own.
+    granularity: int | None = None
+    split: str | None = None  #: Name of the split strategy; ``None`` for the composer's own.
+    composer: str | None = None  #: Name of the composer; ``None`` as for :class:`.BackendJob`.
+
+    def run(self, store: str | ResultStore | None) -> bool:
+        """Removes the calibration. Returns whether there was one."""
+        cut_options = CutOptions.chosen(self.granularity, self.split, self.composer)
+        request = self.request()
+        with jobs.opened(store) as there:
+            return forget_calibration(cut_options, request, there)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeJob(jobs.SetupJob, jobs.RunsJob):
+    """Times of a few networks, from which latencies of others are predicted."""
+
+    #: Models whose predictions are to become better; none for all kinds of networks.
+    models: Models
+    probes: int | None = None  #: Number of networks to time; ``None`` for none beside the rates.
+    rates: bool = False  #: Whether to time the fixed networks of the rates before the others.
+    #: Threads that compute one operator; ``None`` for all physical cores.
+    threads: int | None = None
+
+    def run(self, store: str | ResultStore | None, observer: Observer) -> Done[Characterization]:
+        """Times the networks."""
+        named = bool(self.models.sources)
+        if not named and self.models.options != LoadOptions():
+            raise DLBricksError(
+                "settings of how models are read have no effect without a MODEL",
+                hint="Name the MODEL, or leave them out.",
+            )
+        request = self.request(runs=self.runs or PROBE_RUNS)
+        with jobs.opened(store) as there:
+            loaded = self.models.load(observer) if named else None
+            models = loaded.models if loaded else []
+            first = rated() if self.rates else {}
+            probing = characterize(models, self.probes or 0, request, there, observer, first)
+        return Done(probing, loaded.failures if loaded else [])
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurveyJob(jobs.SetupJob):
+    """Times of many networks, from which latencies of others are predicted."""
+
+    #: Models whose bricks are timed beside drawn networks; none for all collections.
+    models: Models
+    #: Threads that compute one operator; ``None`` for all physical cores.
+    threads: int | None = None
+    budget_s: float = SURVEY_S  #: Seconds after which no further network is started.
+    seed: int | None = None  #: Seed of networks, weights and inputs; ``None`` for 0.
+    #: Maximum seconds to load a network, or to run it once; ``None`` for the default.
+    timeout_s: float | None = None
+    #: Names of the families that networks are drawn from; none for all.
+    families: Sequence[str] = ()
+
+    def run(self, store: str | ResultStore | None, observer: Observer) -> Survey:
+        """Times the networks."""
+        request = self.request(budget_s=None, runs=RUNS)
+        names = [str(each) for each in self.models.sources]
+        how = self.models.options, self.models.settings
+        with jobs.opened(store) as there:
+            return survey(names, request, there, observer, self.budget_s, *how, self.families)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackJob:
+    """Files with what a store knows for predictors."""
+
+    folder: Path  #: Folder to write to.
+    backend: str | None = None  #: Name of a backend; ``None`` for all.
+    #: Whether files also hold the reference data of the same system and setup.
+    extend: bool = False
+
+    def run(self, store: str | ResultStore | None, observer: Observer) -> list[Packed]:
+        """Writes the files."""
+        with jobs.opened(store, writes=False, create=False) as there:
+            return pack(there, self.folder, observer, self.backend, extend=self.extend)
 
 
 @click.command("calibrate", cls=Concise)
@@ -92,8 +200,8 @@ def calibrate_command(models: tuple[str, ...], store: str | None, **values: Any)
 def _probe(job: ProbeJob, store: str | None, output: Output) -> int:
     with output.progress() as progress:
         found = job.run(store, progress)
-    print_probing(output.console, found.probing, found.failures)
-    data = probing_data(found.probing, found.failures)
+    print_probing(output.console, found.result, found.failures)
+    data = probing_data(found.result, found.failures)
     output.write_json(data)
     return EXIT_PARTIAL if data["failures"] else 0
 
@@ -140,14 +248,14 @@ def survey_command(models: tuple[str, ...], store: str | None, **values: Any) ->
         packing = given.job_of(PackJob, models, values, "--pack times nothing")
         with output.progress() as progress:
             packed = packing.run(store, progress)
-        print_packed(output.console, packed)
-        output.write_json(packed_data(packed))
+        survey_report.print_packed(output.console, packed)
+        output.write_json(survey_report.packed_data(packed))
         return 0
     backend = given.backend_of(values)
     mode = "nothing is packed without --pack"
     job = given.job_of(SurveyJob, models, values, mode, backend=backend)
     with output.progress() as progress:
         surveyed = job.run(store, progress)
-    print_survey(output.console, surveyed)
-    output.write_json(survey_data(surveyed))
+    survey_report.print_survey(output.console, surveyed)
+    output.write_json(survey_report.survey_data(surveyed))
     return EXIT_PARTIAL if surveyed.failures or surveyed.unread else 0

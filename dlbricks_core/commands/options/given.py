@@ -1,19 +1,25 @@
-"""Translates options of a command line into a job."""
+"""Translates options of a command line into jobs, models and sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from inspect import signature
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from dlbricks_core.commands.options.models import Models
-from dlbricks_core.commands.options.reading import import_settings_of, load_options_of, pairs
-from dlbricks_core.commands.options.settings import READING
+from dlbricks_core.commands.options.settings import IMPORT_TIMEOUT_S, READING
+from dlbricks_core.importers import LoadOptions, parse_shape
+from dlbricks_core.importers.models import ImportSettings
+from dlbricks_core.passes.options import InputValue
 from dlbricks_core.preferences import preferred
+
+if TYPE_CHECKING:
+    from dlbricks_core.estimation.sizes import Generation, Sized
+
 
 JobT = TypeVar("JobT")
 
@@ -77,18 +83,8 @@ def backend_of(values: Mapping[str, Any]) -> str:
 
 
 def models_of(names: Sequence[str], values: dict[str, Any]) -> Models:
-    """Models that the user names, from ``load_options`` and maybe ``sizes_options``.
-
-    Args:
-        names: Names of models as typed by the user.
-        values: Values of the options.
-    """
-    sizes = None
-    if "sweeps" in values:
-        # Commands without sizes start faster without this code.
-        from dlbricks_core.commands.options.sizes import sizes_of
-
-        sizes = sizes_of(values)
+    """Models that the user names, from ``load_options`` and maybe ``sizes_options``."""
+    sizes = sizes_of(values) if "sweeps" in values else None
     return Models(names, load_options_of(values), import_settings_of(values), sizes)
 
 
@@ -141,3 +137,143 @@ def _refuse_others(used: Collection[str], mode: str) -> None:
         if each.name in others:
             name = "the MODELs" if isinstance(each, click.Argument) else each.opts[0]
             raise click.UsageError(f"{mode}: leave out {name}.")
+
+
+def load_options_of(values: dict[str, Any]) -> LoadOptions:
+    """Options for reading models, from ``load_options``."""
+    dims: dict[str, int] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, text in pairs(values["dims"], "--dim"):
+        try:
+            shape = parse_shape(text)
+        except ValueError as error:
+            raise click.BadParameter(
+                f"{name}={text}: write a size (seq=128) or a shape (data=1x3x224x224)",
+                param_hint="--dim",
+            ) from error
+        if len(shape) == 1:
+            dims[name] = shape[0]
+        else:
+            shapes[name] = shape
+    fixed = {name: _constant(name, text) for name, text in pairs(values["values"], "--value")}
+    return LoadOptions(
+        batch=values["batch"],
+        dims=dims,
+        shapes=shapes,
+        fold_batchnorm=values["fold_batchnorm"],
+        values=fixed,
+        dtype=values["dtype"],
+        outputs=values["outputs"],
+    )
+
+
+def import_settings_of(values: dict[str, Any]) -> ImportSettings:
+    """Settings for importing models, from ``load_options``."""
+    timeout_s = values["timeout_s"]
+    return ImportSettings(IMPORT_TIMEOUT_S if timeout_s is None else timeout_s, values["reimport"])
+
+
+def sources_of(values: dict[str, Any]) -> dict[str, str]:
+    """Sources of models by their names, from ``--source``."""
+    return dict(pairs(values["sources"], "--source"))
+
+
+def _constant(name: str, text: str) -> InputValue:
+    """Value of an input: a number, several with commas between them, or ``none``."""
+    if text.lower() == "none":
+        return None
+    try:
+        numbers = tuple(map(_number, text.split(",")))
+    except ValueError as error:
+        raise click.BadParameter(
+            f"{name}={text}: write a number (0 or 1 for no or yes), several (1,3,224), or none "
+            "for an optional input that is left out",
+            param_hint="--value",
+        ) from error
+    return numbers if "," in text else numbers[0]
+
+
+def _number(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def pairs(texts: tuple[str, ...], option: str) -> list[tuple[str, str]]:
+    """Names and values of an option that is given as NAME=VALUE.
+
+    Raises:
+        click.BadParameter: If a text has another form, or one name gets two values.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        if not equals or not name or not value:
+            raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint=option)
+        if found.setdefault(name, value) != value:
+            raise click.BadParameter(
+                f"{name} is given twice: {found[name]} and {value}", param_hint=option
+            )
+    return list(found.items())
+
+
+def sizes_of(values: dict[str, Any]) -> Sized | None:
+    """Requested sizes of models, from ``sizes_options``; ``None`` for a single size."""
+    # Commands without sizes start faster without this code.
+    from dlbricks_core.estimation.sizes import Generation, Sweep
+
+    sweeps = _sweeps(values["sweeps"])
+    given = _tokens(values)
+    varied = [name for axis in sweeps for name in axis.split(",")]
+    generates = bool(given) or not {"prompt", "generate"}.isdisjoint(varied)
+    if generates and values["batch"] is not None:
+        given["batch"] = (values["batch"],)
+    typed = [each for each in ("prompt", "generate") if values[each] is not None]
+    taken = {*typed, *(["batch"] if values["batch"] is not None else []),
+             *(text.rpartition("=")[0] for text in values["dims"])}  # fmt: skip
+    for name in varied:
+        if name in taken:
+            raise click.BadParameter(
+                f"{name} is also given by itself: leave that out", param_hint="--sweep"
+            )
+    if generates:
+        return Generation({**given, **sweeps})
+    return Sweep(sweeps) if sweeps else None
+
+
+def answer_of(values: dict[str, Any]) -> Generation | None:
+    """Requested answer of language models, from ``answer_options``; ``None`` for single runs."""
+    from dlbricks_core.estimation.sizes import Generation
+
+    given = _tokens(values)
+    if given and values["batch"] is not None:
+        given["batch"] = (values["batch"],)
+    return Generation(given) if given else None
+
+
+def _tokens(values: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Tokens of the prompt and of the answer, as far as they or a task are given."""
+    from dlbricks_core.estimation.sizes import of_task
+
+    typed = {name: (values[name],) for name in ("prompt", "generate") if values[name] is not None}
+    return {**of_task(values["task"]), **typed}
+
+
+def _sweeps(texts: tuple[str, ...]) -> dict[str, tuple[int | tuple[int, ...], ...]]:
+    """Distinct sizes by the name of a dimension, or by several with commas between."""
+    found = {}
+    for name, text in pairs(texts, "--sweep"):
+        try:
+            found[name] = tuple(dict.fromkeys(map(_size, text.split(","))))
+        except ValueError as error:
+            raise click.BadParameter(
+                f"{name}={text}: write sizes with commas between (sequence=1,128,512; of "
+                "dimensions that vary together batch,sequence=1x128,8x32)",
+                param_hint="--sweep",
+            ) from error
+    return found
+
+
+def _size(text: str) -> int | tuple[int, ...]:
+    return parse_shape(text) if "x" in text else int(text)

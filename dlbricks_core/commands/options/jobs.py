@@ -1,4 +1,9 @@
-"""Jobs: records of a user's request, which a command and a function of the API both run."""
+"""Jobs: records of a user's request, which a command and a function of the API both run.
+
+A job's ``run`` does the work. Its ``store`` is a path or URL, an open store, or ``None`` for the
+user's own; its ``observer`` receives the progress. It raises a ``DLBricksError`` if settings
+contradict each other, or no model can be read.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,10 @@ from dlbricks_core.commands.options.given import open_request
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.measure.request import Request
+from dlbricks_core.estimation.results_files import place_of
+from dlbricks_core.facts import LATENCY
+from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.measure.request import Request, protocol_of
 from dlbricks_core.plugins import discover
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument, settings
@@ -56,94 +64,61 @@ def with_own_types(job: JobT) -> JobT:
 
 @dataclass(frozen=True, kw_only=True)
 class SetupJob:
-    """A job on one backend. ``None`` stands for the default of :meth:`Request.of`, here and below.
+    """A job on one backend. ``None`` means the default of :meth:`Request.of`, here and below."""
 
-    Attributes:
-        backend: Name of the backend.
-        backend_options: Values of options that the backend declares, by name.
-    """
-
-    backend: str
+    backend: str  #: Name of the backend.
+    #: Values of options that the backend declares, by name.
     backend_options: Mapping[str, str] = field(default_factory=dict)
 
     def request(self, **chosen: Any) -> Request:
-        """The request for figures.
-
-        Args:
-            **chosen: Further arguments of :meth:`Request.of`, and arguments that the job decides.
-        """
+        """The request for figures."""
         return Request.of(**{**open_request(vars(self)), **chosen})
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworksJob:
-    """A job that runs networks.
+    """A job that runs networks."""
 
-    Attributes:
-        protocol: Name of the protocol of networks that run alone.
-        seed: Seed of weights and inputs.
-        timeout_s: Maximum seconds to load a network, or to run it once.
-        force: Whether to repeat stored measurements.
-        busy: What happens where other programs use the CPUs.
-    """
-
-    protocol: str | None = None
-    seed: int | None = None
-    timeout_s: float | None = None
-    force: bool = False
-    busy: str | None = None
+    protocol: str | None = None  #: Name of the protocol of networks that run alone.
+    seed: int | None = None  #: Seed of weights and inputs.
+    timeout_s: float | None = None  #: Maximum seconds to load a network, or to run it once.
+    force: bool = False  #: Whether to repeat stored measurements.
+    busy: str | None = None  #: What happens where other programs use the CPUs.
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunsJob(NetworksJob):
-    """A job that runs networks a number of times.
+    """A job that runs networks a number of times."""
 
-    Attributes:
-        runs: Runs of each network.
-        retry_failed: Whether to repeat failed measurements.
-    """
-
-    runs: int | None = None
-    retry_failed: bool = False
+    runs: int | None = None  #: Runs of each network.
+    retry_failed: bool = False  #: Whether to repeat failed measurements.
 
 
 @dataclass(frozen=True, kw_only=True)
 class PreciseJob(RunsJob):
-    """A job that runs networks until figures are precise.
+    """A job that runs networks until figures are precise."""
 
-    Attributes:
-        precision: Half-width of the 90% intervals to reach, relative to the figure.
-        budget_s: Seconds after which measuring ends, precise or not.
-    """
-
+    #: Half-width of the 90% intervals to reach, relative to the figure.
     precision: float | None = None
-    budget_s: float | None = None
+    budget_s: float | None = None  #: Seconds after which measuring ends, precise or not.
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredJob(NetworksJob):
-    """A job that runs models or their bricks.
+    """A job that runs models or their bricks."""
 
-    Attributes:
-        models: The models.
-        granularity: Maximum number of layers in a brick; ``None`` for the composer's own.
-        split: Name of the split strategy; ``None`` for the composer's own.
-    """
-
-    models: Models
+    models: Models  #: The models.
+    #: Maximum number of layers in a brick; ``None`` for the composer's own.
     granularity: int | None = None
-    split: str | None = None
+    split: str | None = None  #: Name of the split strategy; ``None`` for the composer's own.
 
 
 @dataclass(frozen=True, kw_only=True)
 class BackendJob(SetupJob, MeasuredJob):
-    """A job that runs models or their bricks on one backend.
+    """A job that runs models or their bricks on one backend."""
 
-    Attributes:
-        composer: Name of the composer; ``None`` for the most accurate, or the paper's where a
-            granularity or a split is given.
-    """
-
+    #: Name of the composer; ``None`` for the most accurate, or the paper's where a granularity or a
+    #: split is given.
     composer: str | None = None
 
     @property
@@ -154,25 +129,16 @@ class BackendJob(SetupJob, MeasuredJob):
 
 @dataclass(frozen=True, kw_only=True)
 class TimedJob(BackendJob):
-    """A job where something runs or nothing.
+    """A job where something runs or nothing."""
 
-    Attributes:
-        measure: Whether networks run.
-        predictor: Name of the predictor, where nothing runs; ``None`` for the default.
-        system: Text that names the machine to estimate for, if nothing runs; ``None`` for this
-            machine.
-    """
-
-    measure: bool = False
+    measure: bool = False  #: Whether networks run.
+    #: Name of the predictor, where nothing runs; ``None`` for the default.
     predictor: str | None = None
+    #: Text that names the machine to estimate for, if nothing runs; ``None`` for this machine.
     system: str | None = None
 
     def refuse_known(self, *names: str) -> None:
-        """Refuses settings of estimates that run nothing, where something will run.
-
-        Raises:
-            DLBricksError: If one of them is given.
-        """
+        """Refuses settings of estimates that run nothing, where something will run."""
         measuring = [n for n in ("measure", "precision") if hasattr(self, n)]
         refuse(
             self,
@@ -182,11 +148,7 @@ class TimedJob(BackendJob):
         )
 
     def refuse_measuring(self, *names: str) -> None:
-        """Refuses settings of runs, where nothing will run.
-
-        Raises:
-            DLBricksError: If one of them is given.
-        """
+        """Refuses settings of runs, where nothing will run."""
         measure = argument("measure")
         reason = f"needs {measure}: nothing runs without it"
         refuse(self, names, reason, f"Leave {{}} out, or add {measure}.")
@@ -200,9 +162,6 @@ def refuse(job: Any, names: Iterable[str], reason: str, hint: str) -> None:
         names: Names of the settings.
         reason: Why one has no effect, as the rest of a sentence that begins with its name.
         hint: What to do about it, with ``{}`` for its name.
-
-    Raises:
-        DLBricksError: If one of them is given.
     """
     defaults = {
         each.name: each.default if each.default_factory is MISSING else each.default_factory()
@@ -215,11 +174,7 @@ def refuse(job: Any, names: Iterable[str], reason: str, hint: str) -> None:
 
 
 def refuse_budget(job: Any) -> None:
-    """Refuses a budget where all whole models run, each as often as its precision needs.
-
-    Raises:
-        DLBricksError: If there is one.
-    """
+    """Refuses a budget where all whole models run, each as often as its precision needs."""
     hint = f"Leave {{}} out, or add {settings(condition='cold')}."
     refuse(job, ["budget_s"], "is for bricks that are timed alone", hint)
 
@@ -247,3 +202,31 @@ def requests_of_each(job: Any, **chosen: Any) -> list[Request]:
         )
         for name in backends
     ]
+
+
+def request_elsewhere(
+    results: ResultStore, system: str | None, asked: Mapping[str, Any]
+) -> Request:
+    """Request for the place where results were measured.
+
+    Args:
+        results: Measurements of the results files.
+        system: As for :func:`.place_of`.
+        asked: Arguments of :meth:`Request.of`.
+
+    Raises:
+        DLBricksError: If no place matches, or more than one.
+    """
+    place = place_of(
+        results,
+        asked["backend"],
+        protocol=protocol_of(
+            asked.get("protocol", next(iter(PROTOCOLS))), asked.get("quantity", LATENCY.name)
+        ),
+        system=system,
+        threads=asked.get("threads"),
+        backend_options=asked.get("backend_options", {}),
+    )
+    request = Request.of(**asked, system=place.system, measured=place.setup)
+    # However little was measured there, it cannot be measured further here.
+    return request if asked.get("runs") else replace(request, runs=1)

@@ -25,22 +25,15 @@ It raises ``TypeError`` or ``ValueError`` for anything else.
 
 @dataclass(frozen=True)
 class Kind:
-    """Kind of the values of a setting.
+    """Kind of the values of a setting."""
 
-    Attributes:
-        convert: Conversion of values from Python.
-        words: Description of these values, which ends an error message.
-        text: Type of the option, which converts texts of the command line; ``None`` for text as it
-            is typed.
-        flag: Whether the option has no text: it stands for ``True``.
-        repeated: Whether the option may be given more than once.
-    """
-
-    convert: Conversion
-    words: str
+    convert: Conversion  #: Conversion of values from Python.
+    words: str  #: Description of these values, which ends an error message.
+    #: Type of the option, which converts texts of the command line; ``None`` for text as it is
+    #: typed.
     text: Any = None
-    flag: bool = False
-    repeated: bool = False
+    flag: bool = False  #: Whether the option has no text: it stands for ``True``.
+    repeated: bool = False  #: Whether the option may be given more than once.
 
 
 POSITIVE = click.IntRange(min=1)

@@ -1,12 +1,13 @@
-"""Models of a job: which, how they are read, and at which sizes."""
+"""Models of a job: which, how they are read, and at which sizes; and results for them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.facts import Failure
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import (
     ImportSettings,
@@ -19,26 +20,33 @@ from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.progress import Observer
 
 if TYPE_CHECKING:
+    from dlbricks_core.estimation.invocation import Invocation
     from dlbricks_core.estimation.sizes import ModelsAtSizes, Sized
+
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True)
+class Done(Generic[ResultT]):
+    """Result of a job, and what it does not record itself."""
+
+    result: ResultT  #: The result.
+    #: Models that could not be read, unless the result names them.
+    failures: Sequence[Failure] = ()
+    invocation: Invocation | None = None  #: Settings of the job, for results that can be repeated.
 
 
 @dataclass(frozen=True)
 class Models:
-    """Models of a job, and how they are read.
+    """Models of a job, and how they are read."""
 
-    Attributes:
-        sources: Names as typed by the user; in strict mode also models that an importer returned.
-        options: How they are read.
-        settings: How they are imported.
-        sizes: Requested sizes; ``None`` for the sizes in the options.
-        strict: Whether the first model that cannot be read is an error. Otherwise it does not stop
-            the others, and the result names it.
-    """
-
+    #: Names as typed by the user; in strict mode also models that an importer returned.
     sources: Sequence[str | RawModel]
-    options: LoadOptions = field(default_factory=LoadOptions)
-    settings: ImportSettings = field(default_factory=ImportSettings)
-    sizes: Sized | None = None
+    options: LoadOptions = field(default_factory=LoadOptions)  #: How they are read.
+    settings: ImportSettings = field(default_factory=ImportSettings)  #: How they are imported.
+    sizes: Sized | None = None  #: Requested sizes; ``None`` for the sizes in the options.
+    #: Whether the first model that cannot be read is an error. Otherwise it does not stop the
+    #: others, and the result names it.
     strict: bool = False
 
     def or_default(self, names: Sequence[str] = ()) -> Models:

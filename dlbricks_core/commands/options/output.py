@@ -71,11 +71,7 @@ class Output:
         return ProgressBar(self.errors, verbose=self._verbose)
 
     def if_interrupted(self, kept: str) -> None:
-        """Sets the message for an interruption from now on.
-
-        Args:
-            kept: A sentence on the results that are kept.
-        """
+        """Sets the message for an interruption from now on."""
         click.get_current_context().ensure_object(dict)["kept"] = kept
 
     def write_json(self, data: Mapping[str, Any]) -> None:
@@ -95,11 +91,7 @@ class Output:
 
 
 def _check_files(values: Mapping[str, Any]) -> None:
-    """Rejects files that cannot be written, and files that would overwrite another.
-
-    Args:
-        values: Arguments and options of the command.
-    """
+    """Rejects files that cannot be written, and files that would overwrite another."""
     folder: Path | None = values.get("folder")
     if folder is not None:
         check_folder(folder)

@@ -34,29 +34,21 @@ _UNITS = ("_ms", "_s")
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of users: an option of commands and an argument of the API.
+    """A setting of users: an option of commands and an argument of the API."""
 
-    Attributes:
-        name: Name in Python, of the argument and of the option's value.
-        kind: Kind of the values.
-        help: Help text of the option, without the default.
-        default: Default in words, if the library chooses it; a function if the words come from
-            modules that take long to import.
-        value: Default value of the option, shown in the help; an ellipsis for no default value.
-        metavar: Placeholder of the option's value.
-        spellings: Spellings of the option, the spelling for messages first. Empty if the name gives
-            the spelling.
-        required: Whether the library has no default.
-    """
-
-    name: str
-    kind: Kind
-    help: str = ""
+    name: str  #: Name in Python, of the argument and of the option's value.
+    kind: Kind  #: Kind of the values.
+    help: str = ""  #: Help text of the option, without the default.
+    #: Default in words, if the library chooses it; a function if the words come from modules that
+    #: take long to import.
     default: str | Callable[[], str] = ""
+    #: Default value of the option, shown in the help; an ellipsis for no default value.
     value: Any = ...
-    metavar: str | None = None
+    metavar: str | None = None  #: Placeholder of the option's value.
+    #: Spellings of the option, the spelling for messages first. Empty if the name gives the
+    #: spelling.
     spellings: tuple[str, ...] = ()
-    required: bool = False
+    required: bool = False  #: Whether the library has no default.
 
     @property
     def spelling(self) -> str:

@@ -9,16 +9,8 @@ from typing import Any
 
 import click
 
+from dlbricks_core.commands.options import settings
 from dlbricks_core.commands.options.kinds import TIME
-from dlbricks_core.commands.options.settings import (
-    BESIDE_A_FILE,
-    CUT,
-    READING,
-    CommandT,
-    group,
-    option,
-    options,
-)
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.preferences import FORMATS, TEXT, preferred, variable
 from dlbricks_core.sanitize import without_secrets
@@ -30,7 +22,7 @@ def time_option(
     help_text: str,
     default: str | None = None,
     kind: Callable[[str], float] = TIME,
-) -> Callable[[CommandT], CommandT]:
+) -> Callable[[settings.CommandT], settings.CommandT]:
     """Option for a time. Its value, in seconds, has the flag's name with the suffix ``_s``."""
     return click.option(
         flag,
@@ -54,12 +46,12 @@ def _models(_context: click.Context, _parameter: click.Parameter, given: Any) ->
 
 models_argument = click.argument("models", metavar="[MODEL]...", nargs=-1, callback=_models)
 
-timeout_option = option("timeout_s")
-load_options = options(*READING)
-load_options_beside_a_file = options(*READING, **BESIDE_A_FILE)
-cut_options = options(*CUT)
+timeout_option = settings.option("timeout_s")
+load_options = settings.options(*settings.READING)
+load_options_beside_a_file = settings.options(*settings.READING, **settings.BESIDE_A_FILE)
+cut_options = settings.options(*settings.CUT)
 
-store_option = option("store")
+store_option = settings.option("store")
 json_option = click.option(
     "--json",
     "json_path",
@@ -92,11 +84,11 @@ def _remember(context: click.Context, _option: click.Parameter, verbose: bool) -
     return verbose
 
 
-quiet_options = group(
+quiet_options = settings.group(
     click.option(
         "-v", "--verbose", is_flag=True, callback=_remember, help="Print more; show tracebacks."
     ),
     click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors."),
 )
-table_options = group(table_format_option, quiet_options)
-result_options = group(store_option, json_option, html_option, table_options)
+table_options = settings.group(table_format_option, quiet_options)
+result_options = settings.group(store_option, json_option, html_option, table_options)

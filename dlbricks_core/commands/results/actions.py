@@ -13,33 +13,8 @@ from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.help import Concise
 from dlbricks_core.commands.options.kinds import SHARE
 from dlbricks_core.commands.options.output import EXIT_INCREASED, EXIT_PARTIAL, Output
-from dlbricks_core.commands.results.comparison import (
-    LIMIT,
-    TwoResults,
-    comparison_of_results_data,
-    print_comparison_of_results,
-)
+from dlbricks_core.commands.results import comparison, transfer, transfer_report
 from dlbricks_core.commands.results.record import read_record
-from dlbricks_core.commands.results.transfer import (
-    StorePart,
-    export,
-    merged_into,
-    prune,
-    records_of_files,
-    records_of_stores,
-)
-from dlbricks_core.commands.results.transfer_report import (
-    check_data,
-    exported_data,
-    inventory_data,
-    merged_data,
-    print_check,
-    print_exported,
-    print_inventory,
-    print_merged,
-    print_pruned,
-    pruned_data,
-)
 from dlbricks_core.report.files import to_standard_output, write_bytes
 from dlbricks_core.store import Pruned, ResultStore
 
@@ -86,10 +61,10 @@ def export_command(
     if to_standard_output(exported) and sys.stdout.isatty():
         raise click.UsageError("Standard output is a terminal: name a file, or redirect it.")
     with ResultStore.open(store, writes=False, create=False) as opened:
-        found = export(opened, StorePart(systems, backends))
+        found = transfer.export(opened, transfer.StorePart(systems, backends))
     write_bytes(found.content, exported)
-    print_exported(output.console, found, exported)
-    output.write_json(exported_data(found, exported))
+    transfer_report.print_exported(output.console, found, exported)
+    output.write_json(transfer_report.exported_data(found, exported))
     return 0
 
 
@@ -106,10 +81,10 @@ def import_command(imported: tuple[Path, ...], store: str | None, **values: Any)
     damaged, cut off or of a newer version changes nothing, and neither do the others then.
     """
     output = Output(values)
-    records = records_of_files([_file(path) for path in imported])
-    merged = merged_into(store, records)
-    print_merged(output.console, merged)
-    output.write_json(merged_data(merged))
+    records = transfer.records_of_files([_file(path) for path in imported])
+    merged = transfer.merged_into(store, records)
+    transfer_report.print_merged(output.console, merged)
+    output.write_json(transfer_report.merged_data(merged))
     return 0
 
 
@@ -125,10 +100,10 @@ def merge_command(others: tuple[str, ...], store: str | None, **values: Any) -> 
     again.
     """
     output = Output(values)
-    with records_of_stores(others) as records:
-        merged = merged_into(store, records)
-    print_merged(output.console, merged)
-    output.write_json(merged_data(merged))
+    with transfer.records_of_stores(others) as records:
+        merged = transfer.merged_into(store, records)
+    transfer_report.print_merged(output.console, merged)
+    output.write_json(transfer_report.merged_data(merged))
     return 0
 
 
@@ -144,8 +119,8 @@ def info_command(store: str | None, **values: Any) -> int:
     output = Output(values)
     with ResultStore.open(store, writes=False, create=False) as opened:
         info, inventory = opened.info(), opened.inventory()
-    print_inventory(output.console, info, inventory)
-    output.write_json(inventory_data(info, inventory))
+    transfer_report.print_inventory(output.console, info, inventory)
+    output.write_json(transfer_report.inventory_data(info, inventory))
     return 0
 
 
@@ -161,8 +136,8 @@ def check_command(store: str | None, **values: Any) -> int:
     """
     output = Output(values)
     check = ResultStore.check(store)
-    print_check(output.console, check)
-    output.write_json(check_data(check))
+    transfer_report.print_check(output.console, check)
+    output.write_json(transfer_report.check_data(check))
     return 0 if check.is_sound else EXIT_PARTIAL
 
 
@@ -221,17 +196,17 @@ def prune_command(
     """
     output = Output(values)
     moment = None if before is None else before.astimezone()
-    part = StorePart(systems, backends, outdated, moment, failures, quantities, disturbed)
+    part = transfer.StorePart(systems, backends, outdated, moment, failures, quantities, disturbed)
     with ResultStore.open(store, create=False) as opened:
-        pruned, freed = prune(opened, part, rehearse=True), None
-        print_pruned(output.console, pruned)
+        pruned, freed = transfer.prune(opened, part, rehearse=True), None
+        transfer_report.print_pruned(output.console, pruned)
         if not pruned.nothing and (yes or _agreed()):
-            pruned = prune(opened, part)
+            pruned = transfer.prune(opened, part)
             freed = opened.compact()
         elif not pruned.nothing:
             pruned = Pruned()
-    print_pruned(output.console, pruned, freed)
-    output.write_json(pruned_data(pruned, freed))
+    transfer_report.print_pruned(output.console, pruned, freed)
+    output.write_json(transfer_report.pruned_data(pruned, freed))
     return 0
 
 
@@ -280,8 +255,8 @@ _RESULT = click.Path(path_type=Path, dir_okay=False)
 @click.command("compare", cls=Concise)
 @click.argument("before", metavar="BEFORE", type=_RESULT)
 @click.argument("after", metavar="AFTER", type=_RESULT)
-@click.option("--limit", type=SHARE, metavar="SHARE", default=f"{LIMIT:.0%}", show_default=True,
-              help="Increase of a figure that passes.")  # fmt: skip
+@click.option("--limit", type=SHARE, metavar="SHARE", default=f"{comparison.LIMIT:.0%}",
+              show_default=True, help="Increase of a figure that passes.")  # fmt: skip
 @options.json_option
 @options.table_options
 def compare_command(before: Path, after: Path, limit: float, **values: Any) -> int:
@@ -295,9 +270,9 @@ def compare_command(before: Path, after: Path, limit: float, **values: Any) -> i
     excludes 1. Exit status 3: none did, but a model cannot be compared; it is named.
     """
     output = Output(values)
-    found = TwoResults.of(read_record(before), read_record(after), limit)
-    print_comparison_of_results(output.console, found, limit)
-    output.write_json(comparison_of_results_data(found, limit))
+    found = comparison.TwoResults.of(read_record(before), read_record(after), limit)
+    comparison.print_comparison(output.console, found, limit)
+    output.write_json(comparison.comparison_data(found, limit))
     if found.increased:
         return EXIT_INCREASED
     return EXIT_PARTIAL if found.failures else 0

@@ -10,16 +10,9 @@ import click
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.help import Concise
 from dlbricks_core.commands.options.output import Output
+from dlbricks_core.commands.results.pages import pages
 from dlbricks_core.commands.results.pages.contents import read_atlas
 from dlbricks_core.commands.results.pages.estimates import with_composed, with_unmeasured
-from dlbricks_core.commands.results.pages.pages import (
-    atlas_data,
-    check_number,
-    check_site,
-    print_atlas,
-    site,
-    write_site,
-)
 from dlbricks_core.importers.cache import kept_names
 from dlbricks_core.store import ResultStore
 
@@ -58,16 +51,16 @@ def command(
     Nothing is timed.
     """
     output = Output({**values, "folder": folder})
-    check_site(folder)
+    pages.check_site(folder)
     with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
         atlas = read_atlas(opened, progress)
-        check_number(atlas)
+        pages.check_number(atlas)
         if not measured_only:
             atlas = with_composed(atlas, opened, progress)
             atlas = with_unmeasured(atlas, opened, progress)
         atlas = atlas.named(None if hide_names else kept_names(atlas.models))
         progress.stage("Writing the pages")
-        files = write_site(site(atlas), folder)
-    print_atlas(output.console, atlas, folder, files)
-    output.write_json(atlas_data(atlas, folder, files))
+        files = pages.write_site(pages.site(atlas), folder)
+    pages.print_atlas(output.console, atlas, folder, files)
+    output.write_json(pages.atlas_data(atlas, folder, files))
     return 0

@@ -200,11 +200,7 @@ class TwoResults:
 
     @classmethod
     def of(cls, before: Record, after: Record, limit: float = LIMIT) -> Self:
-        """Compares the figures of all models, backend by backend.
-
-        Raises:
-            DLBricksError: If the results are of different quantities.
-        """
+        """Compares the figures of all models, backend by backend."""
         if (before.quantity, before.unit) != (after.quantity, after.unit):
             raise DLBricksError(
                 f"the results are of different quantities: {before.quantity} in {before.unit}, "
@@ -278,7 +274,7 @@ _OF_LATENCY = {"more": "slower", "less": "faster"}
 _STYLES: Mapping[str, str] = {"more": "red", "less": "green", "unclear": "yellow"}
 
 
-def print_comparison_of_results(console: Console, found: TwoResults, limit: float) -> None:
+def print_comparison(console: Console, found: TwoResults, limit: float) -> None:
     """Prints the number of slower models, the change of each model, and other differences."""
     words = _OF_LATENCY if found.before.quantity == LATENCY.name else {}
     total = count(len(found.changed), "figure")
@@ -306,7 +302,7 @@ def print_comparison_of_results(console: Console, found: TwoResults, limit: floa
     print_failures(console, found.failures)
 
 
-def comparison_of_results_data(found: TwoResults, limit: float) -> ResultsCompareData:
+def comparison_data(found: TwoResults, limit: float) -> ResultsCompareData:
     """Two results side by side as a JSON object for scripts."""
     return {
         "schema_version": common.SCHEMA_VERSION,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
@@ -155,16 +155,22 @@ def described(system: System) -> dict[str, str]:
 
     Unknown fields stay empty. MLCommons' submission checkers require these names.
     """
-    return {name: tell(system) for name, tell in _FIELDS.items()}
-
-
-def _nothing(_system: System) -> str:
-    return ""
-
-
-def _of_processor(total: int, system: System) -> str:
-    """A number per processor, as MLPerf counts it, derived from that of the whole machine."""
-    return _number(total) if system.numa_nodes == 1 else ""
+    # MLPerf counts by processor, and the numbers of the whole machine are known.
+    has_one = system.numa_nodes == 1
+    known = {
+        "number_of_nodes": "1",
+        "host_processor_model_name": system.cpu,
+        "host_processors_per_node": "1" if has_one else "",
+        "host_processor_core_count": _number(system.physical_cores) if has_one else "",
+        "host_processor_vcpu_count": _number(system.logical_cpus) if has_one else "",
+        "host_processor_frequency": f"{max(system.max_mhz)} MHz" if system.max_mhz else "",
+        "host_processor_caches": ", ".join(map(_cache, system.caches)),
+        "host_memory_capacity": f"{system.memory / 2**30:.1f} GiB" if system.memory else "",
+        "hw_notes": _notes(system),
+    }
+    of_others = {"facts", "machine"}
+    names = (each for each in RecordedHardwareData.__annotations__ if each not in of_others)
+    return {name: known.get(name, "") for name in names}
 
 
 def _number(value: int) -> str:
@@ -174,10 +180,6 @@ def _number(value: int) -> str:
 def _cache(cache: Cache) -> str:
     kind = {"data": "d", "instruction": "i"}.get(cache.kind, "")
     return f"L{cache.level}{kind} {cache.size // 2**10} KiB shared by {cache.shared_by} threads"
-
-
-def _memory(system: System) -> str:
-    return f"{system.memory / 2**30:.1f} GiB" if system.memory else ""
 
 
 def _notes(system: System) -> str:
@@ -196,28 +198,3 @@ def _notes(system: System) -> str:
         "hypervisor": system.hypervisor or "",
     }
     return "; ".join(f"{name}: {text}" for name, text in facts.items() if text)
-
-
-#: Text of each field.
-_FIELDS: Mapping[str, Callable[[System], str]] = {
-    "system_name": _nothing,
-    "number_of_nodes": lambda system: "1",
-    "host_processor_model_name": lambda system: system.cpu,
-    "host_processors_per_node": lambda system: _of_processor(1, system),
-    "host_processor_core_count": lambda system: _of_processor(system.physical_cores, system),
-    "host_processor_vcpu_count": lambda system: _of_processor(system.logical_cpus, system),
-    "host_processor_frequency": lambda system: (
-        f"{max(system.max_mhz)} MHz" if system.max_mhz else ""
-    ),
-    "host_processor_caches": lambda system: ", ".join(map(_cache, system.caches)),
-    "host_processor_interconnect": _nothing,
-    "host_memory_capacity": _memory,
-    "host_memory_configuration": _nothing,
-    "host_storage_type": _nothing,
-    "host_storage_capacity": _nothing,
-    "host_networking": _nothing,
-    "host_networking_topology": _nothing,
-    "accelerators_per_node": _nothing,
-    "accelerator_model_name": _nothing,
-    "hw_notes": _notes,
-}

@@ -143,13 +143,7 @@ class Record:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Reverses :meth:`to_dict`.
-
-        Raises:
-            KeyError: If something is missing.
-            TypeError: If something has another structure.
-            ValueError: If a value is invalid.
-        """
+        """Reverses :meth:`to_dict`; ``KeyError``, ``TypeError`` or ``ValueError`` name damage."""
         task, software = data["task"], data["software"]
         return cls(
             command=data["command"],
@@ -172,13 +166,7 @@ class Record:
 
     @classmethod
     def of_result(cls, data: Mapping[str, Any]) -> Self:
-        """Record of a command, from the JSON that it wrote.
-
-        Raises:
-            KeyError: If something is missing.
-            TypeError: If something has another structure.
-            ValueError: If a value is invalid.
-        """
+        """Record of a command, from the JSON that it wrote."""
         asked, settings = data["invocation"], data["settings"]
         backends = data["backends"] if "backends" in data else [data["backend"]]
         names = {"name": settings["protocol"], "identity": settings["protocol_identity"]}

@@ -10,23 +10,7 @@ from types import MappingProxyType
 from typing import Self, TypedDict
 
 from dlbricks_core.bricks import CutModel
-from dlbricks_core.commands.results.comparison import (
-    Change,
-    FigureChangeData,
-    RecordedDifference,
-    ThenAndNow,
-    by_name,
-    difference_text,
-    if_other,
-    of_system,
-    ratio_cells,
-)
-from dlbricks_core.commands.results.json_records import (
-    RecordedBackend,
-    RecordedFigures,
-    RecordedModel,
-    ResultsRecordData,
-)
+from dlbricks_core.commands.results import comparison, json_records
 from dlbricks_core.commands.results.record import Record
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError, ModelError
@@ -48,7 +32,7 @@ from dlbricks_core.progress import Observer
 from dlbricks_core.report.data import SCHEMA_VERSION, ListedFailuresData, failures_data, plain
 from dlbricks_core.report.heading import count
 from dlbricks_core.report.remarks import print_failures
-from dlbricks_core.report.tables import Console, ms, styled, table
+from dlbricks_core.report.tables import Console, styled, table, value_text
 from dlbricks_core.store import ResultStore
 from dlbricks_core.version import __version__
 from dlbricks_core.wording import listed
@@ -58,8 +42,8 @@ from dlbricks_core.wording import settings as typed
 class ResultsRepeatData(ListedFailuresData):
     """Output of ``dlbricks results repeat``."""
 
-    record: ResultsRecordData  #: The command.
-    differences: list[RecordedDifference]  #: Differences.
+    record: json_records.ResultsRecordData  #: The command.
+    differences: list[comparison.RecordedDifference]  #: Differences.
     models: list[RepeatedModelData]  #: Figures then and now, in the order of the record.
     #: Whether all figures may be the same as then; null if there are none to compare.
     agree: bool | None
@@ -70,12 +54,12 @@ class RepeatedModelData(TypedDict):
 
     name: str  #: Name of the model.
     backend: str  #: Name of the backend.
-    then: RecordedFigures  #: Figures of the record.
-    now: RecordedFigures  #: Figures of now.
+    then: json_records.RecordedFigures  #: Figures of the record.
+    now: json_records.RecordedFigures  #: Figures of now.
     #: Estimate now over then; null if one is missing or lacks bricks.
-    estimate_ratio: FigureChangeData | None
+    estimate_ratio: comparison.FigureChangeData | None
     #: Figure of the whole model now over then; null if one is missing.
-    measured_ratio: FigureChangeData | None
+    measured_ratio: comparison.FigureChangeData | None
 
 
 @dataclass(frozen=True)
@@ -83,10 +67,9 @@ class Rerun:
     """Results of a repetition."""
 
     record: Record  #: The repeated record.
-    differences: Sequence[
-        RecordedDifference
-    ]  #: Differences between the record and the present state.
-    compared: Sequence[ThenAndNow]  #: Figures then and now, in the order of the record.
+    #: Differences between the record and the present state.
+    differences: Sequence[comparison.RecordedDifference]
+    compared: Sequence[comparison.ThenAndNow]  #: Figures then and now, in the order of the record.
     failures: Sequence[Failure]  #: Parts that could not be repeated, with the reason.
 
 
@@ -97,9 +80,8 @@ class PreparedRepetition:
     record: Record
     models: Sequence[CanonicalModel]  #: Models that could be loaded again.
     requests: Sequence[Request]  #: Request for each backend of the record.
-    differences: Sequence[
-        RecordedDifference
-    ]  #: Differences between the record and the present state.
+    #: Differences between the record and the present state.
+    differences: Sequence[comparison.RecordedDifference]
     unread: Sequence[Failure]  #: Models that could not be loaded.
 
     @classmethod
@@ -114,14 +96,6 @@ class PreparedRepetition:
     ) -> Self:
         """Finds models and backends of a record, and differences from the present state.
 
-        Args:
-            record: The record.
-            folder: Folder to search for model files that are not at their recorded paths.
-            store: Store that an estimate rests on.
-            observer: Receives the progress.
-            settings: How models are imported.
-            sources: Sources that the user gives for models, by the models' recorded names.
-
         Raises:
             DLBricksError: If no model can be loaded, a source is given for a model that is not in
                 the record, or a backend no longer has an option.
@@ -132,11 +106,12 @@ class PreparedRepetition:
         machine = _machine(record, store)
         found = [
             *_of_software(record, requests),
-            *of_system(record.system, requests[0].target),
-            *if_other("machine", record.machine, told_apart(machine) if machine else ""),
-            *(each for old in record.models if old.name in models
-              for each in _of_model(old, models[old.name])),
-        ]  # fmt: skip
+            *comparison.of_system(record.system, requests[0].target),
+            *comparison.if_other("machine", record.machine, told_apart(machine) if machine else ""),
+        ]
+        for old in record.models:
+            if old.name in models:
+                found += _of_model(old, models[old.name])
         return cls(record, list(models.values()), requests, found, unread)
 
     def run(self, store: ResultStore, observer: Observer) -> Rerun:
@@ -148,7 +123,7 @@ class PreparedRepetition:
             for position, model in enumerate(result.models)
         }
         compared = [
-            ThenAndNow(then, now[then.model, then.backend])
+            comparison.ThenAndNow(then, now[then.model, then.backend])
             for then in self.record.figures
             if (then.model, then.backend) in now
         ]
@@ -211,7 +186,7 @@ def _calibrated(again: PreparedRepetition, request: Request, store: ResultStore)
         store.keep_calibration(Calibration.from_dict(key, fitted))
 
 
-def _request(record: Record, backend: RecordedBackend, store: ResultStore) -> Request:
+def _request(record: Record, backend: json_records.RecordedBackend, store: ResultStore) -> Request:
     """The request of a record; for an estimate, with the same system and versions if known."""
     how, is_open = record.protocol, record.protocol.precision is not None
     default, is_hot = next(iter(PROTOCOLS)), how.name == HOT.name
@@ -285,7 +260,7 @@ def _loaded(
     return models, unread
 
 
-def _source(model: RecordedModel, folder: Path) -> str:
+def _source(model: json_records.RecordedModel, folder: Path) -> str:
     """Path of a model: the recorded one, one beside the record, or a file that was renamed.
 
     Raises:
@@ -303,7 +278,7 @@ def _source(model: RecordedModel, folder: Path) -> str:
     return str(next(_renamed(model, (recorded.parent, folder)), model.source))
 
 
-def _renamed(model: RecordedModel, folders: Iterable[Path]) -> Iterator[Path]:
+def _renamed(model: json_records.RecordedModel, folders: Iterable[Path]) -> Iterator[Path]:
     """Files with the content of a model's file, under another name in one of some folders."""
     for folder in filter(Path.is_dir, folders):
         for path in sorted(folder.glob(f"*{Path(model.source).suffix}")):
@@ -313,34 +288,40 @@ def _renamed(model: RecordedModel, folders: Iterable[Path]) -> Iterator[Path]:
                         yield path
 
 
-def _of_software(record: Record, requests: Sequence[Request]) -> Iterator[RecordedDifference]:
+def _of_software(
+    record: Record, requests: Sequence[Request]
+) -> Iterator[comparison.RecordedDifference]:
     """Differences in versions, options and environment variables."""
-    yield from if_other("DLBricks", record.version, __version__)
+    yield from comparison.if_other("DLBricks", record.version, __version__)
     first = requests[0]
     protocol = (first.hot if first.condition == "hot" else first).setup.protocol
-    yield from if_other("protocol", record.protocol.identity, protocol)
+    yield from comparison.if_other("protocol", record.protocol.identity, protocol)
     for old, request in zip(record.backends, requests, strict=True):
         name, setup = old.name, request.setup
-        yield from if_other(name, old.version, setup.version)
-        yield from if_other(f"plugin {name}", old.plugin, setup.plugin)
-        yield from by_name(f"{name}, option", old.settings, request.settings.options)
+        yield from comparison.if_other(name, old.version, setup.version)
+        yield from comparison.if_other(f"plugin {name}", old.plugin, setup.plugin)
+        yield from comparison.by_name(f"{name}, option", old.settings, request.settings.options)
         if record.measures:
-            yield from by_name(f"{name}, variable", old.environment, environment_of(request))
+            yield from comparison.by_name(
+                f"{name}, variable", old.environment, environment_of(request)
+            )
 
 
-def _of_model(then: RecordedModel, now: CanonicalModel) -> Iterator[RecordedDifference]:
+def _of_model(
+    then: json_records.RecordedModel, now: CanonicalModel
+) -> Iterator[comparison.RecordedDifference]:
     """Difference of a model: in its structure, or else only in its file."""
     structure = CutModel(now, (), now).whole.signature
-    yield from if_other(f"{then.name}, structure", then.structure, structure)
+    yield from comparison.if_other(f"{then.name}, structure", then.structure, structure)
     if then.sha256 is not None:
         found = ModelFacts.of(now).sha256
-        yield from if_other(f"{then.name}, hash of the file", then.sha256, found)
+        yield from comparison.if_other(f"{then.name}, hash of the file", then.sha256, found)
 
 
-def _figures(backend: str, result: RunResult, position: int) -> RecordedFigures:
+def _figures(backend: str, result: RunResult, position: int) -> json_records.RecordedFigures:
     """Figures of a model, in the unit of the quantity."""
     model = result.models[position]
-    return RecordedFigures(
+    return json_records.RecordedFigures(
         model=model.cut.model.name,
         backend=backend,
         estimate=model.estimate.value,
@@ -361,7 +342,7 @@ def print_differences(console: Console, again: PreparedRepetition) -> None:
         return
     console.print(styled((f"Again: {what}. Not the same now:", "bold")))
     for each in again.differences:
-        console.print(styled(("Differs:", "yellow"), f" {difference_text(each)}"))
+        console.print(styled(("Differs:", "yellow"), f" {comparison.difference_text(each)}"))
 
 
 def print_rerun(console: Console, rerun: Rerun) -> None:
@@ -372,7 +353,9 @@ def print_rerun(console: Console, rerun: Rerun) -> None:
     for each in rerun.compared:
         names = [each.then.model, *([each.then.backend] if several else [])]
         for figure, then, now, change in _rows(each):
-            shown.add_row(*names, figure, _or_dash(then), _or_dash(now), *ratio_cells(change))
+            shown.add_row(
+                *names, figure, value_text(then), value_text(now), *comparison.ratio_cells(change)
+            )
             names = ["" for _ in names]
     console.print(shown)
     console.print(f"In {rerun.record.unit}. Intervals include the scatter of both times.")
@@ -398,7 +381,7 @@ def rerun_data(rerun: Rerun) -> ResultsRepeatData:
     }
 
 
-def _compared(each: ThenAndNow) -> RepeatedModelData:
+def _compared(each: comparison.ThenAndNow) -> RepeatedModelData:
     return {
         "name": each.then.model,
         "backend": each.then.backend,
@@ -409,22 +392,22 @@ def _compared(each: ThenAndNow) -> RepeatedModelData:
     }
 
 
-def _change(change: Change | None) -> FigureChangeData | None:
+def _change(change: comparison.Change | None) -> comparison.FigureChangeData | None:
     if change is None:
         return None
     return {"value": change.value, "interval": (change.low, change.high), "agrees": change.agrees}
 
 
-def _agree(compared: Sequence[ThenAndNow]) -> bool | None:
+def _agree(compared: Sequence[comparison.ThenAndNow]) -> bool | None:
     """Whether all figures may equal the recorded ones; ``None`` if there are none to compare."""
     changes = [each for pair in compared for each in (pair.estimate, pair.measured) if each]
     return all(each.agrees for each in changes) if changes else None
 
 
-_Row = tuple[str, float | None, float | None, Change | None]
+_Row = tuple[str, float | None, float | None, comparison.Change | None]
 
 
-def _rows(each: ThenAndNow) -> list[_Row]:
+def _rows(each: comparison.ThenAndNow) -> list[_Row]:
     """Name, old value, new value and ratio of each old or new figure."""
     then, now = each.then, each.now
     rows: list[_Row] = [
@@ -432,7 +415,3 @@ def _rows(each: ThenAndNow) -> list[_Row]:
         ("measured", then.measured, now.measured, each.measured),
     ]
     return [row for row in rows if (row[1], row[2]) != (None, None)]
-
-
-def _or_dash(value: float | None) -> str:
-    return "-" if value is None else ms(value)

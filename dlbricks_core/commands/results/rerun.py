@@ -10,18 +10,13 @@ from typing import Any
 
 import click
 
-from dlbricks_core.commands.options import reading
+from dlbricks_core.commands.options import given
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.help import Concise
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import IMPORT_TIMEOUT_S
+from dlbricks_core.commands.results import repetition
 from dlbricks_core.commands.results.record import Record, read_record
-from dlbricks_core.commands.results.repetition import (
-    PreparedRepetition,
-    print_differences,
-    print_rerun,
-    rerun_data,
-)
 from dlbricks_core.importers.models import ImportSettings
 from dlbricks_core.store import ResultStore
 
@@ -62,13 +57,15 @@ def command(record: Path, store: str | None, **values: Any) -> int:
     if what.measures:
         output.if_interrupted(_THROWN_AWAY if store is None else _KEPT)
     settings = ImportSettings(IMPORT_TIMEOUT_S)
-    sources = reading.sources_of(values)
+    sources = given.sources_of(values)
     with output.progress() as progress, _store(what, store) as opened:
-        again = PreparedRepetition.of(what, record.parent, opened, progress, settings, sources)
-        print_differences(output.console, again)
+        again = repetition.PreparedRepetition.of(
+            what, record.parent, opened, progress, settings, sources
+        )
+        repetition.print_differences(output.console, again)
         found = again.run(opened, progress)
-    print_rerun(output.console, found)
-    output.write_json(rerun_data(found))
+    repetition.print_rerun(output.console, found)
+    output.write_json(repetition.rerun_data(found))
     return EXIT_PARTIAL if found.failures else 0
 
 

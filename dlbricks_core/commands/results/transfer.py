@@ -52,11 +52,7 @@ class StorePart:
     disturbed: bool = False
 
     def of(self, store: ResultStore) -> Selection:
-        """The selection in a store.
-
-        Raises:
-            DLBricksError: If the store has no measurement of a system, a backend or a quantity.
-        """
+        """The selection in a store."""
         machines = tuple(find_machine(store, each) for each in self.systems)
         for backend in self.backends:
             if not store.setups(backend):
@@ -84,11 +80,7 @@ class StorePart:
 
 
 def export(store: ResultStore, part: StorePart | None = None) -> Exported:
-    """Exports a store, or a part of it, as a file.
-
-    Raises:
-        DLBricksError: If the store has no measurement of a system or a backend.
-    """
+    """Exports a store, or a part of it, as a file."""
     return exported(store, (part or StorePart()).of(store))
 
 
@@ -133,10 +125,6 @@ def records_of_stores(locations: Iterable[str | Path]) -> Iterator[Iterator[Reco
 
 def merged_into(location: str | Path | None, records: Iterable[Record]) -> Merged:
     """Adds records to a store: all of them, or none. Then a store that was not there is not made.
-
-    Args:
-        location: Location of the store; ``None`` for the user's own file.
-        records: Records of files or other stores.
 
     Raises:
         DLBricksError: If the store cannot be opened, or holds a quantity in another unit.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from typing import Self
 
 from dlbricks_core.analysis import (
     Basis,
@@ -22,7 +23,7 @@ from dlbricks_core.analysis import (
     repeated_modules,
 )
 from dlbricks_core.analysis.outline import OUTSIDE, Node, Pair
-from dlbricks_core.bricks import CutModel
+from dlbricks_core.bricks import BrickSet, CutModel
 from dlbricks_core.bricks.naming import operator
 from dlbricks_core.commands.show.layout import Box, Point, extent, layered
 from dlbricks_core.errors import DLBricksError
@@ -38,6 +39,13 @@ class Picture:
     cut: CutModel  #: The model and its bricks.
     costs: LayerCosts  #: Costs of its layers.
     origin: str = ""  #: Origin of the costs, or the reason why they are not latencies.
+
+    @classmethod
+    def of(cls, model: CanonicalModel, ms: Mapping[str, float] | None = None,
+           origin: str = "") -> Self:  # fmt: skip
+        """The picture of a model by milliseconds of its layers, or by their operations."""
+        (cut,) = BrickSet.of([model]).models
+        return cls(cut, LayerCosts.of(cut, ms), origin)
 
     @property
     def model(self) -> CanonicalModel:

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
-from dlbricks_core.analysis import Basis, LayerCosts, Module
-from dlbricks_core.bricks import BrickSet
+from dlbricks_core.analysis import Basis, Module
 from dlbricks_core.commands.options import given, measuring
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.help import Concise
+from dlbricks_core.commands.options.models import Models
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import option
 from dlbricks_core.commands.show.drawing import Picture, draw
-from dlbricks_core.commands.show.job import ShowLatenciesJob, ShownModel, ShowOperationsJob
 from dlbricks_core.progress import Observer
 from dlbricks_core.report import write_text
 from dlbricks_core.report.data import SCHEMA_VERSION, ReadingData, WrittenData, reading_data
 from dlbricks_core.report.html.templating import render
+
+if TYPE_CHECKING:
+    from dlbricks_core.estimation.layers import LayerLatencies
+    from dlbricks_core.ir import CanonicalModel
+    from dlbricks_core.store import ResultStore
 
 
 class ShowGraphData(WrittenData):
@@ -76,6 +81,60 @@ class CriticalPathData(TypedDict):
     cost: float  #: Their sum.
     total: float  #: Sum over all layers.
     missing: dict[str, int]  #: Layers without a cost, by operator.
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowOperationsJob:
+    """A model whose critical path has the most floating-point operations."""
+
+    models: Models  #: The single model.
+
+    def run(self, observer: Observer) -> Picture:
+        """Loads the model."""
+        return Picture.of(self.models.load_one(observer))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowLatenciesJob:
+    """A model whose critical path takes longest by stored latencies."""
+
+    models: Models  #: The single model.
+    backend: str  #: Name of the backend.
+    #: Values of options that the backend declares, by name.
+    backend_options: Mapping[str, str] = field(default_factory=dict)
+    #: Threads that compute one operator; ``None`` for all physical cores.
+    threads: int | None = None
+    protocol: str | None = None  #: Name of the protocol; ``None`` for the default.
+    runs: int | None = None  #: Minimum runs of a layer whose latency counts; ``None`` for a few.
+    #: Text that names the machine of the latencies; ``None`` for this one.
+    system: str | None = None
+
+    def run(self, store: str | ResultStore | None, observer: Observer) -> Picture:
+        """Looks up the latencies of the layers."""
+        # Pictures without latencies come sooner without this code.
+        from dlbricks_core.commands.options.given import open_request
+        from dlbricks_core.commands.options.jobs import opened
+        from dlbricks_core.estimation.layers import layer_latencies
+        from dlbricks_core.estimation.systems import at_system
+        from dlbricks_core.measure.known_setups import known_setups
+        from dlbricks_core.measure.request import Request
+
+        model = self.models.load_one(observer)
+        with opened(store, writes=False) as every:
+            target, there = at_system(every, self.system)
+            setups = partial(known_setups, there, self.backend)
+            request = Request.of(**open_request(vars(self)), system=target, known=setups)
+            return _with_latencies(model, layer_latencies(model, request, there))
+
+
+def _with_latencies(model: CanonicalModel, found: LayerLatencies) -> Picture:
+    """A picture by latencies of layers; by their operations where the store has no latencies."""
+    request, threads = found.request, found.request.settings.threads
+    where = f"{request.backend.name} {request.setup.version}, {threads} thread{'s' * (threads > 1)}"
+    origin = f"Latencies: {where}, system {request.fingerprint}; without the timer's own cost."
+    if not found.ms:
+        origin = f"The store has no latencies of single layers on {where}."
+    return Picture.of(model, found.ms, origin)
 
 
 _MARGIN, _LEAST_WIDTH, _TITLE, _LINE = 20.0, 720.0, 34.0, 18.0
@@ -176,7 +235,7 @@ def command(model: str, svg_path: Path, store: str | None, **values: Any) -> int
     floating-point operations. Modules that repeat are drawn once, with their number.
     """
     output = Output(values)
-    run: Callable[[Observer], ShownModel]
+    run: Callable[[Observer], Picture]
     job: ShowLatenciesJob | ShowOperationsJob
     if values["backend"]:
         job = given.job_of(ShowLatenciesJob, (model,), values)
@@ -186,25 +245,10 @@ def command(model: str, svg_path: Path, store: str | None, **values: Any) -> int
         job = given.job_of(ShowOperationsJob, (model,), values, mode)
         run = job.run
     with output.progress() as progress:
-        picture = _picture(run(progress))
+        picture = run(progress)
     write_text(graph_svg(picture), svg_path)
     for note in picture.notes:
         output.console.print(note)
     output.write_json(graph_data(picture, job))
     lacking = picture.costs.basis is not Basis.LATENCY or picture.costs.missing(picture.model)
     return EXIT_PARTIAL if values["backend"] and lacking else 0
-
-
-def _picture(shown: ShownModel) -> Picture:
-    (cut,) = BrickSet.of([shown.model]).models
-    found = shown.latencies
-    if found is None:
-        return Picture(cut, LayerCosts.of(cut))
-    request = found.request
-    threads = request.settings.threads
-    where = f"{request.backend.name} {request.setup.version}, {threads} thread{'s' * (threads > 1)}"
-    if not found.ms:
-        reason = f"The store has no latencies of single layers on {where}."
-        return Picture(cut, LayerCosts.of(cut), reason)
-    origin = f"Latencies: {where}, system {request.fingerprint}; without the timer's own cost."
-    return Picture(cut, LayerCosts.of(cut, found.ms), origin)

@@ -12,23 +12,18 @@ from dlbricks_core.facts import Failure
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.progress import Observer
-from dlbricks_core.report.data import (
-    SCHEMA_VERSION,
-    ListedFailuresData,
-    ReadingData,
-    failures_data,
-    reading_data,
-)
+from dlbricks_core.report import data as common
 from dlbricks_core.report.heading import count
 from dlbricks_core.report.remarks import print_failures
 from dlbricks_core.report.tables import Console
 from dlbricks_core.suites import Cut, Suite, SuiteBrick, write_suite
 
 if TYPE_CHECKING:
-    from dlbricks_core.commands.suite.job import SuiteWriteJob, WrittenSuite
+    from dlbricks_core.commands.options.models import Done
+    from dlbricks_core.commands.suite.actions import SuiteWriteJob
 
 
-class SuiteWriteData(ListedFailuresData):
+class SuiteWriteData(common.ListedFailuresData):
     """Output of ``dlbricks suite write``."""
 
     folder: str  #: Where the suite is.
@@ -42,7 +37,7 @@ class SuiteWriteData(ListedFailuresData):
     private: HiddenBricksData | None
 
 
-class SuiteSettingsData(ReadingData):
+class SuiteSettingsData(common.ReadingData):
     """How a suite was written."""
 
     granularity: int | None  #: Most layers of one of the paper's bricks; null if not given.
@@ -86,13 +81,6 @@ def generate(
     into which a framework rewrites them. With options for cutting, it holds bricks of the models as
     they are. Then it reveals neither the model of a brick nor the number of occurrences.
 
-    Args:
-        models: Models in canonical form.
-        cut_options: How to cut; ``None`` for the structures.
-        folder: Folder of the suite. It is created if missing, and must not hold a suite already.
-        seed: Seed of the weights in the files of bricks.
-        observer: Receives the progress.
-
     Raises:
         DLBricksError: If the folder cannot be written, or holds a suite already.
     """
@@ -130,21 +118,15 @@ def print_generated(
 
 
 def generated_data(
-    done: WrittenSuite, job: SuiteWriteJob, load: LoadOptions | None = None
+    done: Done[Suite], job: SuiteWriteJob, load: LoadOptions | None = None
 ) -> SuiteWriteData:
-    """Summary of a written suite as a JSON object for scripts.
-
-    Args:
-        done: The suite.
-        job: How it was written.
-        load: How models were read; ``None`` if unknown.
-    """
-    suite = done.suite
+    """Summary of a written suite as a JSON object for scripts."""
+    suite = done.result
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": common.SCHEMA_VERSION,
         "folder": str(job.folder),
         "settings": {
-            **reading_data(load),
+            **common.reading_data(load),
             "granularity": job.granularity,
             "split": job.split,
             "seed": suite.seed,
@@ -158,5 +140,5 @@ def generated_data(
         ],
         # Numbers in a suite that a distribution hides among decoys: scripts read both alike.
         "private": None,
-        "failures": failures_data(done.failures),
+        "failures": common.failures_data(done.failures),
     }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,6 @@ from dlbricks_core.importers import LoadOptions
 from dlbricks_core.passes.options import InputValue
 from dlbricks_core.report import heading
 from dlbricks_core.report.remarks import Effect, Remark
-from dlbricks_core.report.tables import ms
 from dlbricks_core.sanitize import sanitized
 from dlbricks_core.version import __version__
 
@@ -23,6 +23,8 @@ _CORE = "dlbricks_core"
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+    from dlbricks_core.report.columns import FilledColumn
 
 
 @dataclass(frozen=True)
@@ -59,19 +61,46 @@ class PageTable:
     names_wrap: bool = False
 
 
+_HYPHEN = re.compile(r"(?<=\d)-(?=\d)")
+
+
 def page_table(
-    columns: Iterable[str | TableColumn],
+    columns: Iterable[str],
     rows: Iterable[Iterable[str | Cell]],
     caption: str = "",
     *,
+    words: Collection[str] = (),
     names_wrap: bool = False,
 ) -> PageTable:
-    """A table from plain texts and cells; the first column is text. ``-`` stands for unknown."""
-    first, *others = (c if isinstance(c, TableColumn) else TableColumn(c) for c in columns)
-    found = [
-        [c if isinstance(c, Cell) else Cell("–" if c == "-" else c) for c in row] for row in rows
+    """A table from texts as terminals show them; pages have dashes in place of hyphens.
+
+    Args:
+        columns: Headings. The first column names the rows.
+        rows: Texts and cells of each row; ``-`` stands for unknown.
+        caption: Meaning and unit of the figures.
+        words: Headings of further columns that hold words rather than numbers.
+        names_wrap: As in :class:`PageTable`.
+    """
+    first, *others = columns
+    headings = [TableColumn(first, True), *(TableColumn(each, each in words) for each in others)]
+    cells = [
+        [_cell(cell, column) for cell, column in zip(row, headings, strict=True)] for row in rows
     ]
-    return PageTable([TableColumn(first.title, is_text=True), *others], found, caption, names_wrap)
+    return PageTable(headings, cells, caption, names_wrap)
+
+
+def _cell(content: str | Cell, column: TableColumn) -> Cell:
+    cell = content if isinstance(content, Cell) else Cell(content)
+    text = "–" if cell.text == "-" else cell.text
+    return replace(cell, text=text if column.is_text else _HYPHEN.sub("–", text))
+
+
+def filled_page_table(columns: Sequence[FilledColumn], caption: str) -> PageTable:
+    """A table of columns that are filled in."""
+    cells = zip(*(each.cells for each in columns), strict=True)
+    words = [each.heading for each in columns if each.justification == "left"]
+    rows = [["-" if cell is None else cell for cell in row] for row in cells]
+    return page_table([each.heading for each in columns], rows, caption, words=words)
 
 
 Fact = tuple[str, str]  #: A name, and a fact about how figures were made, in words.
@@ -188,13 +217,3 @@ def constant(value: InputValue) -> str:
     if value is None:
         return "none"
     return ",".join(f"{each:g}" for each in (value if isinstance(value, tuple) else (value,)))
-
-
-def or_dash(value: float | None) -> str:
-    """Milliseconds; a dash if unknown."""
-    return "–" if value is None else ms(value)
-
-
-def between(ends: Iterable[float] | None) -> str:
-    """An interval in milliseconds; a dash if unknown."""
-    return "–" if ends is None else "–".join(map(ms, ends))

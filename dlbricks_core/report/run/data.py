@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict, cast
 
 from dlbricks_core.estimation.invocation import Invocation
 from dlbricks_core.estimation.model_result import ModelResult, PartResult
-from dlbricks_core.estimation.results import Benchmarking, BrickResult, Probed, RunResult
+from dlbricks_core.estimation.results import Benchmarking, BrickResult, Offer, Probed, RunResult
 from dlbricks_core.facts import Quantity
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.report import data as common
@@ -162,16 +162,9 @@ class AdaptiveRunData(TypedDict):
     #: Seconds that a plain script takes for the same models, by their measured latencies; null
     #: unless all were measured.
     plain_s: float | None
-    more: list[AdaptiveStepData]  #: Gains of more time, the cheapest first.
+    more: list[Offer]  #: Gains of more time, the cheapest first.
     #: Networks that were timed first because the system was not known.
     probes: CharacterizationData | None
-
-
-class AdaptiveStepData(TypedDict):
-    """Precision that more time would give."""
-
-    half_width: float  #: Half-width of all models' intervals then.
-    seconds: float  #: Seconds of measuring until then, as far as can be foreseen.
 
 
 class CharacterizationData(TypedDict):
@@ -286,7 +279,7 @@ def _adaptive(result: RunResult) -> AdaptiveRunData | None:
         "importing_s": dial.importing_s,
         "seconds": dial.seconds,
         "plain_s": dial.plain_s,
-        "more": [{"half_width": each.half_width, "seconds": each.seconds} for each in dial.offers],
+        "more": list(map(common.plain, dial.offers)),
         "probes": _probed(dial.probed),
     }
 

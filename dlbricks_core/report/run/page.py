@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from markupsafe import Markup
 
 from dlbricks_core.bricks.naming import names, sequence_names
-from dlbricks_core.compose import Estimate
 from dlbricks_core.estimation.model_result import ModelResult
 from dlbricks_core.estimation.results import BrickResult, RunResult
 from dlbricks_core.importers import LoadOptions
@@ -23,15 +22,17 @@ from dlbricks_core.report.html.plots import Point, around_one, bars
 from dlbricks_core.report.html.templating import (
     Cell,
     PageTable,
-    TableColumn,
-    between,
-    or_dash,
+    filled_page_table,
     page,
     page_table,
     run_facts,
 )
 from dlbricks_core.report.remarks import alike, run_remarks, sample_warnings, weight
 from dlbricks_core.report.run.terminal import (
+    BRICKS,
+    COMPARED,
+    PARALLEL,
+    RESTS_ON,
     answer,
     apart,
     hours,
@@ -40,12 +41,11 @@ from dlbricks_core.report.run.terminal import (
     peak,
     precision_reached,
     probed,
-    rests_on,
     speedups,
     unfit,
 )
 from dlbricks_core.report.sizes import depths_table, engines, memory, sizes_plot, sizes_table
-from dlbricks_core.report.tables import ratio_text
+from dlbricks_core.report.tables import compared_cells, interval_text, ratio_text, value_text
 
 _ROWS = 20  #: Maximum bars or rows of dots in a plot; tables show all rows.
 
@@ -94,36 +94,22 @@ def without_subject(sentence: str, subject: str) -> str:
     return f"{rest[:1].upper()}{rest[1:]}"
 
 
-_COMPARED = (
-    OwnColumn("Model", lambda model: model.cut.model.name, "left"),
-    OwnColumn("Estimate", lambda model: partial(model.estimate)),
-    OwnColumn("90% interval", lambda model: between(model.estimate.interval)),
-    OwnColumn("Measured", lambda model: or_dash(model.measured.value if model.measured else None)),
-    OwnColumn("Estimate / measured", lambda model: ratio_text(model.normalized)),
+_RATIO: OwnColumn[ModelResult] = OwnColumn(
+    "Estimate / measured", lambda model: ratio_text(model.normalized)
 )
-_PARALLEL = OwnColumn("Parallel", lambda model: partial(model.parallel))
-_RESTS_ON = OwnColumn("Rests on", rests_on)
-_SIZES = (
+_SIZES: Sequence[OwnColumn[ModelResult]] = (
     OwnColumn("Layers", lambda model: str(len(model.cut.model.layers))),
     OwnColumn("Unique", lambda model: str(len(set(model.cut.layer_signatures)))),
-    OwnColumn("Bricks", lambda model: str(len(model.cut.occurrences))),
 )
 
 
 def _models(result: RunResult, added: Sequence[FilledColumn]) -> PageTable:
     quantity = result.request.quantity
-    parallel = [_PARALLEL] if result.request.metric is None else []
+    parallel = [PARALLEL] if result.request.metric is None else []
     unit = f"{heading.quantity_name(quantity).capitalize()} in {quantity.unit}. "
-    own = own_columns((*_COMPARED, *parallel, _RESTS_ON, *_SIZES), result.models)
-    columns = [*own, *shown_columns(added)]
-    return page_table(
-        [TableColumn(each.heading, is_text=each.justification == "left") for each in columns],
-        [
-            ["–" if cell is None else cell for cell in cells]
-            for cells in zip(*(each.cells for each in columns), strict=True)
-        ],
-        f"{unit}{'Parallel: the critical path. ' if parallel else ''}>: bricks are missing.",
-    )
+    own = own_columns((*COMPARED, _RATIO, *parallel, RESTS_ON, *_SIZES, BRICKS), result.models)
+    caption = f"{unit}{'Parallel: the critical path. ' if parallel else ''}>: bricks are missing."
+    return filled_page_table([*own, *shown_columns(added)], caption)
 
 
 def _parts(models: Sequence[ModelResult]) -> PageTable | None:
@@ -132,56 +118,38 @@ def _parts(models: Sequence[ModelResult]) -> PageTable | None:
         [
             model.cut.model.name,
             each.quantity.name,
-            partial(each.compared.estimate),
-            between(each.compared.estimate.interval),
-            or_dash(measured.value if (measured := each.compared.measured) else None),
+            *compared_cells(each.compared)[:3],
             each.quantity.unit,
             each.quantity.meaning,
         ]
         for model in models
         for each in model.parts
     ]
-    columns: list[str | TableColumn] = [
-        "Model",
-        TableColumn("Part", is_text=True),
-        "Estimate",
-        "90% interval",
-        "Measured",
-        TableColumn("Unit", is_text=True),
-        TableColumn("Meaning", is_text=True),
-    ]
-    return page_table(columns, rows) if rows else None
+    columns = ("Model", "Part", "Estimate", "90% interval", "Measured", "Unit", "Meaning")
+    return page_table(columns, rows, words=("Part", "Unit", "Meaning")) if rows else None
 
 
 def _bricks(bricks: Sequence[BrickResult], what: str) -> PageTable:
     named = names({each.brick.signature: each.brick.model for each in bricks})
     whole = sum(map(weight, bricks))
     return page_table(
-        [
-            "Brick",
-            TableColumn("Signature", is_text=True),
-            "Occurs",
-            "Value",
-            "90% interval",
-            "Share",
-            TableColumn("From", is_text=True),
-            TableColumn("Remarks", is_text=True),
-        ],
+        ("Brick", "Signature", "Occurs", "Value", "90% interval", "Share", "From", "Remarks"),
         [
             [
                 named[each.brick.signature],
                 Cell(each.brick.signature[:8], "code"),
                 str(each.occurrences),
-                or_dash(each.latency.value if each.latency else None),
-                between(each.interval_ms),
-                f"{100 * weight(each) / whole:.1f}" if whole and each.latency else "–",
-                each.origin or "–",
+                value_text(each.latency.value if each.latency else None),
+                interval_text(each.interval_ms),
+                f"{100 * weight(each) / whole:.1f}" if whole and each.latency else "-",
+                each.origin or "-",
                 "; ".join(_remarks(each, named)),
             ]
             for each in bricks
         ],
         f"{what}, as measured. Share: of the sum over all bricks that have one, in %. From: "
         "where the value comes from.",
+        words=("Signature", "From", "Remarks"),
         names_wrap=True,
     )
 
@@ -191,13 +159,6 @@ def _remarks(each: BrickResult, named: Mapping[str, str]) -> list[str]:
     sources = " and ".join(named.get(s, s[:8]) for s in each.derived_from)
     found = [f"follows from {sources}" if sources else "", each.failure, *sample_warnings(each)]
     return [text for text in found if text]
-
-
-def partial(estimate: Estimate) -> str:
-    """An estimate in the quantity's unit, marked where bricks are missing."""
-    if estimate.value is None:
-        return "–"
-    return f"{'>' if estimate.partial else ''}{or_dash(estimate.value)}"
 
 
 def _shares(bricks: Iterable[BrickResult]) -> dict[str, float]:

@@ -324,12 +324,12 @@ def print_run(console: Console, result: RunResult) -> None:
 def _models(result: RunResult, added: Sequence[FilledColumn]) -> Iterator[str | Table]:
     is_parallel = result.request.metric is None and not result.adaptive
     # A chain of layers has its estimate as its critical path.
-    is_parallel &= any(_PARALLEL.cell(each) != _ESTIMATE.cell(each) for each in result.models)
+    is_parallel &= any(PARALLEL.cell(each) != _ESTIMATE.cell(each) for each in result.models)
     further = shown_columns(added)
     # A line has 80 characters.
-    last = [] if further or is_parallel else [_BRICKS]
-    basis = [*([_PARALLEL] if is_parallel else []), _RESTS_ON, *last]
-    own = own_columns((*_COMPARED, *basis), result.models)
+    last = [] if further or is_parallel else [BRICKS]
+    basis = [*([PARALLEL] if is_parallel else []), RESTS_ON, *last]
+    own = own_columns((*COMPARED, _NORM, *basis), result.models)
     yield filled_table([*own, *further])
     explanation = "Parallel: critical path. " if is_parallel else ""
     yield (
@@ -362,17 +362,19 @@ def print_bench(console: Console, result: RunResult) -> None:
     )
 
 
-_ESTIMATE = OwnColumn("Estimate", lambda model: estimate_text(model.estimate))
-_COMPARED = (
+_Column = OwnColumn[ModelResult]
+
+_ESTIMATE: _Column = OwnColumn("Estimate", lambda model: estimate_text(model.estimate))
+COMPARED: Sequence[_Column] = (
     OwnColumn("Model", lambda model: model.cut.model.name, "left"),
     _ESTIMATE,
     OwnColumn("90% interval", lambda model: interval_text(model.estimate.interval)),
     OwnColumn("Measured", lambda model: ms(model.measured.value) if model.measured else None),
-    OwnColumn("Norm.", lambda model: ratio_text(model.normalized)),
 )
-_PARALLEL = OwnColumn("Parallel", lambda model: estimate_text(model.parallel))
-_RESTS_ON = OwnColumn("Rests on", rests_on)
-_BRICKS = OwnColumn("Bricks", lambda model: str(len(model.cut.occurrences)))
+_NORM: _Column = OwnColumn("Norm.", lambda model: ratio_text(model.normalized))
+PARALLEL: _Column = OwnColumn("Parallel", lambda model: estimate_text(model.parallel))
+RESTS_ON: _Column = OwnColumn("Rests on", rests_on)
+BRICKS: _Column = OwnColumn("Bricks", lambda model: str(len(model.cut.occurrences)))
 
 
 def _parts(models: Sequence[ModelResult]) -> Table:

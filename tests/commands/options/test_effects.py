@@ -11,11 +11,11 @@ from dlbricks_study.command import command as study
 import dlbricks_core as dlbricks
 from dlbricks_core.commands.check import actions as check
 from dlbricks_core.commands.compare import actions as compare
-from dlbricks_core.commands.estimate.estimate import command as estimate
+from dlbricks_core.commands.estimate.actions import command as estimate
 from dlbricks_core.commands.machine import timing_actions as machine
 from dlbricks_core.commands.options.spelling import option_of
 from dlbricks_core.commands.show import graph
-from dlbricks_core.commands.suite import generate
+from dlbricks_core.commands.suite import actions as suite
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.wording import arguments_spelled
 
@@ -29,7 +29,7 @@ REFUSED = [
     (estimate, ("a", *ON, "--measure", "--system", "b"), "--system is for estimates that run"),
     (check.accuracy_command, ("a", *ON, "--budget", "9s"), "--budget is for bricks that are timed"),
     (compare.latencies_command, ("a", *BOTH, "--budget", "9s"), "--budget is for bricks that are"),
-    (generate.command, ("a", "-o", "f", "--seed", "1"), "--seed is for bricks: structures of"),
+    (suite.write_command, ("a", "-o", "f", "--seed", "1"), "--seed is for bricks: structures of"),
     (machine.calibrate_command, ("--forget", *ON, "--runs", "3"), "fits nothing: leave out --runs"),
     (machine.calibrate_command, ("--probes", "1", *ON, "-G", "1"), "fits nothing: leave out -G"),
     (machine.calibrate_command, ("--probes", "1", *ON, "--batch", "2"), "effect without a MODEL"),

@@ -20,17 +20,17 @@ from dlbricks_study.job import StudyJob, StudyReportJob
 
 import dlbricks_core as dlbricks
 from dlbricks_core.api import AtSizes, Measuring
-from dlbricks_core.api.arguments import checked
+from dlbricks_core.api.inputs import checked
 from dlbricks_core.commands import own
 from dlbricks_core.commands.check import actions as check
-from dlbricks_core.commands.check.job import CheckJob, LayersJob, TraceJob
+from dlbricks_core.commands.check.actions import CheckJob, LayersJob, TraceJob
 from dlbricks_core.commands.command import Action, loaded
 from dlbricks_core.commands.compare import actions as compare
-from dlbricks_core.commands.compare.job import CompareJob, OutputsJob
-from dlbricks_core.commands.estimate.estimate import command as estimate_command
-from dlbricks_core.commands.estimate.job import EstimateJob
+from dlbricks_core.commands.compare.actions import CompareJob, OutputsJob
+from dlbricks_core.commands.estimate.actions import EstimateJob
+from dlbricks_core.commands.estimate.actions import command as estimate_command
 from dlbricks_core.commands.machine import timing_actions as machine
-from dlbricks_core.commands.machine.job import (
+from dlbricks_core.commands.machine.timing_actions import (
     CalibrateJob,
     ForgetJob,
     PackJob,
@@ -40,15 +40,12 @@ from dlbricks_core.commands.machine.job import (
 from dlbricks_core.commands.options.settings import MODEL_OUTPUT, SETTINGS
 from dlbricks_core.commands.options.spelling import option_of
 from dlbricks_core.commands.results.json_records import ResultsRecordData
-from dlbricks_core.commands.show import graph, layers, repeats
-from dlbricks_core.commands.show.job import (
-    ShowLatenciesJob,
-    ShowLayersJob,
-    ShowOperationsJob,
-    ShowRepeatsJob,
-)
-from dlbricks_core.commands.suite import bench, generate
-from dlbricks_core.commands.suite.job import SuiteTimeJob, SuiteWriteJob
+from dlbricks_core.commands.show import actions as show
+from dlbricks_core.commands.show import graph
+from dlbricks_core.commands.show.actions import ShowLayersJob, ShowRepeatsJob
+from dlbricks_core.commands.show.graph import ShowLatenciesJob, ShowOperationsJob
+from dlbricks_core.commands.suite import actions as suite
+from dlbricks_core.commands.suite.actions import SuiteTimeJob, SuiteWriteJob
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.importers import LoadOptions
 
@@ -82,11 +79,11 @@ COMMANDS = {
     "check": (check.accuracy_command, CheckJob),
     "check layers": (check.layers_command, LayersJob),
     "check trace": (check.trace_command, TraceJob),
-    "show": (layers.command, ShowLayersJob),
-    "show repeats": (repeats.command, ShowRepeatsJob),
+    "show": (show.layers_command, ShowLayersJob),
+    "show repeats": (show.repeats_command, ShowRepeatsJob),
     "show graph": (graph.command, ShowLatenciesJob, ShowOperationsJob),
-    "suite time": (bench.command, SuiteTimeJob),
-    "suite write": (generate.command, SuiteWriteJob),
+    "suite time": (suite.time_command, SuiteTimeJob),
+    "suite write": (suite.write_command, SuiteWriteJob),
     "machine calibrate": (machine.calibrate_command, CalibrateJob, ForgetJob, ProbeJob),
     "machine survey": (machine.survey_command, SurveyJob, PackJob),
     "study": (study_command, StudyJob, StudyReportJob),

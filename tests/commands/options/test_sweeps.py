@@ -3,8 +3,8 @@
 import click
 import pytest
 
-from dlbricks_core.api.arguments import checked
-from dlbricks_core.commands.options.sizes import sizes_of
+from dlbricks_core.api.inputs import checked
+from dlbricks_core.commands.options.given import sizes_of
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.sizes import Generation, Sweep
 

@@ -223,11 +223,7 @@ class Atlas:
 
 
 def read_atlas(store: ResultStore, observer: Observer) -> Atlas:
-    """The content of a store, without predictions.
-
-    Raises:
-        DLBricksError: If the store holds no measurement.
-    """
+    """The content of a store, without predictions."""
     observer.stage(f"Reading {store.place.name}")
     outlines = store.outlines()
     if not outlines:

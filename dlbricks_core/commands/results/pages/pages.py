@@ -117,22 +117,14 @@ File = tuple[str, str]  #: Path of a file in the site, and its content.
 
 
 def check_number(atlas: Atlas) -> None:
-    """Refuses an atlas of too many pages.
-
-    Raises:
-        DLBricksError: If there would be more of them than the limit.
-    """
+    """Refuses an atlas of too many pages."""
     number = len(atlas.models) + len(atlas.machines)
     if number > FILES.most:
         raise DLBricksError(f"the site would have {number:,} pages, {FILES.words}", FILES.hint)
 
 
 def site(atlas: Atlas) -> Iterator[File]:
-    """Files of the site, generated one by one to save memory.
-
-    Raises:
-        DLBricksError: If there would be more of them than the limit.
-    """
+    """Files of the site, generated one by one to save memory."""
     check_number(atlas)
     shown = View(atlas)
     yield "style.css", render("commands/results/pages/site.css")
@@ -260,9 +252,7 @@ def _system(shown: View, home: Home) -> str:
 
 def _fastest(shown: View, entries: Sequence[NetworkValue]) -> list[Mark]:
     """The lowest latency of each model on a system; a measured latency precedes a predicted one."""
-    by_model: dict[str, list[NetworkValue]] = {}
-    for each in entries:
-        by_model.setdefault(each.subject.signature, []).append(each)
+    by_model = view.grouped(entries, lambda each: each.subject.signature)
     best = [found for own in by_model.values() if (found := shown.fastest(own))]
     best.sort(key=view.surest_first)
     return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from dlbricks_core.bricks.naming import fold, operator_name
@@ -10,12 +10,11 @@ from dlbricks_core.commands.results.pages import view
 from dlbricks_core.commands.results.pages.contents import (
     BASES,
     BrickShare,
-    Home,
     MachineSetup,
     NetworkValue,
 )
 from dlbricks_core.commands.results.pages.view import View
-from dlbricks_core.report.html.templating import Cell, PageTable, TableColumn, page_table
+from dlbricks_core.report.html.templating import Cell, PageTable, page_table
 from dlbricks_core.report.tables import ms
 
 #: Function that returns a column's cell for a value, given the path from the page to the site's
@@ -68,9 +67,8 @@ def values(
     shown: View, entries: Sequence[NetworkValue], columns: Sequence[str], root: str
 ) -> PageTable:
     """Values, one a row."""
-    headings = [TableColumn(each, is_text=each in _TEXTS) for each in columns]
     rows = rows_of(shown, entries, columns, root)
-    return page_table(headings, rows, _NOT_MEASURED, names_wrap=True)
+    return page_table(columns, rows, _NOT_MEASURED, words=_TEXTS, names_wrap=True)
 
 
 def rows_of(
@@ -88,7 +86,7 @@ def systems(shown: View) -> PageTable:
     models = {(e.place.home, e.subject.signature) for e in entries if e.subject.is_whole}
     modelled = Counter(home for home, _ in models)
     return page_table(
-        ["System", "Cores", TableColumn("Hardware", is_text=True), "Models", "Values"],
+        ("System", "Cores", "Hardware", "Models", "Values"),
         [
             [
                 shown.system(home, ""),
@@ -100,6 +98,7 @@ def systems(shown: View) -> PageTable:
             for home in shown.atlas.machines
         ],
         "Models: models with a value. Values: of models and bricks.",
+        words=["Hardware"],
         names_wrap=True,
     )
 
@@ -107,8 +106,7 @@ def systems(shown: View) -> PageTable:
 def places(shown: View, found: Sequence[MachineSetup], root: str) -> PageTable:
     """Places, with the number and the dates of the measurements at each."""
     return page_table(
-        ["System", TableColumn("Backend", is_text=True), "Threads", *_COUNTED, "Failed",
-         TableColumn("First", is_text=True), TableColumn("Last", is_text=True)],
+        ("System", "Backend", "Threads", *_COUNTED, "Failed", "First", "Last"),
         [
             [
                 shown.system(place.home, root),
@@ -122,20 +120,22 @@ def places(shown: View, found: Sequence[MachineSetup], root: str) -> PageTable:
         ],
         "Measured, composed, predicted: models with a value. Bricks: measured bricks. First, last: "
         "day of the measurement.",
+        words=("Backend", "First", "Last"),
         names_wrap=True,
-    )  # fmt: skip
+    )
 
 
 def models(shown: View) -> PageTable:
     """All models, each with its lowest latency."""
     return page_table(
-        ["Model", "Layers", "Lowest latency", "90% interval", TableColumn("From", is_text=True),
-         "Load", TableColumn("Where", is_text=True), *map(str.capitalize, BASES)],
+        ("Model", "Layers", "Lowest latency", "90% interval", "From", "Load", "Where",
+         *map(str.capitalize, BASES)),
         [_model(shown, signature) for signature in shown.atlas.models],
         "Latency in ms: the lowest measured one of all systems, backends and threads. Where there "
         "is none, it is the lowest composed one, or else the lowest predicted one, with ≈. Load: "
         "CPUs that other programs used during the measurement. Measured, composed, predicted: "
         "number of values.",
+        words=("From", "Where"),
         names_wrap=True,
     )  # fmt: skip
 
@@ -161,14 +161,14 @@ def backends(shown: View) -> PageTable:
     """All backends, by version and options."""
     wins = _wins(shown)
     return page_table(
-        ["Backend", TableColumn("Version", is_text=True), TableColumn("Options", is_text=True),
-         TableColumn("Threads", is_text=True), "Systems", *_COUNTED, "Failed", "Fastest for"],
+        ("Backend", "Version", "Options", "Threads", "Systems", *_COUNTED, "Failed", "Fastest for"),
         [_backend(shown, *each, wins) for each in shown.places_by_version.items()],
         "Measured, composed, predicted: models with a value. Fastest for: pairs of a model and a "
         "system on which this backend has the lowest latency, with any threads; if the model was "
         "measured on the system, only measured latencies count.",
+        words=("Version", "Options", "Threads"),
         names_wrap=True,
-    )  # fmt: skip
+    )
 
 
 def _backend(
@@ -190,16 +190,12 @@ def _backend(
 
 def _wins(shown: View) -> Counter[MachineSetup]:
     """Number of models whose lowest latency on a system is at each place."""
-    found: Counter[MachineSetup] = Counter()
-    for own in shown.by_model.values():
-        by_home: defaultdict[Home, list[NetworkValue]] = defaultdict(list)
-        for each in own:
-            by_home[each.place.home].append(each)
-        for entries in by_home.values():
-            best = shown.fastest(entries)
-            if best is not None:
-                found[best.place] += 1
-    return found
+    best = (
+        shown.fastest(entries)
+        for own in shown.by_model.values()
+        for entries in view.grouped(own, lambda each: each.place.home).values()
+    )
+    return Counter(each.place for each in best if each is not None)
 
 
 def _numbers(entries: Sequence[NetworkValue]) -> list[str]:

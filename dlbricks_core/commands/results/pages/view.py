@@ -7,10 +7,10 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Self, TypeVar
 
 from dlbricks_core.bricks.naming import fold, operator_name
 from dlbricks_core.commands.results.pages.contents import (
@@ -25,8 +25,11 @@ from dlbricks_core.commands.results.pages.contents import (
 from dlbricks_core.estimation.systems import told_apart
 from dlbricks_core.facts import LATENCY, Machine, Subject, System
 from dlbricks_core.report.heading import count, quantity_name
-from dlbricks_core.report.html.templating import Cell, between
+from dlbricks_core.report.html.templating import Cell
 from dlbricks_core.report.tables import ms
+
+ItemT = TypeVar("ItemT")
+KeyT = TypeVar("KeyT", bound=Hashable)
 
 _STEPS = ((1,), (1, 2, 5))  #: Ticks within a decade; axes of many decades have few.
 
@@ -213,6 +216,14 @@ def plain(kind: str) -> str:
     return kind.replace("@", " after ").replace(":", ", ")
 
 
+def grouped(items: Iterable[ItemT], key: Callable[[ItemT], KeyT]) -> dict[KeyT, list[ItemT]]:
+    """Items by a key, in their order. A key without items has an empty list."""
+    found: defaultdict[KeyT, list[ItemT]] = defaultdict(list)
+    for each in items:
+        found[key(each)].append(each)
+    return found
+
+
 @dataclass(frozen=True)
 class View:
     """An atlas with the names that its pages show."""
@@ -222,30 +233,22 @@ class View:
     @cached_property
     def backends(self) -> dict[MachineSetup, str]:
         """Backend and version of each place, with options where only these distinguish it."""
-        known: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-        for place in self.atlas.places:
-            known[place.backend, place.version].add(place.options)
+        versions = Counter((each[0], each[1]) for each in self.places_by_version)
         return {
             place: f"{place.backend} {place.version}"
-            + (f" ({options(place)})" if len(known[place.backend, place.version]) > 1 else "")
+            + (f" ({options(place)})" if versions[place.backend, place.version] > 1 else "")
             for place in self.atlas.places
         }
 
     @cached_property
     def places_of(self) -> dict[Home, list[MachineSetup]]:
         """Places of each machine, in order."""
-        found: defaultdict[Home, list[MachineSetup]] = defaultdict(list)
-        for place in self.atlas.places:
-            found[place.home].append(place)
-        return found
+        return grouped(self.atlas.places, lambda place: place.home)
 
     @cached_property
     def places_by_version(self) -> dict[tuple[str, str, str], list[MachineSetup]]:
         """Places by :func:`version`, in order."""
-        found: defaultdict[tuple[str, str, str], list[MachineSetup]] = defaultdict(list)
-        for place in self.atlas.places:
-            found[version(place)].append(place)
-        return dict(sorted(found.items()))
+        return dict(sorted(grouped(self.atlas.places, version).items()))
 
     @cached_property
     def systems(self) -> dict[Home, str]:
@@ -267,36 +270,24 @@ class View:
     @cached_property
     def by_model(self) -> dict[str, list[NetworkValue]]:
         """Values of each whole model, by signature; latencies and measured values first."""
-        found: defaultdict[str, list[NetworkValue]] = defaultdict(list)
-        for each in self.atlas.entries:
-            if each.subject.is_whole:
-                found[each.subject.signature].append(each)
-        return {signature: sorted(own, key=_order) for signature, own in found.items()}
+        whole = (each for each in self.atlas.entries if each.subject.is_whole)
+        return grouped(sorted(whole, key=_order), lambda each: each.subject.signature)
 
     @cached_property
     def by_place(self) -> dict[MachineSetup, list[NetworkValue]]:
         """Values at each place."""
-        found: defaultdict[MachineSetup, list[NetworkValue]] = defaultdict(list)
-        for each in self.atlas.entries:
-            found[each.place].append(each)
-        return found
+        return grouped(self.atlas.entries, lambda each: each.place)
 
     @cached_property
     def failures(self) -> dict[MachineSetup, list[Failed]]:
         """Measurements that failed, by place."""
-        found: defaultdict[MachineSetup, list[Failed]] = defaultdict(list)
-        for each in self.atlas.failed:
-            found[each.place].append(each)
-        return found
+        return grouped(self.atlas.failed, lambda each: each.place)
 
     @cached_property
     def failures_of_model(self) -> dict[str, list[Failed]]:
         """Measurements of whole models that failed, by signature."""
-        found: defaultdict[str, list[Failed]] = defaultdict(list)
-        for each in self.atlas.failed:
-            if each.subject.is_whole:
-                found[each.subject.signature].append(each)
-        return found
+        whole = (each for each in self.atlas.failed if each.subject.is_whole)
+        return grouped(whole, lambda each: each.subject.signature)
 
     def fastest(self, entries: Iterable[NetworkValue]) -> NetworkValue | None:
         """The lowest latency of a whole model; ``None`` where there is none.
@@ -361,7 +352,7 @@ def load(entry: NetworkValue) -> Cell:
 def ends(entry: NetworkValue) -> Cell:
     """The interval of an entry, sorted by its width relative to the value."""
     low, high = entry.interval
-    return Cell(between(entry.interval), key=(high - low) / entry.value if entry.value else 0.0)
+    return Cell(f"{ms(low)}–{ms(high)}", key=(high - low) / entry.value if entry.value else 0.0)
 
 
 def day(moment: str) -> Cell:

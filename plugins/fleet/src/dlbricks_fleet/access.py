@@ -19,16 +19,13 @@ LOOPBACK = "127.0.0.1"
 class Access:
     """How a member of a fleet talks to others.
 
-    Attributes:
-        certificates: Folder with the member's key and certificate; ``None`` to talk in plain text.
-        insecure: Whether plain text may leave this machine.
-
     Raises:
         DLBricksError: If both are given, or the folder lacks a file.
     """
 
+    #: Folder with the member's key and certificate; ``None`` to talk in plain text.
     certificates: Path | None = None
-    insecure: bool = False
+    insecure: bool = False  #: Whether plain text may leave this machine.
 
     def __post_init__(self) -> None:
         if self.certificates is None:

@@ -66,21 +66,14 @@ def shares_of(bricks: Sequence[Priced], hosts: int) -> list[tuple[Priced, ...]]:
 
 @dataclass
 class _Share:
-    """A share and its progress.
+    """A share and its progress."""
 
-    Attributes:
-        bricks: Bricks of the share.
-        owner: Key of the host that takes it before others.
-        tries: Number of tries so far.
-        on: Last host that tried.
-        blamed: Key of the host on which the last try failed, perhaps because of the share; empty
-            if none did.
-    """
-
-    bricks: tuple[Priced, ...]
-    owner: str = ""
-    tries: int = 0
-    on: Host | None = None
+    bricks: tuple[Priced, ...]  #: Bricks of the share.
+    owner: str = ""  #: Key of the host that takes it before others.
+    tries: int = 0  #: Number of tries so far.
+    on: Host | None = None  #: Last host that tried.
+    #: Key of the host on which the last try failed, perhaps because of the share; empty if none
+    #: did.
     blamed: str = ""
 
     @property
@@ -91,41 +84,28 @@ class _Share:
 
 @dataclass
 class _Kind:
-    """A kind of host.
+    """A kind of host."""
 
-    Attributes:
-        system: System of one host of the kind.
-        hosts: Keys of all hosts of the kind, including those that left.
-        took_part: Keys of the hosts that finished a share or cut the suite.
-        cut: Attempt to cut the suite, as a share without bricks.
-        bricks: Bricks to time; ``None`` until the suite is cut.
-        budget_s: Seconds for measuring all bricks, where a precision decides the number of runs.
-        todo: Shares that no host has taken.
-        known: Signatures that have a figure.
-        measured: Number of networks that were timed.
-        seconds: Total seconds of all jobs.
-        expected_s: Expected seconds of the finished shares.
-        failed: Signatures without a figure after all tries.
-        failures: Networks without a figure, with the reason.
-        warnings: Disturbances of the hosts.
-        ended: Whether no further share will be tried.
-    """
-
-    system: System
+    system: System  #: System of one host of the kind.
+    #: Keys of all hosts of the kind, including those that left.
     hosts: set[str] = field(default_factory=set)
+    #: Keys of the hosts that finished a share or cut the suite.
     took_part: set[str] = field(default_factory=set)
+    #: Attempt to cut the suite, as a share without bricks.
     cut: _Share | None = field(default_factory=lambda: _Share(()))
-    bricks: Mapping[str, Priced] | None = None
+    bricks: Mapping[str, Priced] | None = None  #: Bricks to time; ``None`` until the suite is cut.
+    #: Seconds for measuring all bricks, where a precision decides the number of runs.
     budget_s: float | None = None
-    todo: list[_Share] = field(default_factory=list)
-    known: set[str] = field(default_factory=set)
-    failed: set[str] = field(default_factory=set)
-    measured: int = 0
-    seconds: float = 0.0
-    expected_s: float = 0.0
+    todo: list[_Share] = field(default_factory=list)  #: Shares that no host has taken.
+    known: set[str] = field(default_factory=set)  #: Signatures that have a figure.
+    failed: set[str] = field(default_factory=set)  #: Signatures without a figure after all tries.
+    measured: int = 0  #: Number of networks that were timed.
+    seconds: float = 0.0  #: Total seconds of all jobs.
+    expected_s: float = 0.0  #: Expected seconds of the finished shares.
+    #: Networks without a figure, with the reason.
     failures: list[Failure] = field(default_factory=list)
-    warnings: dict[Note, None] = field(default_factory=dict)
-    ended: bool = False
+    warnings: dict[Note, None] = field(default_factory=dict)  #: Disturbances of the hosts.
+    ended: bool = False  #: Whether no further share will be tried.
 
 
 class Campaign:

@@ -32,15 +32,10 @@ _NAME = re.compile(r"\w[\w.+-]{0,39}", re.ASCII)
 
 @dataclass(frozen=True)
 class Peer:
-    """Other end of a connection, as its certificate states it.
+    """Other end of a connection, as its certificate states it."""
 
-    Attributes:
-        role: Role of the peer.
-        name: Name of the peer; the name of a host distinguishes it from other hosts.
-    """
-
-    role: str
-    name: str
+    role: str  #: Role of the peer.
+    name: str  #: Name of the peer; the name of a host distinguishes it from other hosts.
 
 
 def peer_of(certificate: Mapping[str, Any]) -> Peer:
@@ -102,15 +97,10 @@ def _made(authority: _Authority, folder: Path, hosts: Iterable[str]) -> Iterator
 
 @dataclass(frozen=True)
 class _Authority:
-    """Authority of a fleet, whose key signs the certificates.
+    """Authority of a fleet, whose key signs the certificates."""
 
-    Attributes:
-        key: Private key.
-        certificate: Certificate of the authority.
-    """
-
-    key: Any
-    certificate: Any
+    key: Any  #: Private key.
+    certificate: Any  #: Certificate of the authority.
 
     @classmethod
     def of(cls, place: Path) -> _Authority:

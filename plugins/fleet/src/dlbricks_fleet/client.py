@@ -41,14 +41,10 @@ class LostError(DLBricksError):
 
 @dataclass
 class Call:
-    """A call of a host.
+    """A call of a host."""
 
-    Attributes:
-        key: Unique key.
-        answer: Answer of the host, as plain data; ``None`` until it comes.
-    """
-
-    key: str
+    key: str  #: Unique key.
+    #: Answer of the host, as plain data; ``None`` until it comes.
     answer: Mapping[str, Any] | None = None
 
     @property

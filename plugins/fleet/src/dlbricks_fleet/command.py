@@ -11,7 +11,7 @@ import platformdirs
 
 from dlbricks_core.commands.options import given, measuring
 from dlbricks_core.commands.options import shared as options
-from dlbricks_core.commands.options.groups import Group
+from dlbricks_core.commands.options.actions import Group
 from dlbricks_core.commands.options.kinds import DURATION
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import option

@@ -17,30 +17,20 @@ from dlbricks_fleet.shares import Priced
 
 @dataclass(frozen=True)
 class Host:
-    """A host of a fleet: a worker of Dask that measures one share at a time.
+    """A host of a fleet: a worker of Dask that measures one share at a time."""
 
-    Attributes:
-        address: Address of the worker, as Dask knows it.
-        name: Name of the machine.
-        system: The machine.
-        version: Version of DLBricks there.
-        backends: Version of each backend's framework there, by the backend's name.
-        doing: Present activity in words; empty for an idle host.
-        since_s: Seconds since that activity began.
-        identity: Identity of the host, which stays the same when it leaves and joins again; empty
-            for a worker of an earlier version, which reports none.
-        certified: Whether a certificate vouches for the name.
-    """
-
-    address: str
-    name: str
-    system: System
-    version: str
+    address: str  #: Address of the worker, as Dask knows it.
+    name: str  #: Name of the machine.
+    system: System  #: The machine.
+    version: str  #: Version of DLBricks there.
+    #: Version of each backend's framework there, by the backend's name.
     backends: Mapping[str, str]
-    doing: str = ""
-    since_s: float = 0.0
+    doing: str = ""  #: Present activity in words; empty for an idle host.
+    since_s: float = 0.0  #: Seconds since that activity began.
+    #: Identity of the host, which stays the same when it leaves and joins again; empty for a worker
+    #: of an earlier version, which reports none.
     identity: str = ""
-    certified: bool = False
+    certified: bool = False  #: Whether a certificate vouches for the name.
 
     @property
     def key(self) -> str:
@@ -58,19 +48,12 @@ class Host:
 
 @dataclass(frozen=True)
 class Gone:
-    """A host that has left the fleet.
+    """A host that has left the fleet."""
 
-    Attributes:
-        address: Address of the worker.
-        name: Name of the machine.
-        reason: Why the host left.
-        identity: As for :class:`Host`.
-    """
-
-    address: str
-    name: str
-    reason: str
-    identity: str = ""
+    address: str  #: Address of the worker.
+    name: str  #: Name of the machine.
+    reason: str  #: Why the host left.
+    identity: str = ""  #: As for :class:`Host`.
 
     @property
     def key(self) -> str:
@@ -80,41 +63,27 @@ class Gone:
 
 @dataclass(frozen=True)
 class RunState:
-    """Progress of a run.
+    """Progress of a run."""
 
-    Attributes:
-        suite: Name of the suite.
-        backend: Name of the backend.
-        bricks: Number of bricks to time, on all kinds of host. A kind whose suite is not yet cut
-            counts none.
-        done: Number of bricks that were timed or failed.
-        left_s: Estimated seconds until the run ends; ``None`` if unknown.
-        seconds: Seconds since the run began.
-    """
-
-    suite: str
-    backend: str
+    suite: str  #: Name of the suite.
+    backend: str  #: Name of the backend.
+    #: Number of bricks to time, on all kinds of host. A kind whose suite is not yet cut counts
+    #: none.
     bricks: int
-    done: int
-    left_s: float | None
-    seconds: float
+    done: int  #: Number of bricks that were timed or failed.
+    left_s: float | None  #: Estimated seconds until the run ends; ``None`` if unknown.
+    seconds: float  #: Seconds since the run began.
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """The state of a fleet at one moment.
+    """The state of a fleet at one moment."""
 
-    Attributes:
-        scheduler: Address of the scheduler.
-        hosts: Hosts that are connected.
-        gone: Hosts that have left, including those that have joined again since.
-        runs: Runs in progress.
-    """
-
-    scheduler: str
-    hosts: Sequence[Host]
+    scheduler: str  #: Address of the scheduler.
+    hosts: Sequence[Host]  #: Hosts that are connected.
+    #: Hosts that have left, including those that have joined again since.
     gone: Sequence[Gone] = ()
-    runs: Sequence[RunState] = ()
+    runs: Sequence[RunState] = ()  #: Runs in progress.
 
     @property
     def absent(self) -> list[Gone]:
@@ -130,33 +99,24 @@ class Asked:
 
     Each host derives its own request, because defaults such as the number of threads depend on the
     host.
-
-    Attributes:
-        suite: Hash of the suite, under which hosts keep its files.
-        options: Arguments of :meth:`dlbricks_core.measure.request.Request.of` except the budget.
     """
 
-    suite: str
+    suite: str  #: Hash of the suite, under which hosts keep its files.
+    #: Arguments of :meth:`dlbricks_core.measure.request.Request.of` except the budget.
     options: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Order:
-    """An instruction to a host, carried out in a process of its own.
+    """An instruction to a host, carried out in a process of its own."""
 
-    Attributes:
-        key: Unique name of this try.
-        asked: Settings of the run.
-        share: Signatures of the bricks to time; ``None`` to cut the suite and to list its bricks.
-        budget_s: Seconds for measuring the share; ``None`` for the host's default.
-        deadline_s: Seconds after which the process is ended. Waiting for other measurements on
-            the host does not count.
-    """
-
-    key: str
-    asked: Asked
+    key: str  #: Unique name of this try.
+    asked: Asked  #: Settings of the run.
+    #: Signatures of the bricks to time; ``None`` to cut the suite and to list its bricks.
     share: tuple[str, ...] | None
-    budget_s: float | None
+    budget_s: float | None  #: Seconds for measuring the share; ``None`` for the host's default.
+    #: Seconds after which the process is ended. Waiting for other measurements on the host does not
+    #: count.
     deadline_s: float
 
     def to_plain(self) -> dict[str, Any]:
@@ -179,28 +139,20 @@ class Order:
 
 @dataclass(frozen=True)
 class Done:
-    """The result of an order.
+    """The result of an order."""
 
-    Attributes:
-        records: Measurements of the order in the host's store, as an exported file.
-        bricks: Bricks of the suite, for an order to cut it.
-        budget_s: Seconds for measuring all bricks, for an order to cut the suite where a precision
-            decides the number of runs.
-        failures: Reason for each network without a figure, by signature.
-        unread: Models of the suite that the host could not read.
-        measured: Number of networks that were timed; the store held the figures of the others.
-        seconds: Duration in seconds without waiting.
-        warnings: Disturbances of the host.
-    """
-
-    records: bytes
-    bricks: tuple[Priced, ...] = ()
+    records: bytes  #: Measurements of the order in the host's store, as an exported file.
+    bricks: tuple[Priced, ...] = ()  #: Bricks of the suite, for an order to cut it.
+    #: Seconds for measuring all bricks, for an order to cut the suite where a precision decides the
+    #: number of runs.
     budget_s: float | None = None
+    #: Reason for each network without a figure, by signature.
     failures: Mapping[str, str] = field(default_factory=dict)
-    unread: tuple[Failure, ...] = ()
+    unread: tuple[Failure, ...] = ()  #: Models of the suite that the host could not read.
+    #: Number of networks that were timed; the store held the figures of the others.
     measured: int = 0
-    seconds: float = 0.0
-    warnings: tuple[Note, ...] = ()
+    seconds: float = 0.0  #: Duration in seconds without waiting.
+    warnings: tuple[Note, ...] = ()  #: Disturbances of the host.
 
     def to_plain(self) -> dict[str, Any]:
         """The result as plain data."""
@@ -268,92 +220,52 @@ def _failure(data: Any) -> Failure:
 
 @dataclass(frozen=True)
 class HostResult:
-    """The contribution of a host to a run.
+    """The contribution of a host to a run."""
 
-    Attributes:
-        host: The host.
-        jobs: Number of shares that the host finished.
-        bricks: Number of bricks in these shares.
-        seconds: Seconds of measuring.
-        gone: Why the host left; empty if it is still connected.
-        joined: Number of times that the host joined.
-    """
-
-    host: Host
-    jobs: int
-    bricks: int
-    seconds: float
-    gone: str = ""
-    joined: int = 1
+    host: Host  #: The host.
+    jobs: int  #: Number of shares that the host finished.
+    bricks: int  #: Number of bricks in these shares.
+    seconds: float  #: Seconds of measuring.
+    gone: str = ""  #: Why the host left; empty if it is still connected.
+    joined: int = 1  #: Number of times that the host joined.
 
 
 @dataclass(frozen=True)
 class JobResult:
-    """A share of the suite and its outcome.
+    """A share of the suite and its outcome."""
 
-    Attributes:
-        kind: Fingerprint of the kind of host.
-        host: Name and address of the last host that tried.
-        bricks: Number of bricks in the share.
-        measured: Number of these bricks that were timed in this run.
-        tries: Number of tries, on whichever hosts.
-        seconds: Seconds of the last try.
-        reason: Why there is no result; empty if there is one.
-    """
-
-    kind: str
-    host: str
-    bricks: int
-    measured: int
-    tries: int
-    seconds: float
-    reason: str = ""
+    kind: str  #: Fingerprint of the kind of host.
+    host: str  #: Name and address of the last host that tried.
+    bricks: int  #: Number of bricks in the share.
+    measured: int  #: Number of these bricks that were timed in this run.
+    tries: int  #: Number of tries, on whichever hosts.
+    seconds: float  #: Seconds of the last try.
+    reason: str = ""  #: Why there is no result; empty if there is one.
 
 
 @dataclass(frozen=True)
 class KindResult:
-    """The results of a suite on one kind of host.
+    """The results of a suite on one kind of host."""
 
-    Attributes:
-        system: System of one host of the kind.
-        hosts: Number of hosts of the kind that took part. A host that left and joined again counts
-            once.
-        bricks: Number of bricks of the suite on this kind of host.
-        known: Number of bricks that have a figure.
-        measured: Number of bricks that were timed in this run.
-        seconds: Total seconds of measuring on all hosts of the kind.
-        warnings: Disturbances of the hosts.
-    """
-
-    system: System
+    system: System  #: System of one host of the kind.
+    #: Number of hosts of the kind that took part. A host that left and joined again counts once.
     hosts: int
-    bricks: int
-    known: int
-    measured: int
-    seconds: float
-    warnings: tuple[Note, ...] = ()
+    bricks: int  #: Number of bricks of the suite on this kind of host.
+    known: int  #: Number of bricks that have a figure.
+    measured: int  #: Number of bricks that were timed in this run.
+    seconds: float  #: Total seconds of measuring on all hosts of the kind.
+    warnings: tuple[Note, ...] = ()  #: Disturbances of the hosts.
 
 
 @dataclass(frozen=True)
 class FleetResult:
-    """The result of a run.
+    """The result of a run."""
 
-    Attributes:
-        suite: Folder of the suite.
-        backend: Name of the backend.
-        scheduler: Address of the scheduler.
-        kinds: Kinds of host.
-        hosts: Hosts.
-        jobs: Shares in the order in which they ended.
-        failures: Networks without a figure, with the reason.
-        seconds: Duration of the run in seconds.
-    """
-
-    suite: str
-    backend: str
-    scheduler: str
-    kinds: Sequence[KindResult]
-    hosts: Sequence[HostResult]
-    jobs: Sequence[JobResult]
-    failures: Sequence[Failure]
-    seconds: float
+    suite: str  #: Folder of the suite.
+    backend: str  #: Name of the backend.
+    scheduler: str  #: Address of the scheduler.
+    kinds: Sequence[KindResult]  #: Kinds of host.
+    hosts: Sequence[HostResult]  #: Hosts.
+    jobs: Sequence[JobResult]  #: Shares in the order in which they ended.
+    failures: Sequence[Failure]  #: Networks without a figure, with the reason.
+    seconds: float  #: Duration of the run in seconds.

@@ -50,26 +50,16 @@ PATIENCE_S = 300.0
 
 @dataclass(frozen=True)
 class Command:
-    """A user's request to a fleet.
+    """A user's request to a fleet."""
 
-    Attributes:
-        suite: Folder of the suite.
-        scheduler: Address of the scheduler.
-        access: How the client reaches it.
-        options: Arguments of :meth:`dlbricks_core.measure.request.Request.of`.
-        wait_s: Maximum seconds to wait for the first host, and for a replacement once all hosts
-            have left.
-        patience_s: Maximum seconds to wait for a lost scheduler.
-        deadline_s: Maximum seconds of a share; ``None`` to derive the limit from the expected
-            seconds.
-    """
-
-    suite: Path
-    scheduler: str
-    access: Access
-    options: Mapping[str, Any]
+    suite: Path  #: Folder of the suite.
+    scheduler: str  #: Address of the scheduler.
+    access: Access  #: How the client reaches it.
+    options: Mapping[str, Any]  #: Arguments of :meth:`dlbricks_core.measure.request.Request.of`.
+    #: Maximum seconds to wait for the first host, and for a replacement once all hosts have left.
     wait_s: float
-    patience_s: float = PATIENCE_S
+    patience_s: float = PATIENCE_S  #: Maximum seconds to wait for a lost scheduler.
+    #: Maximum seconds of a share; ``None`` to derive the limit from the expected seconds.
     deadline_s: float | None = None
 
 
@@ -97,21 +87,13 @@ def run(command: Command, store: ResultStore, observer: Observer) -> FleetResult
 
 @dataclass
 class _Try:
-    """A call in progress on a host.
+    """A call in progress on a host."""
 
-    Attributes:
-        host: The host.
-        call: The call and its answer.
-        order: Order that the host carries out; ``None`` while it receives the suite.
-        end: Time after which the host counts as stuck.
-        lost: Whether the scheduler has given up the call.
-    """
-
-    host: Host
-    call: Call
-    order: Order | None
-    end: float
-    lost: bool = False
+    host: Host  #: The host.
+    call: Call  #: The call and its answer.
+    order: Order | None  #: Order that the host carries out; ``None`` while it receives the suite.
+    end: float  #: Time after which the host counts as stuck.
+    lost: bool = False  #: Whether the scheduler has given up the call.
 
 
 @dataclass

@@ -38,32 +38,20 @@ _NAME = 30
 
 @dataclass(frozen=True)
 class Priced:
-    """A network to time.
+    """A network to time."""
 
-    Attributes:
-        signature: Signature of the network.
-        name: Operators of the network in short, for the user.
-        seconds: Expected seconds of timing it.
-    """
-
-    signature: str
-    name: str
-    seconds: float
+    signature: str  #: Signature of the network.
+    name: str  #: Operators of the network in short, for the user.
+    seconds: float  #: Expected seconds of timing it.
 
 
 @dataclass(frozen=True)
 class OpenSuite:
-    """A suite, cut as a backend runs it.
+    """A suite, cut as a backend runs it."""
 
-    Attributes:
-        suite: The suite.
-        cutting: Models of the suite, cut.
-        targets: All networks to time for the suite.
-    """
-
-    suite: Suite
-    cutting: Cutting
-    targets: tuple[Target, ...]
+    suite: Suite  #: The suite.
+    cutting: Cutting  #: Models of the suite, cut.
+    targets: tuple[Target, ...]  #: All networks to time for the suite.
 
     @classmethod
     def of(

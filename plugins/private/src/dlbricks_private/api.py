@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
-from dlbricks_core.api.arguments import checked
-from dlbricks_core.api.inputs import Measuring, Sources, check_names, models_of
+from dlbricks_core.api.inputs import Measuring, Sources, check_names, checked, models_of
 from dlbricks_core.api.results import Estimates, Result, Rows, listed
 from dlbricks_core.commands.options.given import open_request
+from dlbricks_core.commands.options.jobs import request_elsewhere
 from dlbricks_core.commands.options.kinds import PATH, Kind, at_least, names_such_as
-from dlbricks_core.commands.options.results import request_elsewhere
 from dlbricks_core.commands.options.settings import Setting
 from dlbricks_core.estimation.results_files import read_results
 from dlbricks_core.estimation.systems import at_system

@@ -19,15 +19,10 @@ true.
 
 @dataclass(frozen=True)
 class Bulk:
-    """Bytes of weights and operations, of one layer sequence or as a limit.
+    """Bytes of weights and operations, of one layer sequence or as a limit."""
 
-    Attributes:
-        weight_bytes: Bytes that the weights take.
-        operations: Floating-point operations. Operators without a rule count as none.
-    """
-
-    weight_bytes: int
-    operations: int
+    weight_bytes: int  #: Bytes that the weights take.
+    operations: int  #: Floating-point operations. Operators without a rule count as none.
 
     @classmethod
     def of(cls, model: CanonicalModel) -> Self:

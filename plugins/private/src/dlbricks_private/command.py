@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from dlbricks_core import report
-from dlbricks_core.commands.options import given, measuring, reading
+from dlbricks_core.commands.options import given, measuring
 from dlbricks_core.commands.options import shared as options
-from dlbricks_core.commands.options.groups import Group
+from dlbricks_core.commands.options.actions import Group
+from dlbricks_core.commands.options.jobs import request_elsewhere
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
-from dlbricks_core.commands.options.results import request_elsewhere
 from dlbricks_core.estimation.invocation import Invocation
 from dlbricks_core.estimation.results_files import read_results
 from dlbricks_core.estimation.systems import at_system
@@ -114,9 +114,9 @@ def generate_command(
     with output.progress() as progress:
         loaded = load_models(
             models,
-            reading.load_options_of(values),
+            given.load_options_of(values),
             progress,
-            reading.import_settings_of(values),
+            given.import_settings_of(values),
         )
         suite, hidden = generate_private(
             loaded.models,

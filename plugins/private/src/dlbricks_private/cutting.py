@@ -22,19 +22,12 @@ _BEFORE, _AFTER, _WEIGHTS = "frame/before", "frame/after", "frame/weights"
 
 @dataclass(frozen=True)
 class Cutting:
-    """Way of cutting models.
+    """Way of cutting models."""
 
-    Attributes:
-        strategy: Name of the split strategy.
-        granularity: Maximum number of layers in a sequence.
-        first: Specifications of the inputs of the models.
-        last: Specifications of the outputs of the models.
-    """
-
-    strategy: str
-    granularity: int
-    first: frozenset[TensorSpec]
-    last: frozenset[TensorSpec]
+    strategy: str  #: Name of the split strategy.
+    granularity: int  #: Maximum number of layers in a sequence.
+    first: frozenset[TensorSpec]  #: Specifications of the inputs of the models.
+    last: frozenset[TensorSpec]  #: Specifications of the outputs of the models.
 
     @classmethod
     def of(cls, cuts: Iterable[CutModel], strategy: str, granularity: int) -> Self:

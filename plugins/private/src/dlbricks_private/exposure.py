@@ -46,15 +46,10 @@ _FEWEST_BRICKS = 4
 
 @dataclass(frozen=True)
 class StandsOut:
-    """A brick that reveals more than others.
+    """A brick that reveals more than others."""
 
-    Attributes:
-        brick: A true brick.
-        reasons: Reasons why it stands out, for the user.
-    """
-
-    brick: Brick
-    reasons: tuple[str, ...]
+    brick: Brick  #: A true brick.
+    reasons: tuple[str, ...]  #: Reasons why it stands out, for the user.
 
     @property
     def name(self) -> str:
@@ -64,47 +59,33 @@ class StandsOut:
 
 @dataclass(frozen=True)
 class Exposure:
-    """Exposure of one model to an attacker. All numbers of candidates are decimal logarithms.
+    """Exposure of one model to an attacker. All numbers of candidates are decimal logarithms."""
 
-    Attributes:
-        cut: The model.
-        candidates: Number of chains of as many bricks as the model has that fit between its inputs
-            and outputs.
-        choices: Number of ways to replace bricks, for an attacker who knows the sequence of shapes.
-        left: Number of candidates that remain after the best attacker has dropped all bricks that
-            can be dropped without losing a true one.
-        by: Name of that attacker.
-        published: Published models whose bricks are all in the suite.
-    """
-
-    cut: CutModel
+    cut: CutModel  #: The model.
+    #: Number of chains of as many bricks as the model has that fit between its inputs and outputs.
     candidates: float
+    #: Number of ways to replace bricks, for an attacker who knows the sequence of shapes.
     choices: float
+    #: Number of candidates that remain after the best attacker has dropped all bricks that can be
+    #: dropped without losing a true one.
     left: float
-    by: str
-    published: tuple[str, ...]
+    by: str  #: Name of that attacker.
+    published: tuple[str, ...]  #: Published models whose bricks are all in the suite.
 
 
 @dataclass(frozen=True)
 class Privacy:
-    """Exposure of a private suite to attackers.
+    """Exposure of a private suite to attackers."""
 
-    Attributes:
-        bricks: Number of bricks in the suite.
-        true: Number of true bricks among them, which occur in the owner's models.
-        models: Exposure of each model.
-        accuracies: Balanced accuracy of each attacker on this suite, by the attacker's name.
-        validated: Mean balanced accuracy on published models that the attacker had not seen, by the
-            attacker's name. It shows how well such decoys protect on average.
-        standing_out: True bricks that stand out.
-    """
-
-    bricks: int
-    true: int
-    models: Sequence[Exposure]
+    bricks: int  #: Number of bricks in the suite.
+    true: int  #: Number of true bricks among them, which occur in the owner's models.
+    models: Sequence[Exposure]  #: Exposure of each model.
+    #: Balanced accuracy of each attacker on this suite, by the attacker's name.
     accuracies: Mapping[str, float]
+    #: Mean balanced accuracy on published models that the attacker had not seen, by the attacker's
+    #: name. It shows how well such decoys protect on average.
     validated: Mapping[str, float]
-    standing_out: Sequence[StandsOut]
+    standing_out: Sequence[StandsOut]  #: True bricks that stand out.
 
 
 def privacy(

@@ -26,34 +26,22 @@ LONGEST = 1.5
 
 @dataclass(frozen=True)
 class Piece:
-    """A layer sequence that may become a decoy.
+    """A layer sequence that may become a decoy."""
 
-    Attributes:
-        donor: Name of the model that it is from.
-        model: The sequence, with one input and one output.
-    """
-
-    donor: str
-    model: CanonicalModel
+    donor: str  #: Name of the model that it is from.
+    model: CanonicalModel  #: The sequence, with one input and one output.
 
 
 @dataclass(frozen=True)
 class Fitting:
-    """Makes sequences that fit in one position.
+    """Makes sequences that fit in one position."""
 
-    Attributes:
-        read: Tensor that the sequences read.
-        written: Tensor that the sequences compute.
-        limit: Maximum bulk of a resized sequence. Several in a row or side by side may exceed it.
-        random: Generator that draws widths and combinations.
-        steps: Divisors of widths, each equally likely.
-    """
-
-    read: TensorSpec
-    written: TensorSpec
+    read: TensorSpec  #: Tensor that the sequences read.
+    written: TensorSpec  #: Tensor that the sequences compute.
+    #: Maximum bulk of a resized sequence. Several in a row or side by side may exceed it.
     limit: Bulk
-    random: np.random.Generator
-    steps: Sequence[int]
+    random: np.random.Generator  #: Generator that draws widths and combinations.
+    steps: Sequence[int]  #: Divisors of widths, each equally likely.
 
     def of(
         self,

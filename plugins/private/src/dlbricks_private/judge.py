@@ -16,17 +16,11 @@ from dlbricks_private.traits import traits
 
 @dataclass(frozen=True)
 class Example:
-    """A suite with known true bricks, because the attackers have made it themselves.
+    """A suite with known true bricks, because the attackers have made it themselves."""
 
-    Attributes:
-        group: Group of the suite's model. Examples of one group never judge each other.
-        true: Bricks of the model.
-        decoys: The other bricks.
-    """
-
-    group: str
-    true: Sequence[Brick]
-    decoys: Sequence[Brick]
+    group: str  #: Group of the suite's model. Examples of one group never judge each other.
+    true: Sequence[Brick]  #: Bricks of the model.
+    decoys: Sequence[Brick]  #: The other bricks.
 
     @cached_property
     def traits(self) -> FloatArray:

@@ -27,24 +27,17 @@ _HINT = "Give the file that was written beside the suite. No other file can repl
 
 @dataclass(frozen=True)
 class Key:
-    """Key to a private suite: it composes the figures of the suite's bricks.
+    """Key to a private suite: it composes the figures of the suite's bricks."""
 
-    Attributes:
-        backend: Name of the backend that rewrote the models; empty where they were cut as they are.
-        composer: Name of the composer.
-        strategy: Name of the split strategy.
-        granularity: Maximum number of layers in a brick.
-        models: Structures of the models.
-        graphs: Graph that each model was cut from, in the order of the models.
-        rereading: Whether a sequence with weights that the model has just read is a separate brick.
-    """
-
+    #: Name of the backend that rewrote the models; empty where they were cut as they are.
     backend: str
-    composer: str
-    strategy: str
-    granularity: int
-    models: Sequence[CanonicalModel]
+    composer: str  #: Name of the composer.
+    strategy: str  #: Name of the split strategy.
+    granularity: int  #: Maximum number of layers in a brick.
+    models: Sequence[CanonicalModel]  #: Structures of the models.
+    #: Graph that each model was cut from, in the order of the models.
     graphs: Sequence[CanonicalModel]
+    #: Whether a sequence with weights that the model has just read is a separate brick.
     rereading: bool
 
     @classmethod

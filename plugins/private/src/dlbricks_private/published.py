@@ -14,15 +14,10 @@ Skeleton = tuple[tuple[object, ...], ...]
 
 @dataclass(frozen=True)
 class Published:
-    """An attacker's knowledge of published models.
+    """An attacker's knowledge of published models."""
 
-    Attributes:
-        models: Signatures of each model's bricks, by the model's name.
-        skeletons: Operators and windows of their bricks, without sizes.
-    """
-
-    models: dict[str, frozenset[str]]
-    skeletons: frozenset[Skeleton]
+    models: dict[str, frozenset[str]]  #: Signatures of each model's bricks, by the model's name.
+    skeletons: frozenset[Skeleton]  #: Operators and windows of their bricks, without sizes.
 
     @classmethod
     def of(cls, models: Iterable[tuple[str, Sequence[Brick]]]) -> Self:

@@ -31,31 +31,20 @@ _MOST_EVEN = 64
 
 @dataclass(frozen=True)
 class Activation:
-    """An activation in a model.
+    """An activation in a model."""
 
-    Attributes:
-        layer: The layer.
-        values: Values of its inputs after the first, by position.
-    """
-
-    layer: Layer
-    values: Mapping[int, Array]
+    layer: Layer  #: The layer.
+    values: Mapping[int, Array]  #: Values of its inputs after the first, by position.
 
 
 @dataclass(frozen=True)
 class Style:
-    """Habits of a model that show in most of its layer sequences.
+    """Habits of a model that show in most of its layer sequences."""
 
-    Attributes:
-        activations: All activations, with repetitions.
-        operators: Operators of the model.
-        steps: Largest power of two, up to 64, that divides the width of each weight.
-        joins: The layer that joins branches in each distinct sequence; ``None`` without branches.
-    """
-
-    activations: Sequence[Activation]
-    operators: frozenset[str]
-    steps: Sequence[int]
+    activations: Sequence[Activation]  #: All activations, with repetitions.
+    operators: frozenset[str]  #: Operators of the model.
+    steps: Sequence[int]  #: Largest power of two, up to 64, that divides the width of each weight.
+    #: The layer that joins branches in each distinct sequence; ``None`` without branches.
     joins: Sequence[Layer | None]
 
     @classmethod

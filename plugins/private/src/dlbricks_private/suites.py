@@ -47,17 +47,11 @@ _DRAWN = 600
 
 @dataclass(frozen=True)
 class Hidden:
-    """Bricks of models among decoys.
+    """Bricks of models among decoys."""
 
-    Attributes:
-        options: How the models were cut.
-        brickset: The models and their bricks.
-        decoys: Decoys by signature; none is a brick of the models.
-    """
-
-    options: CutOptions
-    brickset: BrickSet
-    decoys: Mapping[str, Brick]
+    options: CutOptions  #: How the models were cut.
+    brickset: BrickSet  #: The models and their bricks.
+    decoys: Mapping[str, Brick]  #: Decoys by signature; none is a brick of the models.
 
     @property
     def bricks(self) -> dict[str, Brick]:

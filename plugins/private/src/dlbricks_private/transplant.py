@@ -103,21 +103,13 @@ def _width_axis(piece: CanonicalModel, spec: TensorSpec) -> int:
 
 @dataclass
 class _Widths:
-    """Inner widths of a sequence, derived from those at its ends.
+    """Inner widths of a sequence, derived from those at its ends."""
 
-    Attributes:
-        known: New width by old one.
-        ratios: New width by old one of the input and of the output.
-        scale: Further factor of the free widths.
-        step: Divisor of free widths.
-        last: Old value of the free width that was requested last; 0 for none.
-    """
-
-    known: dict[int, int]
-    ratios: Sequence[Fraction]
-    scale: float
-    step: int
-    last: int = 0
+    known: dict[int, int]  #: New width by old one.
+    ratios: Sequence[Fraction]  #: New width by old one of the input and of the output.
+    scale: float  #: Further factor of the free widths.
+    step: int  #: Divisor of free widths.
+    last: int = 0  #: Old value of the free width that was requested last; 0 for none.
 
     @classmethod
     def between(cls, ends: Sequence[tuple[int, int]], scale: float, step: int) -> _Widths | None:
@@ -153,17 +145,11 @@ class _Widths:
 
 @dataclass
 class _Replay:
-    """Rebuilds a sequence with other sizes.
+    """Rebuilds a sequence with other sizes."""
 
-    Attributes:
-        piece: The sequence.
-        read: Tensor that the sequence reads now.
-        widths: New widths.
-    """
-
-    piece: CanonicalModel
-    read: TensorSpec
-    widths: _Widths
+    piece: CanonicalModel  #: The sequence.
+    read: TensorSpec  #: Tensor that the sequence reads now.
+    widths: _Widths  #: New widths.
 
     def model(self) -> CanonicalModel:
         """The sequence with new sizes.
@@ -237,21 +223,13 @@ class _Replay:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A layer whose weights are to be resized.
+    """A layer whose weights are to be resized."""
 
-    Attributes:
-        layer: The layer.
-        old: Old sizes of its inputs; ``None`` for omitted inputs.
-        new: Known new sizes; ``None`` for weights and for omitted inputs.
-        widths: New widths.
-        values: Known values of inputs, by position.
-    """
-
-    layer: Layer
-    old: Sequence[Sizes | None]
-    new: Sequence[Sizes | None]
-    widths: _Widths
-    values: Mapping[int, Array]
+    layer: Layer  #: The layer.
+    old: Sequence[Sizes | None]  #: Old sizes of its inputs; ``None`` for omitted inputs.
+    new: Sequence[Sizes | None]  #: Known new sizes; ``None`` for weights and for omitted inputs.
+    widths: _Widths  #: New widths.
+    values: Mapping[int, Array]  #: Known values of inputs, by position.
 
     def ends(self, position: int = 0) -> tuple[Sizes, Sizes]:
         """Old and new sizes of an input."""

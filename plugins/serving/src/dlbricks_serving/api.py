@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dlbricks_core.api.arguments import checked
-from dlbricks_core.api.inputs import Sources, Store, job_store, strict_models
+from dlbricks_core.api.inputs import Sources, Store, checked, job_store, strict_models
 from dlbricks_core.api.results import MeasuredResult, Result, Rows, listed
 from dlbricks_core.estimation.sizes import Generation, of_task
 from dlbricks_core.importers import LoadOptions

@@ -20,47 +20,26 @@ from dlbricks_study.record import complete as study_complete
 
 @dataclass(frozen=True)
 class PlacedStudy:
-    """A study, and the folder for its report.
+    """A study, and the folder for its report."""
 
-    Attributes:
-        record: The study.
-        folder: Folder of the report.
-        is_complete: Whether every model is in all figures.
-    """
-
-    record: StudyRecord
-    folder: Path
-    is_complete: bool = True
+    record: StudyRecord  #: The study.
+    folder: Path  #: Folder of the report.
+    is_complete: bool = True  #: Whether every model is in all figures.
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyJob(SetupJob, RunsJob):
-    """The paper's evaluation of models.
+    """The paper's evaluation of models."""
 
-    Attributes:
-        models: The models.
-        folder: Folder for the report.
-        granularities: Maximum numbers of layers in a brick.
-        threads: Threads that compute one operator; ``None`` for all physical cores.
-        quick: Whether there are only a few runs.
-    """
-
-    models: Models
-    folder: Path = Path("study")
-    granularities: Sequence[int] = tuple(range(1, 11))
+    models: Models  #: The models.
+    folder: Path = Path("study")  #: Folder for the report.
+    granularities: Sequence[int] = tuple(range(1, 11))  #: Maximum numbers of layers in a brick.
+    #: Threads that compute one operator; ``None`` for all physical cores.
     threads: int | None = None
-    quick: bool = False
+    quick: bool = False  #: Whether there are only a few runs.
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> PlacedStudy:
-        """Makes the study.
-
-        Args:
-            store: Path or URL of a store, an open store, or ``None`` for the user's own.
-            observer: Receives the progress.
-
-        Raises:
-            DLBricksError: If settings contradict each other, or no model can be read.
-        """
+        """Makes the study."""
         models = self.models.or_default()
         if self.quick and self.runs is not None:
             raise DLBricksError(
@@ -78,14 +57,10 @@ class StudyJob(SetupJob, RunsJob):
 
 @dataclass(frozen=True, kw_only=True)
 class StudyReportJob:
-    """Reports of studies that were made before. Nothing runs.
+    """Reports of studies that were made before. Nothing runs."""
 
-    Attributes:
-        source: File of one or several studies.
-        folder: Folder for the report; of several studies each gets a folder with its number.
-    """
-
-    source: Path
+    source: Path  #: File of one or several studies.
+    #: Folder for the report; of several studies each gets a folder with its number.
     folder: Path = Path("study")
 
     def run(self) -> list[PlacedStudy]:

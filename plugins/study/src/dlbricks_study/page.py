@@ -25,15 +25,13 @@ from dlbricks_core.report.html.templating import (
     Cell,
     Fact,
     PageTable,
-    TableColumn,
-    between,
-    or_dash,
     page,
     page_table,
     reading_options,
 )
 from dlbricks_core.report.notes import texts
 from dlbricks_core.report.remarks import Effect, Remark
+from dlbricks_core.report.tables import interval_text, value_text
 from dlbricks_study.record import ModelRecord, StudyRecord, WayRecord
 from dlbricks_study.report import TABLES, answer, failures, subject, totals
 
@@ -268,12 +266,13 @@ def published_tables(study: StudyRecord) -> dict[int, PageTable]:
     )
     return {
         figure: page_table(
-            ["", TableColumn("Where", is_text=True), "Paper", "Here"],
+            ("", "Where", "Paper", "Here"),
             [
                 [each["what"], each["where"] or "–", each["paper"], each["ours_text"]]
                 for each in study.published(figure)
             ],
             caption,
+            words=["Where"],
             names_wrap=True,
         )
         for figure in dict.fromkeys(each["figure"] for each in found["figures"])
@@ -334,7 +333,7 @@ def _latency(study: StudyRecord) -> PageTable:
     return page_table(
         ["Model", "Measured", "90% interval", "Runs"],
         [
-            [each.name, _ms(each.measured_ms), between(each.interval_ms), str(each.runs)]
+            [each.name, _ms(each.measured_ms), interval_text(each.interval_ms), str(each.runs)]
             for each in study.models
         ],
         "Latencies in ms.",
@@ -359,7 +358,7 @@ def _normalized(study: StudyRecord) -> PageTable:
 def _granularities(study: StudyRecord) -> PageTable:
     return page_table(
         ["Bricks", "Models", "Geometric mean", "MAPE in %", *_WITHIN, "% covered", "Worst",
-         TableColumn("Model", is_text=True)],
+         "Model"],
         [
             [
                 way.label,
@@ -375,6 +374,7 @@ def _granularities(study: StudyRecord) -> PageTable:
             for worst in [way.data["worst"]]
         ],
         "Errors are relative to the measured latency. Covered: intervals that hold it.",
+        words=["Model"],
     )  # fmt: skip
 
 
@@ -409,7 +409,7 @@ def _percent(value: float | None, style: str = ".1f") -> str:
 
 
 def _ms(value: Any) -> str:
-    return or_dash(None if value is None else float(value))
+    return value_text(None if value is None else float(value))
 
 
 def _speedup(found: Mapping[str, float] | None) -> str:

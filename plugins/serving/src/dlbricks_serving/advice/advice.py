@@ -81,33 +81,26 @@ def order_by(
 
 @dataclass(frozen=True)
 class AdviceRequest:
-    """The user's requirements and data for advice.
+    """The user's requirements and data for advice."""
 
-    Attributes:
-        max_latency_ms: Maximum permitted latency in milliseconds; ``None`` for no limit.
-        min_accuracy: Minimum permitted accuracy; ``None`` for no limit.
-        prices: Prices of systems.
-        accuracies: Accuracies of models. With accuracies the models are alternatives for one task.
-        reading: How models are read; each size of batch axes is so many inferences in one run.
-        predictor: Predictor of figures that the store lacks; ``None`` for none.
-        requirements: Bounds on quantities, which may include latency.
-        by: Quantity whose best value comes first; ``None`` for the price if there are prices, and
-            for the latency or the scenario's figure otherwise.
-        workload: Workload that language models answer; ``None`` for one run of each model. The
-            latency of an answer is its total time.
-        scenario: Load of the systems; ``None`` for runs that have a system for themselves. Under
-            load, latency is the scenario's percentile of it.
-    """
-
+    #: Maximum permitted latency in milliseconds; ``None`` for no limit.
     max_latency_ms: float | None = None
-    min_accuracy: float | None = None
-    prices: Prices | None = None
+    min_accuracy: float | None = None  #: Minimum permitted accuracy; ``None`` for no limit.
+    prices: Prices | None = None  #: Prices of systems.
+    #: Accuracies of models. With accuracies the models are alternatives for one task.
     accuracies: Accuracies | None = None
+    #: How models are read; each size of batch axes is so many inferences in one run.
     reading: LoadOptions = field(default_factory=LoadOptions)
-    predictor: str | None = None
-    requirements: Sequence[Requirement] = ()
+    predictor: str | None = None  #: Predictor of figures that the store lacks; ``None`` for none.
+    requirements: Sequence[Requirement] = ()  #: Bounds on quantities, which may include latency.
+    #: Quantity whose best value comes first; ``None`` for the price if there are prices, and for
+    #: the latency or the scenario's figure otherwise.
     by: Requirement | None = None
+    #: Workload that language models answer; ``None`` for one run of each model. The latency of an
+    #: answer is its total time.
     workload: Workload | None = None
+    #: Load of the systems; ``None`` for runs that have a system for themselves. Under load, latency
+    #: is the scenario's percentile of it.
     scenario: Scenario | None = None
 
     @property
@@ -247,38 +240,28 @@ class AdviceRequest:
 
 @dataclass(frozen=True, eq=False)
 class Alternative:
-    """One model in one place: a system with a setup.
+    """One model in one place: a system with a setup."""
 
-    Attributes:
-        job: The model, and its work.
-        place: System and setup.
-        ms: Latency of one run, or total time of an answer, in milliseconds.
-        draws: Equally likely latencies in milliseconds: shape (RESAMPLES,). The i-th draws of all
-            alternatives are joint.
-        basis: Basis of the latency: measured, composed or predicted.
-        origin: Shares of the sum over the bricks by the origin of their figures; entirely stored if
-            the whole model was measured.
-        per_run: Number of inferences in one run, or of output tokens in an answer.
-        per_hour: Price of the system per hour; ``None`` if unknown.
-        accuracy: Accuracy of the model; ``None`` if unknown.
-        required: Figures of the quantities in :attr:`AdviceRequest.others`, one for each.
-        rate: Throughput of all instances under load; ``None`` for a process that has the system for
-            itself.
-        load: Share of the CPUs that other programs used during the measurements of the latency,
-            from 0 to 1.
-    """
-
-    job: AdviceTask
-    place: Place
-    ms: float
+    job: AdviceTask  #: The model, and its work.
+    place: Place  #: System and setup.
+    ms: float  #: Latency of one run, or total time of an answer, in milliseconds.
+    #: Equally likely latencies in milliseconds: shape (RESAMPLES,). The i-th draws of all
+    #: alternatives are joint.
     draws: FloatArray
-    basis: Basis
+    basis: Basis  #: Basis of the latency: measured, composed or predicted.
+    #: Shares of the sum over the bricks by the origin of their figures; entirely stored if the
+    #: whole model was measured.
     origin: Mapping[Origin, float]
-    per_run: int = 1
-    per_hour: float | None = None
-    accuracy: float | None = None
+    per_run: int = 1  #: Number of inferences in one run, or of output tokens in an answer.
+    per_hour: float | None = None  #: Price of the system per hour; ``None`` if unknown.
+    accuracy: float | None = None  #: Accuracy of the model; ``None`` if unknown.
+    #: Figures of the quantities in :attr:`AdviceRequest.others`, one for each.
     required: Sequence[RequiredFigure] = ()
+    #: Throughput of all instances under load; ``None`` for a process that has the system for
+    #: itself.
     rate: RequiredFigure | None = None
+    #: Share of the CPUs that other programs used during the measurements of the latency, from 0 to
+    #: 1.
     load: float = 0.0
 
     @property
@@ -351,39 +334,25 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Ranked:
-    """An alternative with its rank.
+    """An alternative with its rank."""
 
-    Attributes:
-        alternative: The alternative.
-        by: Figure of the quantity by which alternatives are ordered.
-        first: Probability of the least value of that quantity among the alternatives that keep all
-            bounds.
-        keeps: Probability of keeping all bounds; 1 if there is none.
-        is_allowed: Whether the alternative is expected to keep all bounds.
-        front: Probability of lying on the Pareto front; ``None`` without accuracies.
-        is_on_front: Whether the alternative is expected to lie on the front.
-    """
-
-    alternative: Alternative
-    by: RequiredFigure
+    alternative: Alternative  #: The alternative.
+    by: RequiredFigure  #: Figure of the quantity by which alternatives are ordered.
+    #: Probability of the least value of that quantity among the alternatives that keep all bounds.
     first: float
-    keeps: float
-    is_allowed: bool
+    keeps: float  #: Probability of keeping all bounds; 1 if there is none.
+    is_allowed: bool  #: Whether the alternative is expected to keep all bounds.
+    #: Probability of lying on the Pareto front; ``None`` without accuracies.
     front: float | None = None
-    is_on_front: bool = False
+    is_on_front: bool = False  #: Whether the alternative is expected to lie on the front.
 
 
 @dataclass(frozen=True)
 class TaskRanking:
-    """Alternatives for one task, the best first. Alternatives that exceed a bound come last.
+    """Alternatives for one task, the best first. Alternatives that exceed a bound come last."""
 
-    Attributes:
-        name: Name of the model, or the number of models.
-        ranked: The alternatives.
-    """
-
-    name: str
-    ranked: Sequence[Ranked]
+    name: str  #: Name of the model, or the number of models.
+    ranked: Sequence[Ranked]  #: The alternatives.
 
     @property
     def first(self) -> Ranked | None:
@@ -399,23 +368,15 @@ class TaskRanking:
 
 @dataclass(frozen=True)
 class Advice:
-    """Advice on the place to run models in, and on the model to choose.
+    """Advice on the place to run models in, and on the model to choose."""
 
-    Attributes:
-        wanted: The user's requirements.
-        rankings: A ranking for each model, or a single one if the models are alternatives.
-        places: Candidate places.
-        notes: Remarks on the figures.
-        failures: Models without a latency or an accuracy.
-        unread: Models that could not be loaded.
-    """
-
-    wanted: AdviceRequest
+    wanted: AdviceRequest  #: The user's requirements.
+    #: A ranking for each model, or a single one if the models are alternatives.
     rankings: Sequence[TaskRanking]
-    places: Sequence[Place]
-    notes: Sequence[Note] = ()
-    failures: Sequence[Failure] = ()
-    unread: Sequence[Failure] = ()
+    places: Sequence[Place]  #: Candidate places.
+    notes: Sequence[Note] = ()  #: Remarks on the figures.
+    failures: Sequence[Failure] = ()  #: Models without a latency or an accuracy.
+    unread: Sequence[Failure] = ()  #: Models that could not be loaded.
 
     @property
     def is_complete(self) -> bool:

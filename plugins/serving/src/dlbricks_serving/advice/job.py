@@ -27,41 +27,26 @@ from dlbricks_serving.scenarios import Scenario
 
 @dataclass(frozen=True, kw_only=True)
 class AdviseJob:
-    """Advice on where models run best. Nothing runs.
+    """Advice on where models run best. Nothing runs."""
 
-    Attributes:
-        models: The models; with requested sizes, language models that answer.
-        max_latency_ms: Maximum latency of a run, percentile of it under load, or total time of an
-            answer, in milliseconds; ``None`` for any.
-        require: Bounds of other quantities, as typed by the user.
-        on: Texts that name systems; none for all of the store.
-        backends: Names of backends; none for all of the store.
-        by: Name of the quantity whose best value comes first; ``None`` for the default.
-        prices: File with prices of systems.
-        accuracies: File with accuracies of the models, which are alternatives then.
-        min_accuracy: Minimum accuracy in the unit of the file.
-        predictor: Name of the predictor; ``None`` for the default.
-        scenario: Name of the load pattern; ``None`` for single runs.
-    """
-
-    models: Models
+    models: Models  #: The models; with requested sizes, language models that answer.
+    #: Maximum latency of a run, percentile of it under load, or total time of an answer, in
+    #: milliseconds; ``None`` for any.
     max_latency_ms: float | None = None
-    require: Sequence[str] = ()
-    on: Sequence[str] = ()
-    backends: Sequence[str] = ()
+    require: Sequence[str] = ()  #: Bounds of other quantities, as typed by the user.
+    on: Sequence[str] = ()  #: Texts that name systems; none for all of the store.
+    backends: Sequence[str] = ()  #: Names of backends; none for all of the store.
+    #: Name of the quantity whose best value comes first; ``None`` for the default.
     by: str | None = None
-    prices: Path | None = None
+    prices: Path | None = None  #: File with prices of systems.
+    #: File with accuracies of the models, which are alternatives then.
     accuracies: Path | None = None
-    min_accuracy: float | None = None
-    predictor: str | None = None
-    scenario: str | None = None
+    min_accuracy: float | None = None  #: Minimum accuracy in the unit of the file.
+    predictor: str | None = None  #: Name of the predictor; ``None`` for the default.
+    scenario: str | None = None  #: Name of the load pattern; ``None`` for single runs.
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> Advice:
         """Ranks the places, and the models where they are alternatives.
-
-        Args:
-            store: Path or URL of a store, an open store, or ``None`` for the user's own.
-            observer: Receives the progress.
 
         Raises:
             DLBricksError: If settings contradict each other, no model can be read, or there is no

@@ -29,20 +29,15 @@ _SHORTEST = 4
 
 @dataclass(frozen=True)
 class Place:
-    """A system with a setup.
+    """A system with a setup."""
 
-    Attributes:
-        system: The system.
-        setup: How models run.
-        machine: The machine of the system; ``None`` if only the atlas of the package has
-            measurements of the system, and the store has none.
-        instances: Number of processes that run a model at the same time, each with the setup's
-            threads; ``None`` for a single one that has the system for itself.
-    """
-
-    system: System
-    setup: Setup
+    system: System  #: The system.
+    setup: Setup  #: How models run.
+    #: The machine of the system; ``None`` if only the atlas of the package has measurements of the
+    #: system, and the store has none.
     machine: Machine | None = None
+    #: Number of processes that run a model at the same time, each with the setup's threads;
+    #: ``None`` for a single one that has the system for itself.
     instances: int | None = None
 
     def __str__(self) -> str:

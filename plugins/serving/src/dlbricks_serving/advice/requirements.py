@@ -47,16 +47,12 @@ _UNITS: tuple[Mapping[str, float], ...] = (
 
 @dataclass(frozen=True)
 class Requirement:
-    """Requirement on a quantity: an upper bound, or only a figure without a bound.
+    """Requirement on a quantity: an upper bound, or only a figure without a bound."""
 
-    Attributes:
-        quantity: The quantity.
-        most: Maximum permitted value, in the quantity's unit; infinite for no bound.
-        metric: Metric of the quantity; ``None`` for latency, times of an answer and price.
-    """
-
-    quantity: Quantity
+    quantity: Quantity  #: The quantity.
+    #: Maximum permitted value, in the quantity's unit; infinite for no bound.
     most: float = math.inf
+    #: Metric of the quantity; ``None`` for latency, times of an answer and price.
     metric: Metric | None = None
 
     @property
@@ -122,19 +118,12 @@ def _factor(unit: str, quantity: Quantity) -> float:
 
 @dataclass(frozen=True, eq=False)
 class RequiredFigure:
-    """Figure of a required quantity for a model in a place.
+    """Figure of a required quantity for a model in a place."""
 
-    Attributes:
-        requirement: The requirement.
-        value: Value of the quantity.
-        draws: Equally likely values: shape (RESAMPLES,).
-        basis: Basis of the value.
-    """
-
-    requirement: Requirement
-    value: float
-    draws: FloatArray
-    basis: Basis
+    requirement: Requirement  #: The requirement.
+    value: float  #: Value of the quantity.
+    draws: FloatArray  #: Equally likely values: shape (RESAMPLES,).
+    basis: Basis  #: Basis of the value.
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -169,17 +158,11 @@ class RequiredFigure:
 
 @dataclass(frozen=True)
 class Answers:
-    """Figures of a required quantity in a place, for all models.
+    """Figures of a required quantity in a place, for all models."""
 
-    Attributes:
-        requirement: The requirement.
-        place: The place.
-        result: Estimates of all models.
-    """
-
-    requirement: Requirement
-    place: Place
-    result: RunResult
+    requirement: Requirement  #: The requirement.
+    place: Place  #: The place.
+    result: RunResult  #: Estimates of all models.
 
     @classmethod
     def of(

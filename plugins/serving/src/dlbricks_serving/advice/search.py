@@ -263,16 +263,11 @@ def _required_in_common(alternatives: Sequence[Alternative], number: int) -> lis
 
 @dataclass
 class _Collected:
-    """Notes and failures that accompany the figures.
+    """Notes and failures that accompany the figures."""
 
-    Attributes:
-        notes: Notes on the whole.
-        failures: Models without a figure somewhere.
-        of: Notes on places, which matter if they are the first of a model.
-    """
-
-    notes: list[Note] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)  #: Notes on the whole.
+    failures: list[Failure] = field(default_factory=list)  #: Models without a figure somewhere.
+    #: Notes on places, which matter if they are the first of a model.
     of: dict[Place, list[Note]] = field(default_factory=dict)
 
 

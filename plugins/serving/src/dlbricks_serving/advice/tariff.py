@@ -23,17 +23,11 @@ _ACCURACIES = 'Write  [accuracy]  and below it lines such as  "resnet50" = 76.1 
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices of systems.
+    """Prices of systems."""
 
-    Attributes:
-        path: File of the prices.
-        currency: Currency of the prices, for the user.
-        per_hour: Price per hour, by the name of a machine or processor, or the beginning of a
-            fingerprint.
-    """
-
-    path: Path
-    currency: str
+    path: Path  #: File of the prices.
+    currency: str  #: Currency of the prices, for the user.
+    #: Price per hour, by the name of a machine or processor, or the beginning of a fingerprint.
     per_hour: Mapping[str, float]
 
     @classmethod
@@ -66,15 +60,11 @@ class Prices:
 
 @dataclass(frozen=True)
 class Accuracies:
-    """Accuracies of models for one task.
+    """Accuracies of models for one task."""
 
-    Attributes:
-        path: File of the accuracies.
-        of_model: Accuracy by the name of a model, or by the name that the user gave it; in any
-            unit, as long as more is better.
-    """
-
-    path: Path
+    path: Path  #: File of the accuracies.
+    #: Accuracy by the name of a model, or by the name that the user gave it; in any unit, as long
+    #: as more is better.
     of_model: Mapping[str, float]
 
     @classmethod

@@ -20,18 +20,13 @@ from dlbricks_core.ir import CanonicalModel
 
 @dataclass(frozen=True, eq=False)
 class AdviceTask:
-    """Work to find a place for.
+    """Work to find a place for."""
 
-    Attributes:
-        name: Name of the model.
-        source: Name that the user gave the model.
-        models: Models to estimate: the model at each size that the job needs.
-        times: Function that gives the times of the job from results for these models.
-    """
-
-    name: str
-    source: str
+    name: str  #: Name of the model.
+    source: str  #: Name that the user gave the model.
+    #: Models to estimate: the model at each size that the job needs.
     models: Sequence[CanonicalModel]
+    #: Function that gives the times of the job from results for these models.
     times: Callable[[Sequence[ModelResult]], Times]
 
     @classmethod

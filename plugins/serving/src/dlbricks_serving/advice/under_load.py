@@ -30,18 +30,14 @@ from dlbricks_serving.serving.run import numbers_to
 
 @dataclass(frozen=True)
 class Loads:
-    """Models under load in some places.
+    """Models under load in some places."""
 
-    Attributes:
-        alternatives: Every combination of model, place and number of instances with figures.
-        failures: Models without figures in a place.
-        notes: Reasons to doubt figures, without duplicates.
-        of: Notes on places, which matter if they are the first of a model.
-    """
-
+    #: Every combination of model, place and number of instances with figures.
     alternatives: list[Alternative] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)  #: Models without figures in a place.
+    #: Reasons to doubt figures, without duplicates.
     notes: dict[Note, None] = field(default_factory=dict)
+    #: Notes on places, which matter if they are the first of a model.
     of: dict[Place, list[Note]] = field(default_factory=dict)
 
 

@@ -9,11 +9,11 @@ import click
 
 from dlbricks_core.commands.options import given, measuring
 from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options.given import answer_of
 from dlbricks_core.commands.options.help import Concise
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import option
 from dlbricks_core.commands.options.settings import options as options_of
-from dlbricks_core.commands.options.sizes import answer_of
 from dlbricks_serving.advice.job import AdviseJob
 from dlbricks_serving.advice.report.data import advice_data
 from dlbricks_serving.advice.report.page import advice_page

@@ -17,15 +17,12 @@ _SPIN_S = 0.002
 
 @dataclass(frozen=True, eq=False)
 class Played:
-    """Runs of a sequence of networks, one pass after another.
+    """Runs of a sequence of networks, one pass after another."""
 
-    Attributes:
-        begins_s: Start time of each pass, on the clock ``time.perf_counter`` that all processes of
-            a machine share: shape (passes,).
-        ms: Latency of each network in each pass, in milliseconds: shape (passes, networks).
-    """
-
+    #: Start time of each pass, on the clock ``time.perf_counter`` that all processes of a machine
+    #: share: shape (passes,).
     begins_s: FloatArray
+    #: Latency of each network in each pass, in milliseconds: shape (passes, networks).
     ms: FloatArray
 
     @property

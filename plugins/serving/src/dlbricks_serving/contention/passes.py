@@ -48,20 +48,14 @@ instance may be without a processor for as long as a short slice lasts.
 
 @dataclass(frozen=True)
 class Slice:
-    """Measurements of one slice of the measuring time.
+    """Measurements of one slice of the measuring time."""
 
-    Attributes:
-        bricks_ms: Latencies of each network in the first instance while the others were busy, in
-            milliseconds, by its key.
-        call_ms: Cost of a call of the timer in milliseconds.
-        passes_ms: Latencies of bare passes of all instances, in milliseconds.
-        spent_s: Duration of the slice in seconds.
-    """
-
+    #: Latencies of each network in the first instance while the others were busy, in milliseconds,
+    #: by its key.
     bricks_ms: Mapping[str, Sequence[float]]
-    call_ms: float
-    passes_ms: Sequence[float]
-    spent_s: float
+    call_ms: float  #: Cost of a call of the timer in milliseconds.
+    passes_ms: Sequence[float]  #: Latencies of bare passes of all instances, in milliseconds.
+    spent_s: float  #: Duration of the slice in seconds.
 
 
 def take_slices(instances: Sequence[Instance], keys: Sequence[str], count: int) -> Iterator[Slice]:

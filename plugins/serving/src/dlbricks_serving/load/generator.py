@@ -30,23 +30,17 @@ _LEAD_NS = 250_000_000
 
 @dataclass(frozen=True, eq=False)
 class LoadRun:
-    """A run of a scenario, in real time.
+    """A run of a scenario, in real time."""
 
-    Attributes:
-        run: Latencies and throughput. Latency counts from the arrival of a query.
-        service_ms: Duration of each inference in milliseconds: shape (k,).
-        dispatch_ms: Dispatch time of each sample in milliseconds: shape (k,). It begins once the
-            sample has arrived and its instance is free, and ends when the inference begins. It
-            holds the overhead of the generator and the time in which a framework drops results.
-        generator_share: Mean number of cores that the generator's process kept busy.
-        complete: Whether all samples were served. Otherwise the run was aborted, because too many
-            samples were late.
-    """
-
-    run: Run
-    service_ms: FloatArray
+    run: Run  #: Latencies and throughput. Latency counts from the arrival of a query.
+    service_ms: FloatArray  #: Duration of each inference in milliseconds: shape (k,).
+    #: Dispatch time of each sample in milliseconds: shape (k,). It begins once the sample has
+    #: arrived and its instance is free, and ends when the inference begins. It holds the overhead
+    #: of the generator and the time in which a framework drops results.
     dispatch_ms: FloatArray
-    generator_share: float
+    generator_share: float  #: Mean number of cores that the generator's process kept busy.
+    #: Whether all samples were served. Otherwise the run was aborted, because too many samples were
+    #: late.
     complete: bool
 
 

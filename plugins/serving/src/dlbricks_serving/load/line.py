@@ -52,38 +52,27 @@ _STOPPED = -1
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """Arrival of the samples in a line, and end of the line.
+    """Arrival of the samples in a line, and end of the line."""
 
-    Attributes:
-        seconds: Seconds after the start after which no sample begins; ``None`` for no limit.
-        arrivals_ns: Arrival of each sample in nanoseconds after the start: shape (k,); ``None``
-            where all samples are available at once, or where each query follows the previous one.
-        samples: Number of samples in a query that waits for the previous query; 0 where queries do
-            not wait for each other.
-        bound_ns: Latency in nanoseconds above which a sample is late.
-        most_late: Maximum number of late samples; with more, instances stop.
-    """
-
+    #: Seconds after the start after which no sample begins; ``None`` for no limit.
     seconds: float | None = None
+    #: Arrival of each sample in nanoseconds after the start: shape (k,); ``None`` where all samples
+    #: are available at once, or where each query follows the previous one.
     arrivals_ns: Nanoseconds | None = None
+    #: Number of samples in a query that waits for the previous query; 0 where queries do not wait
+    #: for each other.
     samples: int = 0
-    bound_ns: int = 0
-    most_late: int = 0
+    bound_ns: int = 0  #: Latency in nanoseconds above which a sample is late.
+    most_late: int = 0  #: Maximum number of late samples; with more, instances stop.
 
 
 @dataclass(frozen=True, eq=False)
 class ServiceLine:
-    """Description of a line for instances.
+    """Description of a line for instances."""
 
-    Attributes:
-        folder: Folder of the pipe and of the marks.
-        begin_ns: Common start time of all instances, on the clock ``time.perf_counter_ns``.
-        rules: Arrival of its samples, and its end.
-    """
-
-    folder: str
-    begin_ns: int
-    rules: Rules
+    folder: str  #: Folder of the pipe and of the marks.
+    begin_ns: int  #: Common start time of all instances, on the clock ``time.perf_counter_ns``.
+    rules: Rules  #: Arrival of its samples, and its end.
 
     def arrival_ns(self, number: int) -> int | None:
         """Arrival time of a sample on the clock of the line; ``None`` if it depends on others."""
@@ -99,19 +88,12 @@ class ServiceLine:
 
 @dataclass(frozen=True, eq=False)
 class ServedSamples:
-    """Samples that one instance served, in order; arrays of shape (k,), times in nanoseconds.
+    """Samples that one instance served, in order; arrays of shape (k,), times in nanoseconds."""
 
-    Attributes:
-        numbers: Number of each sample.
-        ready_ns: Time at which the instance had completed the previous sample.
-        begin_ns: Time at which the inference began.
-        end_ns: Time at which the results were available.
-    """
-
-    numbers: Nanoseconds
-    ready_ns: Nanoseconds
-    begin_ns: Nanoseconds
-    end_ns: Nanoseconds
+    numbers: Nanoseconds  #: Number of each sample.
+    ready_ns: Nanoseconds  #: Time at which the instance had completed the previous sample.
+    begin_ns: Nanoseconds  #: Time at which the inference began.
+    end_ns: Nanoseconds  #: Time at which the results were available.
 
 
 @contextmanager

@@ -35,16 +35,12 @@ _TOLERANCE = 0.002
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A run of a scenario.
+    """A run of a scenario."""
 
-    Attributes:
-        latency_ms: Latency of each query in milliseconds, or of each inference in the offline
-            scenario: shape (k,).
-        throughput: Samples or queries per second, as the scenario counts them.
-    """
-
+    #: Latency of each query in milliseconds, or of each inference in the offline scenario: shape
+    #: (k,).
     latency_ms: FloatArray
-    throughput: float
+    throughput: float  #: Samples or queries per second, as the scenario counts them.
 
 
 def answer(
@@ -164,17 +160,11 @@ def most_qps_under(
 
 @dataclass(frozen=True, eq=False)
 class _Server:
-    """A server scenario whose random draws are fixed, so that only the rate of arrivals varies.
+    """A server scenario whose random draws are fixed, so that only the rate of arrivals varies."""
 
-    Attributes:
-        arrivals: Arrival times in seconds at one query per second: shape (k,).
-        service_ms: Service time of each sample with 1 to n busy instances: shape (n, k).
-        alike: Whether service times are the same for any number of busy instances.
-    """
-
-    arrivals: FloatArray
-    service_ms: FloatArray
-    alike: bool
+    arrivals: FloatArray  #: Arrival times in seconds at one query per second: shape (k,).
+    service_ms: FloatArray  #: Service time of each sample with 1 to n busy instances: shape (n, k).
+    alike: bool  #: Whether service times are the same for any number of busy instances.
 
     @classmethod
     def of(cls, service: ServiceTimes, rng: np.random.Generator, queries: int) -> _Server:

@@ -42,25 +42,16 @@ class Scenario(StrEnum):
 
 @dataclass(frozen=True)
 class LoadPattern:
-    """Properties of a scenario that MLPerf's rules fix.
+    """Properties of a scenario that MLPerf's rules fix."""
 
-    Attributes:
-        samples: Number of samples in a query.
-        percentile: Percentile of the latency that counts, as a share; ``None`` where latency does
-            not count.
-        unit: Unit of the throughput: ``"samples"`` or ``"queries"``.
-        by_latency: Whether the figure is a latency, so that less is better. Otherwise it is the
-            throughput.
-        needs_bound: Whether the figure requires a bound on the latency.
-        at_once: Whether more than one query may be in the system at a time.
-    """
-
-    samples: int = 1
+    samples: int = 1  #: Number of samples in a query.
+    #: Percentile of the latency that counts, as a share; ``None`` where latency does not count.
     percentile: float | None = None
-    unit: str = "queries"
+    unit: str = "queries"  #: Unit of the throughput: ``"samples"`` or ``"queries"``.
+    #: Whether the figure is a latency, so that less is better. Otherwise it is the throughput.
     by_latency: bool = False
-    needs_bound: bool = False
-    at_once: bool = False
+    needs_bound: bool = False  #: Whether the figure requires a bound on the latency.
+    at_once: bool = False  #: Whether more than one query may be in the system at a time.
 
 
 PATTERNS: Mapping[Scenario, LoadPattern] = {
@@ -80,17 +71,13 @@ OFFLINE_SAMPLES = 24_576
 
 @dataclass(frozen=True, eq=False)
 class ServiceTimes:
-    """Service times of an instance: the latencies of single samples, in milliseconds.
+    """Service times of an instance: the latencies of single samples, in milliseconds."""
 
-    Attributes:
-        instances: Number of instances.
-        latency_ms: Latencies of one inference while all other instances are busy: shape (k,).
-        busy_of: Latencies by the number of busy instances, including the measured one: shapes (k,).
-            For a number that is missing, the latencies with all instances busy hold.
-    """
-
-    instances: int
+    instances: int  #: Number of instances.
+    #: Latencies of one inference while all other instances are busy: shape (k,).
     latency_ms: FloatArray
+    #: Latencies by the number of busy instances, including the measured one: shapes (k,). For a
+    #: number that is missing, the latencies with all instances busy hold.
     busy_of: Mapping[int, FloatArray] | None = None
 
     def __post_init__(self) -> None:
@@ -111,37 +98,28 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class ScenarioAnswer:
-    """Latency and throughput of a number of instances in a scenario.
+    """Latency and throughput of a number of instances in a scenario."""
 
-    Attributes:
-        scenario: The load pattern.
-        instances: Number of instances.
-        throughput: Samples or queries per second, in the unit of the load pattern. In the server
-            scenario, the highest rate of arrivals under the bound; 0 if no rate keeps it.
-        p50: Median latency of a query in milliseconds; in the offline scenario, of an inference.
-        p90: 90th percentile of the latency in milliseconds.
-        p99: 99th percentile of the latency in milliseconds.
-        early_stopping_ms: Estimate of the scenario's percentile by MLPerf's early-stopping rule, in
-            milliseconds; ``None`` where the scenario has no percentile, or the run has too few
-            queries.
-        holds: Whether the scenario's percentile is within the bound; ``None`` without a bound.
-            False for a server that keeps the bound at no rate.
-        queries: Number of queries behind the latencies.
-        throughput_interval: 90% interval of the throughput; ``None`` if unknown.
-        tail_interval: 90% interval of the scenario's percentile in milliseconds. A scenario without
-            a percentile uses the 99th.
-    """
-
-    scenario: Scenario
-    instances: int
+    scenario: Scenario  #: The load pattern.
+    instances: int  #: Number of instances.
+    #: Samples or queries per second, in the unit of the load pattern. In the server scenario, the
+    #: highest rate of arrivals under the bound; 0 if no rate keeps it.
     throughput: float
+    #: Median latency of a query in milliseconds; in the offline scenario, of an inference.
     p50: float
-    p90: float
-    p99: float
+    p90: float  #: 90th percentile of the latency in milliseconds.
+    p99: float  #: 99th percentile of the latency in milliseconds.
+    #: Estimate of the scenario's percentile by MLPerf's early-stopping rule, in milliseconds;
+    #: ``None`` where the scenario has no percentile, or the run has too few queries.
     early_stopping_ms: float | None
+    #: Whether the scenario's percentile is within the bound; ``None`` without a bound. False for a
+    #: server that keeps the bound at no rate.
     holds: bool | None
-    queries: int
+    queries: int  #: Number of queries behind the latencies.
+    #: 90% interval of the throughput; ``None`` if unknown.
     throughput_interval: Interval | None = field(default=None)
+    #: 90% interval of the scenario's percentile in milliseconds. A scenario without a percentile
+    #: uses the 99th.
     tail_interval: Interval | None = field(default=None)
 
     @property

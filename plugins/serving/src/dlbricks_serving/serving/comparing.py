@@ -24,15 +24,10 @@ from dlbricks_serving.serving.run import (
 
 @dataclass(frozen=True)
 class ComparedLoads:
-    """Figures of the same models in one scenario, on several backends.
+    """Figures of the same models in one scenario, on several backends."""
 
-    Attributes:
-        runs: Figures by the backend's name, at least one.
-        unread: Models that could not be loaded.
-    """
-
-    runs: Mapping[str, UnderLoad]
-    unread: Sequence[Failure] = ()
+    runs: Mapping[str, UnderLoad]  #: Figures by the backend's name, at least one.
+    unread: Sequence[Failure] = ()  #: Models that could not be loaded.
 
     @property
     def asked(self) -> LoadRequest:

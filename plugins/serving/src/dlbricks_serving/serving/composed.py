@@ -63,25 +63,16 @@ _MOST_CALLS = 0.4
 
 @dataclass(frozen=True)
 class Composed:
-    """Service times of a model's instances, composed from bricks.
+    """Service times of a model's instances, composed from bricks."""
 
-    Attributes:
-        model: The model in canonical form.
-        service: Service times; ``None`` where they are unknown.
-        alone: Latency while no other instance is busy.
-        beside: Latency while all other instances are busy; ``None`` for a single instance.
-        reason: Why there are no service times; empty if there are.
-        warnings: Disturbances of the machine while bricks were timed.
-        predicted: Whether no brick ran side by side: the service times are predicted from
-            latencies.
-    """
-
-    model: CanonicalModel
-    service: ServiceTimes | None = None
-    alone: Estimate | None = None
+    model: CanonicalModel  #: The model in canonical form.
+    service: ServiceTimes | None = None  #: Service times; ``None`` where they are unknown.
+    alone: Estimate | None = None  #: Latency while no other instance is busy.
+    #: Latency while all other instances are busy; ``None`` for a single instance.
     beside: Estimate | None = None
-    reason: str = ""
-    warnings: Sequence[Note] = ()
+    reason: str = ""  #: Why there are no service times; empty if there are.
+    warnings: Sequence[Note] = ()  #: Disturbances of the machine while bricks were timed.
+    #: Whether no brick ran side by side: the service times are predicted from latencies.
     predicted: bool = False
 
 
@@ -167,19 +158,12 @@ def _instance(request: Request, memory_bytes: int, cpus: Sequence[int]) -> Insta
 
 @dataclass(frozen=True)
 class _Questions:
-    """Questions about a model for a number of busy instances.
+    """Questions about a model for a number of busy instances."""
 
-    Attributes:
-        cut: The model.
-        busy: Number of busy instances.
-        setup: How bricks run, with the model whose bricks all instances run.
-        system: Fingerprint of the system.
-    """
-
-    cut: CutModel
-    busy: int
-    setup: Setup
-    system: str
+    cut: CutModel  #: The model.
+    busy: int  #: Number of busy instances.
+    setup: Setup  #: How bricks run, with the model whose bricks all instances run.
+    system: str  #: Fingerprint of the system.
 
     @property
     def bricks(self) -> Mapping[str, Question]:
@@ -204,24 +188,16 @@ class _Questions:
 
 @dataclass(frozen=True)
 class _Composing:
-    """Composes models for a number of instances.
+    """Composes models for a number of instances."""
 
-    Attributes:
-        request: How bricks run.
-        cutting: All models.
-        instances: Number of instances.
-        workers: The instances, of which the first times bricks; empty to use only stored samples.
-        store: Store of the measurements.
-        observer: Receives the progress.
-        disturbances: Reasons to doubt figures of the present model.
-    """
-
-    request: Request
-    cutting: Cutting
-    instances: int
+    request: Request  #: How bricks run.
+    cutting: Cutting  #: All models.
+    instances: int  #: Number of instances.
+    #: The instances, of which the first times bricks; empty to use only stored samples.
     workers: Sequence[Instance]
-    store: ResultStore
-    observer: Observer
+    store: ResultStore  #: Store of the measurements.
+    observer: Observer  #: Receives the progress.
+    #: Reasons to doubt figures of the present model.
     disturbances: list[Note] = field(default_factory=list)
 
     def composed(self, cut: CutModel) -> Composed:

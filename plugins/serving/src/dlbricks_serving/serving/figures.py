@@ -33,16 +33,11 @@ _LEAST = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class LoadFigures:
-    """Figures of a scenario, each with equally likely values.
+    """Figures of a scenario, each with equally likely values."""
 
-    Attributes:
-        answer: The figures.
-        rates: Equally likely throughputs: shape (RESAMPLES,).
-        tails_ms: Equally likely percentiles of the latency in milliseconds: shape (RESAMPLES,).
-    """
-
-    answer: ScenarioAnswer
-    rates: FloatArray
+    answer: ScenarioAnswer  #: The figures.
+    rates: FloatArray  #: Equally likely throughputs: shape (RESAMPLES,).
+    #: Equally likely percentiles of the latency in milliseconds: shape (RESAMPLES,).
     tails_ms: FloatArray
 
     @classmethod

@@ -23,23 +23,17 @@ _ONLY_MEASURED = ("end_to_end", "force", "duration_s")
 
 @dataclass(frozen=True, kw_only=True)
 class _LoadJob(MeasuredJob):
-    """Models under a load. The time to measure bricks is fixed.
+    """Models under a load. The time to measure bricks is fixed."""
 
-    Attributes:
-        scenario: Name of the scenario.
-        instances: Numbers of instances; ``None`` for those that fit.
-        threads: Numbers of threads of each instance; ``None`` as for the instances.
-        latency_bound_ms: Bound on the scenario's percentile of the latency in milliseconds.
-        duration_s: Minimum seconds of a load of whole models; ``None`` for the default.
-        end_to_end: Whether to put whole models under load, too.
-    """
-
-    scenario: str
-    instances: Sequence[int] | None = None
+    scenario: str  #: Name of the scenario.
+    instances: Sequence[int] | None = None  #: Numbers of instances; ``None`` for those that fit.
+    #: Numbers of threads of each instance; ``None`` as for the instances.
     threads: Sequence[int] | None = None
+    #: Bound on the scenario's percentile of the latency in milliseconds.
     latency_bound_ms: float | None = None
+    #: Minimum seconds of a load of whole models; ``None`` for the default.
     duration_s: float | None = None
-    end_to_end: bool = False
+    end_to_end: bool = False  #: Whether to put whole models under load, too.
 
     def load(self, cores: int | None = None) -> LoadRequest:
         """The load, on so many cores; ``None`` for those of this system."""
@@ -59,15 +53,7 @@ class ServeJob(_LoadJob, TimedJob):
     """Models under a load. Nothing runs unless ``measure`` is given."""
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> UnderLoad:
-        """Figures of the models under load.
-
-        Args:
-            store: Path or URL of a store, an open store, or ``None`` for the user's own.
-            observer: Receives the progress.
-
-        Raises:
-            DLBricksError: If settings contradict each other, or no model can be read.
-        """
+        """Figures of the models under load."""
         models = self.models.or_default()
         cut_options = self.cut_options
         if self.measure:
@@ -92,18 +78,14 @@ class ServeJob(_LoadJob, TimedJob):
 
 @dataclass(frozen=True, kw_only=True)
 class ServeCompareJob(_LoadJob):
-    """Models under the same load on several backends.
+    """Models under the same load on several backends."""
 
-    Attributes:
-        backends: Names of the backends.
-        backend_options: Values of options that backends declare, by backend and name.
-    """
-
-    backends: Sequence[str]
+    backends: Sequence[str]  #: Names of the backends.
+    #: Values of options that backends declare, by backend and name.
     backend_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> ComparedLoads:
-        """Compares the backends. Arguments and errors are those of :meth:`ServeJob.run`."""
+        """Compares the backends."""
         models = self.models.or_default()
         load = self.load()
         threads = load.placements[-1].threads

@@ -18,29 +18,20 @@ from dlbricks_serving.serving.predicted import predicted_service_times
 
 @dataclass(frozen=True)
 class KnownLoads:
-    """Known figures of the instances of one model.
+    """Known figures of the instances of one model."""
 
-    Attributes:
-        measured: Figures of the whole model, by number of instances.
-        composed: Service times, by number of instances: composed from bricks that ran side by
-            side, or else predicted. An unknown load has its reason.
-    """
-
-    measured: Mapping[int, Loaded]
+    measured: Mapping[int, Loaded]  #: Figures of the whole model, by number of instances.
+    #: Service times, by number of instances: composed from bricks that ran side by side, or else
+    #: predicted. An unknown load has its reason.
     composed: Mapping[int, Composed]
 
 
 @dataclass(frozen=True)
 class KnownModels:
-    """Known figures of the instances of models.
+    """Known figures of the instances of models."""
 
-    Attributes:
-        models: Known loads of each model.
-        notes: Basis of the predictions, and reasons to doubt them.
-    """
-
-    models: Sequence[KnownLoads]
-    notes: Sequence[Note] = ()
+    models: Sequence[KnownLoads]  #: Known loads of each model.
+    notes: Sequence[Note] = ()  #: Basis of the predictions, and reasons to doubt them.
 
 
 def known_loads(

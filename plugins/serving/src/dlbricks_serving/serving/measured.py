@@ -79,58 +79,38 @@ _BLOCKS = 10
 
 @dataclass(frozen=True)
 class Trial:
-    """One run of the server scenario at a rate.
+    """One run of the server scenario at a rate."""
 
-    Attributes:
-        qps: Queries that arrived per second, on average.
-        holds: Whether the 99th percentile was within the bound.
-        queries: Number of served queries; fewer than planned if the run was aborted.
-    """
-
-    qps: float
-    holds: bool
-    queries: int
+    qps: float  #: Queries that arrived per second, on average.
+    holds: bool  #: Whether the 99th percentile was within the bound.
+    queries: int  #: Number of served queries; fewer than planned if the run was aborted.
 
 
 @dataclass(frozen=True)
 class Overhead:
-    """Overhead of the load generator in latencies, and load of its process.
+    """Overhead of the load generator in latencies, and load of its process."""
 
-    Attributes:
-        median_us: Median dispatch time in microseconds: from when a sample has arrived and an
-            instance is free until the inference begins.
-        p99_us: 99th percentile of the dispatch time in microseconds.
-        cores: Mean number of cores that the generator's process kept busy.
-    """
-
+    #: Median dispatch time in microseconds: from when a sample has arrived and an instance is free
+    #: until the inference begins.
     median_us: float
-    p99_us: float
-    cores: float
+    p99_us: float  #: 99th percentile of the dispatch time in microseconds.
+    cores: float  #: Mean number of cores that the generator's process kept busy.
 
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """Measured latency and throughput of one whole model in a scenario.
+    """Measured latency and throughput of one whole model in a scenario."""
 
-    Attributes:
-        model: The model in canonical form.
-        answer: The figures; ``None`` if an instance failed.
-        latency_ms: Latency of each query behind the answer, in milliseconds: shape (k,).
-        stored: Whether the answer comes from the store.
-        overhead: Overhead of the generator; ``None`` for a stored answer.
-        trials: Runs of the search for a rate, in order; empty for other scenarios.
-        warnings: Disturbances of the machine during the run.
-        reason: Why there is no answer; empty if there is one.
-    """
-
-    model: CanonicalModel
-    answer: ScenarioAnswer | None = None
+    model: CanonicalModel  #: The model in canonical form.
+    answer: ScenarioAnswer | None = None  #: The figures; ``None`` if an instance failed.
+    #: Latency of each query behind the answer, in milliseconds: shape (k,).
     latency_ms: FloatArray = field(default_factory=lambda: np.empty(0))
-    stored: bool = False
-    overhead: Overhead | None = None
+    stored: bool = False  #: Whether the answer comes from the store.
+    overhead: Overhead | None = None  #: Overhead of the generator; ``None`` for a stored answer.
+    #: Runs of the search for a rate, in order; empty for other scenarios.
     trials: Sequence[Trial] = ()
-    warnings: tuple[Note, ...] = ()
-    reason: str = ""
+    warnings: tuple[Note, ...] = ()  #: Disturbances of the machine during the run.
+    reason: str = ""  #: Why there is no answer; empty if there is one.
 
     def within(self, bound_ms: float | None) -> Loaded:
         """A copy whose percentile is compared with a bound."""
@@ -139,17 +119,12 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Load:
-    """A load to put on instances.
+    """A load to put on instances."""
 
-    Attributes:
-        scenario: The load pattern.
-        bound_ms: Bound on the scenario's percentile in milliseconds; ``None`` for no bound.
-        seconds: Minimum seconds of a run.
-    """
-
-    scenario: Scenario
+    scenario: Scenario  #: The load pattern.
+    #: Bound on the scenario's percentile in milliseconds; ``None`` for no bound.
     bound_ms: float | None
-    seconds: float
+    seconds: float  #: Minimum seconds of a run.
 
 
 def measured(
@@ -228,23 +203,14 @@ def _stored(
 
 @dataclass(frozen=True)
 class _Loading:
-    """Puts one model under load.
+    """Puts one model under load."""
 
-    Attributes:
-        model: The model in canonical form.
-        request: How the model runs.
-        load: The load.
-        instances: Number of instances.
-        store: Store of the latencies.
-        observer: Receives the progress.
-    """
-
-    model: CanonicalModel
-    request: Request
-    load: Load
-    instances: int
-    store: ResultStore
-    observer: Observer
+    model: CanonicalModel  #: The model in canonical form.
+    request: Request  #: How the model runs.
+    load: Load  #: The load.
+    instances: int  #: Number of instances.
+    store: ResultStore  #: Store of the latencies.
+    observer: Observer  #: Receives the progress.
 
     def found(self) -> Loaded:
         """Figures of the model's instances, measured now or from the store."""

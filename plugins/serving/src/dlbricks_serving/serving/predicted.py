@@ -37,14 +37,10 @@ UNDISTURBED = note("disturbances-not-predicted")
 
 @dataclass(frozen=True)
 class RepetitionEffect:
-    """Change of latency from a timed model to inferences one after another.
+    """Change of latency from a timed model to inferences one after another."""
 
-    Attributes:
-        error: Standard deviation of the relative difference between a latency and one in an
-            instance that does nothing else: its weights are as warm as the inference before leaves
-            them.
-    """
-
+    #: Standard deviation of the relative difference between a latency and one in an instance that
+    #: does nothing else: its weights are as warm as the inference before leaves them.
     error: float
 
 
@@ -56,15 +52,11 @@ def repeated() -> RepetitionEffect:
 
 @dataclass(frozen=True)
 class PredictedLoads:
-    """Service times of models, predicted.
+    """Service times of models, predicted."""
 
-    Attributes:
-        models: Service times of each model, by number of instances.
-        notes: Basis of the predictions, and reasons to doubt them.
-    """
-
+    #: Service times of each model, by number of instances.
     models: Sequence[Mapping[int, Composed]]
-    notes: Sequence[Note] = ()
+    notes: Sequence[Note] = ()  #: Basis of the predictions, and reasons to doubt them.
 
 
 def predicted_service_times(

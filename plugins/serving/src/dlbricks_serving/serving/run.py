@@ -37,15 +37,10 @@ _FEW = 4
 
 @dataclass(frozen=True, order=True)
 class Placement:
-    """Placement of instances on cores; each thread has a core of its own.
+    """Placement of instances on cores; each thread has a core of its own."""
 
-    Attributes:
-        instances: Number of instances.
-        threads: Number of threads of each instance.
-    """
-
-    instances: int
-    threads: int
+    instances: int  #: Number of instances.
+    threads: int  #: Number of threads of each instance.
 
     def __str__(self) -> str:
         return f"{self.instances} x {self.threads}"
@@ -53,21 +48,14 @@ class Placement:
 
 @dataclass(frozen=True)
 class LoadRequest:
-    """A request for models under load.
+    """A request for models under load."""
 
-    Attributes:
-        scenario: The load pattern.
-        placements: All combinations of n x m.
-        bound_ms: Bound on the scenario's percentile in milliseconds; ``None`` for no bound.
-        seconds: Minimum seconds of a run.
-        end_to_end: Whether whole models are put under load as well, for comparison.
-    """
-
-    scenario: Scenario
-    placements: Sequence[Placement]
+    scenario: Scenario  #: The load pattern.
+    placements: Sequence[Placement]  #: All combinations of n x m.
+    #: Bound on the scenario's percentile in milliseconds; ``None`` for no bound.
     bound_ms: float | None = None
-    seconds: float = LOAD_S
-    end_to_end: bool = False
+    seconds: float = LOAD_S  #: Minimum seconds of a run.
+    end_to_end: bool = False  #: Whether whole models are put under load as well, for comparison.
 
     @classmethod
     def of(
@@ -127,25 +115,20 @@ class LoadRequest:
 
 @dataclass(frozen=True)
 class Row:
-    """Figures of a model for one n x m.
+    """Figures of a model for one n x m."""
 
-    Attributes:
-        placement: Instances and threads.
-        composed: Figures composed from bricks, or predicted; ``None`` if there are none.
-        measured: Figures of the whole model; ``None`` if it was not put under load.
-        composed_at: Figures composed for the measured load: in the server scenario, at the measured
-            rate; otherwise the same as ``composed``.
-        failures: Reasons of failures by their source, ``"bricks"`` or ``"end to end"``.
-        disturbances: Disturbances of the machine while bricks were timed.
-        predicted: Whether the composed figures are predicted, because no bricks ran side by side.
-    """
-
-    placement: Placement
+    placement: Placement  #: Instances and threads.
+    #: Figures composed from bricks, or predicted; ``None`` if there are none.
     composed: ScenarioAnswer | None = None
+    #: Figures of the whole model; ``None`` if it was not put under load.
     measured: Loaded | None = None
+    #: Figures composed for the measured load: in the server scenario, at the measured rate;
+    #: otherwise the same as ``composed``.
     composed_at: ScenarioAnswer | None = None
+    #: Reasons of failures by their source, ``"bricks"`` or ``"end to end"``.
     failures: Mapping[str, str] = field(default_factory=dict)
-    disturbances: Sequence[Note] = ()
+    disturbances: Sequence[Note] = ()  #: Disturbances of the machine while bricks were timed.
+    #: Whether the composed figures are predicted, because no bricks ran side by side.
     predicted: bool = False
 
     @property
@@ -172,15 +155,10 @@ class Row:
 
 @dataclass(frozen=True)
 class ModelUnderLoad:
-    """Figures of a model for every n x m.
+    """Figures of a model for every n x m."""
 
-    Attributes:
-        model: The model in canonical form.
-        rows: Figures for each n x m, in ascending order.
-    """
-
-    model: CanonicalModel
-    rows: Sequence[Row]
+    model: CanonicalModel  #: The model in canonical form.
+    rows: Sequence[Row]  #: Figures for each n x m, in ascending order.
 
     @property
     def best(self) -> Row | None:
@@ -196,27 +174,16 @@ class ModelUnderLoad:
 
 @dataclass(frozen=True)
 class UnderLoad:
-    """Figures of models in a scenario.
+    """Figures of models in a scenario."""
 
-    Attributes:
-        request: How networks run, except for the number of threads.
-        asked: The request for the load.
-        models: Figures of each model.
-        cut_options: How models are cut and composed.
-        predictor: Predictor of figures that the store lacks; ``None`` for none.
-        unread: Models that could not be loaded.
-        notes: Basis of the predictions, and reasons to doubt them.
-        stage: Stage at which a model fails.
-    """
-
-    request: Request
-    asked: LoadRequest
-    models: Sequence[ModelUnderLoad]
-    cut_options: CutOptions = field(default_factory=CutOptions)
-    predictor: str | None = None
-    unread: Sequence[Failure] = ()
-    notes: Sequence[Note] = ()
-    stage: Stage = "measure"
+    request: Request  #: How networks run, except for the number of threads.
+    asked: LoadRequest  #: The request for the load.
+    models: Sequence[ModelUnderLoad]  #: Figures of each model.
+    cut_options: CutOptions = field(default_factory=CutOptions)  #: How models are cut and composed.
+    predictor: str | None = None  #: Predictor of figures that the store lacks; ``None`` for none.
+    unread: Sequence[Failure] = ()  #: Models that could not be loaded.
+    notes: Sequence[Note] = ()  #: Basis of the predictions, and reasons to doubt them.
+    stage: Stage = "measure"  #: Stage at which a model fails.
 
     @property
     def is_sound(self) -> bool:

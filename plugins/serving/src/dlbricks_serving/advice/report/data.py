@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, cast
 
 from dlbricks_core.estimation.systems import told_apart
 from dlbricks_core.facts import LATENCY
-from dlbricks_core.report.data import SCHEMA_VERSION, failures_data, quantity_data, reading_data
+from dlbricks_core.report.data import (
+    SCHEMA_VERSION,
+    failures_data,
+    plain,
+    quantity_data,
+    reading_data,
+)
 from dlbricks_core.report.notes import notes_data
 from dlbricks_serving.advice.advice import (
     Advice,
@@ -27,7 +32,6 @@ if TYPE_CHECKING:
         AdviseData,
         AdvisedRankingData,
         AdvisedSystemData,
-        AdvisedWorkloadData,
         AdviseSettingsData,
         AlternativeData,
         OrderedByData,
@@ -78,9 +82,7 @@ def _settings(wanted: AdviceRequest) -> AdviseSettingsData:
         "currency": wanted.prices.currency if wanted.prices else None,
         **reading_data(wanted.reading),
         "predictor": wanted.predictor,
-        "workload": None
-        if wanted.workload is None
-        else cast("AdvisedWorkloadData", asdict(wanted.workload)),
+        "workload": plain(wanted.workload) if wanted.workload else None,
         "counted": wanted.counted,
         "scenario": wanted.scenario.value if wanted.scenario else None,
     }

@@ -10,14 +10,11 @@ from dlbricks_core.report.html.plots import MOST_SERIES, Point, dots
 from dlbricks_core.report.html.templating import (
     Cell,
     PageTable,
-    TableColumn,
-    between,
-    or_dash,
     page,
     page_table,
 )
 from dlbricks_core.report.remarks import Remark, alike
-from dlbricks_core.report.tables import ms
+from dlbricks_core.report.tables import interval_text, ms, value_text
 from dlbricks_serving.advice.advice import Advice, AdviceRequest, Ranked, TaskRanking
 from dlbricks_serving.advice.places import Place
 from dlbricks_serving.advice.report.front import Candidate, pareto
@@ -160,12 +157,12 @@ def _table(ranking: TaskRanking, wanted: AdviceRequest) -> PageTable:
         "First": True,
         "On the front": compared,
     }
-    shown = [TableColumn(name, name in _TEXT) for name, is_shown in columns.items() if is_shown]
+    shown = [name for name, is_shown in columns.items() if is_shown]
     rows = [
         [cell for cell, is_shown in zip(_cells(each), columns.values(), strict=True) if is_shown]
         for each in ranking.ranked
     ]
-    return page_table(shown, rows, "Times in ms.", names_wrap=True)
+    return page_table(shown, rows, "Times in ms.", words=_TEXT, names_wrap=True)
 
 
 def _cells(ranked: Ranked) -> list[str | Cell]:
@@ -175,14 +172,18 @@ def _cells(ranked: Ranked) -> list[str | Cell]:
         how(it.place),
         system(it.place),
         f"{BASES[it.basis]}, load {it.load:.0%}" if it.load else BASES[it.basis],
-        or_dash(it.ms),
-        between(it.interval_ms),
-        *(cell for each in it.required for cell in (or_dash(each.value), between(each.interval))),
-        or_dash(it.per_second),
-        between(it.per_second_interval),
-        "–" if it.price is None else money(it.price),
+        value_text(it.ms),
+        interval_text(it.interval_ms),
+        *(
+            cell
+            for each in it.required
+            for cell in (value_text(each.value), interval_text(each.interval))
+        ),
+        value_text(it.per_second),
+        interval_text(it.per_second_interval),
+        "-" if it.price is None else money(it.price),
         "–".join(map(money, it.price_interval or ())),
-        "–" if it.accuracy is None else f"{it.accuracy:g}",
+        "-" if it.accuracy is None else f"{it.accuracy:g}",
         share(ranked.keeps),
         share(ranked.first),
         Cell(share(ranked.front or 0.0), "best" if ranked.is_on_front else ""),

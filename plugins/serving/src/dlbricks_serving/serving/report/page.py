@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.report import heading
-from dlbricks_core.report.html.templating import TableColumn, page, page_table, reading_options
+from dlbricks_core.report.html.templating import page, page_table, reading_options
 from dlbricks_core.report.remarks import Remark, alike
 from dlbricks_serving.serving.report.words import LoadReport
 
@@ -19,7 +19,6 @@ def scenario_page(told: LoadReport, load: LoadOptions | None = None) -> str:
     request, several = told.requests[0], len(told.requests) > 1
     read = "" if load is None else f"{reading_options(load)}; "
     runs = f"runs of {told.asked.seconds:g} s; " if told.asked.end_to_end else ""
-    headings = [TableColumn(each, is_text=each in ("Backend", "From")) for each in told.columns]
     return page(
         "serving/report/page.html",
         package="dlbricks_serving",
@@ -32,6 +31,9 @@ def scenario_page(told: LoadReport, load: LoadOptions | None = None) -> str:
         ],
         remarks=[*map(Remark.of, told.warnings), *map(Remark.of, told.notes)],
         failures=alike(told.failures),
-        models=[(name, page_table(headings, rows)) for name, rows in told.tables],
+        models=[
+            (name, page_table(told.columns, rows, words=("Backend", "From")))
+            for name, rows in told.tables
+        ],
         explained=told.explained,
     )

@@ -21,23 +21,15 @@ PERCENTILES = (0.50, 0.90, 0.99)
 
 @dataclass(frozen=True)
 class TableLine:
-    """A line of a table of one model.
+    """A line of a table of one model."""
 
-    Attributes:
-        placement: Instances and threads; empty if they equal those of the previous line.
-        source: Origin of the figures.
-        throughput: Samples or queries per second.
-        latencies: Percentiles of the latency in milliseconds.
-        interval: 90% interval of the scenario's figure: of the throughput, or of the percentile.
-        bound: Whether the bound is kept.
-    """
-
-    placement: str
-    source: str
-    throughput: str
-    latencies: Sequence[str]
+    placement: str  #: Instances and threads; empty if they equal those of the previous line.
+    source: str  #: Origin of the figures.
+    throughput: str  #: Samples or queries per second.
+    latencies: Sequence[str]  #: Percentiles of the latency in milliseconds.
+    #: 90% interval of the scenario's figure: of the throughput, or of the percentile.
     interval: str
-    bound: str
+    bound: str  #: Whether the bound is kept.
 
     @property
     def cells(self) -> list[str]:
@@ -54,29 +46,19 @@ class TableLine:
 
 @dataclass(frozen=True)
 class LoadReport:
-    """Figures of models under load in words of a report.
+    """Figures of models under load in words of a report."""
 
-    Attributes:
-        asked: The request for the load.
-        requests: How networks ran, one request for each backend.
-        answers: A sentence on the best n x m of each model, without a full stop.
-        warnings: Distinct disturbances of the machine.
-        columns: Headings of all tables.
-        tables: Name of each model, and the rows of its table.
-        explained: Sentences on what columns mean, and on the overhead of the load generator.
-        notes: Basis of the predictions, and reasons to doubt them.
-        failures: All failures.
-    """
-
-    asked: LoadRequest
-    requests: Sequence[Request]
-    answers: Sequence[str]
-    warnings: Sequence[Note]
-    columns: Sequence[str]
+    asked: LoadRequest  #: The request for the load.
+    requests: Sequence[Request]  #: How networks ran, one request for each backend.
+    answers: Sequence[str]  #: A sentence on the best n x m of each model, without a full stop.
+    warnings: Sequence[Note]  #: Distinct disturbances of the machine.
+    columns: Sequence[str]  #: Headings of all tables.
+    #: Name of each model, and the rows of its table.
     tables: Sequence[tuple[str, Sequence[Sequence[str]]]]
+    #: Sentences on what columns mean, and on the overhead of the load generator.
     explained: Sequence[str]
-    failures: Sequence[Failure]
-    notes: Sequence[Note] = ()
+    failures: Sequence[Failure]  #: All failures.
+    notes: Sequence[Note] = ()  #: Basis of the predictions, and reasons to doubt them.
 
     @property
     def backends(self) -> str:

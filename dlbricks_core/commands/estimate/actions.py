@@ -1,4 +1,4 @@
-"""Estimates of models, from stored and predicted figures or with as few runs as possible."""
+"""``dlbricks estimate``: how long models take, and how much they need."""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import click
+
+from dlbricks_core import report
+from dlbricks_core.commands.options import given, jobs, measuring
+from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.given import open_request
-from dlbricks_core.commands.options.jobs import PreciseJob, TimedJob, opened, with_own_types
-from dlbricks_core.commands.options.results import request_elsewhere
+from dlbricks_core.commands.options.help import Concise
+from dlbricks_core.commands.options.models import Done
+from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
+from dlbricks_core.commands.options.settings import option
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.approach import Approach, Wishes
 from dlbricks_core.estimation.invocation import Invocation
@@ -25,6 +33,7 @@ from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.known_setups import known_setups
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
+from dlbricks_core.report import print_run, run_data
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 
@@ -34,55 +43,28 @@ _ONLY_MEASURED = ("end_to_end", "force", "retry_failed", "budget_s", "condition"
 _ONLY_KNOWN = ("system", "results", "predictor")  #: Settings that have no effect where models run.
 
 
-@dataclass(frozen=True)
-class Estimated:
-    """Estimates, and how they came about.
-
-    Attributes:
-        result: The estimates.
-        invocation: The part of the user's request that the result does not record.
-    """
-
-    result: RunResult
-    invocation: Invocation
-
-
 @dataclass(frozen=True, kw_only=True)
-class EstimateJob(TimedJob, PreciseJob):
-    """Estimates of models. Nothing runs unless ``measure`` or ``precision`` is given.
+class EstimateJob(jobs.TimedJob, jobs.PreciseJob):
+    """Estimates of models. Nothing runs unless ``measure`` or ``precision`` is given."""
 
-    Attributes:
-        threads: Threads that compute one operator; ``None`` for all physical cores. A mapping has
-            the threads of each phase of an answer.
-        condition: Condition of the latencies.
-        quantity: Name of the requested quantity.
-        end_to_end: Whether to time the whole models too; ``None`` where only a default set is.
-        results: Files to estimate from in place of a store, where nothing runs.
-    """
-
+    #: Threads that compute one operator; ``None`` for all physical cores. A mapping has the threads
+    #: of each phase of an answer.
     threads: int | Mapping[str, int] | None = None
-    condition: str | None = None
-    quantity: str | None = None
+    condition: str | None = None  #: Condition of the latencies.
+    quantity: str | None = None  #: Name of the requested quantity.
+    #: Whether to time the whole models too; ``None`` where only a default set is.
     end_to_end: bool | None = None
-    results: Sequence[Path] = ()
+    results: Sequence[Path] = ()  #: Files to estimate from in place of a store, where nothing runs.
 
     @property
     def measures(self) -> bool:
         """Whether models run."""
         return self.measure or self.precision is not None
 
-    def run(self, store: str | ResultStore | None, observer: Observer) -> Estimated:
-        """Estimates the models.
-
-        Args:
-            store: Path or URL of a store, an open store, or ``None`` for the user's own.
-            observer: Receives the progress.
-
-        Raises:
-            DLBricksError: If settings contradict each other, or no model can be read.
-        """
+    def run(self, store: str | ResultStore | None, observer: Observer) -> Done[RunResult]:
+        """Estimates the models."""
         self._check_threads()
-        job = with_own_types(self)
+        job = jobs.with_own_types(self)
         if self.measures:
             self.refuse_known(*_ONLY_KNOWN)
             return job._measured(store, observer)
@@ -113,7 +95,7 @@ class EstimateJob(TimedJob, PreciseJob):
             return {phase: request(threads[phase]) for phase in reversed(PHASES)}
         return {"": request(threads)}
 
-    def _measured(self, store: str | ResultStore | None, observer: Observer) -> Estimated:
+    def _measured(self, store: str | ResultStore | None, observer: Observer) -> Done[RunResult]:
         # Estimates that run nothing start faster without this code.
         from dlbricks_core.estimation.adaptive.ahead import begun
 
@@ -125,7 +107,7 @@ class EstimateJob(TimedJob, PreciseJob):
         models = self.models.or_default(first.backend.default_models)
         end_to_end = not self.models.sources if self.end_to_end is None else self.end_to_end
         with (
-            opened(store) as there,
+            jobs.opened(store) as there,
             nullcontext() if len(requests) > 1 else begun(first, there, observer) as ahead,
         ):
             # The framework is imported by another process meanwhile.
@@ -146,9 +128,9 @@ class EstimateJob(TimedJob, PreciseJob):
                 ),
             )
         invocation = Invocation.of("estimate", loaded.models, end_to_end=end_to_end)
-        return Estimated(loaded.completed(result), invocation)
+        return Done(loaded.completed(result), invocation=invocation)
 
-    def _known(self, store: str | ResultStore | None, observer: Observer) -> Estimated:
+    def _known(self, store: str | ResultStore | None, observer: Observer) -> Done[RunResult]:
         from dlbricks_core.estimation.without_runs import estimate, predictor_named
 
         models = self.models.or_default()
@@ -163,7 +145,7 @@ class EstimateJob(TimedJob, PreciseJob):
 
             def request(threads: int | None) -> Request:
                 if self.results:
-                    return request_elsewhere(every, self.system, {**asked, "threads": threads})
+                    return jobs.request_elsewhere(every, self.system, {**asked, "threads": threads})
                 return self.request(system=target, known=setups, threads=threads)
 
             requests = self._requests(request)
@@ -176,11 +158,11 @@ class EstimateJob(TimedJob, PreciseJob):
         invocation = Invocation.of(
             "estimate", loaded.models, end_to_end=False, measures=False, cut_by_store=not is_cut
         )
-        return Estimated(loaded.completed(result), invocation)
+        return Done(loaded.completed(result), invocation=invocation)
 
     def _opened(self, store: str | ResultStore | None) -> AbstractContextManager[ResultStore]:
         if not self.results:
-            return opened(store, writes=False)
+            return jobs.opened(store, writes=False)
         if store is not None:
             raise DLBricksError(
                 f"{argument('results')} and {argument('store')} exclude each other",
@@ -204,3 +186,44 @@ def _in_phases(
             parts[positions] = estimated([loaded.models[i] for i in positions], request)
     threads = {phase: requests[phase].settings.threads for phase in PHASES}
     return replace(joined(parts), phase_threads=threads)
+
+
+@click.command("estimate", cls=Concise)
+@options.models_argument
+@option(
+    "measure",
+    help="Run models until estimates are as precise as requested. --precision implies it.",
+)
+@measuring.run_options
+@option("end_to_end", spellings=("--end-to-end/--no-end-to-end",), value=None,
+        help="With --measure: time the whole models too, to compare.",
+        default="only without a MODEL")  # fmt: skip
+@measuring.condition_option
+@measuring.sizes_options
+@measuring.quantity_option
+@measuring.timing_options
+@option("system")
+@option("results")
+@measuring.predictor_option
+@options.result_options
+def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
+    """Estimate latencies or other quantities of models.
+
+    Figures of bricks come from the store, and from a predictor where the store has none: nothing
+    runs, and no framework is needed.
+
+    With --measure or --precision, as few models run as the precision needs, as their users run
+    them. Profiles of the runs give the latencies of bricks, and models that share these need no
+    run. Without a MODEL a set of networks is estimated that the backend names, and compared with
+    measured latencies. Stored measurements are not repeated. Exit status 3: something has no
+    figure, or a figure is doubtful since other programs used the CPUs.
+    """
+    output = Output({**values, "store": store})
+    job = given.job_of(EstimateJob, models, values)
+    with output.progress() as progress:
+        done = job.run(store, progress)
+    load = job.models.options
+    print_run(output.console, done.result)
+    output.write_record(lambda: run_data(done.result, load, done.invocation))
+    output.write_html(lambda: report.run_page(done.result, load))
+    return 0 if done.result.is_sound else EXIT_PARTIAL
