@@ -1,15 +1,115 @@
-"""Writes a Loop or Scan out, step by step, where the number of its steps is known."""
+"""Subgraphs as layers of the model around them: reading, renaming, lowering."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from onnx import GraphProto, ModelProto, helper
 
-from dlbricks_core.ir import CANONICAL_OPSET, Array, Layer, RawModel, TensorSpec, dtype_name
-from dlbricks_core.passes.steps.lowering import Lowering
-from dlbricks_core.passes.steps.subgraphs import read_subgraph, renamed, take_all
+from dlbricks_core.errors import INVALID_MODEL, ModelError
+from dlbricks_core.ir import (
+    CANONICAL_OPSET,
+    Array,
+    Attribute,
+    Layer,
+    RawModel,
+    Subgraph,
+    TensorSpec,
+    dtype_name,
+    read_model,
+)
+from dlbricks_core.ir.attributes import has_subgraphs
+from dlbricks_core.passes.lowering import Lowering, Step, decided_by
+from dlbricks_core.passes.pipeline import Pass, Property
+
+
+def read_subgraph(layer: Layer, key: str, lowering: Lowering) -> RawModel:
+    """A subgraph of a layer.
+
+    Raises:
+        ModelError: If it cannot be read.
+    """
+    graph = layer.attributes.get(key)
+    if not isinstance(graph, Subgraph):
+        raise ModelError(f"{layer.op} has no {key}", hint=INVALID_MODEL)
+    outside = [name for name in layer.captures if name in lowering.tensors]
+    proto = ModelProto(graph=GraphProto.FromString(graph.proto))
+    opsets = lowering.model.opsets
+    known = {**opsets, "": layer.opset} if layer.opset else opsets
+    proto.opset_import.extend(helper.make_opsetid(*item) for item in known.items())
+    proto.graph.input.extend(helper.make_empty_tensor_value_info(name) for name in outside)
+    return read_model(proto, name=key)
+
+
+def renamed(branch: RawModel, layer: Layer, names: Mapping[str, str]) -> RawModel:
+    """A subgraph with names that fit the enclosing model.
+
+    Args:
+        branch: The subgraph.
+        layer: The layer that it belongs to.
+        names: New name of each of its tensors; what it reads of the enclosing model keeps its own.
+    """
+    names = {"": "", **names}
+    layers = tuple(
+        replace(
+            inner,
+            inputs=tuple(names[name] for name in inner.inputs),
+            outputs=tuple(names[name] for name in inner.outputs),
+            captures=tuple(names[name] for name in inner.captures),
+            attributes={key: _inside(value, names) for key, value in inner.attributes.items()},
+            opset=inner.opset or layer.opset,
+        )
+        for inner in branch.layers
+    )
+    given = set(branch.inputs)
+    return replace(
+        branch,
+        layers=layers,
+        tensors={names[name]: spec for name, spec in branch.tensors.items() if name not in given},
+        weights=frozenset(names[name] for name in branch.weights),
+        constants={names[name]: value for name, value in branch.constants.items()},
+    )
+
+
+def take_all(branch: RawModel, lowering: Lowering) -> None:
+    """Lowers the layers of a renamed subgraph in place of the layer that it belongs to."""
+    for name, spec in branch.tensors.items():
+        lowering.declared.setdefault(name, spec)
+    for name in branch.weights:
+        lowering.tensors[name] = branch.tensors[name]
+        lowering.add_weight(name, branch.constants.get(name))
+    lowering.inlined = True
+    lowering.captured.update(name for inner in branch.layers for name in inner.captures)
+    for inner in branch.layers:
+        lowering.take(inner)
+
+
+def _inside(value: Attribute, names: Mapping[str, str]) -> Attribute:
+    """An attribute, with the enclosing model's new names in the subgraph that it may be."""
+    if not isinstance(value, Subgraph):
+        return value
+    graph = GraphProto.FromString(value.proto)
+    _rename_captured(graph, names)
+    return Subgraph(graph.SerializeToString())
+
+
+def _rename_captured(graph: GraphProto, names: Mapping[str, str]) -> None:
+    """Renames, in place, the tensors that the graph reads from its enclosing model."""
+    own = {value.name for value in (*graph.input, *graph.initializer)}
+    own.update(name for node in graph.node for name in node.output)
+    captured = {old: new for old, new in names.items() if old not in own}
+    for node in graph.node:
+        node.input[:] = [captured.get(name, name) for name in node.input]
+        for attribute in node.attribute:
+            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                _rename_captured(inner, captured)
+    for value in graph.output:
+        value.name = captured.get(value.name, value.name)
+
+
+# Writes a Loop or Scan out, step by step, where the number of its steps is known.
 
 _MOST_LAYERS = 20_000
 """Maximum layers that one loop is written out as."""
@@ -235,3 +335,67 @@ def _number(lowering: Lowering, name: str) -> int | None:
     """Known value of a tensor of one element."""
     value = lowering.values.get(name) if name else None
     return int(value.item()) if value is not None and value.size == 1 else None
+
+
+def _inline_branches(layer: Layer, lowering: Lowering) -> Layer | None:
+    """Puts a branch or the steps of a loop in place of an ``If``, ``Loop`` or ``Scan``.
+
+    The condition of an ``If``, and the number of steps of a loop, must be known in advance.
+    """
+    if not has_subgraphs(layer.attributes):
+        return layer
+    if not (_chosen(layer, lowering) or unrolled(layer, lowering)):
+        _declare_states(layer, lowering)
+        long = too_long(layer, lowering)
+        reason = f"subgraph ({layer.op}{long}){decided_by(layer, lowering)}"
+        lowering.add_opaque(layer, reason)
+    return None
+
+
+def _declare_states(layer: Layer, lowering: Lowering) -> None:
+    """Records the shapes that a loop's body states for values passed from step to step."""
+    first = {"Loop": 1, "Scan": 0}.get(layer.op)
+    if first is None or layer.domain:
+        return
+    body = read_subgraph(layer, "body", lowering)
+    states = body.outputs[first : first + _states(layer)]
+    for name, inner in zip(layer.outputs, states, strict=False):
+        if body.tensors[inner].is_static:
+            lowering.declared[name] = body.tensors[inner]
+
+
+def _states(layer: Layer) -> int:
+    """Number of tensors that one step of a loop hands to the next."""
+    scanned = layer.attributes.get("num_scan_inputs", 2)
+    return len(layer.inputs) - (scanned if isinstance(scanned, int) else 2)
+
+
+def _chosen(layer: Layer, lowering: Lowering) -> bool:
+    """Puts the branch that always runs in place of an ``If``, if its condition is known.
+
+    Raises:
+        ModelError: If the branch cannot be read.
+    """
+    condition = lowering.values.get(layer.inputs[0]) if layer.op == "If" else None
+    if condition is None:
+        return False
+    key = "then_branch" if condition.any() else "else_branch"
+    branch = read_subgraph(layer, key, lowering)
+    if len(branch.outputs) != len(layer.outputs):
+        raise ModelError(f"If has {len(layer.outputs)} results, its {key} {len(branch.outputs)}",
+                         hint=INVALID_MODEL)  # fmt: skip
+    prefix = next(name for name in layer.outputs if name)
+    names = {name: f"{prefix}/{name}" for name in branch.tensors}
+    names.update({name: name for name in outside(layer, lowering)})
+    take_all(renamed(branch, layer, names), lowering)
+    for inner, outer in zip(branch.outputs, layer.outputs, strict=True):
+        if outer:  # an Identity that normalization removes
+            lowering.take(Layer("Identity", (names[inner],), (outer,)))
+    return True
+
+
+INLINE_BRANCHES: Step = Pass.of(
+    _inline_branches,
+    requires=[Property.NAMES_RESOLVED, Property.MAY_BE_TIMED],
+    ensures=[Property.NO_SUBGRAPH],
+)
