@@ -288,7 +288,7 @@ class _Unpickler(pickle.Unpickler):
 
 _CLASSES = {
     "dlbricks_core.importers.imported": {"Imported"},
-    "dlbricks_core.passes.dimensions": {"OpenDimension"},
+    "dlbricks_core.passes.options": {"OpenDimension"},
     "dlbricks_core.ir.model": {
         *("CanonicalModel", "Folded", "Layer", "RawModel", "Subgraph", "TensorValue"),
     },

@@ -19,7 +19,7 @@ from dlbricks_core.operators.table import operator
 from dlbricks_core.passes import classical
 from dlbricks_core.passes.contrib.operators import OPERATORS
 from dlbricks_core.passes.contrib.shapes import LayerInputs, Rule
-from dlbricks_core.passes.reference import run_layer
+from dlbricks_core.passes.evaluate import run_layer
 from dlbricks_core.passes.schemas import definition
 
 _MAX_LETTERS = 200

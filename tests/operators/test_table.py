@@ -16,7 +16,7 @@ from dlbricks_core.ir import CANONICAL_OPSET, Layer
 from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 from dlbricks_core.operators import OPERATORS, Lacks, Operator, Traffic, operator, standing_for
 from dlbricks_core.operators.classical import DOMAIN as CLASSICAL
-from dlbricks_core.passes.contrib.definitions import DEFINITIONS
+from dlbricks_core.passes.contrib.expand import DEFINITIONS
 from dlbricks_core.passes.contrib.operators import OPERATORS as CONTRIB
 from dlbricks_core.passes.evaluate import _FUNCTIONS
 from dlbricks_core.passes.forms.canonicalize import CANONICAL

@@ -12,8 +12,7 @@ from dlbricks_onnxruntime.timer import OnnxruntimeTimer
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.passes.contrib.definitions import DEFINITIONS
-from dlbricks_core.passes.contrib.expand import expanded
+from dlbricks_core.passes.contrib.expand import DEFINITIONS, expanded
 from dlbricks_core.passes.contrib.operators import OPERATORS
 from dlbricks_core.testing.cases import build
 from dlbricks_core.testing.contrib import DEFINED, UNDEFINED
