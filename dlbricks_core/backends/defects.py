@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from dlbricks_core.backends.layer import LayerView
 from dlbricks_core.ir import CanonicalModel, Layer
-from dlbricks_core.ir.recurrent import GATE_ACTIVATIONS
+from dlbricks_core.operators.compound import GATE_ACTIVATIONS
 
 _RECURRENT = tuple(GATE_ACTIVATIONS)
 _LENGTHS, _INDICES, _SCORES = 4, 1, 3

@@ -9,7 +9,7 @@ from typing import Any
 
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import Array, CanonicalModel, Layer, TensorSpec
-from dlbricks_core.ir.recurrent import GATE_ACTIVATIONS
+from dlbricks_core.operators.compound import GATE_ACTIVATIONS
 from dlbricks_core.passes.schemas import defaults, input_name, late_defaults
 
 Shape = tuple[int, ...]

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
-    from dlbricks_core.ir.graph import layer_graph
     from dlbricks_core.ir.limits import MAX_LAYERS
     from dlbricks_core.ir.model import (
+        Array,
         Attribute,
         CanonicalModel,
         Layer,
+        Network,
         RawModel,
         Subgraph,
         TensorValue,
+        layer_graph,
     )
-    from dlbricks_core.ir.network import Array, Network
     from dlbricks_core.ir.onnx_reader import read_model
     from dlbricks_core.ir.onnx_writer import node_proto, save_onnx, to_onnx
     from dlbricks_core.ir.opsets import CANONICAL_OPSET

@@ -19,9 +19,9 @@ import numpy as np
 from dlbricks_core.errors import ModelError
 from dlbricks_core.ir import Array, CanonicalModel, Layer, Network, TensorSpec, numpy_dtype
 from dlbricks_core.ir.tensors import aligned_empty
+from dlbricks_core.operators.operator import of_variance
 from dlbricks_core.operators.ranges.interval import EVERYTHING, Range, is_whole
 from dlbricks_core.operators.table import operator, standing_for
-from dlbricks_core.operators.weights import of_variance
 from dlbricks_core.values.power import activation_powers
 from dlbricks_core.values.quantized import bias_scales, scale_of
 from dlbricks_core.values.ranges import index_range, valid_ranges

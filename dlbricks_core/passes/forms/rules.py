@@ -11,8 +11,8 @@ import numpy as np
 from dlbricks_core.errors import INVALID_MODEL, WRONG_SIZES, ModelError, UnsupportedError
 from dlbricks_core.ir import Array, TensorSpec, numpy_dtype
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS, MAX_ELEMENTS
-from dlbricks_core.ir.recurrent import GATE_ACTIVATIONS
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
+from dlbricks_core.operators.compound import GATE_ACTIVATIONS
 from dlbricks_core.passes.forms.draft import LayerDraft
 from dlbricks_core.passes.schemas import defaults
 

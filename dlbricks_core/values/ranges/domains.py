@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dlbricks_core.ir import Array, CanonicalModel, Layer
-from dlbricks_core.operators.ranges.domain import Domain
-from dlbricks_core.operators.ranges.interval import EVERYTHING, Range
+from dlbricks_core.operators.ranges.interval import EVERYTHING, Domain, Range
 from dlbricks_core.operators.table import operator
 
 

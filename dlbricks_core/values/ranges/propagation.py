@@ -18,12 +18,13 @@ from dlbricks_core.operators.operator import Lacks
 from dlbricks_core.operators.ranges.interval import (
     EVERYTHING,
     Range,
+    RangeStep,
+    Rule,
     held,
     is_whole,
     limits,
     representable,
 )
-from dlbricks_core.operators.ranges.step import RangeStep, Rule
 from dlbricks_core.operators.table import operator
 from dlbricks_core.values.ranges.domains import Demand, demands
 

@@ -8,7 +8,7 @@ from dlbricks_onnxruntime.timer import OnnxruntimeTimer
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.ir.parameters import PARAMETER_INPUTS
+from dlbricks_core.operators.table import PARAMETER_INPUTS
 from dlbricks_core.testing import cases
 from dlbricks_core.values import materialize
 

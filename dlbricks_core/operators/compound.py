@@ -1,15 +1,28 @@
-"""Attention, of ONNX and of ONNX Runtime, and embeddings of positions."""
+"""Operators that stand for many: attention, recurrent layers, normalizations."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from functools import partial
 
 from dlbricks_core.ir import Layer
+from dlbricks_core.operators import shapes
 from dlbricks_core.operators.operator import (
+    CODES,
+    COLUMNS,
     DATA,
     LATE,
+    MIDDLE,
+    NEAR_ONE,
     OWN,
     PARAMETER,
+    RECURRENT,
+    SCALE,
+    SMALL,
+    TURN,
+    WEIGHT_SCALE,
+    ZERO_POINT,
     FlopsRule,
     Input,
     LengthRule,
@@ -18,23 +31,26 @@ from dlbricks_core.operators.operator import (
     attribute_of,
     each_output,
     has,
+    kept,
     row,
     rows_of,
+    size,
     sizes,
+    unit,
     whole,
 )
-from dlbricks_core.operators.weights import (
-    CODES,
-    COLUMNS,
-    MIDDLE,
-    NEAR_ONE,
-    SCALE,
-    TURN,
-    WEIGHT_SCALE,
-    ZERO_POINT,
-)
 
-# Operations
+# Definitions of recurrent operators.
+
+#: Default activation functions of one direction, by operator.
+GATE_ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
+    "GRU": ("Sigmoid", "Tanh"),
+    "LSTM": ("Sigmoid", "Tanh", "Tanh"),
+    "RNN": ("Tanh",),
+}
+
+
+# Attention, of ONNX and of ONNX Runtime, and embeddings of positions: operations
 
 _SOFTMAX = 5
 """Operations for each score: maximum, difference, exponential, sum, division."""
@@ -103,7 +119,7 @@ def _projected(past: int) -> FlopsRule:
     return rule
 
 
-# Lengths and indices
+# Attention: lengths and indices
 
 
 def _all_steps(layer: Layer, inputs: Specs, outputs: Specs, known: Mapping[int, int]) -> int:
@@ -162,7 +178,7 @@ def _shift_of_positions(layer: Layer, inputs: Specs, outputs: Specs) -> int:
     return rows - steps + 1 if len(sizes(inputs, 1)) == 1 else rows
 
 
-ROWS: Mapping[str, Operator] = {
+ATTENTION_ROWS: Mapping[str, Operator] = {
     "Attention": row(
         "attention", _standard, *(DATA,) * 6, Input(parameter=True, below=_valid_keys)
     ),
@@ -185,5 +201,127 @@ ROWS: Mapping[str, Operator] = {
     ),
     "com.microsoft.RotaryEmbedding": row(
         OWN, each_output(3), DATA, Input(below=_shift_of_positions), TURN, TURN
+    ),
+}  # fmt: skip
+
+
+# Recurrent layers.
+
+
+def _steps(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """Lengths of sequences: at most the number of steps."""
+    return sizes(inputs, 0)[1 if whole(layer, "layout") else 0] + 1
+
+
+def _cells(gates: int, states: int) -> FlopsRule:
+    """Rule of recurrent layers: matrix products, both biases, activations, updates of the state.
+
+    Args:
+        gates: Number of vectors that are computed from input and state.
+        states: Number of further operations for each element of the state.
+    """
+
+    def rule(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+        directions, rows, width = sizes(inputs, 1)
+        hidden = rows // gates
+        biases = 2 if len(inputs) > 3 and inputs[3] is not None else 0
+        step = gates * hidden * (2 * (width + hidden) + biases + 1) + states * hidden
+        return directions * math.prod(sizes(inputs, 0)[:2]) * step
+
+    return rule
+
+
+def _coded_cells(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """Four gates from input and state, with both biases, and five updates of the state."""
+    steps, batch, _ = sizes(inputs, 0)
+    directions, hidden, _ = sizes(inputs, 2)
+    biases = 2 if has(inputs, 3) else 0
+    products = 2 * (size(inputs, 1) + size(inputs, 2))
+    return steps * batch * (products + directions * hidden * (4 * (biases + 1) + 5))
+
+
+_LENGTHS = Input(parameter=True, below=_steps)
+
+
+def _recurrent(flops: FlopsRule, states: int) -> Operator:
+    """A recurrent layer with so many inputs of initial states and peepholes."""
+    return row("recurrent", flops, DATA, RECURRENT, RECURRENT, SMALL, _LENGTHS, *(DATA,) * states,
+               power=unit)  # fmt: skip
+
+
+RECURRENT_ROWS: Mapping[str, Operator] = {
+    # Cell, output: c = f c + i g (3), h = o tanh(c) (2).
+    "LSTM": _recurrent(_cells(4, 5), states=3),
+    # h = (1 - z) n + z h (4), and the reset of the state or of its product.
+    "GRU": _recurrent(_cells(3, 5), states=1),
+    "RNN": _recurrent(_cells(1, 0), states=1),
+    "LinearAttention": row(LATE, LATE, *(DATA,) * 6),
+    "com.microsoft.DynamicQuantizeLSTM": row(
+        "recurrent:8-bit", _coded_cells, DATA, CODES, CODES, DATA, Input(below=_steps), DATA, DATA,
+        DATA, WEIGHT_SCALE, MIDDLE, WEIGHT_SCALE, MIDDLE,
+    ),
+}  # fmt: skip
+
+
+# Normalizations, of ONNX and of ONNX Runtime.
+
+
+def _window(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """Squares, sum over the window, scale and bias, power, division; for each output element."""
+    width: int = attribute_of(layer, "size")
+    return (1 + (width - 1) + 2 + 1 + 1) * size(outputs)
+
+
+def _shifted(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """Mean, difference to it, variance (2), division, scale, optional bias; an output element."""
+    return (6 + (len(inputs) > 2)) * size(outputs)
+
+
+def _skip(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+    """A sum, then: mean, difference, variance (2), division, scale, optional shift."""
+    return size(outputs) * (7 + has(inputs, 3) + has(inputs, 4))
+
+
+_TABLE = Input(table=True)
+
+
+_normalization = partial(row, power=unit)
+
+_MAP, _ROWWISE = "normalization:map", "normalization:row"
+_SCALED = (DATA, NEAR_ONE, SMALL)
+
+NORMALIZATION_ROWS: Mapping[str, Operator] = {
+    # Scale and shift; both are computed from the weights in advance.
+    "BatchNormalization": _normalization(
+        "scale", each_output(2), *_SCALED, SMALL, NEAR_ONE, power=kept, shape=shapes.per_channel
+    ),
+    "GroupNormalization": _normalization(_MAP, _shifted, *_SCALED, shape=shapes.per_channel),
+    "InstanceNormalization": _normalization(_MAP, _shifted, *_SCALED, shape=shapes.per_channel),
+    "LayerNormalization": _normalization(_ROWWISE, _shifted, *_SCALED, channels_last=True),
+    "LpNormalization": _normalization(_MAP, each_output(3), DATA, shape=shapes.same),
+    "LRN": _normalization("normalization:window", _window, DATA, power=kept, shape=shapes.same),
+    "MeanVarianceNormalization": _normalization(_MAP, each_output(5), DATA, shape=shapes.same),
+    # Square and mean (2), division, scale.
+    "RMSNormalization": _normalization(
+        _ROWWISE, each_output(4), DATA, NEAR_ONE, channels_last=True
+    ),
+    "SimplifiedLayerNormalization": _normalization(
+        OWN, each_output(4), DATA, NEAR_ONE, channels_last=True
+    ),
+    "com.microsoft.SkipLayerNormalization": _normalization(
+        OWN, _skip, DATA, DATA, NEAR_ONE, SMALL, DATA, channels_last=True
+    ),
+    # A sum, then: square and mean (2), division, scale.
+    "com.microsoft.SkipSimplifiedLayerNormalization": _normalization(
+        OWN, each_output(5, bias=3), DATA, DATA, NEAR_ONE, DATA, channels_last=True
+    ),
+    # Sums of embeddings, and a normalization.
+    "com.microsoft.EmbedLayerNormalization": _normalization(
+        OWN, each_output(9), rows_of(2), rows_of(4), _TABLE, _TABLE, _TABLE, NEAR_ONE, DATA, DATA,
+        rows_of(3),
+    ),
+    # Embeddings are made of codes besides: a shift and a scale for each of three.
+    "com.microsoft.QEmbedLayerNormalization": _normalization(
+        OWN, each_output(15), rows_of(2), rows_of(4), _TABLE, _TABLE, _TABLE, *(DATA,) * 13
     ),
 }  # fmt: skip
