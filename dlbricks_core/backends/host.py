@@ -17,12 +17,10 @@ from typing import Any
 import numpy as np
 
 from dlbricks_core import values
-from dlbricks_core.backends.auxiliary import AuxiliaryProcess
 from dlbricks_core.backends.base import WARMUP_RUNS, Backend, CpuTimer
-from dlbricks_core.backends.burst import Burst, WholeRun
-from dlbricks_core.backends.call import CALLS, next_to_nothing
+from dlbricks_core.backends.burst import CALLS, Burst, WholeRun, next_to_nothing
 from dlbricks_core.backends.profiles import Opened, Profile, Timeline
-from dlbricks_core.backends.saved import Saved
+from dlbricks_core.backends.saved import AuxiliaryProcess, Saved
 from dlbricks_core.backends.traits import BackendSettings
 from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.errors import BackendError, first_line

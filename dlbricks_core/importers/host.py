@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dlbricks_core.importers.base import ImportOptions
+from dlbricks_core.importers.base import Imported, ImportOptions, LoadOptions
 from dlbricks_core.importers.cache import FileState, ReadFiles
-from dlbricks_core.importers.imported import Imported
-from dlbricks_core.importers.options import LoadOptions
 from dlbricks_core.ir import RawModel
 from dlbricks_core.ir.own_weights import denormal_share
 from dlbricks_core.passes import dimension_names, normalize

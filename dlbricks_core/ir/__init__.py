@@ -22,9 +22,14 @@ if TYPE_CHECKING:
         layer_graph,
     )
     from dlbricks_core.ir.onnx_reader import read_model
-    from dlbricks_core.ir.onnx_writer import node_proto, save_onnx, to_onnx
-    from dlbricks_core.ir.opsets import CANONICAL_OPSET
-    from dlbricks_core.ir.packed import packed, unpacked
+    from dlbricks_core.ir.onnx_writer import (
+        CANONICAL_OPSET,
+        node_proto,
+        packed,
+        save_onnx,
+        to_onnx,
+        unpacked,
+    )
     from dlbricks_core.ir.tensors import Dim, TensorSpec, dtype_name, numpy_dtype
 
 __all__ = [

@@ -14,8 +14,7 @@ from onnx import helper
 from dlbricks_core.ir import Array, Attribute, Layer, TensorSpec, TensorValue, numpy_dtype
 from dlbricks_core.ir.attributes import tensor_array, tensor_value
 from dlbricks_core.ir.limits import MAX_CONSTANT_BYTES, MAX_CONSTANT_ELEMENTS, MAX_RUN_NUMBER
-from dlbricks_core.ir.onnx_writer import node_proto
-from dlbricks_core.ir.opsets import required_opset
+from dlbricks_core.ir.onnx_writer import node_proto, required_opset
 from dlbricks_core.ir.tensors import DTYPE_NAMES
 from dlbricks_core.operators.table import operator
 

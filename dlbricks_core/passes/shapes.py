@@ -12,8 +12,7 @@ from dlbricks_core.errors import WRONG_SIZES, DLBricksError, ModelError
 from dlbricks_core.ir import Array, Layer, TensorSpec, dtype_name, numpy_dtype
 from dlbricks_core.ir.attributes import tensor_proto, tensor_value
 from dlbricks_core.ir.limits import MAX_RUN_ELEMENTS, check_shape
-from dlbricks_core.ir.onnx_writer import node_proto
-from dlbricks_core.ir.opsets import NEWEST_OPSET, required_opset
+from dlbricks_core.ir.onnx_writer import NEWEST_OPSET, node_proto, required_opset
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
 from dlbricks_core.operators.table import operator
 from dlbricks_core.passes import classical

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dlbricks_core.backends import Backend, BackendSettings
-from dlbricks_core.backends.call import CALLS, next_to_nothing
+from dlbricks_core.backends.burst import CALLS, next_to_nothing
 from dlbricks_core.figures import Measured
 from dlbricks_core.measure import Metric
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings

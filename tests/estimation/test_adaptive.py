@@ -37,7 +37,7 @@ def synthetic(monkeypatch):
     found = Plugin("backend", "synthetic", synthetic_backend.TARGET, "tests", "1",
                    synthetic_backend.SyntheticBackend)  # fmt: skip
     monkeypatch.setattr("dlbricks_core.measure.request.find", lambda *_: found)
-    monkeypatch.setattr("dlbricks_core.bricks.segments.SHORT_BYTES", 10_000)
+    monkeypatch.setattr("dlbricks_core.bricks.split.SHORT_BYTES", 10_000)
     return synthetic_backend
 
 

@@ -52,7 +52,7 @@ def plugins(monkeypatch):
     atlas = Plugin("predictor", "atlas", "rates:Rates", "tests", "1", Rates)
     monkeypatch.setattr("dlbricks_core.measure.request.find", lambda *_: backend)
     monkeypatch.setattr("dlbricks_core.estimation.conditioned.find", lambda *_: atlas)
-    monkeypatch.setattr("dlbricks_core.bricks.segments.SHORT_BYTES", 10_000)
+    monkeypatch.setattr("dlbricks_core.bricks.split.SHORT_BYTES", 10_000)
     return synthetic_backend
 
 

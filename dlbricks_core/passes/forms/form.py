@@ -23,7 +23,7 @@ from dlbricks_core.errors import (
 )
 from dlbricks_core.ir import Array, Attribute, Layer, Subgraph, TensorSpec, TensorValue
 from dlbricks_core.ir.attributes import tensor_array
-from dlbricks_core.ir.opsets import NEWEST_OPSET
+from dlbricks_core.ir.onnx_writer import NEWEST_OPSET
 from dlbricks_core.passes.forms.canonicalize import CANONICALIZE
 from dlbricks_core.passes.forms.draft import LayerDraft
 from dlbricks_core.passes.forms.upgrade import UPGRADE

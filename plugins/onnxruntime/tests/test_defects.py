@@ -5,7 +5,7 @@ import pytest
 from dlbricks_onnxruntime.timer import OnnxruntimeTimer
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.backends.defects import DEFECTS, known_defects
+from dlbricks_core.backends.reference import DEFECTS, known_defects
 from dlbricks_core.commands.compare.agreement import difference
 from dlbricks_core.testing import cases
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlbricks_core.analysis.flops import layer_flops
-from dlbricks_core.analysis.work import layer_bytes
+from dlbricks_core.analysis.work import layer_bytes, layer_flops
 from dlbricks_core.bricks import extract, signature
 from dlbricks_core.errors import ModelError
 from dlbricks_core.passes import normalize

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from dlbricks_core.analysis.flops import layer_flops
+from dlbricks_core.analysis.work import layer_flops
 from dlbricks_core.bricks.naming import fold
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.suite import cut_suite
