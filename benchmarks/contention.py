@@ -34,7 +34,7 @@ from dlbricks_core.figures.statistics import FloatArray, faster_half
 from dlbricks_core.importers.base import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.machine.core_sets import core_sets
+from dlbricks_core.machine.cores import core_sets
 from dlbricks_core.measure.cutting import cut_models
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.worker import WorkerSettings

@@ -26,8 +26,7 @@ from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.errors import BackendError, first_line
 from dlbricks_core.ir import Array, CanonicalModel, Network
 from dlbricks_core.plugins import load_object
-from dlbricks_core.worker.memory import limit_memory
-from dlbricks_core.worker.resident import MIB, give_back, keep_freed, resident_mib
+from dlbricks_core.worker.memory import MIB, give_back, keep_freed, limit_memory, resident_mib
 
 POSITION_BYTES = 8
 """Bytes of the number in the file that :meth:`TimerHost.sample_in_turn` writes."""

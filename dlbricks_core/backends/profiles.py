@@ -122,7 +122,7 @@ class Interpreted:
 
     Attributes:
         calls: Its time, in calls of a Python method
-            (:func:`~dlbricks_core.machine.interpreter.call_s`).
+            (:func:`~dlbricks_core.machine.speed.call_s`).
         spread: Standard deviation of the relative error of that number.
         call_work: Time of such a call in nanoseconds, times the clock rate in GHz and the
             instructions per cycle relative to Skylake's. It tells the time on other processors.

@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dlbricks_core.testing.backend import BackendConformance
-    from dlbricks_core.testing.collection import CollectionConformance
-    from dlbricks_core.testing.column import ColumnConformance
-    from dlbricks_core.testing.command import CommandConformance
-    from dlbricks_core.testing.composer import ComposerConformance
     from dlbricks_core.testing.description import DescriptionConformance
-    from dlbricks_core.testing.importer import ImporterConformance
-    from dlbricks_core.testing.metric import MetricConformance
-    from dlbricks_core.testing.predictor import PredictorConformance
+    from dlbricks_core.testing.estimation import (
+        ComposerConformance,
+        MetricConformance,
+        PredictorConformance,
+    )
+    from dlbricks_core.testing.importer import CollectionConformance, ImporterConformance
+    from dlbricks_core.testing.interface import ColumnConformance, CommandConformance
 
 __all__ = [
     "BackendConformance",
@@ -46,14 +46,14 @@ __all__ = [
 
 _MODULES = {
     "BackendConformance": "dlbricks_core.testing.backend",
-    "CollectionConformance": "dlbricks_core.testing.collection",
-    "ColumnConformance": "dlbricks_core.testing.column",
-    "CommandConformance": "dlbricks_core.testing.command",
-    "ComposerConformance": "dlbricks_core.testing.composer",
+    "CollectionConformance": "dlbricks_core.testing.importer",
+    "ColumnConformance": "dlbricks_core.testing.interface",
+    "CommandConformance": "dlbricks_core.testing.interface",
+    "ComposerConformance": "dlbricks_core.testing.estimation",
     "DescriptionConformance": "dlbricks_core.testing.description",
     "ImporterConformance": "dlbricks_core.testing.importer",
-    "MetricConformance": "dlbricks_core.testing.metric",
-    "PredictorConformance": "dlbricks_core.testing.predictor",
+    "MetricConformance": "dlbricks_core.testing.estimation",
+    "PredictorConformance": "dlbricks_core.testing.estimation",
 }
 
 # Before the modules are imported: asserts in them are to be as telling as in test files.

@@ -11,7 +11,7 @@ from dlbricks_core.bricks import Brick
 from dlbricks_core.estimation.conditioned import PREDICTOR, ConditionedPredictor
 from dlbricks_core.predict.from_atlas import FromAtlas
 from dlbricks_core.testing import cases
-from dlbricks_core.testing.contrib import DEFINED
+from dlbricks_core.testing.operators import DEFINED
 
 FUSED = "MatMulNBits"
 

@@ -14,7 +14,7 @@ from dlbricks_core.passes.convert import convert
 from dlbricks_core.predict.features import Features
 from dlbricks_core.report import notes as words
 from dlbricks_core.testing import cases
-from dlbricks_core.testing.contrib import DEFINED, UNDEFINED
+from dlbricks_core.testing.operators import DEFINED, UNDEFINED
 
 SETUP = Setup("backend", "1.0", "{}", 1, "interleaved", "0.1.0")
 CONVERTS, NATIVE = System(isa=("avx2",)), System(isa=("avx2", "avx512_bf16"))

@@ -21,7 +21,7 @@ from dlbricks_core.passes.forms.upgrade import UPGRADES
 from dlbricks_core.predict.features import Features, flops_of
 from dlbricks_core.predict.patterns import _PATTERNS
 from dlbricks_core.testing.cases import build
-from dlbricks_core.testing.contrib import UNDEFINED
+from dlbricks_core.testing.operators import UNDEFINED
 from dlbricks_core.values import materialize
 
 VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic

@@ -16,7 +16,7 @@ from dlbricks_core.report.columns import (
 )
 from dlbricks_core.report.notes import text
 from dlbricks_core.report.tables import Console, filled_table
-from dlbricks_core.testing.column import results
+from dlbricks_core.testing.interface import results
 
 HEAD = """
 from dlbricks_core.report import Column

@@ -20,7 +20,7 @@ from dlbricks_core.facts import Composition, Quantity
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.metric import Metric, Values, added_up, largest
-from dlbricks_core.worker.resident import (
+from dlbricks_core.worker.memory import (
     MIB,
     MOST_KEPT_MIB,
     forget_peak,

@@ -7,7 +7,7 @@ from dlbricks_mxnet.backend import MxnetBackend
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.passes.contrib.expand import expanded
 from dlbricks_core.testing.cases import build, evaluate
-from dlbricks_core.testing.contrib import DEFINED, UNDEFINED
+from dlbricks_core.testing.operators import DEFINED, UNDEFINED
 
 #: Layers whose definition needs what MXNet lacks, with that.
 LACKING = {

@@ -15,7 +15,7 @@ from dlbricks_core.backends import BackendSettings
 from dlbricks_core.passes.contrib.expand import DEFINITIONS, expanded
 from dlbricks_core.passes.contrib.operators import OPERATORS
 from dlbricks_core.testing.cases import build
-from dlbricks_core.testing.contrib import DEFINED, UNDEFINED
+from dlbricks_core.testing.operators import DEFINED, UNDEFINED
 
 SCHEMAS = {(each.domain, each.name): each for each in get_all_operator_schema()}
 

@@ -13,7 +13,7 @@ from dlbricks_core.backends import BackendSettings
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.passes.contrib.expand import expanded
 from dlbricks_core.testing.cases import build, difference, evaluate
-from dlbricks_core.testing.contrib import DEFINED, UNDEFINED
+from dlbricks_core.testing.operators import DEFINED, UNDEFINED
 
 ROUNDED = 1e-2
 """Largest error where activations are rounded to eight bits, by design."""

@@ -20,7 +20,7 @@ from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.passes import normalize
 from dlbricks_core.passes.convert import convert
 from dlbricks_core.testing import cases
-from dlbricks_core.testing.contrib import DEFINED
+from dlbricks_core.testing.operators import DEFINED
 from dlbricks_core.testing.profile import layers_sum_up_to_a_run
 from dlbricks_core.values import materialize
 

@@ -13,7 +13,7 @@ from dlbricks_pytorch.tensors import from_numpy
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.passes.contrib.expand import expanded
 from dlbricks_core.testing.cases import build, evaluate
-from dlbricks_core.testing.contrib import DEFINED, UNDEFINED
+from dlbricks_core.testing.operators import DEFINED, UNDEFINED
 
 
 @pytest.mark.parametrize("name", DEFINED)

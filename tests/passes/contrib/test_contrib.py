@@ -18,7 +18,7 @@ from dlbricks_core.passes.contrib.definitions import unpacked
 from dlbricks_core.passes.contrib.expand import expanded
 from dlbricks_core.predict.features import NAMES, Features
 from dlbricks_core.testing.cases import build, evaluate
-from dlbricks_core.testing.contrib import DEFINED, UNDEFINED
+from dlbricks_core.testing.operators import DEFINED, UNDEFINED
 from dlbricks_core.values import materialize
 
 ALL = {**DEFINED, **UNDEFINED}

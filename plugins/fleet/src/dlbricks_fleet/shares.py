@@ -18,8 +18,7 @@ from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.rewrites import Rewrites
-from dlbricks_core.measure.targets import Target
-from dlbricks_core.measure.timing_order import run_targets
+from dlbricks_core.measure.targets import Target, run_targets
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.suites import Suite, read_suite
