@@ -36,7 +36,7 @@ from dlbricks_core.estimation.run import run
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.machine.bandwidth import read_bandwidth
+from dlbricks_core.machine.speed import read_bandwidth
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.notes import text as note_text

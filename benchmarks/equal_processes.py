@@ -5,7 +5,7 @@ r"""Compares equal processes that load and run the same model, with and without 
 
 Each process runs the whole model in a loop on one core, through the backend's timer and nothing
 else of DLBricks. Processes with glibc's defaults and processes that keep freed memory
-(`dlbricks_core/worker/resident.py`) take turns. Of each, the output has the median latency of 40
+(`dlbricks_core/worker/memory.py`) take turns. Of each, the output has the median latency of 40
 runs in milliseconds, and the page faults of a run.
 """
 
@@ -26,7 +26,7 @@ from dlbricks_core.measure.request import Request
 from dlbricks_core.plugins import load_object
 from dlbricks_core.progress import Observer
 from dlbricks_core.values import materialize
-from dlbricks_core.worker.resident import keep_freed
+from dlbricks_core.worker.memory import keep_freed
 
 WARM_RUNS, RUNS = 10, 40
 

@@ -25,8 +25,8 @@ from dlbricks_llamacpp.rewrite import smallest
 from dlbricks_core.backends import BackendSettings, Network
 from dlbricks_core.backends.host import CALLS, is_copied
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.importers.base import LoadOptions
 from dlbricks_core.importers.host import canonical
-from dlbricks_core.importers.options import LoadOptions
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.system import largest_cache
 from dlbricks_core.measure.worker import start_of_a_line

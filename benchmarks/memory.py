@@ -100,7 +100,7 @@ USERS: Mapping[str, Callable[[Path, int], None]] = {
 def _write(backend: str, spec: str, dims: Mapping[str, int], batch: int | None, to: Path) -> None:
     import numpy as np
 
-    from dlbricks_core.backends.call import next_to_nothing
+    from dlbricks_core.backends.burst import next_to_nothing
     from dlbricks_core.importers import LoadOptions
     from dlbricks_core.importers.models import load_models
     from dlbricks_core.progress import Observer

@@ -52,7 +52,7 @@ from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.machine.core_sets import core_sets
+from dlbricks_core.machine.cores import core_sets
 from dlbricks_core.machine.load import LoadSampler
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.worker import WorkerSettings
@@ -61,7 +61,7 @@ from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.values import materialize
 from dlbricks_core.worker import memory_to_use
-from dlbricks_core.worker.resident import keep_freed
+from dlbricks_core.worker.memory import keep_freed
 
 SHARE = 0.7
 """Rate of arrivals at which percentiles are compared, as a share of the offline throughput."""

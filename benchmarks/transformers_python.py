@@ -33,8 +33,7 @@ from dlbricks_pytorch.timer import PytorchTimer
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.machine.generations import generation_of
-from dlbricks_core.machine.interpreter import call_s
+from dlbricks_core.machine.speed import call_s, generation_of
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.passes import normalize
 from dlbricks_core.values import materialize

@@ -18,7 +18,7 @@ from dlbricks_core import fitted
 from dlbricks_core.compose.fitting import composing, inferring
 from dlbricks_core.estimation.adaptive.drift import drift
 from dlbricks_core.figures.figure import in_place_errors
-from dlbricks_core.figures.hours import usual_hours
+from dlbricks_core.figures.protocols import usual_hours
 from dlbricks_core.measure.costs import usual_costs
 from dlbricks_core.predict.from_atlas import discrepancy_of, kernel_of
 from dlbricks_core.predict.nearness import distances

@@ -3,8 +3,7 @@
 import pytest
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.importers.files import check_file
-from dlbricks_core.importers.foreign import advice
+from dlbricks_core.importers.formats import advice, check_file
 from dlbricks_core.importers.models import LoadOptions, ModelLoader
 
 

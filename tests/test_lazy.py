@@ -53,7 +53,7 @@ def test_an_estimate_imports_no_code_that_runs_hides_or_rewrites_models(imported
     store = str(tmp_path / "none.db")
     found = modules_after("estimate", imported, "--backend", "onnxruntime", "--store", store)
     assert not {
-        "alembic", "dlbricks_core.analysis.shortening.repeats", "dlbricks_core.passes.normalize",
+        "alembic", "dlbricks_core.analysis.shortening.short", "dlbricks_core.passes.normalize",
         "dlbricks_serving.serving.report.words",
         "dlbricks_core.store.postgresql", "dlbricks_core.suites.suite",
         "dlbricks_core.survey.draw", "dlbricks_core.values.materialize",

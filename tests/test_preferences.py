@@ -7,7 +7,7 @@ import pytest
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.measure.request import usual_threads
 from dlbricks_core.preferences import NAMES, Preference, preferences, preferred, variable
-from dlbricks_core.store.location import locate
+from dlbricks_core.store.opened import locate
 
 FILE = 'backend = "onnxruntime"\nstore = "lab.db"\nthreads = 3\nformat = "csv"\n'
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
-from dlbricks_core.analysis.flops import layer_flops
+from dlbricks_core.analysis.work import layer_flops
 from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.ir import CanonicalModel, Layer
 

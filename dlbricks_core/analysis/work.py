@@ -3,13 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from itertools import combinations
 
-from dlbricks_core.analysis.flops import layer_flops
-from dlbricks_core.bricks import CutModel
+from dlbricks_core.bricks import BrickSet, CutModel
 from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.operators import Traffic, operator
+from dlbricks_core.operators.operator import Lacks
+
+# Floating-point operations of layers, by the rules of the table of operators.
+#
+# A rule counts the arithmetic operations of the operator's plain definition. An addition, a
+# multiplication, a comparison and an evaluation of a function (``exp``, ``tanh``) of one element
+# each count as one operation, so a multiply-add counts as two. The way in which a framework
+# computes a layer (Winograd, fused, in blocks) does not matter. Moving data counts as none. The
+# count of an operator without a rule is unknown, which is not zero.
+
+
+def layer_flops(model: CanonicalModel, layer: Layer) -> int | None:
+    """Floating-point operations of one layer; ``None`` if its operator has no rule.
+
+    Args:
+        model: Model in canonical form.
+        layer: One of its layers; opaque layers have no count.
+    """
+    rule = operator(layer.qualified_op).flops
+    inputs, outputs = model.specs(layer.inputs), model.specs(layer.outputs)
+    known = all(spec is None or spec.is_static for spec in (*inputs, *outputs))
+    if isinstance(rule, Lacks) or not known or layer.opaque:
+        return None
+    try:
+        return rule(layer, inputs, outputs)
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return None  # a layer that no runtime would run; it is listed among layers without a rule
 
 
 @dataclass(frozen=True)
@@ -103,3 +133,238 @@ def layer_bytes(model: CanonicalModel, layer: Layer) -> int | None:
     picked = {name for at, name in enumerate(layer.inputs) if name and row.input(at).table}
     written += len(picked) * model.tensors[layer.outputs[0]].nbytes if picked else 0
     return written + sum(model.tensors[name].nbytes for name in reads if name not in picked)
+
+
+# Repetition of layers, in total and by operator type.
+
+
+@dataclass(frozen=True)
+class Count:
+    """Number of layers, and of unique layers among them.
+
+    A layer is *repeated* if a layer of the same signature comes before it. Unique and repeated
+    layers together are all layers.
+    """
+
+    layers: int
+    unique: int
+
+    @property
+    def repeated(self) -> int:
+        """Number of repeated layers."""
+        return self.layers - self.unique
+
+    @property
+    def unique_share(self) -> float | None:
+        """Unique layers over all layers; ``None`` without layers."""
+        return self.unique / self.layers if self.layers else None
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """Repetition within one model, or within and across several.
+
+    Attributes:
+        total: Count of all layers.
+        types: Count by operator type; the type with the most repeated layers comes first.
+    """
+
+    total: Count
+    types: Mapping[str, Count]
+
+    @classmethod
+    def of(cls, cuts: Iterable[CutModel]) -> Repetition:
+        """Counts the layers of models, taken together.
+
+        Example:
+            >>> Repetition.of([cut]).total.unique_share
+        """
+        layers: Counter[str] = Counter()
+        operators: dict[str, str] = {}
+        for cut in cuts:
+            layers.update(cut.layer_signatures)
+            types = (layer.qualified_op for layer in cut.model.layers)
+            operators.update(zip(cut.layer_signatures, types, strict=True))
+        every: Counter[str] = Counter()
+        for signature, count in layers.items():
+            every[operators[signature]] += count
+        unique = Counter(operators.values())
+        counts = {name: Count(every[name], unique[name]) for name in every}
+        ordered = sorted(counts.items(), key=lambda item: (-item[1].repeated, item[0]))
+        return cls(Count(layers.total(), len(layers)), dict(ordered))
+
+    @cached_property
+    def repeated_shares(self) -> Mapping[str, float]:
+        """Share of each operator type in the repeated layers, of types that repeat."""
+        whole = self.total.repeated
+        return {name: c.repeated / whole for name, c in self.types.items() if c.repeated}
+
+
+# Similarity of models: the layers that they have in common.
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two models and how similar they are."""
+
+    first: str
+    second: str
+    similarity: float
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """Jaccard similarity of every two models.
+
+    Attributes:
+        names: Names of the models, in the order of the matrix's rows and columns.
+        matrix: Symmetric matrix of similarities, from 0 (nothing in common) to 1 (the same layers).
+    """
+
+    names: tuple[str, ...]
+    matrix: tuple[tuple[float, ...], ...]
+
+    @classmethod
+    def of(cls, cuts: Sequence[CutModel]) -> Similarity:
+        """Compares the sets of unique layer signatures."""
+        sets = [frozenset(cut.layer_signatures) for cut in cuts]
+        matrix = tuple(tuple(jaccard(a, b) for b in sets) for a in sets)
+        return cls(tuple(cut.model.name for cut in cuts), matrix)
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """Every two different models, the most similar first."""
+        found = [
+            Pair(self.names[i], self.names[j], self.matrix[i][j])
+            for i, j in combinations(range(len(self.names)), 2)
+        ]
+        return sorted(found, key=lambda pair: -pair.similarity)
+
+
+def jaccard(first: AbstractSet[str], second: AbstractSet[str]) -> float:
+    """Size of the intersection over size of the union; 1 for two empty sets."""
+    union = len(first | second)
+    return len(first & second) / union if union else 1.0
+
+
+# Analysis of models: repetition, similarity and work, without running them.
+
+
+@dataclass(frozen=True)
+class ModelAnalysis:
+    """One model: its layers, their repetition within it, and their work."""
+
+    cut: CutModel
+    repetition: Repetition
+    work: Work
+
+    @property
+    def name(self) -> str:
+        """The user's name of the model."""
+        return self.cut.model.name
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Several models, each on its own and together.
+
+    Attributes:
+        models: In the order in which they were given.
+        repetition: Repetition of layers within and across the models.
+        similarity: Similarity of every two models.
+        operations: Operations of all layers, and of unique layers.
+    """
+
+    models: Sequence[ModelAnalysis]
+    repetition: Repetition
+    similarity: Similarity
+    operations: Operations
+
+
+def analyze(models: Iterable[CanonicalModel]) -> Analysis:
+    """Analyzes models in canonical form, layer by layer.
+
+    Example:
+        >>> analyze([first, second]).similarity.matrix[0][1]
+    """
+    cuts = BrickSet.of(models).models
+    each = [ModelAnalysis(cut, Repetition.of([cut]), Work.of(cut.model)) for cut in cuts]
+    return Analysis(each, Repetition.of(cuts), Similarity.of(cuts), Operations.of(cuts))
+
+
+# The critical path: the most expensive path through a model's layers.
+
+
+class Basis(Enum):
+    """Quantity that the cost of a layer is measured in; the value names it in words."""
+
+    LATENCY = "measured latencies"
+    FLOPS = "floating-point operations"
+    LAYERS = "number of layers"
+
+
+@dataclass(frozen=True)
+class LayerCosts:
+    """Cost of every layer of a model.
+
+    Attributes:
+        basis: Quantity that the costs are measured in.
+        values: Cost by layer: milliseconds, operations, or 1; ``None`` where it is unknown.
+    """
+
+    basis: Basis
+    values: tuple[float | None, ...]
+
+    @classmethod
+    def of(cls, cut: CutModel, latencies: Mapping[str, float] | None = None) -> LayerCosts:
+        """Costs on the best basis that the data allow.
+
+        Args:
+            cut: The model.
+            latencies: Measured latencies in milliseconds, by signature of a layer.
+
+        Returns:
+            Latencies if a layer was measured, else operations if a layer has any, else 1 for
+            every layer.
+        """
+        model, known = cut.model, latencies or {}
+        measured = tuple(known.get(signature) for signature in cut.layer_signatures)
+        if any(value is not None for value in measured):
+            return cls(Basis.LATENCY, measured)
+        operations = tuple(layer_flops(model, layer) for layer in model.layers)
+        if any(operations):
+            return cls(Basis.FLOPS, operations)
+        return cls(Basis.LAYERS, (1.0,) * len(model.layers))
+
+    def missing(self, model: CanonicalModel) -> Mapping[str, int]:
+        """Number of layers without a known cost, by operator type."""
+        layers = zip(model.layers, self.values, strict=True)
+        return Counter(layer.qualified_op for layer, value in layers if value is None)
+
+    def total(self, layers: Sequence[int] | None = None) -> float:
+        """Sum of the known costs of some layers, or of all; report :meth:`missing` with it."""
+        chosen = range(len(self.values)) if layers is None else layers
+        return sum(self.values[i] or 0.0 for i in chosen)
+
+
+def critical_path(model: CanonicalModel, costs: LayerCosts) -> tuple[int, ...]:
+    """Layers of the most expensive path from an input to an output.
+
+    Of paths that cost the same, the result is one with the most layers.
+
+    Source: Li et al., ICPE 2020, parallel total latency.
+    """
+    best: list[tuple[float, int]] = []
+    before: list[int | None] = []
+    for i, layer in enumerate(model.layers):
+        producers = [model.producers[name] for name in layer.reads if name in model.producers]
+        previous = max(producers, key=lambda p: (*best[p], -p), default=None)
+        cost, length = (0.0, 0) if previous is None else best[previous]
+        best.append((cost + (costs.values[i] or 0.0), length + 1))
+        before.append(previous)
+    path: list[int] = []
+    last = max(range(len(best)), key=lambda i: (*best[i], -i), default=None)
+    while last is not None:
+        path.append(last)
+        last = before[last]
+    return tuple(reversed(path))

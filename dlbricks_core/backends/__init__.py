@@ -11,13 +11,18 @@ if TYPE_CHECKING:
         CpuTimer,
         warmed_up,
     )
-    from dlbricks_core.backends.interpreted import Interpreted
-    from dlbricks_core.backends.layer import LayerView, halves, naming
-    from dlbricks_core.backends.profiles import Opened, Profile, ProfiledLayer, Span, Timeline
+    from dlbricks_core.backends.layer import LayerView, halves, layer_alone, naming, refused_layers
+    from dlbricks_core.backends.profiles import (
+        Interpreted,
+        Opened,
+        Profile,
+        ProfiledLayer,
+        Span,
+        Timeline,
+        Watch,
+    )
     from dlbricks_core.backends.saved import Saved
-    from dlbricks_core.backends.single_layer import layer_alone, refused_layers
     from dlbricks_core.backends.traits import BackendOption, BackendSettings, Traits
-    from dlbricks_core.backends.watch import Watch
     from dlbricks_core.ir import Array, Network
 
 __all__ = [

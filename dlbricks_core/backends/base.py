@@ -13,12 +13,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from dlbricks_core.backends.auxiliary import AuxiliaryProcess
-from dlbricks_core.backends.interpreted import Interpreted
-from dlbricks_core.backends.profiles import Opened, Profile, Timeline
-from dlbricks_core.backends.saved import Saved, SavedWeights
+from dlbricks_core.backends.profiles import Interpreted, Opened, Profile, Timeline, Watch
+from dlbricks_core.backends.saved import AuxiliaryProcess, Saved, SavedWeights
 from dlbricks_core.backends.traits import BackendOption, BackendSettings, Traits
-from dlbricks_core.backends.watch import Watch
 from dlbricks_core.errors import BackendError, PluginError, UnsupportedError, first_line
 from dlbricks_core.ir import Array, CanonicalModel, Network
 

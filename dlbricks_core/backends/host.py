@@ -17,19 +17,16 @@ from typing import Any
 import numpy as np
 
 from dlbricks_core import values
-from dlbricks_core.backends.auxiliary import AuxiliaryProcess
 from dlbricks_core.backends.base import WARMUP_RUNS, Backend, CpuTimer
-from dlbricks_core.backends.burst import Burst, WholeRun
-from dlbricks_core.backends.call import CALLS, next_to_nothing
+from dlbricks_core.backends.burst import CALLS, Burst, WholeRun, next_to_nothing
 from dlbricks_core.backends.profiles import Opened, Profile, Timeline
-from dlbricks_core.backends.saved import Saved
+from dlbricks_core.backends.saved import AuxiliaryProcess, Saved
 from dlbricks_core.backends.traits import BackendSettings
 from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.errors import BackendError, first_line
 from dlbricks_core.ir import Array, CanonicalModel, Network
 from dlbricks_core.plugins import load_object
-from dlbricks_core.worker.memory import limit_memory
-from dlbricks_core.worker.resident import MIB, give_back, keep_freed, resident_mib
+from dlbricks_core.worker.memory import MIB, give_back, keep_freed, limit_memory, resident_mib
 
 POSITION_BYTES = 8
 """Bytes of the number in the file that :meth:`TimerHost.sample_in_turn` writes."""

@@ -91,3 +91,43 @@ class Timeline:
 
     spans: Sequence[Span]
     run_ms: float
+
+
+# Watches: latencies of a model that the user's own code runs.
+
+
+@dataclass
+class Watch:
+    """Recorded runs of a user's model.
+
+    Attributes:
+        threads: Threads that compute one operator.
+        samples_ms: Latency of each run in milliseconds, as the user's code waits for it.
+        source: The model in a form that :func:`dlbricks_core.load` accepts; set after a run.
+        shapes: Shape of each input of the last run by name, if the source leaves them open.
+    """
+
+    threads: int
+    samples_ms: list[float] = field(default_factory=list)
+    source: object = None
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+
+# Work that a program does in its own language beside the operators of a framework.
+
+
+@dataclass(frozen=True)
+class Interpreted:
+    """Python that a program runs for one run of a model, beside its operators.
+
+    Attributes:
+        calls: Its time, in calls of a Python method
+            (:func:`~dlbricks_core.machine.speed.call_s`).
+        spread: Standard deviation of the relative error of that number.
+        call_work: Time of such a call in nanoseconds, times the clock rate in GHz and the
+            instructions per cycle relative to Skylake's. It tells the time on other processors.
+    """
+
+    calls: float
+    spread: float
+    call_work: float

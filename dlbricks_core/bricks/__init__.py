@@ -5,16 +5,24 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
-    from dlbricks_core.bricks.annotations import (
+    from dlbricks_core.bricks.brickset import (
+        Brick,
+        BrickSet,
+        CommonPart,
+        CutModel,
+        Occurrence,
+        common_parts,
+        in_layout,
+        unknown_places,
+    )
+    from dlbricks_core.bricks.extract import extract
+    from dlbricks_core.bricks.signature import (
         cold_tensors,
         native,
         native_to,
+        signature,
         weights_are_reread,
     )
-    from dlbricks_core.bricks.brickset import Brick, BrickSet, CutModel, Occurrence
-    from dlbricks_core.bricks.common import CommonPart, common_parts, in_layout, unknown_places
-    from dlbricks_core.bricks.extract import extract
-    from dlbricks_core.bricks.signature import signature
     from dlbricks_core.bricks.split import STRATEGIES, LayerSequence, SplitStrategy, split
 
 __all__ = [

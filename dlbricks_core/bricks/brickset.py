@@ -3,23 +3,106 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from dlbricks_core.bricks.annotations import with_cold, with_weights_reread
 from dlbricks_core.bricks.extract import exact_numbers, extract
-from dlbricks_core.bricks.rereading import cold_ends, fits_in_core_cache, rereads
-from dlbricks_core.bricks.signature import signature
+from dlbricks_core.bricks.signature import signature, with_cold, with_weights_reread
 from dlbricks_core.bricks.split import split
 
 if TYPE_CHECKING:
     from dlbricks_core.bricks.split import LayerSequence
     from dlbricks_core.facts import Note
     from dlbricks_core.ir import CanonicalModel
+
+
+# Caches as a layer sequence finds them: whether they hold its weights, inputs and outputs.
+
+NEAR_BYTES = 16_000_000
+"""Bytes moved between two uses of a tensor, up to which the caches may still hold it.
+
+Half of 32 MB, which is the least that the last-level cache of a server's processor has."""
+
+_MIN_BYTES = 65_536
+"""Bytes of a sequence's weights, or of a tensor, below which it makes no difference where they come
+from."""
+
+HELD_BYTES = 2**20
+"""Bytes of weights and live activations that stay in the caches of one core from run to run."""
+
+
+def fits_in_core_cache(model: CanonicalModel) -> bool:
+    """Whether a whole model stays in the caches of one core from run to run."""
+    if not all(spec.is_static for spec in model.tensors.values()):
+        return False
+    return model.weight_bytes + model.live_bytes <= HELD_BYTES
+
+
+def rereads(model: CanonicalModel, sequences: Iterable[Sequence[int]]) -> list[bool]:
+    """Whether each layer sequence reads weights that the model has read shortly before.
+
+    Steps of an unrolled recurrence, layers that share their weights, and heads that run on several
+    feature maps find their weights in the caches. Other layers fetch them from memory. "Shortly"
+    means that fewer bytes were moved in between than :data:`NEAR_BYTES`, or than twice the bytes
+    that the sequence itself moves.
+
+    Args:
+        model: Model in canonical form; its layers in the order in which they run.
+        sequences: Layer indices of each sequence, in the order in which they run.
+
+    Returns:
+        One truth value for each sequence: whether this is true of most bytes of its weights.
+    """
+    passed = 0
+    last: dict[str, int] = {}
+    found = []
+    for sequence in sequences:
+        read = {name for index in sequence for name in model.layers[index].reads}
+        weights = {name: model.nbytes[name] for name in read & model.weights}
+        written = (name for index in sequence for name in model.layers[index].outputs if name)
+        own = sum(weights.values()) + sum(model.nbytes[name] for name in written)
+        near = max(NEAR_BYTES, 2 * own)
+        again = sum(
+            size for name, size in weights.items() if name in last and passed - last[name] <= near
+        )
+        found.append(again >= _MIN_BYTES and 2 * again > sum(weights.values()))
+        last |= dict.fromkeys(weights, passed)
+        passed += own
+    return found
+
+
+def cold_ends(model: CanonicalModel, sequences: Iterable[Sequence[int]]) -> list[frozenset[str]]:
+    """The model's inputs and outputs that no cache holds any more when a layer sequence uses them.
+
+    Before an inference, memory for its outputs and then its inputs is touched in their order. The
+    layers of a decoder read their keys and values after those of many other layers, and after
+    megabytes of weights. :data:`NEAR_BYTES` is the limit.
+
+    Args:
+        model: Model in canonical form; its layers in the order in which they run.
+        sequences: Layer indices of each sequence, in the order in which they run.
+
+    Returns:
+        Names of these tensors for each sequence; small tensors do not count.
+    """
+    last: dict[str, int] = {}
+    before = 0
+    for name in reversed((*model.outputs, *model.inputs)):
+        last.setdefault(name, -before)
+        before += model.nbytes[name]
+    ends = {name for name in last if model.nbytes[name] >= _MIN_BYTES}
+    passed, found = 0, []
+    for sequence in sequences:
+        layers = [model.layers[index] for index in sequence]
+        used = {name for layer in layers for name in (*layer.reads, *layer.outputs) if name}
+        found.append(frozenset(n for n in used & ends if passed - last[n] > NEAR_BYTES))
+        passed += sum(model.nbytes[name] for name in used)
+        last |= dict.fromkeys(used & ends, passed)
+    return found
 
 
 class Brick:
@@ -259,3 +342,125 @@ class BrickSet:
     def layers(self) -> int:
         """Number of layers over all models."""
         return sum(len(cut.model.layers) for cut in self.models)
+
+
+# Common parts: layers between places where all of several graphs of one model are cut.
+
+_LAYOUT = "@"
+
+Place = frozenset[str]
+"""A place where a graph may be cut: the model's tensors that are computed before it and needed
+after it. Results that are computed from these tensors are the same in all graphs."""
+
+
+def in_layout(name: str, layout: str) -> str:
+    """Name of a model's tensor in a rewritten graph that stores the tensor in another layout.
+
+    Example:
+        >>> in_layout("features", "nchwc")
+        'features@nchwc'
+    """
+    return f"{name}{_LAYOUT}{layout}"
+
+
+def original(model: CanonicalModel, name: str) -> str | None:
+    """Tensor of a model that a rewritten graph computes under a name; ``None`` if unknown.
+
+    A tensor of the graph is one of the model's if it has the same name, or that name with a
+    layout (:func:`in_layout`).
+    """
+    if name in model.producers:
+        return name
+    return plain(name) if plain(name) in model.producers else None
+
+
+def plain(name: str) -> str:
+    """Name that :func:`in_layout` was given; empty for a name without a layout."""
+    return name.rpartition(_LAYOUT)[0]
+
+
+@dataclass(frozen=True)
+class CommonPart:
+    """Part of a model between two consecutive places where all its graphs are cut.
+
+    It computes the same tensors from the same tensors in every graph.
+
+    Attributes:
+        layers: Indices of the model's layers that compute them.
+        occurrences: Bricks of each graph that compute them, in the order of the graphs.
+    """
+
+    layers: LayerSequence
+    occurrences: tuple[tuple[Occurrence, ...], ...]
+
+
+def common_parts(cuts: Sequence[CutModel]) -> list[CommonPart]:
+    """Parts of a model between the places where all its graphs are cut, in the order of the graphs.
+
+    Graphs without such a place have one common part, the whole model. A place with a tensor of
+    unknown origin is not used.
+
+    Args:
+        cuts: One model in one or more graphs. Bricks hold consecutive layers.
+    """
+    model = cuts[0].model
+    known = [{place: end for end, place in _places(cut) if place is not None} for cut in cuts]
+    ends = [(0,) * len(cuts)]
+    places: list[Place] = []
+    for place in sorted(set.intersection(*map(set, known)), key=known[0].__getitem__):
+        here = tuple(each[place] for each in known)
+        if all(end > last for end, last in zip(here, ends[-1], strict=True)):
+            ends.append(here)
+            places.append(place)
+    ends.append(tuple(len(cut.occurrences) for cut in cuts))
+    layers = _layers_between(model, [*places, frozenset(model.outputs)])
+    return [
+        CommonPart(
+            inside,
+            tuple(
+                cut.occurrences[start:stop]
+                for cut, start, stop in zip(cuts, ends[i], ends[i + 1], strict=True)
+            ),
+        )
+        for i, inside in enumerate(layers)
+    ]
+
+
+def unknown_places(cut: CutModel) -> int:
+    """Number of places where a tensor of unknown origin is handed on."""
+    return sum(place is None for _, place in _places(cut))
+
+
+def _places(cut: CutModel) -> Iterator[tuple[int, Place | None]]:
+    """Number of bricks before each place of a graph, and the place; ``None`` if unknown."""
+    graph = cut.graph
+    needed: dict[str, int] = {}
+    for number, occurrence in enumerate(cut.occurrences[:-1], 1):
+        for index in occurrence.layers:
+            for name in graph.layers[index].outputs:
+                last = graph.consumers.get(name, (index,))[-1]
+                if name:
+                    needed[name] = len(graph.layers) if name in graph.output_names else last
+        after = occurrence.layers[-1]
+        needed = {name: last for name, last in needed.items() if last > after}
+        names = [original(cut.model, name) for name in needed]
+        yield number, frozenset(n for n in names if n) if all(names) else None
+
+
+def _layers_between(model: CanonicalModel, places: Sequence[Place]) -> list[LayerSequence]:
+    """Layers that compute the tensors of each place from the tensors of the previous place."""
+    seen: set[int] = set()
+    found = []
+    for place in places:
+        inside: set[int] = set()
+        wanted = [model.producers[name] for name in place if name in model.producers]
+        while wanted:
+            index = wanted.pop()
+            if index in seen:
+                continue
+            seen.add(index)
+            inside.add(index)
+            reads = model.layers[index].reads
+            wanted += [model.producers[name] for name in reads if name in model.producers]
+        found.append(tuple(sorted(inside)))
+    return found

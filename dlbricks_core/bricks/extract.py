@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dlbricks_core.bricks.annotations import cold_tensors, native_to, with_cold
-from dlbricks_core.bricks.boundary import live_outputs, outer_inputs
-from dlbricks_core.bricks.zero_points import coarse, is_zero_point
+from dlbricks_core.bricks.signature import (
+    coarse,
+    cold_tensors,
+    is_zero_point,
+    live_outputs,
+    native_to,
+    outer_inputs,
+    with_cold,
+)
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.ir.parameters import MOST_SIZES
-from dlbricks_core.operators.table import made_into_indices, operator, standing_for
+from dlbricks_core.operators.table import MOST_SIZES, made_into_indices, operator, standing_for
 
 if TYPE_CHECKING:
     from dlbricks_core.ir import Layer

@@ -33,8 +33,13 @@ from dlbricks_core.sanitize import sanitized, shortened, shortened_words, withou
 from dlbricks_core.signals import Interrupted, interruptible
 from dlbricks_core.version import __version__
 from dlbricks_core.wording import arguments_spelled, clone_install
-from dlbricks_core.worker.memory import check_limits, lacks_memory
-from dlbricks_core.worker.own import OwnTimeError, limited, own_memory_hint
+from dlbricks_core.worker.memory import (
+    OwnTimeError,
+    check_limits,
+    lacks_memory,
+    limited,
+    own_memory_hint,
+)
 
 #: Distributions that commands come with, other than DLBricks itself.
 _DISTRIBUTIONS = {

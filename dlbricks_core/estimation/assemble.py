@@ -17,9 +17,8 @@ from dlbricks_core.facts import Note
 from dlbricks_core.facts.note import note, warning
 from dlbricks_core.figures.disturbance import Disturbance, disturbance_notes
 from dlbricks_core.figures.figure import Figure, Measured, Origin, interval
-from dlbricks_core.figures.hours import between_hours
 from dlbricks_core.figures.predicted import Placed
-from dlbricks_core.figures.protocols import HOT
+from dlbricks_core.figures.protocols import HOT, between_hours
 from dlbricks_core.figures.statistics import warnings_for
 from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.ledger import Ledger, Networks

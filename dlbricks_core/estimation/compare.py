@@ -30,7 +30,7 @@ from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.cutting import cut_models
 from dlbricks_core.measure.measuring import BackendTargets, measure_side_by_side
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.timing_order import sweeps_side_by_side
+from dlbricks_core.measure.targets import sweeps_side_by_side
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from dlbricks_core.bricks import Brick
-from dlbricks_core.bricks.annotations import native_to
+from dlbricks_core.bricks.signature import native_to
 from dlbricks_core.compose.options import LEARNED_COMPOSER
 from dlbricks_core.estimation.adaptive.drift import drift, drifting
 from dlbricks_core.estimation.assemble import assemble

@@ -12,7 +12,7 @@ from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.estimation.answers import Answer, SizeCurve
 from dlbricks_core.estimation.model_result import ModelResult
 from dlbricks_core.facts import LATENCY, Calibration, Failure, Note, Quantity
-from dlbricks_core.facts.failure import Stage
+from dlbricks_core.facts.observation import Stage
 from dlbricks_core.figures.figure import Figure, Origin
 from dlbricks_core.figures.statistics import median
 from dlbricks_core.measure.cutting import Cutting

@@ -26,7 +26,7 @@ from dlbricks_core.machine.lock import measurement_lock
 from dlbricks_core.measure.cutting import Cutting, cut_models
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.timing_order import run_targets
+from dlbricks_core.measure.targets import run_targets
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import PEAKS

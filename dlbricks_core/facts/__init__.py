@@ -7,24 +7,27 @@ from dlbricks_core.lazy import lazy
 if TYPE_CHECKING:
     from dlbricks_core.facts.calibration import Calibration, CalibrationKey, CalibrationModel
     from dlbricks_core.facts.checks import canonical_json
-    from dlbricks_core.facts.failure import Failure
-    from dlbricks_core.facts.machine import Machine, MachineName
-    from dlbricks_core.facts.network import NetworkFeatures
     from dlbricks_core.facts.note import Note
-    from dlbricks_core.facts.observation import Measurement, Observation, Sampled
-    from dlbricks_core.facts.quantity import (
+    from dlbricks_core.facts.observation import (
         LATENCY,
         SCENARIO_LATENCY,
         SCENARIO_THROUGHPUT,
         Composition,
+        Failure,
+        Kind,
+        Measurement,
+        NetworkFeatures,
+        Observation,
         Quantity,
+        Question,
+        Rewrite,
+        Sampled,
+        Setup,
+        Subject,
         latency_beside,
         pass_beside,
     )
-    from dlbricks_core.facts.question import Kind, Question, Setup, Subject
-    from dlbricks_core.facts.rewrite import Rewrite
-    from dlbricks_core.facts.session import Session
-    from dlbricks_core.facts.system import Cache, System
+    from dlbricks_core.facts.system import Cache, Machine, MachineName, Session, System
     from dlbricks_core.facts.workload import Workload
 
 __all__ = [

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from dlbricks_core.facts.checks import LARGEST, canonical_json, checked, moment, number
-from dlbricks_core.facts.quantity import Quantity
-from dlbricks_core.facts.question import Setup
+from dlbricks_core.facts.observation import Quantity, Setup
 
 _LARGEST = 1e3
 """Limit of a fitted number: all of them are shares or relative deviations."""

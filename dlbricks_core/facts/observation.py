@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Any, Self
+from enum import StrEnum
+from typing import Any, Literal, Self
 
 from dlbricks_core.facts.checks import (
     LARGEST,
@@ -18,7 +19,292 @@ from dlbricks_core.facts.checks import (
     number_if_known,
     text,
 )
-from dlbricks_core.facts.question import Question
+
+# Quantities: what can be measured of a brick or a model.
+
+
+class Composition(StrEnum):
+    """How a model's value follows from those of its bricks."""
+
+    SUM = "sum"
+    """The bricks' values add up, each as often as the brick occurs."""
+
+    PEAK = "peak"
+    """Kept parts of bricks add up; of the parts needed only during a run, the largest counts."""
+
+    ONCE = "once"
+    """The value belongs to the process, independently of its networks: it counts once."""
+
+    LOAD = "load"
+    """Values are those of a load, such as latencies of its queries. They are not repetitions of
+    one value, and are not composed."""
+
+
+_TIMES = frozenset({"ns", "us", "ms", "s"})
+"""Units of time."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Quantity:
+    """Something that is measured. Name and unit identify it.
+
+    Attributes:
+        name: Identifier such as ``load-time``.
+        unit: Unit of all its values, such as ``ms``.
+        composition: How a model's value follows from those of its bricks.
+        meaning: One line for people.
+    """
+
+    name: str
+    unit: str
+    composition: Composition = field(compare=False)
+    meaning: str = field(compare=False)
+
+    @property
+    def is_time(self) -> bool:
+        """Whether it is a time, which is longer while others use the machine."""
+        return self.unit in _TIMES
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether a model's value is the sum of those of its bricks."""
+        return self.composition is Composition.SUM
+
+    def to_dict(self) -> dict[str, str]:
+        """The quantity as plain data for JSON."""
+        return {**asdict(self), "composition": self.composition.value}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Reverses :meth:`to_dict`.
+
+        Raises:
+            KeyError: If something is missing.
+            TypeError: If something has another structure.
+            ValueError: If a value is invalid.
+        """
+        texts = {name: text(data[name], name) for name in ("name", "unit", "meaning")}
+        return cls(**texts, composition=Composition(data["composition"]))
+
+
+LATENCY = Quantity("latency", "ms", Composition.SUM, "time of one inference")
+
+SCENARIO_LATENCY = Quantity(
+    "scenario-latency", "ms", Composition.LOAD, "time from a query's arrival to its last result"
+)
+SCENARIO_THROUGHPUT = Quantity(
+    "scenario-throughput", "1/s", Composition.LOAD, "samples or queries that instances serve"
+)
+
+
+def latency_beside(others: int) -> Quantity:
+    """Latency of one inference right after another, while other instances do the same.
+
+    Args:
+        others: Number of the others, 0 or more.
+    """
+    meaning = f"time of one inference right after another{_while(others)}"
+    return Quantity(f"latency-beside-{others}", "ms", Composition.SUM, meaning)
+
+
+def pass_beside(others: int) -> Quantity:
+    """Time of one pass over a model's bricks, which shows how much latencies scatter.
+
+    Args:
+        others: Number of other instances that do the same, 0 or more.
+    """
+    meaning = f"time of all bricks of a model, one right after another{_while(others)}"
+    return Quantity(f"pass-beside-{others}", "ms", Composition.SUM, meaning)
+
+
+def _while(others: int) -> str:
+    if not others:
+        return ""
+    return f", while {others} other instance{' does' if others == 1 else 's do'} the same"
+
+
+# Questions: a quantity of a subject, under a setup, on a system.
+
+Kind = Literal["brick", "model", "native", "profiled"]
+"""A brick that runs alone; a whole model as the backend lowers it, or as its user runs it; or a
+brick inside a running model, measured by the framework's profiler."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Subject:
+    """A network that a question is about.
+
+    Attributes:
+        signature: Signature of the brick, or of the whole model.
+        kind: Role of the network. A model so short that it is its only brick is measured
+            as both.
+    """
+
+    signature: str
+    kind: Kind
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the network is a whole model, in either form."""
+        return self.kind in ("model", "native")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Setup:
+    """How a network runs. Only figures of one setup may be mixed.
+
+    Attributes:
+        backend: Name of the backend.
+        version: Version of its framework.
+        options: The backend's options as :func:`~dlbricks_core.facts.canonical_json`.
+        threads: Number of threads that compute one operator.
+        protocol: Canonical text of how it is timed, such as ``interleaved:rounds=30,sweep``.
+        plugin: Version of the backend's plugin, which lowers networks for the framework;
+            for a plugin under development with a hash of its code, such as ``0.1.0+3f9a12c4``.
+    """
+
+    backend: str
+    version: str
+    options: str
+    threads: int
+    protocol: str
+    plugin: str
+
+    @property
+    def told_threads(self) -> str:
+        """Number of threads in words: ``1 thread``, ``2 threads``."""
+        return "1 thread" if self.threads == 1 else f"{self.threads} threads"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Question:
+    """The identity of a figure: only observations that agree in all of it may be mixed.
+
+    Attributes:
+        subject: The network that is asked about.
+        quantity: Requested quantity.
+        setup: How it runs.
+        system: Fingerprint of the system that it runs on.
+    """
+
+    subject: Subject
+    quantity: Quantity
+    setup: Setup
+    system: str
+
+
+# Features of measured networks, for predictors.
+
+_LARGEST = 1e6
+"""Largest magnitude of a feature: all of them are logarithms, or small numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFeatures:
+    """Features of a network's layers and ends, apart from any measurement.
+
+    Attributes:
+        signature: Signature of the brick, or of the whole model.
+        version: Version of the meaning of kinds and numbers; only features of one version may be
+            mixed.
+        kinds: Kind of each layer and end.
+        numbers: Numbers of each layer and end: float32, little-endian, as many for each.
+        groups: Families of models that the network was cut from, or of surveys that drew it. A
+            predictor is judged by groups that it has not seen.
+    """
+
+    signature: str
+    version: str
+    kinds: tuple[str, ...]
+    numbers: bytes
+    groups: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if len(self.numbers) % (4 * max(len(self.kinds), 1)):
+            raise ValueError(f"{len(self.numbers)} bytes for {len(self.kinds)} layers")
+        check_numbers(self.numbers)
+
+
+def check_numbers(numbers: bytes) -> None:
+    """Refuses features with which no predictor could compute.
+
+    Args:
+        numbers: Numbers as :class:`NetworkFeatures` has them.
+
+    Raises:
+        ValueError: If one is not finite, or too large.
+    """
+    import numpy as np  # not at the top: most that imports facts computes nothing
+
+    # Both comparisons are false for NaN.
+    found = np.frombuffer(numbers, dtype="<f4")
+    if not ((found <= _LARGEST) & (found >= -_LARGEST)).all():
+        raise ValueError("a feature is not finite, or too large")
+
+
+# Rewrites: graphs that a backend makes of models before running them.
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A graph that a backend makes of a model; it does not depend on how the model is timed.
+
+    Attributes:
+        signature: Signature of the whole model.
+        backend: Name of the backend.
+        version: Version of its framework.
+        options: The backend's options as :func:`~dlbricks_core.facts.canonical_json`.
+        plugin: Version of the backend's plugin.
+        system: Fingerprint of the system that the backend ran on.
+        threads: Number of threads that compute one operator.
+        graph: Serialized graph.
+    """
+
+    signature: str
+    backend: str
+    version: str
+    options: str
+    plugin: str
+    system: str
+    threads: int
+    graph: bytes
+
+
+# Failures: subjects without a result, and the reasons.
+
+Stage = Literal["read", "check", "measure", "compose", "write"]
+"""Stage of the failed work: reading a model, checking a layer's support by a backend, measuring,
+composing an estimate, or writing files.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Something that has no result.
+
+    Attributes:
+        subject: Name of the model, as the user gave it; of a brick that came without a model, its
+            operators and the start of its signature.
+        reason: Why there is no result.
+        stage: Step that failed.
+        part: Failed part of the model: a brick, a kind of layer, or ``end to end``; empty for the
+            whole model.
+        backend: Name of the backend; empty where no backend had a part in it.
+        layers: Number of layers that fail for this reason.
+    """
+
+    subject: str
+    reason: str
+    stage: Stage
+    part: str = ""
+    backend: str = ""
+    layers: int = 1
+
+    @property
+    def where(self) -> str:
+        """The subject and the part of it that failed."""
+        return f"{self.subject}: {self.part}" if self.part else self.subject
+
 
 DISTURBED_LOAD = 0.10
 """Share of the CPUs that others use above which samples count as disturbed."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Self
 
-from dlbricks_core.facts.checks import canonical_json, checked
+from dlbricks_core.facts.checks import canonical_json, checked, moment, number, text
 
 _NOT_IDENTITY = frozenset(
     {"os", "kernel", "python", "memory", "memory_limit", "microarchitecture", "hypervisor"}
@@ -185,3 +186,113 @@ def _fact(value: Any, kind: str, name: str) -> Any:
     if type(value) not in allowed or (isinstance(value, int | float) and not abs(value) <= _MOST):
         raise TypeError(f"{name} is {value!r:.40}")
     return value
+
+
+# Machines of one fingerprint, separated by names that their owners chose.
+
+
+@dataclass(frozen=True, slots=True)
+class MachineName:
+    """Name that an owner gave to one host of a system.
+
+    Attributes:
+        system: Fingerprint of the system.
+        host: Host as in :class:`~dlbricks_core.facts.Session`; empty for observations of an unknown
+            host.
+        name: Name of the machine. Several hosts may share it, because each restart of a container
+            creates another host.
+        named_at: Time at which the name was given, with time zone. The latest name counts.
+    """
+
+    system: str
+    host: str
+    name: str
+    named_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The name as plain data for JSON."""
+        return {**asdict(self), "named_at": self.named_at.isoformat()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Reverses :meth:`to_dict`.
+
+        Raises:
+            KeyError: If something is missing.
+            TypeError: If something has another structure.
+            ValueError: If a value is invalid.
+        """
+        texts = {name: text(data[name], name) for name in ("system", "host", "name")}
+        return cls(**texts, named_at=moment(data["named_at"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine whose measurements a store holds: some or all hosts of a system.
+
+    Attributes:
+        system: Fingerprint of the system.
+        name: Name that its owner gave it; empty if none did.
+        hosts: Its hosts.
+        alone: Whether the store knows no other hosts of the system.
+    """
+
+    system: str
+    name: str
+    hosts: frozenset[str]
+    alone: bool = True
+
+
+# Sessions: who measured when, and how busy the machine was.
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One run of DLBricks that measured.
+
+    Attributes:
+        id: Unique text, which the session's observations name.
+        host: Hash that separates machines of one fingerprint; empty if unknown.
+            It is neither a network name nor an address.
+        system: Fingerprint of the system.
+        version: Version of DLBricks.
+        started_at: Start of measuring, with time zone.
+        load: Share of the processors' time that other programs used during the session, from 0 to
+            1; ``None`` if the session did not end, or the system does not report it.
+    """
+
+    id: str
+    host: str
+    system: str
+    version: str
+    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    load: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.started_at.tzinfo is None:
+            raise ValueError("started_at needs a time zone")
+        if self.load is not None and not 0 <= self.load <= 1:
+            raise ValueError(f"load is {self.load}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The session as plain data for JSON."""
+        return {**asdict(self), "started_at": self.started_at.isoformat()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Reverses :meth:`to_dict`.
+
+        Raises:
+            KeyError: If something is missing.
+            TypeError: If something has another structure.
+            ValueError: If a value is invalid.
+        """
+        load = data["load"]
+        return cls(
+            **{name: text(data[name], name) for name in _TEXTS},
+            started_at=moment(data["started_at"]),
+            load=None if load is None else number(load, "load", most=1.0),
+        )
+
+
+_TEXTS = ("id", "host", "system", "version")

@@ -14,8 +14,8 @@ import numpy as np
 from dlbricks_core import fitted
 from dlbricks_core.facts import Measurement
 from dlbricks_core.figures.disturbance import QUIET, Disturbance
-from dlbricks_core.figures.protocols import Protocol
-from dlbricks_core.figures.rounds import (
+from dlbricks_core.figures.protocols import (
+    Protocol,
     Round,
     means_by_rounds,
     overhead_of,

@@ -7,7 +7,7 @@ a table of resamplings.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -118,3 +118,96 @@ def _filled(samples: Samples) -> FloatArray:
     if values.size == 0:
         raise ValueError("no samples")
     return values
+
+
+# Means over whole numbers of something that is known at a few of them.
+
+
+def spread_over(numbers: range, most: int) -> tuple[int, ...]:
+    """Evenly spaced numbers of a range, including both ends.
+
+    Args:
+        numbers: Consecutive whole numbers, at least one.
+        most: Most numbers to take, 2 or more.
+    """
+    places = np.linspace(0, len(numbers) - 1, min(most, len(numbers)))
+    return tuple(dict.fromkeys(numbers[round(place)] for place in places))
+
+
+def weights_at(numbers: range, known: Sequence[int]) -> FloatArray:
+    """Weights with which values at a few numbers give the value at each of them.
+
+    Values at other numbers are interpolated linearly between known values.
+
+    Args:
+        numbers: Consecutive whole numbers, at least one.
+        known: Some of them, ascending, both ends among them: shape (n,).
+
+    Returns:
+        Array of shape (numbers, n) whose rows have the sum 1.
+    """
+    every = np.asarray(numbers, dtype=np.float64)
+    return np.stack([np.interp(every, known, each) for each in np.eye(len(known))], axis=1)
+
+
+def mean_weights(numbers: range, known: Sequence[int]) -> FloatArray:
+    """Mean of :func:`weights_at` over all numbers: array of shape (n,) whose sum is 1."""
+    return np.asarray(weights_at(numbers, known).mean(axis=0))
+
+
+# Widths of intervals in words.
+
+_WIDE = 0.6
+"""Relative half-width from which the width is given as a factor, here 2. Wide intervals reach
+further up than down, so their lower end is less than a half-width below the estimate.
+"""
+
+
+def width_text(half_width: float, digits: int = 0) -> str:
+    """Half-width of an interval relative to its middle: ``±10%``, or ``within a factor of 3``.
+
+    The factor is that between either end and the geometric middle. An interval that begins at 0 or
+    below has none.
+
+    Args:
+        half_width: As of :func:`~dlbricks_core.figures.figure.relative_half_width`.
+        digits: Decimal places of a percentage.
+
+    Examples:
+        >>> width_text(0.1)
+        '±10%'
+        >>> width_text(0.8)
+        'within a factor of 3'
+    """
+    if half_width <= _WIDE or half_width >= 1:
+        return f"±{half_width:.{digits}%}"
+    return _within(math.exp(math.atanh(half_width)))
+
+
+def widest_text(half_widths: Collection[float], digits: int = 0) -> str:
+    """Bound on some half-widths: ``±10%`` if there is one, or else ``at most ±10%``.
+
+    Args:
+        half_widths: At least one, each as for :func:`width_text`.
+        digits: Decimal places of a percentage.
+    """
+    text = width_text(max(half_widths), digits)
+    return f"at most {text}" if len(half_widths) > 1 and text.startswith("±") else text
+
+
+def spread_text(half_width: float) -> str:
+    """Half-width of an interval relative to the estimate, which is its geometric middle.
+
+    Examples:
+        >>> spread_text(4 / 3)
+        'within a factor of 3'
+    """
+    if half_width <= _WIDE:
+        return f"±{half_width:.0%}"
+    return _within(math.exp(math.asinh(half_width)))
+
+
+def _within(factor: float) -> str:
+    return (
+        f"within a factor of {factor:.2g}" if factor < 10 else f"within a factor of {factor:,.0f}"
+    )

@@ -8,17 +8,18 @@ if TYPE_CHECKING:
     from dlbricks_core.importers.base import (
         NO_OPTIONS,
         FileNotes,
+        Imported,
         Importer,
         ImportOptions,
+        LoadOptions,
         ModelCollection,
         ModelNotes,
+        Publication,
+        PublishedFigure,
         parse_shape,
     )
     from dlbricks_core.importers.host import canonical, with_outputs
-    from dlbricks_core.importers.imported import Imported
-    from dlbricks_core.importers.options import LoadOptions
-    from dlbricks_core.importers.protobuf import read_proto
-    from dlbricks_core.importers.published import Publication, PublishedFigure
+    from dlbricks_core.importers.onnx import read_proto
 
 __all__ = [
     "NO_OPTIONS",

@@ -5,16 +5,153 @@ from __future__ import annotations
 import difflib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dlbricks_core.errors import ModelError
+from dlbricks_core.passes.options import InputValue
 
 if TYPE_CHECKING:
-    from dlbricks_core.importers.published import Publication
-    from dlbricks_core.ir import RawModel
+    from dlbricks_core.ir import CanonicalModel, RawModel
+
+
+# Published figures about the models of a collection, for comparison with a study.
+
+StudyData = Mapping[str, Any]
+"""Content of ``study.json`` (``docs/reference/json.md``)."""
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    """A number from a publication, and the way to find its counterpart in a study.
+
+    Attributes:
+        figure: Number of the plot in the DLBricks paper with such numbers. A study's report shows
+            the published number beside that plot.
+        what: Meaning of the number, in a few words.
+        where: System and granularity of the number; empty if it depends on neither.
+        value: The number; a fraction where ``text`` shows a percentage.
+        text: The number in the publication's own words.
+        ours: Function that returns the same number of a study; ``None`` if the study lacks it.
+        style: Format of the number, such as ``".1%"``.
+    """
+
+    figure: int
+    what: str
+    where: str
+    value: float
+    text: str
+    ours: Callable[[StudyData], float | None]
+    style: str
+
+    def worded(self, value: float | None) -> str:
+        """A number of a study, for people to read."""
+        return "–" if value is None else format(value, self.style)
+
+
+@dataclass(frozen=True)
+class Publication:
+    """A publication about the models of a collection.
+
+    Attributes:
+        source: Authors, title, place and year.
+        models: Number of models that the publication studied.
+        figures: Its numbers, in the order in which reports show them.
+    """
+
+    source: str
+    models: int
+    figures: Sequence[PublishedFigure]
+
+
+# Options of the user for reading models.
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """Options for reading models and for bringing them into canonical form.
+
+    A name applies to every model that has it. ``MODEL:NAME`` applies to one model alone; MODEL is
+    the model's name, the name of its file, or the argument that loaded it.
+
+    Attributes:
+        batch: Size of dynamic batch axes.
+        dims: Sizes of other dynamic dimensions, by name.
+        shapes: Whole input shapes, by input.
+        fold_batchnorm: Whether to fold BatchNormalization into the layer before it.
+        values: Constant values of inputs, by input: one number for all elements, or one for each
+            element; ``None`` for an optional input that is left out.
+        outputs: Outputs that are kept, with the layers that they need; empty for all outputs.
+        dtype: Name of the conversion to another element type; ``None`` for no conversion.
+    """
+
+    batch: int | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    fold_batchnorm: bool = False
+    values: Mapping[str, InputValue] = field(default_factory=dict)
+    dtype: str | None = None
+    outputs: tuple[str, ...] = ()
+
+    def of(self, model: str, *aliases: str) -> LoadOptions:
+        """Options for one model; an option for this model overrides the option for all models.
+
+        Args:
+            model: Name of the model.
+            aliases: Other names of the model.
+        """
+        prefixes = [f"{each}:" for each in (model, *aliases)]
+
+        def named(given: Mapping[str, Any]) -> dict[str, Any]:
+            own = {
+                key.removeprefix(prefix): value
+                for prefix in prefixes
+                for key, value in given.items()
+                if key.startswith(prefix)
+            }
+            return {**given, **own}
+
+        return replace(
+            self, dims=named(self.dims), shapes=named(self.shapes), values=named(self.values)
+        )
+
+
+# Results of imports.
+
+
+@dataclass(frozen=True)
+class Imported:
+    """Result of importing.
+
+    Attributes:
+        model: The canonical model.
+        names: Names that options about the model may use: its inputs, its symbols for sizes, and
+            axes of its inputs (``data.2``), each also with the model as a prefix.
+        outputs: Outputs of the file by the names that options may use: their own, and the same
+            with the model as a prefix.
+    """
+
+    model: CanonicalModel
+    names: frozenset[str]
+    outputs: Mapping[str, str] = field(default_factory=dict)
+
+
+# Fragments of error messages of importers.
+
+_MOST_NAMES = 8
+
+
+def cut(names: Sequence[str]) -> str:
+    """Names separated by commas; the first ones and the number of others if there are many.
+
+    Examples:
+        >>> cut([f"w{i}" for i in range(45)])
+        'w0, w1, w2, w3, w4, w5, w6, w7 ... and 37 more'
+    """
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" ... and {more} more" if more > 0 else "")
 
 
 @dataclass(frozen=True)

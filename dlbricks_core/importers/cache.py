@@ -29,7 +29,7 @@ from dlbricks_core.files import content
 from dlbricks_core.ir.tensors import ML_DTYPES
 
 if TYPE_CHECKING:
-    from dlbricks_core.importers.options import LoadOptions
+    from dlbricks_core.importers.base import LoadOptions
 
 MOST_BYTES = 512 << 20
 """Maximum bytes of the cache; beyond it, the least recently used entries are deleted."""
@@ -287,8 +287,8 @@ class _Unpickler(pickle.Unpickler):
 
 
 _CLASSES = {
-    "dlbricks_core.importers.imported": {"Imported"},
-    "dlbricks_core.passes.dimensions": {"OpenDimension"},
+    "dlbricks_core.importers.base": {"Imported"},
+    "dlbricks_core.passes.options": {"OpenDimension"},
     "dlbricks_core.ir.model": {
         *("CanonicalModel", "Folded", "Layer", "RawModel", "Subgraph", "TensorValue"),
     },

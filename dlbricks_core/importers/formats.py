@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass
+from pathlib import Path
+
+from dlbricks_core.errors import ModelError
 
 HEAD_BYTES = 512
 """Number of bytes at the beginning of a file that show its kind."""
@@ -109,3 +113,81 @@ def _kind_of_text(head: bytes) -> FileFormat | None:
     if not head.strip() or not all(byte >= 32 or byte in b"\t\r\n\f" for byte in head):
         return None
     return _JSON if start.startswith((b"{", b"[")) else _TEXT
+
+
+# Checks of a model file before anything reads it.
+
+_LFS_POINTER = b"version https://git-lfs"
+
+
+def check_file(path: Path, kind: str, most_bytes: int | None = None) -> None:
+    """Checks that a file can be read to its end.
+
+    Args:
+        path: Path of the file, as the user gave it.
+        kind: Expected kind of file, such as ``".pt2 file"``.
+        most_bytes: Maximum size of the file.
+
+    Raises:
+        ModelError: If it is missing, a folder, a device or pipe, a Git LFS pointer, too large,
+            or may not be read.
+    """
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise ModelError(f"{path} is a folder, not a file", hint=f"Name a {kind} in it.")
+        if not stat.S_ISREG(status.st_mode):
+            raise ModelError(f"{path} is a device or pipe, not a file", hint=f"Name a {kind}.")
+        with path.open("rb") as file:
+            start = file.read(len(_LFS_POINTER))
+    except FileNotFoundError as error:
+        raise ModelError(f"{path} does not exist", hint="Check the path's spelling.") from error
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ModelError(f"{path} cannot be read: {why}", hint="Check its permissions.") from error
+    if start == _LFS_POINTER:
+        raise ModelError(
+            f"{path} is a Git LFS pointer, not the model itself", hint="Fetch it: git lfs pull"
+        )
+    if most_bytes is not None and status.st_size > most_bytes:
+        raise ModelError(
+            f"{path} has {status.st_size / 1e6:.0f} MB; {most_bytes / 1e6:.0f} MB is the limit",
+            hint=f"See that it really is a {kind}.",
+        )
+
+
+# Advice on files that no importer reads: their kind, and how to convert them.
+
+_TF = "python -m tf2onnx.convert makes an ONNX file of it (pip install tf2onnx)."
+_WEIGHTS = "It contains weights without a graph: name the model's ONNX file or its code."
+
+#: Advice by the ending of a file's name.
+_ADVICE = {
+    (".h5", ".hdf5", ".keras"): f"A Keras model: {_TF}",
+    (".tflite", ".lite"): f"A TensorFlow Lite model: {_TF}",
+    (".savedmodel", ".meta", ".pbtxt"): f"A TensorFlow model: {_TF}",
+    (".mlmodel", ".mlpackage"): "A Core ML model: export the model that it was made from to ONNX.",
+    (".caffemodel", ".prototxt"): "A Caffe model: convert it to ONNX first.",
+    (".torchscript",): "A TorchScript file: export the module that it was made from, with "
+    "torch.export or torch.onnx.",
+    (".onnxtxt", ".textproto"): "A model as text: onnx.save(onnx.load(PATH), "
+    "'model.onnx') makes an ONNX file of it.",
+    (".ubj", ".cbm", ".txt", ".joblib"): "If it is a trained model of "
+    "scikit-learn, XGBoost, LightGBM or CatBoost: skl2onnx or onnxmltools converts the "
+    "trained model to an ONNX file.",
+    (".pdmodel", ".pdiparams"): "A PaddlePaddle model: paddle2onnx makes an ONNX file of it.",
+    (".xml", ".engine", ".plan", ".ort"): "Compiled for one runtime: name the ONNX file that it "
+    "was made from.",
+    (".gguf", ".ggml", ".npz", ".npy", ".msgpack"): _WEIGHTS,
+    (".py",): "Python code: name a factory in it, torch:module:factory",
+    ("config.json",): "The configuration of a language model is named as llm:PATH/config.json.",
+    (".json",): "An MXNet graph is called NAME-symbol.json, with NAME-0000.params beside it.",
+    (".zip", ".gz", ".tgz", ".tar", ".xz", ".bz2", ".zst", ".7z"): "An archive: unpack it first.",
+}
+
+
+def advice(spec: str) -> str:
+    """Advice for a file by its name, followed by a space; empty if there is none."""
+    name = spec.lower()
+    found = next((text for suffixes, text in _ADVICE.items() if name.endswith(suffixes)), "")
+    return f"{found.removesuffix('.')}. " if found else ""

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dlbricks_core.importers.base import ImportOptions
+from dlbricks_core.importers.base import Imported, ImportOptions, LoadOptions
 from dlbricks_core.importers.cache import FileState, ReadFiles
-from dlbricks_core.importers.imported import Imported
-from dlbricks_core.importers.options import LoadOptions
 from dlbricks_core.ir import RawModel
 from dlbricks_core.ir.own_weights import denormal_share
 from dlbricks_core.passes import dimension_names, normalize
 from dlbricks_core.passes.convert import convert
-from dlbricks_core.passes.dimensions import OpenDimension, open_dimensions
-from dlbricks_core.passes.drop_dead_layers import keep_outputs
+from dlbricks_core.passes.normalize import keep_outputs
+from dlbricks_core.passes.options import OpenDimension, open_dimensions
 from dlbricks_core.plugins import load_object
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dlbricks_core.errors import DLBricksError, ModelError, UnknownPluginError
 from dlbricks_core.importers import Importer, ModelCollection
-from dlbricks_core.importers.foreign import advice
+from dlbricks_core.importers.formats import advice
 from dlbricks_core.plugins import Plugin, attempt, discover, find, use
 from dlbricks_core.wording import clone_install
 

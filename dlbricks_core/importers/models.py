@@ -21,7 +21,7 @@ from dlbricks_core.importers.cache import ImportCache
 from dlbricks_core.importers.lookup import expand, named_by
 from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.passes.convert import conversion
-from dlbricks_core.passes.dimensions import OpenDimension, open_dimensions
+from dlbricks_core.passes.options import OpenDimension, open_dimensions
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.progress import Observer
 from dlbricks_core.wording import argument, listed, settings

@@ -9,21 +9,27 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
-    from dlbricks_core.ir.graph import layer_graph
     from dlbricks_core.ir.limits import MAX_LAYERS
     from dlbricks_core.ir.model import (
+        Array,
         Attribute,
         CanonicalModel,
         Layer,
+        Network,
         RawModel,
         Subgraph,
         TensorValue,
+        layer_graph,
     )
-    from dlbricks_core.ir.network import Array, Network
     from dlbricks_core.ir.onnx_reader import read_model
-    from dlbricks_core.ir.onnx_writer import node_proto, save_onnx, to_onnx
-    from dlbricks_core.ir.opsets import CANONICAL_OPSET
-    from dlbricks_core.ir.packed import packed, unpacked
+    from dlbricks_core.ir.onnx_writer import (
+        CANONICAL_OPSET,
+        node_proto,
+        packed,
+        save_onnx,
+        to_onnx,
+        unpacked,
+    )
     from dlbricks_core.ir.tensors import Dim, TensorSpec, dtype_name, numpy_dtype
 
 __all__ = [

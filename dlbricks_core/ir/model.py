@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dlbricks_core.ir.tensors import TensorSpec
 from dlbricks_core.sanitize import sanitized
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,3 +251,32 @@ class CanonicalModel(Model):
     def as_raw(self) -> RawModel:
         """The model as a raw model, for a normalization with other options."""
         return RawModel(**{each.name: getattr(self, each.name) for each in fields(Model)})
+
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Network:
+    """A canonical model with a value for every weight and every input, ready to run.
+
+    Attributes:
+        model: A model without opaque layers.
+        weights: Value of every tensor in ``model.weights``.
+        inputs: Value of every tensor in ``model.inputs``.
+    """
+
+    model: CanonicalModel
+    weights: Mapping[str, Array]
+    inputs: Mapping[str, Array]
+
+
+def layer_graph(model: CanonicalModel) -> nx.DiGraph:
+    """Directed graph of layer indices, with an edge from each producer to each consumer."""
+    import networkx as nx  # slow to import, and few commands need it
+
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(len(model.layers)))
+    for tensor, producer in model.producers.items():
+        graph.add_edges_from((producer, reader) for reader in model.consumers.get(tensor, ()))
+    return graph

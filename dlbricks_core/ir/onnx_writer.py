@@ -2,18 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import base64
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+import onnx.defs
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
+from dlbricks_core.errors import ModelError
 from dlbricks_core.ir.attributes import write_attributes
 from dlbricks_core.ir.model import CanonicalModel, Layer
-from dlbricks_core.ir.opsets import CANONICAL_OPSET, required_opset
+from dlbricks_core.ir.onnx_reader import read_model
+from dlbricks_core.ir.tensor_data import array_of, is_external
 from dlbricks_core.ir.tensors import DTYPE_NUMBERS, TensorSpec
+
+# The canonical operator set, and the oldest one that can express a layer.
+#
+# Layers in canonical form follow the operator definitions of ``CANONICAL_OPSET``. Later opsets
+# only added operators, element types and optional attributes (checked against opset 28), so a
+# model is stamped with the canonical opset unless one of its layers needs a newer one: files stay
+# loadable by as many runtimes as possible.
+
+CANONICAL_OPSET = 21
+NEWEST_OPSET: int = onnx.defs.onnx_opset_version()
+
+
+def required_opset(layer: Layer, tensors: Mapping[str, TensorSpec]) -> int:
+    """Oldest opset, from the canonical one on, that allows the layer's form and types.
+
+    Args:
+        layer: In canonical form, of the domain ``ai.onnx``.
+        tensors: Specification of the layer's inputs and outputs.
+    """
+    inputs = tuple(tensors[name].dtype if name else "" for name in layer.inputs)
+    outputs = tuple(tensors[name].dtype if name else "" for name in layer.outputs)
+    return _required(layer.op, frozenset(layer.attributes), inputs, outputs)
+
+
+@cache
+def _required(
+    op: str, attributes: frozenset[str], inputs: tuple[str, ...], outputs: tuple[str, ...]
+) -> int:
+    for version in range(CANONICAL_OPSET, NEWEST_OPSET + 1):
+        try:
+            schema = onnx.defs.get_schema(op, version, "")
+        except onnx.defs.SchemaError:
+            continue
+        if (
+            attributes <= set(schema.attributes)
+            and _allows(schema.inputs, inputs)
+            and _allows(schema.outputs, outputs)
+        ):
+            return version
+    # No opset fits. The runtime's message is clearest in the opset that it supports fully.
+    return CANONICAL_OPSET
+
+
+_SPELLING = {"float32": "float", "float64": "double"}
+
+
+def _allows(formals: Sequence[onnx.defs.OpSchema.FormalParameter], dtypes: tuple[str, ...]) -> bool:
+    variadic = bool(formals) and (
+        formals[-1].option == onnx.defs.OpSchema.FormalParameterOption.Variadic
+    )
+    if len(dtypes) > len(formals) and not variadic:
+        return False
+    for i, dtype in enumerate(dtypes):
+        if dtype in ("", "undefined"):
+            continue
+        formal = formals[min(i, len(formals) - 1)]
+        if f"tensor({_SPELLING.get(dtype, dtype)})" not in formal.types:
+            return False
+    return True
+
 
 _MAX_PROTOBUF_BYTES = 1_900_000_000
 
@@ -106,3 +174,85 @@ def declared(name: str, spec: TensorSpec) -> TensorProto:
     )
     proto.external_data.add(key="location", value=name)
     return proto
+
+
+# Canonical models as bytes: an ONNX protobuf, with fields that ONNX lacks in its metadata.
+
+_KEY = "dlbricks"
+
+_NOWHERE = "weights"
+"""File name that replaces the data of weights without values: ONNX demands one, and none is
+read."""
+
+
+def packed(model: CanonicalModel) -> bytes:
+    """The model as bytes, without the values of weights that are not among its constants.
+
+    Args:
+        model: Model in canonical form.
+    """
+    proto = to_onnx(model, model.constants, model.weights - model.constants.keys())
+    for tensor in filter(is_external, proto.graph.initializer):
+        tensor.external_data[0].value = _NOWHERE
+    computed = [
+        numpy_helper.from_array(value, name)
+        for name, value in sorted(model.constants.items())
+        if name not in model.weights
+    ]
+    about = {
+        "annotations": dict(model.annotations),
+        "opsets": dict(model.opsets),
+        "layouts": {name: spec.layout for name, spec in model.tensors.items() if spec.layout},
+        "opaque": {str(i): layer.opaque for i, layer in enumerate(model.layers) if layer.opaque},
+        "computed": [base64.b64encode(each.SerializeToString()).decode() for each in computed],
+    }
+    helper.set_model_props(proto, {_KEY: json.dumps(about, sort_keys=True)})
+    data: bytes = proto.SerializeToString(deterministic=True)
+    return data
+
+
+def unpacked(data: bytes, *, name: str, source: str = "") -> CanonicalModel:
+    """Reverses :func:`packed`.
+
+    Args:
+        data: Result of :func:`packed`.
+        name: Name of the model.
+        source: File or collection that it came from, for people to read.
+
+    Raises:
+        ModelError: If it is something else.
+    """
+    try:
+        proto = ModelProto.FromString(data)
+        about = {each.key: each.value for each in proto.metadata_props}
+        return _read(proto, json.loads(about[_KEY]), name, source)
+    except (DecodeError, KeyError, ValueError, TypeError) as error:
+        raise ModelError(f"the stored graph of {name} cannot be read") from error
+
+
+def _read(proto: ModelProto, metadata: Mapping[str, Any], name: str, source: str) -> CanonicalModel:
+    given = [each for each in proto.graph.initializer if not is_external(each)]
+    computed = [TensorProto.FromString(base64.b64decode(text)) for text in metadata["computed"]]
+    constants = {each.name: array_of(each) for each in (*given, *computed)}
+    raw = read_model(proto, name=name, source=source, zeros=True)
+    layouts = {
+        tensor: replace(raw.tensors[tensor], layout=layout)
+        for tensor, layout in metadata["layouts"].items()
+    }
+    opaque = metadata.get("opaque", {})
+    layers = [
+        replace(layer, opaque=opaque[str(i)]) if str(i) in opaque else layer
+        for i, layer in enumerate(raw.layers)
+    ]
+    return CanonicalModel(
+        name=raw.name,
+        layers=tuple(layers),
+        inputs=raw.inputs,
+        outputs=raw.outputs,
+        tensors={**raw.tensors, **layouts},
+        weights=raw.weights,
+        constants=constants,
+        opsets=metadata["opsets"],
+        source=raw.source,
+        annotations=metadata["annotations"],
+    )

@@ -11,11 +11,9 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.ir.external import ExternalFiles
 from dlbricks_core.ir.lean import large_weights
-from dlbricks_core.ir.model import CanonicalModel
-from dlbricks_core.ir.network import Array
-from dlbricks_core.ir.tensor_data import array_of, is_external
+from dlbricks_core.ir.model import Array, CanonicalModel
+from dlbricks_core.ir.tensor_data import ExternalFiles, array_of, is_external
 from dlbricks_core.ir.tensors import DTYPE_NAMES, TensorSpec
 
 _SUFFIX = ".onnx"

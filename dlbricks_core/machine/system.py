@@ -12,7 +12,7 @@ import warnings
 import archspec.cpu
 
 from dlbricks_core.facts import Cache, System
-from dlbricks_core.machine.generations import generation_of
+from dlbricks_core.machine.speed import generation_of
 from dlbricks_core.machine.sysfs import MachineState, parse_cpus
 
 #: Instruction-set extensions that decide which kernels a framework picks, by the name that

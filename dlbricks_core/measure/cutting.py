@@ -90,7 +90,7 @@ def cut_models(
         DLBricksError: If a backend that runs blocks only cannot rewrite a model.
     """
     if not request.backend.traits.folds_weights and any(model.folded for model in models):
-        from dlbricks_core.passes.unfold import unfolded  # few models have such layers
+        from dlbricks_core.passes.drop_unread import unfolded  # few models have such layers
 
         models = [unfolded(model) for model in models]
     plugin = find("composer", cut_options.composer, Composer)

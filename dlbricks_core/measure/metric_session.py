@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from time import perf_counter
 
-from dlbricks_core.backends.call import CALLS, next_to_nothing, start_of_a_line
+from dlbricks_core.backends.burst import CALLS, next_to_nothing, start_of_a_line
 from dlbricks_core.errors import BackendError, DLBricksError, StoreError
 from dlbricks_core.facts import Observation, Question
 from dlbricks_core.machine.load import LoadWatch

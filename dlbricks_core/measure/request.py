@@ -26,6 +26,7 @@ from dlbricks_core.facts import (
 )
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, MOST, PRECISION
 from dlbricks_core.figures.protocols import (
+    FEWEST_QUIET,
     HOT,
     PROTOCOLS,
     TIMEOUT_S,
@@ -33,11 +34,9 @@ from dlbricks_core.figures.protocols import (
     Protocol,
     protocol_named,
 )
-from dlbricks_core.figures.rounds import FEWEST_QUIET
 from dlbricks_core.machine.system import current_system, physical_cores_available
-from dlbricks_core.measure.known_setups import KnownSetup, nearest_setup
+from dlbricks_core.measure.known_setups import AbsentBackend, KnownSetup, nearest_setup
 from dlbricks_core.measure.metric import Metric, find_metric
-from dlbricks_core.measure.missing_backend import AbsentBackend
 from dlbricks_core.plugins import Plugin, find, use
 from dlbricks_core.preferences import BUSY, Busy, preferred
 from dlbricks_core.wording import argument

@@ -10,8 +10,7 @@ import numpy as np
 
 from dlbricks_core import values
 from dlbricks_core.backends import Backend, BackendSettings, Profile, Timeline
-from dlbricks_core.backends.burst import Burst, WholeRun
-from dlbricks_core.backends.call import CALLS, start_of_a_line
+from dlbricks_core.backends.burst import CALLS, Burst, WholeRun, start_of_a_line
 from dlbricks_core.backends.host import POSITION_BYTES, is_copied
 from dlbricks_core.errors import BackendError, DLBricksError
 from dlbricks_core.ir import Array, CanonicalModel

@@ -20,6 +20,7 @@ from dlbricks_core.operators.operator import (
     ANYTHING,
     BY_TYPE,
     DATA,
+    NEAR_ONE,
     PARAMETER,
     FlopsRule,
     Input,
@@ -27,16 +28,24 @@ from dlbricks_core.operators.operator import (
     Operator,
     PowerRule,
     Specs,
+    always,
+    argument,
     each_output,
     kept,
     row,
     size,
 )
-from dlbricks_core.operators.ranges.domain import NEGATIVE, NOT_ZERO, POSITIVE, base_of_power
-from dlbricks_core.operators.ranges.interval import Range, loosened
+from dlbricks_core.operators.ranges.interval import (
+    NEGATIVE,
+    NOT_ZERO,
+    POSITIVE,
+    Range,
+    RangeStep,
+    Rule,
+    base_of_power,
+    loosened,
+)
 from dlbricks_core.operators.ranges.maps import NEGATED, RECIPROCAL, SQUARE, power, through
-from dlbricks_core.operators.ranges.step import RangeStep, Rule
-from dlbricks_core.operators.weights import NEAR_ONE, always, argument
 
 _NEAR_ZERO = 1e-6
 """Minimum distance from zero of a divisor that is chosen."""

@@ -19,21 +19,25 @@ from dlbricks_core.operators.operator import (
     Lacks,
     Operator,
     PowerRule,
+    argument,
     each_output,
     halved,
     kept,
     row,
     unit,
 )
-from dlbricks_core.operators.ranges.domain import (
+from dlbricks_core.operators.ranges.interval import (
     ABOVE_ONE,
     ABOVE_ZERO,
     COSINE,
     INSIDE_UNIT,
     NOT_NEGATIVE,
     NOT_ZERO,
+    Range,
+    RangeStep,
+    Rule,
+    within,
 )
-from dlbricks_core.operators.ranges.interval import Range
 from dlbricks_core.operators.ranges.maps import (
     ABSOLUTE,
     EXPONENTIAL,
@@ -52,8 +56,6 @@ from dlbricks_core.operators.ranges.maps import (
     rising,
     through,
 )
-from dlbricks_core.operators.ranges.step import RangeStep, Rule, within
-from dlbricks_core.operators.weights import argument
 
 
 def _carrying(*maps: Map) -> Rule:

@@ -16,6 +16,7 @@ from dlbricks_core.operators.operator import (
     BY_TYPE,
     DATA,
     LATE,
+    PACKED_MIDDLE,
     PARAMETER,
     RARE,
     IndexBound,
@@ -24,15 +25,23 @@ from dlbricks_core.operators.operator import (
     Operator,
     Specs,
     Traffic,
+    always,
+    codes,
     each_output,
     nothing,
     row,
     sizes,
     whole,
 )
-from dlbricks_core.operators.ranges.interval import EVERYTHING, Range, is_whole, join
-from dlbricks_core.operators.ranges.step import RangeStep, Rule, within
-from dlbricks_core.operators.weights import PACKED_MIDDLE, always, codes
+from dlbricks_core.operators.ranges.interval import (
+    EVERYTHING,
+    Range,
+    RangeStep,
+    Rule,
+    is_whole,
+    join,
+    within,
+)
 
 Move = Callable[[RangeStep, Sequence[Array]], Sequence[Array]]
 """The layer's work on any arrays in the place of its inputs: ``(step, arrays)`` to results."""

@@ -7,12 +7,26 @@ from collections.abc import Mapping, Sequence
 
 from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.operators import shapes
-from dlbricks_core.operators.einsum import products_of
 from dlbricks_core.operators.operator import (
+    BIAS,
+    BLOCK_SCALE,
+    CODED,
+    CODES,
+    COLUMNS,
     DATA,
+    EXPERTS,
+    FACTOR,
+    FILTER,
+    GEMM,
     LATE,
+    MIDDLE,
+    PACKED_MIDDLE,
     PARAMETER,
     RARE,
+    SCALE,
+    TRANSPOSED_FILTER,
+    WEIGHT_SCALE,
+    ZERO_POINT,
     FlopsRule,
     Input,
     Lacks,
@@ -30,24 +44,8 @@ from dlbricks_core.operators.ranges.weighted import (
     of_equation,
     of_matrices,
     of_transposed_convolution,
+    products_of,
     weighted,
-)
-from dlbricks_core.operators.weights import (
-    BIAS,
-    BLOCK_SCALE,
-    CODED,
-    CODES,
-    COLUMNS,
-    EXPERTS,
-    FACTOR,
-    FILTER,
-    GEMM,
-    MIDDLE,
-    PACKED_MIDDLE,
-    SCALE,
-    TRANSPOSED_FILTER,
-    WEIGHT_SCALE,
-    ZERO_POINT,
 )
 
 

@@ -12,15 +12,19 @@ from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.operators import shapes
 from dlbricks_core.operators.operator import (
     ANYTHING,
+    CODED,
     DATA,
     OWN,
     PARAMETER,
     RARE,
+    SCALE,
+    ZERO_POINT,
     FlopsRule,
     Input,
     Lacks,
     Operator,
     Specs,
+    argument,
     attribute_of,
     each_input,
     each_output,
@@ -28,8 +32,15 @@ from dlbricks_core.operators.operator import (
     size,
     sizes,
 )
-from dlbricks_core.operators.ranges.domain import ABOVE_ZERO
-from dlbricks_core.operators.ranges.interval import EVERYTHING, Range, join
+from dlbricks_core.operators.ranges.interval import (
+    ABOVE_ZERO,
+    EVERYTHING,
+    Range,
+    RangeStep,
+    Rule,
+    join,
+    within,
+)
 from dlbricks_core.operators.ranges.maps import (
     ABSOLUTE,
     EXPONENTIAL,
@@ -42,8 +53,6 @@ from dlbricks_core.operators.ranges.maps import (
     scaled,
     through,
 )
-from dlbricks_core.operators.ranges.step import RangeStep, Rule, within
-from dlbricks_core.operators.weights import argument
 
 # Ranges of results
 
@@ -227,4 +236,37 @@ ROWS: Mapping[str, Operator] = {
     "RoiAlign": row(RARE, _regions, DATA, DATA, _REGION, costly=True),
     "Upsample": row(_REPLACED, _REPLACED, DATA, PARAMETER, ranges=_REPLACED),
     "com.microsoft.NhwcMaxPool": row(OWN, window(1), DATA),
+}  # fmt: skip
+
+
+# Operators that make codes of floats and floats of codes, and those that ONNX Runtime adds.
+
+_RESULT = (SCALE, ZERO_POINT)
+"""Scale and zero point of the codes of a result."""
+
+_COARSE = Input(zero_point=True, coarse=True)
+
+_READ = row("codes:read", each_output(2), DATA, SCALE, _COARSE, folded=False)
+_WRITTEN = row("codes:written", each_output(2), DATA, SCALE, _COARSE)
+
+QUANTIZED_ROWS: Mapping[str, Operator] = {
+    "DequantizeLinear": _READ,
+    # Least and greatest element, and each element scaled and shifted.
+    "DynamicQuantizeLinear": row("codes:ranged", each_output(4), DATA),
+    "QuantizeLinear": _WRITTEN,
+    "com.microsoft.DequantizeLinear": _READ,
+    "com.microsoft.QuantizeLinear": _WRITTEN,
+    # Quantizing shifts and scales (2), and so does requantizing.
+    "com.microsoft.QLinearAdd": row("elementwise:add", each_output(7), *CODED * 2, *_RESULT),
+    "com.microsoft.QLinearAveragePool": row("pool:mean", window(1), *CODED, *_RESULT),
+    "com.microsoft.QLinearConcat": row(
+        "copy:joined", each_output(4), *_RESULT, *CODED, repeated=len(CODED)
+    ),
+    "com.microsoft.QLinearGlobalAveragePool": row("reduce:map", each_input(1), *CODED, *_RESULT),
+    "com.microsoft.QLinearLeakyRelu": row("elementwise", each_output(5), *CODED, *_RESULT),
+    "com.microsoft.QLinearMul": row("elementwise:mul", each_output(7), *CODED * 2, *_RESULT),
+    "com.microsoft.QLinearReduceMean": row("reduce:sum", each_input(1), *CODED, *_RESULT),
+    "com.microsoft.QLinearSigmoid": row("function", each_output(5), *CODED, *_RESULT),
+    "com.microsoft.QLinearSoftmax": row("softmax", each_output(4 + 5), *CODED, *_RESULT),
+    "com.microsoft.QLinearWhere": row("elementwise", each_output(4), DATA, *CODED * 2, *_RESULT),
 }  # fmt: skip

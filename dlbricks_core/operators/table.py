@@ -7,28 +7,32 @@ from collections.abc import Mapping, Sequence
 from dlbricks_core.ir.model import Layer
 from dlbricks_core.operators import (
     arithmetic,
-    attention,
-    classical,
+    compound,
     functions,
     movement,
-    normalization,
     others,
     products,
-    quantized,
-    recurrent,
     reductions,
 )
 from dlbricks_core.operators.operator import Lacks, Operator, kept
 
-_FAMILIES = (
-    arithmetic, attention, classical, functions, movement, normalization, others, products,
-    quantized, recurrent, reductions,
+TABLES: Sequence[Mapping[str, Operator]] = (
+    arithmetic.ROWS, compound.ATTENTION_ROWS, compound.NORMALIZATION_ROWS, compound.RECURRENT_ROWS,
+    functions.ROWS, movement.ROWS, others.ROWS, others.CLASSICAL_ROWS, products.ROWS,
+    reductions.ROWS, reductions.QUANTIZED_ROWS,
 )  # fmt: skip
+"""Rows by family."""
 
-OPERATORS: Mapping[str, Operator] = {
-    op: row for family in _FAMILIES for op, row in family.ROWS.items()
-}
+OPERATORS: Mapping[str, Operator] = {op: row for table in TABLES for op, row in table.items()}
 """Row of each operator, by :attr:`Layer.qualified_op`. To add an operator is to add its row."""
+
+PARAMETER_INPUTS: Mapping[str, frozenset[int]] = {
+    op: row.parameters for op, row in OPERATORS.items() if row.parameters
+}
+"""Positions of the inputs that decide how an operator works, for those that have any."""
+
+MOST_SIZES = 8
+"""Maximum length of a vector of integers that may be a shape, or from which a shape is computed."""
 
 _STRANGER = Lacks("nobody has defined it")
 _UNKNOWN = Operator(kind=_STRANGER, flops=_STRANGER, ranges=_STRANGER, power=kept, inputs=())

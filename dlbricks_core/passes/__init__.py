@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
-    from dlbricks_core.passes.dimensions import dimension_names
     from dlbricks_core.passes.normalize import normalize
+    from dlbricks_core.passes.options import dimension_names
 
 __all__ = ["dimension_names", "normalize"]
 

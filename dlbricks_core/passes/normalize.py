@@ -2,20 +2,137 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from dlbricks_core.errors import INVALID_MODEL, WRONG_SIZES, Border, ModelError
-from dlbricks_core.ir import CanonicalModel, RawModel
-from dlbricks_core.passes.bind_sizes import BIND_SIZES
-from dlbricks_core.passes.bind_values import BIND_VALUES
-from dlbricks_core.passes.drop_dead_layers import DROP_DEAD_LAYERS
-from dlbricks_core.passes.drop_unread import DROP_UNREAD
-from dlbricks_core.passes.fold_batchnorm import FOLD_BATCHNORM
-from dlbricks_core.passes.limit_inputs import LIMIT_INPUTS
+from dlbricks_core.ir import CanonicalModel, Layer, RawModel, TensorSpec
+from dlbricks_core.ir.limits import check_shape
+from dlbricks_core.operators.table import operator
+from dlbricks_core.passes.bind_sizes import BIND_SIZES, BIND_VALUES
+from dlbricks_core.passes.drop_unread import DROP_UNREAD, drop_unread
 from dlbricks_core.passes.lower_layers import LOWER_LAYERS
 from dlbricks_core.passes.options import InputValue, NormalizeOptions
-from dlbricks_core.passes.pipeline import check_order
+from dlbricks_core.passes.pipeline import Pass, Property, check_order
+
+
+def limit_inputs(model: RawModel, options: NormalizeOptions) -> RawModel:
+    """The model itself, if its inputs are within the limits.
+
+    Raises:
+        ModelError: If an input has too many axes or elements.
+    """
+    for name in model.inputs:
+        with Border("input", name):
+            check_shape(model.tensors[name].shape or ())
+    return model
+
+
+LIMIT_INPUTS = Pass.of(
+    limit_inputs, requires=[Property.INPUTS_SIZED], ensures=[Property.INPUTS_LIMITED]
+)
+
+
+def drop_dead_layers(model: RawModel, options: NormalizeOptions) -> RawModel:
+    """The model with the layers that an output depends on, in the same order."""
+    read = set(model.outputs)
+    live = []
+    for layer in reversed(model.layers):
+        if not read.isdisjoint(layer.outputs):
+            live.append(layer)
+            read.update(layer.inputs, layer.captures)
+            read.discard("")
+    return replace(model, layers=tuple(reversed(live)))
+
+
+def keep_outputs(model: RawModel, names: Collection[str]) -> RawModel:
+    """The model with some of its outputs, and the layers and inputs that they need.
+
+    Args:
+        model: The model.
+        names: Outputs to keep; empty for all.
+    """
+    if not names:
+        return model
+    outputs = tuple(name for name in model.outputs if name in names)
+    live = drop_dead_layers(replace(model, outputs=outputs), NormalizeOptions())
+    read = {name for layer in live.layers for name in (*layer.inputs, *layer.captures)}
+    read.update(outputs)
+    # An input that no layer reads needs no size.
+    inputs = tuple(name for name in model.inputs if name in read)
+    return replace(live, inputs=inputs)
+
+
+DROP_DEAD_LAYERS = Pass.of(drop_dead_layers, ensures=[Property.LAYERS_LIVE])
+
+
+def fold_batchnorm(model: CanonicalModel, options: NormalizeOptions) -> CanonicalModel:
+    """Folds each BatchNormalization into a convolution or Gemm where possible, if requested.
+
+    Optimizing runtimes do so.
+    Only the structure changes: the values of the layer's weights are not known anyway.
+
+    Args:
+        model: Model in canonical form.
+        options: Whether to fold.
+    """
+    if not options.fold_batchnorm:
+        return model
+    layers: list[Layer | None] = list(model.layers)
+    tensors, weights = dict(model.tensors), set(model.weights)
+    for index, layer in enumerate(model.layers):
+        producer = _absorber(model, layer)
+        if producer is None:
+            continue
+        absorber = layers[producer]
+        assert absorber is not None
+        inputs = absorber.inputs
+        if len(inputs) < 3:
+            bias = f"{layer.outputs[0]}.bias"
+            while bias in tensors:
+                bias += "_"
+            tensors[bias] = TensorSpec(tensors[inputs[1]].dtype, tensors[layer.inputs[1]].shape)
+            weights.add(bias)
+            inputs = (*inputs, bias)
+        layers[producer] = replace(absorber, inputs=inputs, outputs=layer.outputs)
+        layers[index] = None
+    return drop_unread(
+        replace(
+            model,
+            layers=tuple(layer for layer in layers if layer is not None),
+            tensors=tensors,
+            weights=frozenset(weights),
+        ),
+        options,
+    )
+
+
+def _absorber(model: CanonicalModel, layer: Layer) -> int | None:
+    """Index of the layer that can take in a BatchNormalization."""
+    if layer.op != "BatchNormalization" or layer.domain or layer.opaque:
+        return None
+    data = layer.inputs[0]
+    producer = model.producers.get(data)
+    if producer is None or data in model.output_names or len(model.consumers[data]) > 1:
+        return None
+    candidate = model.layers[producer]
+    if candidate.domain or not operator(candidate.op).input(2).bias:
+        return None
+    parameters = (*candidate.inputs[1:], *layer.inputs[1:])
+    if not all(name in model.weights for name in parameters):
+        return None
+    channels = model.tensors[layer.inputs[1]].sizes
+    bias = candidate.inputs[2:]
+    return producer if all(model.tensors[b].sizes[-1:] == channels for b in bias) else None
+
+
+FOLD_BATCHNORM = Pass.of(
+    fold_batchnorm,
+    requires=[Property.LAYERS_CANONICAL, Property.NOTHING_UNREAD],
+    ensures=[Property.BATCH_NORMALIZATION_FOLDED],
+)
+
 
 BINDING = (BIND_SIZES, BIND_VALUES)
 """Passes that apply the sizes and values that the user gives."""

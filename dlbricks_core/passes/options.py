@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dlbricks_core.passes import expressions
+
+if TYPE_CHECKING:
+    from dlbricks_core.ir import RawModel, TensorSpec
+
 
 InputValue = float | tuple[float, ...] | None
 """Constant value of an input: one number for all elements, or one for each; ``None`` for no
@@ -40,3 +47,76 @@ class NormalizeOptions:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     values: Mapping[str, InputValue] = field(default_factory=dict)
     fold_batchnorm: bool = False
+
+
+# Dimensions of a raw model's inputs, and their names.
+
+
+def dimension_names(model: RawModel) -> set[str]:
+    """Names of everything that a size may be given for.
+
+    Inputs, places in them (``data.2``), symbols, and the symbols that expressions are made of.
+    """
+    return names_of_sizes(model).union(places_of(model), model.inputs)
+
+
+def symbols_of(model: RawModel, tensors: Iterable[str]) -> set[str]:
+    """Names of dynamic dimensions of some tensors."""
+    dims = (dim for name in tensors for dim in model.tensors[name].shape or ())
+    return {dim for dim in dims if isinstance(dim, str)}
+
+
+def names_of_sizes(model: RawModel) -> set[str]:
+    """Symbols, and the symbols that expressions among them are made of."""
+    symbols = symbols_of(model, model.tensors)
+    return symbols.union(*map(expressions.parts, symbols))
+
+
+def places_of(model: RawModel) -> dict[str, tuple[str, int]]:
+    """Input and axis, by the name of that place (``data.2``)."""
+    return {
+        f"{name}.{axis}": (name, axis)
+        for name in model.inputs
+        for axis in range(len(model.tensors[name].shape or ()))
+    }
+
+
+def dynamic_dimensions(
+    inputs: Iterable[str], tensors: Mapping[str, TensorSpec]
+) -> list[tuple[tuple[str, int], str]]:
+    """Each dynamic dimension of the inputs: its place, and the name that ``dims`` knows it by."""
+    return [
+        ((name, axis), dim if isinstance(dim, str) else f"{name}.{axis}")
+        for name in inputs
+        for axis, dim in enumerate(tensors[name].shape or ())
+        if not isinstance(dim, int)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDimension:
+    """A dimension of an input that a model leaves open.
+
+    Attributes:
+        input: Name of the input.
+        axis: Its axis.
+        name: The name that ``dims`` knows it by: a symbol, an expression over symbols, or the place
+            (``data.2``).
+    """
+
+    input: str
+    axis: int
+    name: str
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """Names that sizes are given for: the parts of an expression, or the name itself."""
+        return expressions.parts(self.name) or frozenset({self.name})
+
+
+def open_dimensions(model: RawModel) -> tuple[OpenDimension, ...]:
+    """Each dimension that a model's inputs leave open."""
+    return tuple(
+        OpenDimension(name, axis, label)
+        for (name, axis), label in dynamic_dimensions(model.inputs, model.tensors)
+    )

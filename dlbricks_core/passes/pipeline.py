@@ -78,6 +78,6 @@ def check_order(passes: Iterable[Pass[Any]], given: Iterable[Property] = ()) -> 
         missing = each.requires - held
         if missing:
             wanted = "; ".join(sorted(each.value for each in missing))
-            raise ValueError(f"{each.run.__module__} comes too early, it requires: {wanted}")
+            raise ValueError(f"{each.run.__qualname__} comes too early, it requires: {wanted}")
         held |= each.ensures
     return held

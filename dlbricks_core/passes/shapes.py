@@ -12,14 +12,13 @@ from dlbricks_core.errors import WRONG_SIZES, DLBricksError, ModelError
 from dlbricks_core.ir import Array, Layer, TensorSpec, dtype_name, numpy_dtype
 from dlbricks_core.ir.attributes import tensor_proto, tensor_value
 from dlbricks_core.ir.limits import MAX_RUN_ELEMENTS, check_shape
-from dlbricks_core.ir.onnx_writer import node_proto
-from dlbricks_core.ir.opsets import NEWEST_OPSET, required_opset
+from dlbricks_core.ir.onnx_writer import NEWEST_OPSET, node_proto, required_opset
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
 from dlbricks_core.operators.table import operator
 from dlbricks_core.passes import classical
 from dlbricks_core.passes.contrib.operators import OPERATORS
 from dlbricks_core.passes.contrib.shapes import LayerInputs, Rule
-from dlbricks_core.passes.reference import run_layer
+from dlbricks_core.passes.evaluate import run_layer
 from dlbricks_core.passes.schemas import definition
 
 _MAX_LETTERS = 200

@@ -13,8 +13,7 @@ import numpy as np
 from dlbricks_core.facts import System
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.machine.arithmetic import MULTIPLYING, lanes, multiplying
-from dlbricks_core.machine.generations import UNKNOWN, generation_of
+from dlbricks_core.machine.speed import MULTIPLYING, UNKNOWN, generation_of, lanes, multiplying
 from dlbricks_core.operators.operator import Lacks
 from dlbricks_core.operators.table import OPERATORS
 from dlbricks_core.predict.features import NAMES, Features

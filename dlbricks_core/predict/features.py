@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from dlbricks_core.analysis import layer_bytes, layer_flops
-from dlbricks_core.analysis.einsum import products_of
 from dlbricks_core.bricks import weights_are_reread
 from dlbricks_core.figures.statistics import Indices
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
-from dlbricks_core.operators.classical import DOMAIN as CLASSICAL
 from dlbricks_core.operators.operator import Lacks
+from dlbricks_core.operators.others import DOMAIN as CLASSICAL
+from dlbricks_core.operators.ranges.weighted import products_of
 from dlbricks_core.operators.table import plain, standing_for
 from dlbricks_core.predict.kinds import class_of, computing, kinds_of
 from dlbricks_core.predict.layers import integer, integers, product, shapes_of, weight_of

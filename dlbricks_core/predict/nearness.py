@@ -8,7 +8,7 @@ from functools import cache
 
 from dlbricks_core import fitted
 from dlbricks_core.facts import System
-from dlbricks_core.machine.arithmetic import lanes
+from dlbricks_core.machine.speed import lanes
 
 _LEAST = 0.05
 """Distance between two systems that differ in nothing that counts."""

@@ -12,10 +12,9 @@ from zlib import crc32
 import numpy as np
 
 from dlbricks_core.bricks import Brick, BrickSet
-from dlbricks_core.bricks.annotations import native_to
+from dlbricks_core.bricks.signature import native_to
 from dlbricks_core.facts import LATENCY, NetworkFeatures, Question, Sampled, System
-from dlbricks_core.figures.protocols import PROTOCOLS
-from dlbricks_core.figures.rounds import FEWEST_QUIET
+from dlbricks_core.figures.protocols import FEWEST_QUIET, PROTOCOLS
 from dlbricks_core.figures.statistics import FloatArray, faster_half
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.predict import Contribution, Provenance, shipped

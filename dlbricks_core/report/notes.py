@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from dlbricks_core.facts import Note
-from dlbricks_core.figures.widths import widest_text, width_text
+from dlbricks_core.figures.statistics import widest_text, width_text
 from dlbricks_core.wording import argument, listed
 
 if TYPE_CHECKING:

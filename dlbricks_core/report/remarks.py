@@ -13,7 +13,7 @@ from dlbricks_core import figures
 from dlbricks_core.facts import LATENCY, Note
 from dlbricks_core.facts.note import note
 from dlbricks_core.figures.statistics import is_short, scatters
-from dlbricks_core.machine.arithmetic import MULTIPLYING, multiplying
+from dlbricks_core.machine.speed import MULTIPLYING, multiplying
 from dlbricks_core.report.columns import column_problems
 from dlbricks_core.report.notes import text as text_of
 from dlbricks_core.report.tables import styled

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
-    from dlbricks_core.store.damage import Damage
-    from dlbricks_core.store.database import AbsentStoreError
+    from dlbricks_core.store.database import AbsentStoreError, Damage
     from dlbricks_core.store.inventory import Holding, HoldingKey, Inventory
-    from dlbricks_core.store.location import locate
     from dlbricks_core.store.merging import Merged
+    from dlbricks_core.store.opened import locate
     from dlbricks_core.store.portable import (
         Exported,
         export_measurements,

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection, Table, func, select
 
 from dlbricks_core.facts import Machine, Question, System
-from dlbricks_core.store.columns import readable
 from dlbricks_core.store.rows import Reader
 from dlbricks_core.store.schema import (
     HEAD,
@@ -20,6 +19,7 @@ from dlbricks_core.store.schema import (
     rewrites,
     sessions,
 )
+from dlbricks_core.store.selection import readable
 
 
 @dataclass(frozen=True, order=True)

@@ -19,7 +19,12 @@ from sqlalchemy import (
 
 from dlbricks_core.facts import Measurement, Observation, Quantity, Question, Sampled, Setup
 from dlbricks_core.limits import parsed
-from dlbricks_core.store.columns import (
+from dlbricks_core.store.database import Database
+from dlbricks_core.store.merging import Merger, storable, unknown_quantities
+from dlbricks_core.store.opened import OpenStore, again_when_lost
+from dlbricks_core.store.rows import Reader
+from dlbricks_core.store.schema import measurements, observations
+from dlbricks_core.store.selection import (
     BATCH,
     KEY,
     all_equal,
@@ -28,14 +33,9 @@ from dlbricks_core.store.columns import (
     columns_of,
     conditions,
     is_key,
+    owners,
     readable,
 )
-from dlbricks_core.store.database import Database
-from dlbricks_core.store.merging import Merger, storable, unknown_quantities
-from dlbricks_core.store.opened import OpenStore, again_when_lost
-from dlbricks_core.store.rows import Reader
-from dlbricks_core.store.schema import measurements, observations
-from dlbricks_core.store.selection import owners
 
 
 class MeasurementStore(OpenStore):

@@ -23,7 +23,6 @@ from dlbricks_core.facts import (
     Session,
 )
 from dlbricks_core.limits import packed
-from dlbricks_core.store.columns import BATCH, all_equal, batches, columns_of, conditions
 from dlbricks_core.store.database import Database
 from dlbricks_core.store.records import KnownSystem, Record
 from dlbricks_core.store.rows import Reader
@@ -38,6 +37,7 @@ from dlbricks_core.store.schema import (
     sessions,
     systems,
 )
+from dlbricks_core.store.selection import BATCH, all_equal, batches, columns_of, conditions
 from dlbricks_core.wording import argument
 
 

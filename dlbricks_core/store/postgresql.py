@@ -26,8 +26,8 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.store import database, sqlite
-from dlbricks_core.store.damage import Damage
 from dlbricks_core.store.database import (
+    Damage,
     Database,
     ServerLostError,
     check_columns,

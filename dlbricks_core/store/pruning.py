@@ -20,8 +20,7 @@ from sqlalchemy import (
 )
 
 from dlbricks_core.facts import Machine
-from dlbricks_core.store.columns import batches
-from dlbricks_core.store.contents import fits
+from dlbricks_core.store.records import fits
 from dlbricks_core.store.rows import Reader
 from dlbricks_core.store.schema import (
     calibrations,
@@ -33,7 +32,7 @@ from dlbricks_core.store.schema import (
     sessions,
     systems,
 )
-from dlbricks_core.store.selection import Selection
+from dlbricks_core.store.selection import Selection, batches
 
 
 @dataclass(frozen=True)

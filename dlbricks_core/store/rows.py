@@ -44,10 +44,10 @@ from dlbricks_core.facts import (
 from dlbricks_core.facts.checks import LARGEST, SMALLEST, TINIEST, checked, moment, text
 from dlbricks_core.facts.observation import DISTURBED_LOAD
 from dlbricks_core.limits import STORE, parsed, unpacked
-from dlbricks_core.store.columns import batches, key_of, question_of
-from dlbricks_core.store.damage import Damage
-from dlbricks_core.store.dialects import Bytewise, JoinedTexts
+from dlbricks_core.store.database import Damage
 from dlbricks_core.store.schema import (
+    Bytewise,
+    JoinedTexts,
     calibrations,
     machines,
     measurements,
@@ -58,6 +58,7 @@ from dlbricks_core.store.schema import (
     sessions,
     systems,
 )
+from dlbricks_core.store.selection import batches, key_of, question_of
 
 KindT = TypeVar("KindT")
 

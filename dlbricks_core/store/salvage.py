@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateTable
 
-from dlbricks_core.store.damage import Damage
-from dlbricks_core.store.schema import HEAD, metadata
+from dlbricks_core.store.database import Damage
+from dlbricks_core.store.schema import HEAD, metadata, statements
 
 _FIRST, _LAST = -(2**63), 2**63 - 1
 """Smallest and largest number of a row in SQLite."""
@@ -191,3 +192,35 @@ def _complete(target: sqlite3.Connection, lost: Damage) -> None:
         for table in metadata.sorted_tables:
             statement = CreateTable(table, if_not_exists=True).compile(dialect=sqlite.dialect())
             target.execute(str(statement))
+
+
+# Store whose first page is destroyed: SQLite's list of tables and where they begin.
+
+_UNUSED = "never used"
+"""Words of a finding about a page that was free: the first page listed these, too."""
+
+
+def replaced(path: Path) -> sqlite3.Connection | None:
+    """The file's content in memory, with the first page that a new store has.
+
+    A store that this version has created has its tables on the same pages as a new one. All else
+    must be sound, so that no table is read as another one.
+
+    Args:
+        path: The file, which stays as it is.
+
+    Returns:
+        The content; ``None`` if the file is not such a store.
+    """
+    memory = sqlite3.connect(":memory:", uri=True, check_same_thread=False)
+    memory.isolation_level = None
+    for statement in statements("sqlite", "pysqlite"):
+        memory.execute(statement)
+    (size,) = memory.execute("PRAGMA page_size").fetchone()
+    memory.deserialize(memory.serialize()[:size] + path.read_bytes()[size:])
+    try:
+        versions = memory.execute("SELECT version_num FROM alembic_version").fetchall()
+    except sqlite3.DatabaseError:
+        return None
+    found = [each for each in findings(memory, thorough=True) if _UNUSED not in each]
+    return memory if versions == [(HEAD,)] and not found else None

@@ -6,20 +6,33 @@ record's fields.
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 from sqlalchemy import (
     JSON,
     Boolean,
     Column,
+    ColumnElement,
+    Connection,
     Float,
     ForeignKey,
     Integer,
     LargeBinary,
     MetaData,
+    PrimaryKeyConstraint,
     String,
     Table,
     UniqueConstraint,
     false,
+    insert,
 )
+from sqlalchemy.engine import make_url
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.schema import CreateTable
+from sqlalchemy.sql.functions import FunctionElement
+
+from dlbricks_core.facts import LATENCY
 
 #: Marks a SQLite file as a result store (``PRAGMA application_id``): other files are not touched.
 #: On PostgreSQL, the number of the lock that writers hold.
@@ -133,3 +146,109 @@ networks = Table(
     Column("numbers", LargeBinary, nullable=False),
     Column("groups", JSON, nullable=False),
 )
+
+
+# A new store: all tables of the newest schema at once, as the migrations would leave them.
+
+# Alembic keeps the revision here. Its own code is not used: importing it takes longer than this.
+_versions = Table(
+    "alembic_version",
+    MetaData(),
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+
+_MARKS = {
+    "sqlite": f"PRAGMA application_id = {APPLICATION_ID}",
+    "postgresql": f"COMMENT ON TABLE {_versions.name} IS '{MARK}'",
+}
+"""Statement that marks an empty database as a result store, by dialect."""
+
+
+def create(connection: Connection) -> None:
+    """Makes an empty database a store of the newest schema.
+
+    Args:
+        connection: In a transaction that no other process can write beside, and that is rolled
+            back as a whole if it does not end well.
+    """
+    dialect = connection.dialect
+    for statement in statements(dialect.name, dialect.driver):
+        connection.exec_driver_sql(statement)
+
+
+@cache
+def statements(name: str, driver: str) -> tuple[str, ...]:
+    """Statements that fill an empty database, for the dialect of this name and driver.
+
+    Compiling them takes as long as running them, so many stores share the compiled ones.
+    """
+    dialect = make_url(f"{name}+{driver}://").get_dialect()()
+    parts = (
+        *map(CreateTable, (_versions, *metadata.sorted_tables)),
+        insert(quantities).values(LATENCY.to_dict()),
+        insert(_versions).values(version_num=HEAD),
+    )
+    written = {"literal_binds": True}
+    texts = (str(each.compile(dialect=dialect, compile_kwargs=written)) for each in parts)
+    return (*texts, _MARKS[name])
+
+
+# Differences between SQLite and PostgreSQL: aggregation of texts, and their order.
+
+
+class JoinedTexts(FunctionElement[bytes]):
+    """Texts of the rows of a group with commas between, as UTF-8.
+
+    They come as bytes because a text that is no UTF-8, which damage leaves in a SQLite file, would
+    end the query.
+
+    Args:
+        each: The text of a row.
+        order: What rows are ordered by.
+    """
+
+    type = LargeBinary()
+    inherit_cache = True
+
+    def __init__(self, each: ColumnElement[Any], order: ColumnElement[Any]) -> None:
+        super().__init__(each, order)
+
+
+@compiles(JoinedTexts, "sqlite")
+def _on_sqlite(element: JoinedTexts, compiler: Any, **how: Any) -> str:
+    each, _ = element.clauses
+    # Rows come in the order of their ids, and older versions take no other.
+    return f"CAST(group_concat({compiler.process(each, **how)}) AS BLOB)"
+
+
+@compiles(JoinedTexts, "postgresql")
+def _on_postgresql(element: JoinedTexts, compiler: Any, **how: Any) -> str:
+    each, order = (compiler.process(part, **how) for part in element.clauses)
+    return f"convert_to(string_agg(CAST({each} AS TEXT), ',' ORDER BY {order}), 'UTF8')"
+
+
+class Bytewise(FunctionElement[str]):
+    """A text that orders rows byte by byte, independently of the language of the database.
+
+    Args:
+        text: The text.
+    """
+
+    type = String()
+    inherit_cache = True
+
+    def __init__(self, text: ColumnElement[Any]) -> None:
+        super().__init__(text)
+
+
+@compiles(Bytewise, "sqlite")
+def _as_it_is(element: Bytewise, compiler: Any, **how: Any) -> str:
+    (text,) = element.clauses
+    return str(compiler.process(text, **how))
+
+
+@compiles(Bytewise, "postgresql")
+def _collated(element: Bytewise, compiler: Any, **how: Any) -> str:
+    (text,) = element.clauses
+    return f'{compiler.process(text, **how)} COLLATE "C"'

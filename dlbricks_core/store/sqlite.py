@@ -21,12 +21,16 @@ from sqlalchemy.pool import StaticPool
 from dlbricks_core.errors import StoreError
 from dlbricks_core.files import opened
 from dlbricks_core.limits import STORE
-from dlbricks_core.store import database, first_page
-from dlbricks_core.store.creation import create
-from dlbricks_core.store.damage import Damage
-from dlbricks_core.store.database import Database, check_columns, checked_revision, is_current
-from dlbricks_core.store.salvage import findings, salvage
-from dlbricks_core.store.schema import APPLICATION_ID
+from dlbricks_core.store import database
+from dlbricks_core.store.database import (
+    Damage,
+    Database,
+    check_columns,
+    checked_revision,
+    is_current,
+)
+from dlbricks_core.store.salvage import findings, replaced, salvage
+from dlbricks_core.store.schema import APPLICATION_ID, create
 from dlbricks_core.wording import argument, settings
 
 _RETRY_SECONDS = 0.01
@@ -180,7 +184,7 @@ class SQLiteFile(Database):
     def _with_new_first_page(self) -> sqlite3.Connection | None:
         """The file's content, if its first page is all that is destroyed."""
         self._check_size()
-        return None if _in_use(self.path) else first_page.replaced(self.path)
+        return None if _in_use(self.path) else replaced(self.path)
 
     def _revision(self, connection: sqlite3.Connection) -> str | None:
         """Schema revision, as :meth:`revision` returns it."""

@@ -12,18 +12,14 @@ from typing import Self
 from sqlalchemy import func, select
 
 from dlbricks_core.facts import Machine
-from dlbricks_core.store.contents import selected
-from dlbricks_core.store.damage import Damage
-from dlbricks_core.store.database import Database, patiently
-from dlbricks_core.store.derived import DerivedStore
-from dlbricks_core.store.described import Described
+from dlbricks_core.store.database import Damage, Database, patiently
+from dlbricks_core.store.described import DerivedStore, Described
 from dlbricks_core.store.inventory import Inventory, inventory_of
-from dlbricks_core.store.location import locate
 from dlbricks_core.store.measured import MeasurementStore
 from dlbricks_core.store.merging import Merged, Merger
-from dlbricks_core.store.opened import again_when_lost
+from dlbricks_core.store.opened import again_when_lost, locate
 from dlbricks_core.store.pruning import Pruned, prune
-from dlbricks_core.store.records import Record
+from dlbricks_core.store.records import Record, selected
 from dlbricks_core.store.rows import Reader
 from dlbricks_core.store.schema import measurements, observations, systems
 from dlbricks_core.store.selection import EVERYTHING, Selection, measured_by_no_other

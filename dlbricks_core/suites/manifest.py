@@ -16,8 +16,7 @@ from typing import Any
 from dlbricks_core.bricks import STRATEGIES
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import canonical_json
-from dlbricks_core.suites.files import HINT, check_file, is_there
-from dlbricks_core.suites.suite import Cut
+from dlbricks_core.suites.suite import HINT, Cut, check_file, is_there
 from dlbricks_core.wording import clone_install
 
 MANIFEST = "manifest.json"

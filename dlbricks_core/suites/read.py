@@ -10,9 +10,15 @@ from dlbricks_core.bricks import Brick
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Failure
 from dlbricks_core.ir import CanonicalModel, Layer
-from dlbricks_core.suites.files import check_content, check_file, check_inside
 from dlbricks_core.suites.manifest import MANIFEST, ManifestEntry, read_manifest
-from dlbricks_core.suites.suite import Suite, SuiteBrick, SuiteModel
+from dlbricks_core.suites.suite import (
+    Suite,
+    SuiteBrick,
+    SuiteModel,
+    check_content,
+    check_file,
+    check_inside,
+)
 from dlbricks_core.worker import WorkerError, WorkerProcess
 
 _MOST_BYTES = 2**31

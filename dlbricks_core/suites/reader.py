@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dlbricks_core.bricks import Brick, extract, signature
 from dlbricks_core.errors import ModelError
-from dlbricks_core.importers.protobuf import read_proto
+from dlbricks_core.importers.onnx import read_proto
 from dlbricks_core.ir import CanonicalModel, read_model, unpacked
 from dlbricks_core.passes import normalize
 

@@ -27,8 +27,7 @@ from dlbricks_core.suites.manifest import (
     SCHEMA_VERSION,
     checksum,
 )
-from dlbricks_core.suites.readme import README, readme
-from dlbricks_core.suites.suite import Suite, SuiteBrick, SuiteModel
+from dlbricks_core.suites.suite import README, Suite, SuiteBrick, SuiteModel, readme
 from dlbricks_core.values import materialize
 from dlbricks_core.version import __version__
 

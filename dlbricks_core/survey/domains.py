@@ -7,10 +7,189 @@ Frameworks have kernels of their own for each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from dlbricks_core.survey.draft import Draft, Random, pick
-from dlbricks_core.survey.families import CHANNELS, MAPS, TOKENS, WIDTHS, Family, convolve
+from dlbricks_core.survey.families import (
+    CHANNELS,
+    MAPS,
+    TOKENS,
+    WIDTHS,
+    Family,
+    activation,
+    convolve,
+    normalized,
+    pooled,
+)
+
+# Families of convolutions with functions after them, which join when all others are drawn.
+#
+# Frameworks fuse a rectifier into the convolution before it, and other functions or not. Mobile
+# networks have little but such pairs.
+
+Function = Callable[[Draft, str, int], str]
+"""Adds a function of each element of a map with so many channels; the name of its result."""
+
+
+def _clip(low: float, high: float) -> Function:
+    return lambda draft, x, _: draft.add("Clip", x, draft.number(low), draft.number(high))
+
+
+def _plain(op: str) -> Function:
+    return lambda draft, x, _: draft.add(op, x)
+
+
+def _sloped(draft: Draft, x: str, channels: int) -> str:
+    """A rectifier with a slope for each channel."""
+    return draft.add("PRelu", x, draft.weight(channels, 1, 1))
+
+
+def _swish(draft: Draft, x: str, _: int) -> str:
+    """Swish as frameworks export it."""
+    return draft.add("Mul", x, draft.add("Sigmoid", x))
+
+
+def _hard_swish(draft: Draft, x: str, channels: int) -> str:
+    """Its piecewise linear form, as frameworks without an operator for it export it."""
+    y = _clip(0.0, 6.0)(draft, draft.add("Add", x, draft.number(3.0)), channels)
+    return draft.add("Div", draft.add("Mul", x, y), draft.number(6.0))
+
+
+_OF_MOBILE: tuple[Function, ...] = (
+    *(_clip(0.0, 6.0),) * 3, *(_plain("Swish"),) * 2, _swish, *(_plain("HardSwish"),) * 2,
+    _hard_swish,
+)  # fmt: skip
+"""Activation functions of mobile networks after their convolutions."""
+
+_OF_ALL: tuple[Function, ...] = (
+    *_OF_MOBILE, _clip(-1.0, 1.0), _sloped,
+    *map(_plain, ("Sigmoid", "Tanh", "HardSigmoid", "LeakyRelu", "Elu", "Gelu", "Mish", "Softplus",
+                  "Relu")),
+)  # fmt: skip
+"""Activation functions of any network after a convolution. The rectifier shows the additional cost
+of the others.
+"""
+
+
+def activated(draft: Draft, random: Random) -> None:
+    """A dense convolution, with a normalization or a bias, and a function."""
+    read, written, side = pick(random, (3, *CHANNELS)), pick(random, CHANNELS), pick(random, MAPS)
+    size, stride = pick(random, (1, 1, 1, 3, 3, 5)), pick(random, (1, 1, 1, 2))
+    is_normalized = random.random() < 0.6
+    x = draft.input(1, read, side, side)
+    y = convolve(draft, x, (read, written), (size, size), stride, bias=not is_normalized)
+    y = normalized(draft, y, written) if is_normalized else y
+    pick(random, _OF_ALL)(draft, y, written)
+
+
+def depthwise_activated(draft: Draft, random: Random) -> None:
+    """A convolution of each channel by itself, and a function."""
+    channels, side = pick(random, CHANNELS), pick(random, MAPS)
+    size, stride = pick(random, (3, 3, 3, 5, 5, 7)), pick(random, (1, 1, 2))
+    is_normalized = random.random() < 0.7
+    x = draft.input(1, channels, side, side)
+    y = convolve(
+        draft, x, (channels, channels), (size, size), stride, channels, bias=not is_normalized
+    )
+    y = normalized(draft, y, channels) if is_normalized else y
+    pick(random, _OF_ALL)(draft, y, channels)
+
+
+def separable(draft: Draft, random: Random) -> None:
+    """A depthwise convolution and a narrow one, each with the same function."""
+    read, written = pick(random, CHANNELS[2:26]), pick(random, CHANNELS[2:26])
+    function, size = pick(random, _OF_MOBILE), pick(random, (3, 3, 5))
+    x = draft.input(1, read, *(pick(random, MAPS[:22]),) * 2)
+    y = convolve(draft, x, (read, read), (size, size), pick(random, (1, 1, 2)), read)
+    y = function(draft, normalized(draft, y, read), read)
+    y = normalized(draft, convolve(draft, y, (read, written), (1, 1)), written)
+    function(draft, y, written)
+
+
+def mobile(draft: Draft, random: Random) -> None:
+    """A block of mobile networks, with one function throughout and perhaps weighted channels."""
+    narrow = pick(random, (8, 16, 24, 32, 40, 48, 64, 80, 96, 112, 160, 192))
+    wide, function = narrow * pick(random, (2, 3, 4, 6)), pick(random, _OF_MOBILE)
+    size, stride = pick(random, (3, 3, 5)), pick(random, (1, 1, 2))
+    x = draft.input(1, narrow, *(pick(random, MAPS[:20]),) * 2)
+    y = normalized(draft, convolve(draft, x, (narrow, wide), (1, 1)), wide)
+    y = function(draft, y, wide)
+    y = normalized(draft, convolve(draft, y, (wide, wide), (size, size), stride, wide), wide)
+    y = function(draft, y, wide)
+    if random.random() < 0.5:
+        y = _weighted(draft, random, y, wide, function)
+    y = normalized(draft, convolve(draft, y, (wide, narrow), (1, 1)), narrow)
+    if stride == 1:
+        draft.add("Add", y, x)
+
+
+def _weighted(draft: Draft, random: Random, x: str, channels: int, function: Function) -> str:
+    """Channels weighted by a function of their means."""
+    few = max(8, channels // pick(random, (4, 16, 24)))
+    y = convolve(draft, draft.add("GlobalAveragePool", x), (channels, few), (1, 1), bias=True)
+    y = convolve(draft, function(draft, y, few), (few, channels), (1, 1), bias=True)
+    return draft.add("Mul", x, draft.add(pick(random, ("Sigmoid", "HardSigmoid")), y))
+
+
+ACTIVATED: Mapping[Family, int] = {
+    activated: 10,
+    depthwise_activated: 10,
+    separable: 6,
+    mobile: 8,
+}
+"""Families, and how many networks of each are drawn for about a hundred of the first ones."""
+
+
+# Families of convolutions whose groups fill no vector, which join when all others are drawn.
+#
+# Frameworks have fast code for groups of as many channels as a vector holds, and may run others
+# several times slower, with a group at a time or a channel at a time. Layers that read their
+# result may be slow, too, because of its layout in memory.
+
+_WIDTHS = (3, 6, 10, 12, 18, 20, 28, 36, 52, 58, 100)
+"""Channels of a group."""
+
+
+def odd_groups(draft: Draft, random: Random) -> None:
+    """A convolution in few groups, as wide as it reads or not."""
+    group = pick(random, (2, 3, 4, 8))
+    read = group * pick(random, _WIDTHS)
+    written = read if random.random() < 0.6 else group * pick(random, _WIDTHS)
+    x = draft.input(1, read, *(pick(random, MAPS[:22]),) * 2)
+    size = pick(random, (1, 1, 3))
+    y = convolve(draft, x, (read, written), (size, size), pick(random, (1, 1, 2)), group)
+    if random.random() < 0.7:
+        activation(draft, random, normalized(draft, y, written))
+
+
+_FOURS = (4, 12, 20, 28, 36, 52, 60, 68, 100)
+"""Channels of a group in which blocks of four fit, but none of eight."""
+
+
+def small_blocks(draft: Draft, random: Random) -> None:
+    """A convolution in groups of blocks of four channels, and what reads its result."""
+    group, width, side = pick(random, (2, 3, 4, 8)), pick(random, _FOURS), pick(random, MAPS[:22])
+    channels = group * width
+    x = draft.input(1, channels, side, side)
+    size = pick(random, (1, 3))
+    y = convolve(draft, x, (channels, channels), (size, size), 1, group)
+    if random.random() < 0.5:
+        y = normalized(draft, y, channels)
+    if random.random() < 0.5:
+        y = activation(draft, random, y)
+    if random.random() < 0.3:
+        y = draft.add("Concat", y, draft.input(1, channels, side, side), axis=1)
+        channels *= 2
+    if random.random() < 0.5:
+        pooled(draft, random, y)
+    else:
+        normalized(draft, y, channels)
+
+
+ODD: Mapping[Family, int] = {odd_groups: 20}
+BLOCKS: Mapping[Family, int] = {small_blocks: 20}
+"""Families, and how many networks of each are drawn for about a hundred of the first ones."""
+
 
 _FEW = (1, 2, 3, 3, 3, 4, 6)
 """Channels of images, masks, flows and sounds."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dlbricks_core.bricks.zero_points import zero_code
+from dlbricks_core.bricks.signature import zero_code
 from dlbricks_core.ir import Array, Attribute, CanonicalModel, Layer, RawModel, TensorSpec
 from dlbricks_core.passes import normalize
 from dlbricks_core.passes.convert import convert

@@ -10,12 +10,10 @@ import numpy as np
 from dlbricks_core.analysis import Volume
 from dlbricks_core.bricks import Brick, extract, signature
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.survey.activated import ACTIVATED
-from dlbricks_core.survey.domains import DOMAINS
+from dlbricks_core.survey.domains import ACTIVATED, BLOCKS, DOMAINS, ODD
 from dlbricks_core.survey.draft import Draft
 from dlbricks_core.survey.families import FAMILIES, Family
 from dlbricks_core.survey.further import FURTHER
-from dlbricks_core.survey.odd import BLOCKS, ODD
 from dlbricks_core.survey.short import SHORT
 
 FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH = 1500, 2100, 2700, 3300, 3900, 4500

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +19,87 @@ import numpy as np
 from dlbricks_core.errors import ModelError
 from dlbricks_core.ir import Array, CanonicalModel, Layer, Network, TensorSpec, numpy_dtype
 from dlbricks_core.ir.tensors import aligned_empty
+from dlbricks_core.operators.operator import of_variance
 from dlbricks_core.operators.ranges.interval import EVERYTHING, Range, is_whole
 from dlbricks_core.operators.table import operator, standing_for
-from dlbricks_core.operators.weights import of_variance
-from dlbricks_core.values.power import activation_powers
-from dlbricks_core.values.quantized import bias_scales, scale_of
 from dlbricks_core.values.ranges import index_range, valid_ranges
+
+# Power of activations: their expected mean square, propagated through a model.
+
+
+def activation_powers(model: CanonicalModel) -> dict[str, float]:
+    """Rough mean square of every tensor when inputs and weights are near unit scale.
+
+    Weights are drawn so that the results of weighted sums have power 1 for all inputs. Magnitudes
+    then grow with the additions between weighted layers, not with the depth of the network.
+
+    Args:
+        model: Model in canonical form.
+    """
+    powers: dict[str, float] = {}
+    for name, value in model.constants.items():
+        if value.dtype.kind == "f" and value.size:
+            finite = value[np.isfinite(value)]
+            powers[name] = float(np.mean(np.square(finite, dtype=np.float64))) if finite.size else 1
+    for layer in model.layers:
+        read = [powers.get(name, 1.0) or 1.0 for name in layer.inputs if name]
+        power = operator(layer.qualified_op).power(layer, read, model)
+        for name in layer.outputs:
+            # Beyond these bounds, rounding dominates.
+            powers[name] = min(max(power, 1e-6), 1e12)
+    return powers
+
+
+# Scales of quantized biases, which follow from other scales.
+
+
+def bias_scales(model: CanonicalModel) -> Mapping[str, tuple[str, str]]:
+    """Scales of biases by name, each with the scales of what is multiplied.
+
+    A bias is added to sums of products of codes, so its scale is the product of theirs. ONNX
+    Runtime computes with codes only if it is.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for layer in model.layers:
+        if len(layer.inputs) > 2 and not layer.domain and operator(layer.op).input(2).bias:
+            scales = [_scale(model, name) for name in layer.inputs[:3]]
+            one, other, bias = scales
+            if all(scales) and bias in model.weights and _fits(model, *scales):
+                found[bias] = one, other
+    # A scale that serves several tensors follows from no other.
+    return {bias: pair for bias, pair in found.items() if found.keys().isdisjoint(pair)}
+
+
+def _scale(model: CanonicalModel, name: str) -> str:
+    """Name of the scale with which a tensor is made of codes; empty for another tensor."""
+    made: Layer | None = model.layers[model.producers[name]] if name in model.producers else None
+    return made.inputs[1] if made is not None and made.op == "DequantizeLinear" else ""
+
+
+def _fits(model: CanonicalModel, one: str, other: str, bias: str) -> bool:
+    shapes = [model.tensors[name].sizes for name in (one, other)]
+    try:
+        return np.broadcast_shapes(*shapes) == model.tensors[bias].sizes
+    except ValueError:
+        return False
+
+
+def scale_of(bias: Array | None, one: Array, other: Array) -> Array:
+    """Scale of a bias: the product of two scales, or a known value.
+
+    Args:
+        bias: Known scale of the bias, which may be rounded; ``None`` if it is not known.
+        one: Scale of the data.
+        other: Scale of the weight.
+    """
+    product = np.asarray(one * other, dtype=one.dtype)
+    if bias is not None and not np.allclose(bias, product, rtol=_ROUNDED, atol=0):
+        return bias
+    return product
+
+
+_ROUNDED = 0.2
+"""Relative difference up to which a scale is a product of rounded ones."""
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
-    from dlbricks_core.worker.memory import memory_to_use
-    from dlbricks_core.worker.own import release
-    from dlbricks_core.worker.peak import PEAKS
+    from dlbricks_core.worker.memory import memory_to_use, release
     from dlbricks_core.worker.process import (
+        PEAKS,
         RemoteError,
         WorkerError,
         WorkerProcess,

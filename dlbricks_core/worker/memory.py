@@ -6,15 +6,20 @@ times as much and map large files, but that takes no memory.
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
 import resource
+import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import FrameType
 
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.limits import OWN_MEMORY, OWN_TIME
 
 _SHARE = 0.9
 _ROOT = Path("/")
@@ -275,3 +280,149 @@ def memory_hint() -> str:
     if limits := ulimits():
         return f"Raise or remove the limit {limits}, or leave the model out."
     return "It needs more memory than is free; close other programs or leave the model out."
+
+
+# Limits on a command's own memory and time, until it begins to measure.
+#
+# Untrusted input may lead to more work than any machine can do. Workers have separate limits;
+# these limits are for the command's own work on answers of workers, stores and suites.
+
+_MIB = 2**20
+
+_MOST_TIMED_S = 2**31
+"""Seconds that a timer of the system counts."""
+
+_limits: list[ExitStack] = []
+
+
+class OwnTimeError(BaseException):
+    """A command has computed for longer than :data:`OWN_TIME`.
+
+    Nothing that continues after errors of single models catches it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(f"the command computed for {OWN_TIME.words}")
+
+
+@contextmanager
+def limited() -> Iterator[None]:
+    """Limits this process while the context lasts, or until :func:`release`.
+
+    Only computing counts, not waiting. In a thread other than the main one there are no limits.
+
+    Raises:
+        OwnTimeError: If the time is spent.
+        DLBricksError: If a variable that raises a limit is not a number.
+    """
+    from threading import current_thread, main_thread  # after what catches signals meanwhile
+
+    if current_thread() is not main_thread():  # only the main thread may handle signals
+        yield
+        return
+    seconds, nbytes = OWN_TIME.most, min(OWN_MEMORY.most * _MIB, memory_to_use())
+    handler = signal.signal(signal.SIGPROF, _end)
+    try:
+        limits = ExitStack()
+        _limits.append(limits)
+        limits.enter_context(itself_limited(nbytes))
+        limits.callback(signal.setitimer, signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_PROF, min(seconds, _MOST_TIMED_S))
+        yield
+    finally:
+        release()
+        signal.signal(signal.SIGPROF, handler)
+
+
+def release() -> None:
+    """Ends the limits, because measuring has no time limit. Any thread may call it."""
+    while _limits:
+        _limits.pop().close()
+
+
+def own_memory_hint() -> str:
+    """Advice for the user after the command itself lacked memory."""
+    if memory_to_use() > OWN_MEMORY.most * _MIB:
+        return OWN_MEMORY.hint
+    return memory_hint()
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    raise OwnTimeError
+
+
+# Resident memory of this process, now and at its peak.
+
+MIB = 2**20
+"""Bytes of a mebibyte."""
+
+
+MOST_KEPT_MIB = 32.0
+"""Size of a block in MiB above which freed memory never serves for it, and is given back as soon as
+it is free: glibc's ``M_MMAP_THRESHOLD`` grows with the blocks that are freed, up to this."""
+
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+"""Parameters of mallopt(3)."""
+
+
+def resident_mib() -> float:
+    """Resident memory of this process in MiB, including pages of files that it has mapped."""
+    return _status("VmRSS")
+
+
+def mapped_mib() -> float:
+    """The part of it that are pages of mapped files, such as the code of libraries, in MiB."""
+    return _status("RssFile")
+
+
+def own_mib() -> float:
+    """The part of it that belongs to no file, in MiB."""
+    return _status("RssAnon")
+
+
+def peak_mib() -> float:
+    """Peak resident memory in MiB since the process began, or since :func:`forget_peak`."""
+    return _status("VmHWM")
+
+
+def forget_peak() -> None:
+    """Resets the peak to the present resident memory; see proc_pid_clear_refs(5)."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def keep_freed() -> None:
+    """Keeps freed memory in this process for later use, except for the largest blocks.
+
+    By default, glibc returns freed memory at the end of its heap to the system, from a size that
+    depends on what the process has freed before. Then every inference may begin with thousands of
+    page faults, or with none: SqueezeNet takes 7.3 or 4.7 ms on MXNet
+    (benchmarks/equal_processes.py, AMD EPYC, Zen 5). Without glibc, nothing changes.
+    """
+    with suppress(AttributeError):
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_M_MMAP_THRESHOLD, int(MOST_KEPT_MIB) * MIB)
+        libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def return_ends() -> None:
+    """Lets every later free return the end of its heap to the system, from 128 KiB on.
+
+    :func:`give_back` alone does so for the first heap only: ``malloc_trim`` returns all free pages,
+    but leaves the end of the heaps that glibc gives further threads. The threshold for blocks of
+    their own no longer grows after this.
+    """
+    with suppress(AttributeError):  # without glibc
+        ctypes.CDLL(None).mallopt(_M_TRIM_THRESHOLD, 2**17)
+
+
+def give_back() -> None:
+    """Returns freed memory to the system, as far as glibc's allocator can."""
+    gc.collect()
+    with suppress(AttributeError):  # without glibc
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _status(field: str) -> float:
+    lines = Path("/proc/self/status").read_text(errors="replace").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field)) * 1024 / MIB

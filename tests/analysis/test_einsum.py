@@ -2,7 +2,7 @@
 
 import pytest
 
-from dlbricks_core.analysis.einsum import Product, products_of
+from dlbricks_core.operators.ranges.weighted import Product, products_of
 
 
 @pytest.mark.parametrize(

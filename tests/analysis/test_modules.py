@@ -19,7 +19,7 @@ from dlbricks_core.analysis import (
     repeated_modules,
 )
 from dlbricks_core.analysis import modules as modules_room
-from dlbricks_core.analysis.wiring import ModuleWiring
+from dlbricks_core.analysis.modules import ModuleWiring
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import layer_graph

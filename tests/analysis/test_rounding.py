@@ -5,7 +5,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from dlbricks_core.analysis.rounding import (
+from dlbricks_core.analysis.values import (
     Rounding,
     precisions,
     random_outputs,

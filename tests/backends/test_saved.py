@@ -5,7 +5,7 @@ import pytest
 
 from dlbricks_core.api.inputs import models_of
 from dlbricks_core.backends import Backend, BackendSettings, CpuTimer
-from dlbricks_core.backends.auxiliary import AuxiliaryProcess
+from dlbricks_core.backends.saved import AuxiliaryProcess
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.plugins import find
 from dlbricks_core.values import materialize

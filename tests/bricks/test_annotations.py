@@ -10,7 +10,7 @@ from dlbricks_core.bricks import (
     signature,
     weights_are_reread,
 )
-from dlbricks_core.bricks.annotations import with_weights_reread
+from dlbricks_core.bricks.signature import with_weights_reread
 
 
 def test_annotations_travel_with_a_brick(residual):

@@ -3,8 +3,7 @@
 import pytest
 
 from dlbricks_core.bricks import split
-from dlbricks_core.bricks.copies import side_by_side
-from dlbricks_core.bricks.liveness import live_bytes_by_layer
+from dlbricks_core.bricks.liveness import live_bytes_by_layer, side_by_side
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, to_onnx
 from dlbricks_core.values import materialize
 

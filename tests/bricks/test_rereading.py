@@ -8,8 +8,8 @@ import pytest
 from dlbricks_core.backends import Traits
 from dlbricks_core.backends.host import TimerHost
 from dlbricks_core.bricks import BrickSet, cold_tensors, signature, weights_are_reread
-from dlbricks_core.bricks.annotations import with_cold
-from dlbricks_core.bricks.rereading import HELD_BYTES, cold_ends, fits_in_core_cache, rereads
+from dlbricks_core.bricks.brickset import HELD_BYTES, cold_ends, fits_in_core_cache, rereads
+from dlbricks_core.bricks.signature import with_cold
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 SIZE = 1_000  # a weight takes 4 MB

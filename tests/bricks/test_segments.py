@@ -3,8 +3,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlbricks_core.bricks import BrickSet, split
-from dlbricks_core.bricks.boundary import live_outputs, outer_inputs
-from dlbricks_core.bricks.segments import segments
+from dlbricks_core.bricks.signature import live_outputs, outer_inputs
+from dlbricks_core.bricks.split import segments
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.passes import normalize

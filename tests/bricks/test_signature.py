@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dlbricks_core.bricks import BrickSet, extract, signature
-from dlbricks_core.bricks.annotations import with_weights_reread
+from dlbricks_core.bricks.signature import with_weights_reread
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, read_model, to_onnx
 from dlbricks_core.passes import normalize

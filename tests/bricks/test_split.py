@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from dlbricks_core.bricks import BrickSet, split
 from dlbricks_core.bricks import split as split_function
-from dlbricks_core.bricks.boundary import outer_inputs
+from dlbricks_core.bricks.signature import outer_inputs
 from dlbricks_core.bricks.split import STRATEGIES
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.importers.light import LightModels

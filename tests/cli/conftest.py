@@ -5,10 +5,10 @@ import sys
 import onnx
 import pytest
 
+from dlbricks_core.importers.base import LoadOptions
 from dlbricks_core.importers.cache import FileState, ImportCache
 from dlbricks_core.importers.host import canonical
 from dlbricks_core.importers.onnx import OnnxImporter
-from dlbricks_core.importers.options import LoadOptions
 
 
 def remember_import(path):

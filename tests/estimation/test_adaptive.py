@@ -22,8 +22,8 @@ from dlbricks_core.plugins import Plugin
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.notes import text
 from dlbricks_core.store import ResultStore
-from dlbricks_core.worker import own
-from dlbricks_core.worker.own import limited
+from dlbricks_core.worker import memory
+from dlbricks_core.worker.memory import limited
 
 pytestmark = pytest.mark.process
 
@@ -37,7 +37,7 @@ def synthetic(monkeypatch):
     found = Plugin("backend", "synthetic", synthetic_backend.TARGET, "tests", "1",
                    synthetic_backend.SyntheticBackend)  # fmt: skip
     monkeypatch.setattr("dlbricks_core.measure.request.find", lambda *_: found)
-    monkeypatch.setattr("dlbricks_core.bricks.segments.SHORT_BYTES", 10_000)
+    monkeypatch.setattr("dlbricks_core.bricks.split.SHORT_BYTES", 10_000)
     return synthetic_backend
 
 
@@ -244,9 +244,9 @@ def test_a_framework_is_imported_while_models_are_read(stack, tmp_path, monkeypa
     cut = CutOptions.chosen(None, None, LEARNED_COMPOSER)
     with ResultStore.open(tmp_path / "results.sqlite") as store, limited():
         with begun(asked, store, Observer()) as ahead:
-            assert own._limits, "models are read within the limits"
+            assert memory._limits, "models are read within the limits"
             found = run([stack(3)], cut, asked, store, Observer(), end_to_end=False, ahead=ahead)
-            assert not own._limits
+            assert not memory._limits
         assert found.models[0].is_measurement
         assert processes == [ahead.worker]
         with begun(asked, store, Observer()) as again:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from dlbricks_testing import cases
-from dlbricks_testing.contrib import DEFINED
+from dlbricks_testing.operators import DEFINED
 
 from dlbricks_core.backends import Traits
 from dlbricks_core.bricks import Brick

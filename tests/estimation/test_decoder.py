@@ -4,7 +4,7 @@ import pytest
 
 from dlbricks_core.errors import ModelError
 from dlbricks_core.estimation.sizes.decoder import NAMES, DecoderDimensions
-from dlbricks_core.passes.dimensions import OpenDimension
+from dlbricks_core.passes.options import OpenDimension
 
 
 def opened(*triples):

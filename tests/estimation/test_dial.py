@@ -21,10 +21,9 @@ from dlbricks_core.estimation.adaptive.timings import TimingWorker
 from dlbricks_core.estimation.run import run
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.figures.figure import Figure, Measured, relative_half_width
-from dlbricks_core.figures.hours import between_hours
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.figures.predicted import Discrepancy
-from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.figures.protocols import PROTOCOLS, between_hours
 from dlbricks_core.measure.costs import START_S, Costs
 from dlbricks_core.measure.cutting import cut_models
 from dlbricks_core.measure.request import Request
@@ -52,7 +51,7 @@ def plugins(monkeypatch):
     atlas = Plugin("predictor", "atlas", "rates:Rates", "tests", "1", Rates)
     monkeypatch.setattr("dlbricks_core.measure.request.find", lambda *_: backend)
     monkeypatch.setattr("dlbricks_core.estimation.conditioned.find", lambda *_: atlas)
-    monkeypatch.setattr("dlbricks_core.bricks.segments.SHORT_BYTES", 10_000)
+    monkeypatch.setattr("dlbricks_core.bricks.split.SHORT_BYTES", 10_000)
     return synthetic_backend
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from dlbricks_testing import cases
-from dlbricks_testing.contrib import DEFINED, UNDEFINED
+from dlbricks_testing.operators import DEFINED, UNDEFINED
 
 from dlbricks_core.backends import Traits
 from dlbricks_core.estimation.extrapolation import far_types, foreign_operators

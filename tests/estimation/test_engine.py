@@ -13,7 +13,7 @@ from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.importers import LoadOptions
-from dlbricks_core.machine.interpreter import call_s
+from dlbricks_core.machine.speed import call_s
 from dlbricks_core.measure.request import Request
 from dlbricks_core.store import ResultStore
 

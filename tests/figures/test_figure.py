@@ -5,8 +5,7 @@ import pytest
 
 from dlbricks_core.facts import LATENCY, Measurement, Observation, Question, Setup, Subject
 from dlbricks_core.figures.figure import RESAMPLES, Measured, interval
-from dlbricks_core.figures.protocols import PROTOCOLS
-from dlbricks_core.figures.rounds import _weights
+from dlbricks_core.figures.protocols import PROTOCOLS, _weights
 from dlbricks_core.figures.statistics import faster_half
 
 PROTOCOL = PROTOCOLS["interleaved"]

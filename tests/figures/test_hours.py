@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dlbricks_core.facts import Measurement, Observation
-from dlbricks_core.figures.hours import between_hours, usual_hours
+from dlbricks_core.figures.protocols import between_hours, usual_hours
 
 
 def measurement(*sessions):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlbricks_core.figures.interpolation import mean_weights, spread_over
+from dlbricks_core.figures.statistics import mean_weights, spread_over
 
 RANGES = st.builds(
     lambda first, count: range(first, first + count), st.integers(0, 5000), st.integers(1, 300)

@@ -5,13 +5,13 @@ import doctest
 import numpy as np
 import pytest
 
-from dlbricks_core.figures import widths
+from dlbricks_core.figures import statistics
 from dlbricks_core.figures.figure import relative_half_width
-from dlbricks_core.figures.widths import spread_text, widest_text, width_text
+from dlbricks_core.figures.statistics import spread_text, widest_text, width_text
 
 
 def test_examples_in_docstrings_are_right():
-    assert doctest.testmod(widths).failed == 0
+    assert doctest.testmod(statistics).failed == 0
 
 
 @pytest.mark.parametrize("factor", [2.5, 8, 66])

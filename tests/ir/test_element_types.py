@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from dlbricks_core.analysis import analyze
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import read_model
-from dlbricks_core.ir.packed import packed, unpacked
+from dlbricks_core.ir.onnx_writer import packed, unpacked
 from dlbricks_core.ir.tensors import DTYPE_NAMES, TensorSpec, data_bytes, dtype_name, numpy_dtype
 from dlbricks_core.passes import normalize
 from dlbricks_core.report import analysis_data

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.importers.onnx import OnnxImporter
-from dlbricks_core.importers.protobuf import read_proto
+from dlbricks_core.importers.onnx import OnnxImporter, read_proto
 from dlbricks_core.ir.lean import without_weights
 from dlbricks_core.ir.limits import SMALL_FILE_BYTES
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from onnx import AttributeProto, GraphProto, ModelProto, helper, numpy_helper
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.ir import wire
+from dlbricks_core.ir import lean
 
 EMPTY = {"nodes": 1, "initializers": 5, "inputs": 11, "value infos": 13}
 
@@ -27,22 +27,22 @@ def message(field, inside):
 def test_files_of_nothing_but_empty_messages_are_refused(name):
     many = message(EMPTY[name], b"") * 2_100_000
     with pytest.raises(ModelError, match="holds more than"):
-        wire.check_messages(b"\x08\x08" + message(7, many))
+        lean.check_messages(b"\x08\x08" + message(7, many))
 
 
 @pytest.mark.long
 def test_nested_messages_are_counted():
     node = message(1, message(5, b"") * 2_100_000)
     with pytest.raises(ModelError, match="holds more than"):
-        wire.check_messages(message(7, node))
+        lean.check_messages(message(7, node))
 
 
 def test_long_lists_and_large_tensors_are_not_counted(monkeypatch):
-    monkeypatch.setattr(wire, "MAX_MESSAGES", 20)
+    monkeypatch.setattr(lean, "MAX_MESSAGES", 20)
     node = helper.make_node("Trees", ["x"], ["y"], values=[0.5] * 10**6, ids=list(range(10**6)))
     weight = numpy_helper.from_array(np.ones(10**6, np.float32), "w")
     graph = helper.make_graph([node], "g", [], [], [weight])
-    wire.check_messages(ModelProto(ir_version=8, graph=graph).SerializeToString())
+    lean.check_messages(ModelProto(ir_version=8, graph=graph).SerializeToString())
 
 
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 3))
@@ -59,17 +59,17 @@ def test_the_count_is_that_of_the_parsed_messages(nodes, attributes, depth):
     count = 1 + nodes * (1 + attributes) + 3 * depth
     raw = onnx.ModelProto(graph=graph).SerializeToString()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wire, "SMALL_FILE_BYTES", 0)
-        patch.setattr(wire, "_TEXT", 0)
-        patch.setattr(wire, "MAX_MESSAGES", count)
-        wire.check_messages(raw)
-        patch.setattr(wire, "MAX_MESSAGES", count - 1)
+        patch.setattr(lean, "SMALL_FILE_BYTES", 0)
+        patch.setattr(lean, "_TEXT", 0)
+        patch.setattr(lean, "MAX_MESSAGES", count)
+        lean.check_messages(raw)
+        patch.setattr(lean, "MAX_MESSAGES", count - 1)
         with pytest.raises(ModelError):
-            wire.check_messages(raw)
+            lean.check_messages(raw)
 
 
 @given(st.binary(max_size=200))
 def test_counting_ends_for_any_bytes(raw):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wire, "SMALL_FILE_BYTES", 0)
-        wire.check_messages(raw)
+        patch.setattr(lean, "SMALL_FILE_BYTES", 0)
+        lean.check_messages(raw)

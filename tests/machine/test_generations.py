@@ -2,7 +2,7 @@
 
 import pytest
 
-from dlbricks_core.machine.generations import UNKNOWN, generation_of
+from dlbricks_core.machine.speed import UNKNOWN, generation_of
 
 AMD, INTEL = "AuthenticAMD", "GenuineIntel"
 

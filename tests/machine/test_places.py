@@ -3,7 +3,7 @@
 import pytest
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.machine.core_sets import core_sets
+from dlbricks_core.machine.cores import core_sets
 
 
 def test_each_thread_has_a_core_of_its_own(bare):

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from dlbricks_core.facts import System
-from dlbricks_core.machine.arithmetic import multiplying
+from dlbricks_core.machine.speed import multiplying
 from dlbricks_core.machine.sysfs import MachineState, parse_cpus
 from dlbricks_core.machine.system import (
     Cache,

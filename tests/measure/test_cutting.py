@@ -12,7 +12,7 @@ from dlbricks_core.errors import PluginError
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.measure.cutting import cut_models
 from dlbricks_core.measure.rewrites import Rewrites
-from dlbricks_core.measure.timing_order import run_targets
+from dlbricks_core.measure.targets import run_targets
 from dlbricks_core.progress import Observer
 
 

@@ -6,7 +6,7 @@ from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.measure.cutting import Cutting
-from dlbricks_core.measure.timing_order import sweeps_of
+from dlbricks_core.measure.targets import sweeps_of
 
 
 def network(name, *ops):

@@ -7,7 +7,7 @@ import pytest
 
 from dlbricks_core.analysis import layer_flops
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
-from dlbricks_core.operators.classical import DOMAIN
+from dlbricks_core.operators.others import DOMAIN
 from dlbricks_core.predict.features import Features
 
 ROWS, FEATURES = 100, 8

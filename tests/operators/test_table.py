@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from dataclasses import fields, replace
 
 import numpy as np
 import onnx.defs
 import pytest
 from dlbricks_testing.cases import build
-from dlbricks_testing.contrib import UNDEFINED
+from dlbricks_testing.operators import UNDEFINED
 
-import dlbricks_core.operators
 from dlbricks_core.analysis import layer_bytes, layer_flops
 from dlbricks_core.ir import CANONICAL_OPSET, Layer
-from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 from dlbricks_core.operators import OPERATORS, Lacks, Operator, Traffic, operator, standing_for
-from dlbricks_core.operators.classical import DOMAIN as CLASSICAL
-from dlbricks_core.passes.contrib.definitions import DEFINITIONS
+from dlbricks_core.operators.others import DOMAIN as CLASSICAL
+from dlbricks_core.operators.table import PARAMETER_INPUTS, TABLES
+from dlbricks_core.passes.contrib.expand import DEFINITIONS
 from dlbricks_core.passes.contrib.operators import OPERATORS as CONTRIB
 from dlbricks_core.passes.evaluate import _FUNCTIONS
 from dlbricks_core.passes.forms.canonicalize import CANONICAL
@@ -82,9 +79,7 @@ def test_every_row_is_of_an_operator():
 
 
 def test_no_operator_has_two_rows():
-    modules = pkgutil.iter_modules(dlbricks_core.operators.__path__, "dlbricks_core.operators.")
-    families = [importlib.import_module(each.name) for each in modules]
-    rows = [op for family in families for op in getattr(family, "ROWS", ())]
+    rows = [op for table in TABLES for op in table]
     assert len(rows) == len(set(rows)) == len(OPERATORS)
 
 

@@ -165,7 +165,7 @@ def test_every_property_is_false_of_some_model(which: Property) -> None:
 def test_a_pass_that_comes_too_early_is_named(passes: tuple[Pass, ...]) -> None:
     check_order(passes)
     late = next(each for each in reversed(passes) if each.requires)
-    with pytest.raises(ValueError, match=f"{late.run.__module__} comes too early"):
+    with pytest.raises(ValueError, match=f"{late.run.__qualname__} comes too early"):
         check_order((late, *passes))
 
 

@@ -5,7 +5,7 @@ import json
 import sys
 
 import pytest
-from dlbricks_testing.column import results
+from dlbricks_testing.interface import results
 
 from dlbricks_core.report.columns import (
     OwnColumn,

@@ -19,7 +19,7 @@ from dlbricks_core.estimation import conditioned as oracle
 from dlbricks_core.estimation.sizes import Generation, load_asked
 from dlbricks_core.estimation.systems import name_machine
 from dlbricks_core.facts import Observation, Question, Session, Subject
-from dlbricks_core.facts.quantity import LATENCY
+from dlbricks_core.facts.observation import LATENCY
 from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.importers import LoadOptions

@@ -18,7 +18,7 @@ from dlbricks_core.errors import StoreError
 from dlbricks_core.estimation.run import run
 from dlbricks_core.facts import LATENCY, latency_beside, pass_beside
 from dlbricks_core.figures.statistics import faster_half
-from dlbricks_core.machine.core_sets import core_sets
+from dlbricks_core.machine.cores import core_sets
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore

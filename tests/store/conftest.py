@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from dlbricks_core.store import ResultStore, database, schema
-from dlbricks_core.store.location import locate
+from dlbricks_core.store.opened import locate
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from sqlalchemy import inspect, text
 from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
 from dlbricks_core.store import ResultStore, schema
-from dlbricks_core.store.location import locate
+from dlbricks_core.store.opened import locate
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
 KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "sys")

@@ -7,7 +7,7 @@ import pytest
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.store import ResultStore
-from dlbricks_core.store.location import locate
+from dlbricks_core.store.opened import locate
 
 URL = "postgresql+psycopg://user:secret@127.0.0.1:1/results"
 

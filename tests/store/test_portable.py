@@ -30,9 +30,8 @@ from dlbricks_core.store import (
     portable,
 )
 from dlbricks_core.store.database import ServerLostError
-from dlbricks_core.store.dialects import Bytewise
 from dlbricks_core.store.records import plain
-from dlbricks_core.store.schema import systems
+from dlbricks_core.store.schema import Bytewise, systems
 
 SETUP = Setup("mxnet", "1.9.1", '{"a":"b"}', 2, "paper:runs=100", "0.1.0")
 KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "here")

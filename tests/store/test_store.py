@@ -17,7 +17,7 @@ from dlbricks_core.facts import (
     Subject,
 )
 from dlbricks_core.store import ResultStore
-from dlbricks_core.store.location import locate
+from dlbricks_core.store.opened import locate
 from dlbricks_core.wording import arguments_spelled
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")

@@ -8,8 +8,7 @@ from onnx.reference import ReferenceEvaluator
 
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, to_onnx
 from dlbricks_core.operators.ranges.interval import Range
-from dlbricks_core.values.ranges.domains import demands
-from dlbricks_core.values.ranges.propagation import Propagation
+from dlbricks_core.values.ranges import Propagation, demands
 
 SHAPE = (3, 4)
 

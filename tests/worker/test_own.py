@@ -12,8 +12,7 @@ import pytest
 
 from dlbricks_core.limits import OWN_MEMORY, OWN_TIME
 from dlbricks_core.worker import WorkerProcess, memory_to_use, release
-from dlbricks_core.worker.memory import ulimits
-from dlbricks_core.worker.own import limited
+from dlbricks_core.worker.memory import limited, ulimits
 
 pytestmark = pytest.mark.process
 

@@ -5,7 +5,7 @@ from time import monotonic
 import pytest
 
 from dlbricks_core.worker import PEAKS, WorkerProcess
-from dlbricks_core.worker.peak import Peaks
+from dlbricks_core.worker.process import Peaks
 
 pytestmark = pytest.mark.process
 

@@ -8,7 +8,7 @@ import pytest
 pytestmark = pytest.mark.process
 
 PROGRAM = """
-from dlbricks_core.worker.resident import forget_peak, give_back, peak_mib, resident_mib
+from dlbricks_core.worker.memory import forget_peak, give_back, peak_mib, resident_mib
 
 before = resident_mib()
 block = bytearray(64 << 20)
@@ -24,7 +24,7 @@ print(before, held, after, peak, peak_mib())
 
 PARTS = """
 import mmap, sys
-from dlbricks_core.worker.resident import mapped_mib, own_mib
+from dlbricks_core.worker.memory import mapped_mib, own_mib
 
 own, mapped = own_mib(), mapped_mib()
 with open(sys.argv[1], "rb") as file:
@@ -60,7 +60,7 @@ def test_the_peak_stays_until_it_is_reset():
 
 FAULTS = """
 import resource, sys
-from dlbricks_core.worker.resident import keep_freed
+from dlbricks_core.worker.memory import keep_freed
 
 if sys.argv[1:]:
     keep_freed()
@@ -88,7 +88,7 @@ def test_freed_memory_that_is_kept_costs_no_page_faults():
 
 ENDS = """
 import ctypes, sys, threading
-from dlbricks_core.worker.resident import give_back, own_mib, return_ends
+from dlbricks_core.worker.memory import give_back, own_mib, return_ends
 
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]

@@ -11,13 +11,14 @@ from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
     from dlbricks_core.analysis.shortening.expansion import expand, rewritten_short, same_structure
-    from dlbricks_core.analysis.shortening.repeats import (
+    from dlbricks_core.analysis.shortening.short import (
         KEPT,
         NotRepeatedError,
         Repeat,
+        Short,
         longest_repeat,
+        shorten,
     )
-    from dlbricks_core.analysis.shortening.short import Short, shorten
 
 __all__ = [
     "KEPT",

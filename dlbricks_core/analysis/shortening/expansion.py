@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from dlbricks_core.analysis.shortening.repeats import (
+from dlbricks_core.analysis.shortening.short import (
     KEPT,
     NotRepeatedError,
     Repeat,
+    Short,
     Wiring,
+    counterpart,
     names_of,
+    renamed,
+    shorten,
 )
-from dlbricks_core.analysis.shortening.short import Short, counterpart, renamed, shorten
 from dlbricks_core.bricks import signature
-from dlbricks_core.bricks.common import plain
+from dlbricks_core.bricks.brickset import plain
 from dlbricks_core.ir import CanonicalModel, Layer
 
 _COPY = "~"

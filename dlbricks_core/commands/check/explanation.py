@@ -11,7 +11,7 @@ import numpy as np
 
 from dlbricks_core.backends import Profile, ProfiledLayer
 from dlbricks_core.bricks import CutModel
-from dlbricks_core.bricks.boundary import live_outputs, outer_inputs
+from dlbricks_core.bricks.signature import live_outputs, outer_inputs
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError, UnsupportedError
 from dlbricks_core.estimation.evaluation import evaluate

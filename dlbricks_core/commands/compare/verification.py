@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from dlbricks_core.analysis.rounding import precisions, random_outputs, rounding_layers
-from dlbricks_core.backends.defects import known_defects
+from dlbricks_core.analysis.values import precisions, random_outputs, rounding_layers
+from dlbricks_core.backends.reference import known_defects
 from dlbricks_core.bricks import BrickSet, CutModel
 from dlbricks_core.commands.compare.agreement import (
     Precisions,

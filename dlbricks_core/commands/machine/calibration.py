@@ -17,7 +17,7 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.characterization import Characterization
 from dlbricks_core.estimation.evaluation import Evaluation, evaluate_bricks
 from dlbricks_core.facts import Calibration, CalibrationModel, Failure
-from dlbricks_core.figures.widths import spread_text
+from dlbricks_core.figures.statistics import spread_text
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.cutting import cut_models

@@ -13,7 +13,7 @@ from dlbricks_core.commands.machine.calibration import ProbeSettingsData
 from dlbricks_core.commands.machine.survey_networks import Judged
 from dlbricks_core.commands.machine.surveying import Packed, Survey
 from dlbricks_core.facts import Failure
-from dlbricks_core.figures.widths import width_text
+from dlbricks_core.figures.statistics import width_text
 from dlbricks_core.report import data as common
 from dlbricks_core.report.heading import backend, count, system
 from dlbricks_core.report.notes import notes_data, text

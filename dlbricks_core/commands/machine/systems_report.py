@@ -11,8 +11,8 @@ from rich.table import Table
 from dlbricks_core.estimation.rates import MachineRate
 from dlbricks_core.estimation.systems import reference
 from dlbricks_core.facts import Machine, Session, Setup, System
-from dlbricks_core.machine.arithmetic import MULTIPLYING, multiplying
 from dlbricks_core.machine.readiness import Check
+from dlbricks_core.machine.speed import MULTIPLYING, multiplying
 from dlbricks_core.preferences import NAMES, Preference, preferences_file, variable
 from dlbricks_core.report import data as common
 from dlbricks_core.report.heading import count

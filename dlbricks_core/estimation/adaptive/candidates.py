@@ -14,8 +14,7 @@ from dlbricks_core.facts import Note, Question
 from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.footprint import memory_note
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import Target
-from dlbricks_core.measure.timing_order import alike_together
+from dlbricks_core.measure.targets import Target, alike_together
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dlbricks_core.analysis.flops import layer_flops
+from dlbricks_core.analysis.work import layer_flops
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.ir import CanonicalModel
 

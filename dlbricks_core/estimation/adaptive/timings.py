@@ -11,13 +11,12 @@ from time import perf_counter
 from dlbricks_core.estimation.adaptive.candidates import Candidates
 from dlbricks_core.figures.disturbance import WIDENS
 from dlbricks_core.figures.figure import Figure
-from dlbricks_core.figures.rounds import FEWEST_QUIET
+from dlbricks_core.figures.protocols import FEWEST_QUIET
 from dlbricks_core.measure.costs import START_S, Costs
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.measuring import check, measure, open_worker, settle_models
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import Target
-from dlbricks_core.measure.timing_order import run_targets
+from dlbricks_core.measure.targets import Target, run_targets
 from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore

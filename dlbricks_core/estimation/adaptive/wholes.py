@@ -20,7 +20,7 @@ from dlbricks_core.facts import Session as SessionRecord
 from dlbricks_core.facts.note import note
 from dlbricks_core.figures.disturbance import Disturbance
 from dlbricks_core.figures.figure import InPlace, Measured
-from dlbricks_core.figures.rounds import Round
+from dlbricks_core.figures.protocols import Round
 from dlbricks_core.machine.load import LoadSampler, LoadWatch, MachineLoad
 from dlbricks_core.machine.system import current_host
 from dlbricks_core.measure.harvest import LEAST_ASSIGNED, Harvest

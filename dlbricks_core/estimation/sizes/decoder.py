@@ -9,7 +9,7 @@ from typing import Literal, Self
 
 from dlbricks_core.errors import ModelError
 from dlbricks_core.estimation.sizes.sizing import Sizes, opened
-from dlbricks_core.passes.dimensions import OpenDimension
+from dlbricks_core.passes.options import OpenDimension
 from dlbricks_core.wording import argument
 
 Role = Literal["sequence", "past", "total"]

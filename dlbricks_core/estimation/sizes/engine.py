@@ -15,8 +15,7 @@ from dlbricks_core.facts.note import note
 from dlbricks_core.figures.figure import RESAMPLES, Combined
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.figures.predicted import Predicted
-from dlbricks_core.machine.generations import generation_of
-from dlbricks_core.machine.interpreter import call_s
+from dlbricks_core.machine.speed import call_s, generation_of
 
 
 def with_engine(result: RunResult) -> RunResult:

@@ -22,9 +22,9 @@ from dlbricks_core.facts import LATENCY, Note, Workload
 from dlbricks_core.facts.note import note
 from dlbricks_core.facts.workload import TASKS
 from dlbricks_core.figures.figure import Combined
-from dlbricks_core.figures.interpolation import mean_weights, spread_over
+from dlbricks_core.figures.statistics import mean_weights, spread_over
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.passes.dimensions import OpenDimension
+from dlbricks_core.passes.options import OpenDimension
 from dlbricks_core.wording import argument
 
 PROMPT, GENERATE = 512, 128

@@ -18,7 +18,7 @@ from dlbricks_core.importers.models import (
     unique_names,
 )
 from dlbricks_core.ir import CanonicalModel, RawModel
-from dlbricks_core.passes.dimensions import OpenDimension
+from dlbricks_core.passes.options import OpenDimension
 from dlbricks_core.progress import Observer
 from dlbricks_core.wording import settings
 

@@ -16,9 +16,7 @@ from dlbricks_core.estimation.model_result import ModelResult
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts import Failure, System
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.machine.arithmetic import lanes
-from dlbricks_core.machine.bandwidth import read_bandwidth
-from dlbricks_core.machine.generations import generation_of
+from dlbricks_core.machine.speed import generation_of, lanes, read_bandwidth
 from dlbricks_core.operators import Traffic, operator
 
 _NARROW = 4

@@ -10,7 +10,7 @@ from itertools import product
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.importers import LoadOptions
-from dlbricks_core.passes.dimensions import OpenDimension
+from dlbricks_core.passes.options import OpenDimension
 from dlbricks_core.wording import argument
 
 BATCH = "batch"

@@ -20,7 +20,7 @@ from dlbricks_core.estimation.sizes.sizing import (
     opened,
 )
 from dlbricks_core.facts.note import note
-from dlbricks_core.passes.dimensions import OpenDimension
+from dlbricks_core.passes.options import OpenDimension
 
 _SEEN = note("sizes-ran-before", most_times=1.7)
 """Note on the first run at a size, and how much longer it takes at most than later ones

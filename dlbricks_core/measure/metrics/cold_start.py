@@ -21,7 +21,7 @@ from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.metric import Metric, Values, added_up
 from dlbricks_core.values import materialize
-from dlbricks_core.worker.resident import give_back
+from dlbricks_core.worker.memory import give_back
 
 _RUNS = 8
 """Runs after the first, until the latency of a network settles."""

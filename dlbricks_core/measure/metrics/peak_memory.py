@@ -13,15 +13,14 @@ from typing import Any
 import numpy as np
 
 from dlbricks_core.backends import WARMUP_RUNS, CpuTimer, Saved
-from dlbricks_core.backends.auxiliary import AuxiliaryProcess
+from dlbricks_core.backends.saved import AuxiliaryProcess
 from dlbricks_core.bricks import CutModel
-from dlbricks_core.bricks.copies import side_by_side
-from dlbricks_core.bricks.liveness import apart_bytes, handed_on_bytes, live_bytes
+from dlbricks_core.bricks.liveness import apart_bytes, handed_on_bytes, live_bytes, side_by_side
 from dlbricks_core.facts import Composition, Quantity
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.metric import Metric, Values, added_up, largest
-from dlbricks_core.worker.resident import (
+from dlbricks_core.worker.memory import (
     MIB,
     MOST_KEPT_MIB,
     forget_peak,

@@ -1,8 +1,8 @@
-"""Ranges: one interval for all elements of a tensor, or one for each element."""
+"""Ranges of values: intervals, what an operator is defined for, and the form of its rules."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from dlbricks_core.ir import Array, numpy_dtype
+from dlbricks_core.ir import Array, Layer, TensorSpec, numpy_dtype
 
 TINY = 1e-30
 """Stands for the least number above zero, as frameworks can still divide by it."""
@@ -210,3 +210,147 @@ def _next(bound: Array, towards: float, dtype: str) -> Array:
     kind = numpy_dtype(dtype)
     moved = np.nextafter(bound.astype(kind), np.asarray(towards).astype(kind))
     return np.asarray(moved).astype(np.float64)
+
+
+# A layer with the ranges of its inputs, and the form of rules for operators.
+
+
+@dataclass(frozen=True)
+class RangeStep:
+    """A layer, with the knowledge about its inputs by position.
+
+    Attributes:
+        layer: The layer.
+        inputs: Specifications of the inputs; ``None`` where one is left out.
+        outputs: Specifications of the results.
+        known: Values of the inputs, where they are known.
+        ranges: Ranges of the inputs.
+        free: Whether each input depends on values that are still to be drawn.
+        fed: Whether each input depends on inputs of the model, not on weights alone.
+        detailed: Whether the tensors are small enough for ranges of single elements.
+    """
+
+    layer: Layer
+    inputs: tuple[TensorSpec | None, ...]
+    outputs: tuple[TensorSpec | None, ...]
+    known: tuple[Array | None, ...]
+    ranges: tuple[Range, ...]
+    free: tuple[bool, ...]
+    fed: tuple[bool, ...]
+    detailed: bool
+
+    def sizes(self, position: int) -> tuple[int, ...]:
+        """Shape of an input."""
+        spec = self.inputs[position]
+        assert spec is not None
+        return spec.sizes
+
+    def out_sizes(self, position: int = 0) -> tuple[int, ...]:
+        """Shape of a result."""
+        spec = self.outputs[position]
+        assert spec is not None
+        return spec.sizes
+
+    @property
+    def dtype(self) -> str:
+        """Element type of the first result."""
+        spec = self.outputs[0]
+        return "" if spec is None else spec.dtype
+
+    def integer(self, name: str, default: int) -> int:
+        """An attribute that is a whole number."""
+        value = self.layer.attributes.get(name, default)
+        assert isinstance(value, int)
+        return value
+
+    def text(self, name: str, default: str) -> str:
+        """An attribute that is a text."""
+        value = self.layer.attributes.get(name, default)
+        return value.decode() if isinstance(value, bytes) else str(value)
+
+    def number(self, name: str, default: float) -> float:
+        """An attribute that is a number."""
+        value = self.layer.attributes.get(name, default)
+        assert isinstance(value, (int, float))
+        return value
+
+
+def _nothing(step: RangeStep, wanted: Sequence[Range]) -> Mapping[int, Range]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Rule for the ranges of one operator.
+
+    Attributes:
+        image: Range of each result, from the ranges of the inputs.
+        asked: Range that each input must have, by position, so that results have the wanted
+            range. An input that is not named need not change.
+        carries: Whether results are moved or shifted inputs. Indices then stay indices, and are
+            spread over the whole valid range.
+    """
+
+    image: Callable[[RangeStep], Sequence[Range]]
+    asked: Callable[[RangeStep, Sequence[Range]], Mapping[int, Range]] = _nothing
+    carries: Callable[[RangeStep], bool] = lambda step: False
+
+    @property
+    def passes(self) -> bool:
+        """Whether requested ranges of results can become requests on inputs."""
+        return self.asked is not _nothing
+
+
+def within(low: float, high: float) -> Rule:
+    """Rule of an operator whose results are within bounds for all inputs."""
+    return Rule(lambda step: [Range.of(low, high)] * len(step.outputs))
+
+
+# Domains: the arguments for which an operator is defined.
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Arguments for which a function is defined.
+
+    Attributes:
+        valid: Range of all of them.
+        choice: Range to choose from, at some distance from the ends.
+    """
+
+    valid: Range
+    choice: Range
+
+
+DomainRule = Callable[[Sequence[Array | None]], tuple[Domain, ...]]
+"""Domains of an input, each of which is valid, from the known values of all inputs."""
+
+#: Ranges to choose from for a number that must not be zero.
+POSITIVE, NEGATIVE = Range.of(0.1, np.inf), Range.of(-np.inf, -0.1)
+
+_POSITIVE = Domain(Range.of(TINY, np.inf), POSITIVE)
+_NEGATIVE = Domain(Range.of(-np.inf, -TINY), NEGATIVE)
+_NOT_NEGATIVE = Domain(Range.of(0, np.inf), POSITIVE)
+
+
+def _always(*domains: Domain) -> DomainRule:
+    return lambda known: domains
+
+
+ABOVE_ZERO = _always(_POSITIVE)
+NOT_NEGATIVE = _always(_NOT_NEGATIVE)
+NOT_ZERO = _always(_POSITIVE, _NEGATIVE)
+COSINE = _always(Domain(Range.of(-1, 1), Range.of(-0.9, 0.9)))
+INSIDE_UNIT = _always(Domain(Range.of(TINY - 1, 1 - 1e-7), Range.of(-0.9, 0.9)))
+ABOVE_ONE = _always(Domain(Range.of(1, np.inf), Range.of(1.1, np.inf)))
+
+
+def base_of_power(known: Sequence[Array | None]) -> tuple[Domain, ...]:
+    """Domains of the base of a power, by the exponent; empty if every base is valid."""
+    exponent = known[1]
+    if exponent is None:
+        return (_POSITIVE,)
+    whole = bool((exponent == np.round(exponent)).all())
+    if (exponent >= 0).all():
+        return () if whole else (_NOT_NEGATIVE,)
+    return (_POSITIVE, _NEGATIVE) if whole else (_POSITIVE,)

@@ -8,8 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dlbricks_core.ir import Array
-from dlbricks_core.operators.ranges.interval import EVERYTHING, TINY, Range, loosened, tightened
-from dlbricks_core.operators.ranges.step import RangeStep, Rule
+from dlbricks_core.operators.ranges.interval import (
+    EVERYTHING,
+    TINY,
+    Range,
+    RangeStep,
+    Rule,
+    loosened,
+    tightened,
+)
 
 Function = Callable[[Array], Array]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import Array
-from dlbricks_core.passes.contrib.body import Body
+from dlbricks_core.passes.contrib.definitions import Body
 
 _HIDDEN = -60000.0
 """Score of hidden positions; every float type has it."""

@@ -1,8 +1,12 @@
-"""Puts definitions in the place of operators that a framework has no counterpart of."""
+"""Puts definitions in the place of operators that a framework has no counterpart of.
+
+An operator without a definition, or whose definition raises ``UnsupportedError``, is unsupported
+there and is reported by its name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -18,11 +22,53 @@ from dlbricks_core.ir import (
 )
 from dlbricks_core.ir.attributes import tensor_array, tensor_value
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
-from dlbricks_core.passes.contrib.body import Body
-from dlbricks_core.passes.contrib.definitions import DEFINITIONS
+from dlbricks_core.passes.contrib import attention, definitions
+from dlbricks_core.passes.contrib.definitions import Body
+from dlbricks_core.passes.contrib.owner import DOMAIN, WITHOUT_DOMAIN
 from dlbricks_core.passes.forms.form import RawLayer
 from dlbricks_core.passes.normalize import normalize
 from dlbricks_core.passes.shapes import UNKNOWN
+
+Definition = Callable[[Body], None]
+
+_OWN: Mapping[str, Definition] = {
+    "Attention": attention.projected,
+    "BiasGelu": definitions.gelu,
+    "DynamicQuantizeMatMul": definitions.dynamic_quantize_matmul,
+    "EmbedLayerNormalization": definitions.embedding,
+    "FastGelu": definitions.fast_gelu,
+    "FusedGemm": definitions.fused_gemm,
+    "FusedMatMul": definitions.fused_matmul,
+    "Gelu": definitions.gelu,
+    "GroupQueryAttention": attention.grouped_query,
+    "MatMulIntegerToFloat": definitions.matmul_integer_to_float,
+    "MatMulNBits": definitions.matmul_nbits,
+    "MultiHeadAttention": attention.multi_head,
+    "QAttention": attention.quantized,
+    "QGemm": definitions.quantized_gemm,
+    "QLinearAdd": definitions.quantized_of_two("Add"),
+    "QLinearAveragePool": definitions.quantized_of_one(
+        "AveragePool", "kernel_shape", "strides", "pads", "ceil_mode", "auto_pad",
+        "count_include_pad",
+    ),
+    "QLinearConcat": definitions.quantized_concat,
+    "QLinearGlobalAveragePool": definitions.quantized_of_one("GlobalAveragePool"),
+    "QLinearLeakyRelu": definitions.quantized_of_one("LeakyRelu", "alpha"),
+    "QLinearMul": definitions.quantized_of_two("Mul"),
+    "QLinearSigmoid": definitions.quantized_of_one("Sigmoid"),
+    "QLinearSoftmax": definitions.quantized_softmax,
+    "QLinearWhere": definitions.quantized_where,
+    "QuickGelu": definitions.quick_gelu,
+    "RotaryEmbedding": attention.rotary,
+    "SkipLayerNormalization": definitions.skip_normalization,
+    "SkipSimplifiedLayerNormalization": definitions.skip_simplified_normalization,
+}  # fmt: skip
+
+DEFINITIONS: Mapping[tuple[str, str], Definition] = {
+    ("", WITHOUT_DOMAIN): definitions.simplified_normalization,
+    **{(DOMAIN, op): define for op, define in _OWN.items()},
+}
+"""Definition of each operator, by domain and type."""
 
 
 @dataclass(frozen=True)

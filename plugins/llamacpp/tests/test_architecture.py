@@ -20,8 +20,8 @@ from dlbricks_testing import cases
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.importers.base import LoadOptions
 from dlbricks_core.importers.host import canonical
-from dlbricks_core.importers.options import LoadOptions
 from dlbricks_core.plugins import find
 
 MODELS = find("models", "llm").loaded()

@@ -21,7 +21,7 @@ from dlbricks_core.backends import BackendSettings, Network
 from dlbricks_core.errors import BackendError, UnsupportedError
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.passes import normalize
-from dlbricks_core.worker.resident import forget_peak, give_back, peak_mib, resident_mib
+from dlbricks_core.worker.memory import forget_peak, give_back, peak_mib, resident_mib
 
 mx = import_mxnet()
 

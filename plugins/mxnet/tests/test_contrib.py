@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from dlbricks_mxnet.backend import MxnetBackend
 from dlbricks_testing.cases import build, evaluate
-from dlbricks_testing.contrib import DEFINED, UNDEFINED
+from dlbricks_testing.operators import DEFINED, UNDEFINED
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.passes.contrib.expand import expanded

@@ -18,7 +18,7 @@ from onnx import numpy_helper
 from dlbricks_core.backends import BackendSettings, Network
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import read_model
-from dlbricks_core.ir.parameters import PARAMETER_INPUTS
+from dlbricks_core.operators.table import PARAMETER_INPUTS
 from dlbricks_core.passes import normalize
 
 # Inputs that are weights in any model; the cases feed them.

@@ -12,7 +12,7 @@ SIZE = 64
 PROGRAM = f"""
 import sys
 from dlbricks_mxnet.framework import import_mxnet
-from dlbricks_core.worker.resident import forget_peak, peak_mib, resident_mib
+from dlbricks_core.worker.memory import forget_peak, peak_mib, resident_mib
 mx = import_mxnet()
 x = mx.sym.var("x")
 y = mx.sym.Convolution(x, num_filter=256, kernel=(1, 1), no_bias=True)

@@ -6,7 +6,7 @@ from dlbricks_onnxruntime.timer import OnnxruntimeTimer
 from dlbricks_testing import cases
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.backends.defects import DEFECTS, known_defects
+from dlbricks_core.backends.reference import DEFECTS, known_defects
 from dlbricks_core.commands.compare.agreement import difference
 
 RECURRENT = {

@@ -16,7 +16,7 @@ from onnx import helper
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.bricks.common import original
+from dlbricks_core.bricks.brickset import original
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import layer_graph, read_model, to_onnx
 from dlbricks_core.passes import normalize

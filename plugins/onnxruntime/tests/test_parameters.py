@@ -9,7 +9,7 @@ from dlbricks_testing import cases
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.ir.parameters import PARAMETER_INPUTS
+from dlbricks_core.operators.table import PARAMETER_INPUTS
 from dlbricks_core.values import materialize
 
 SETTINGS = BackendSettings(1, {"optimizations": "all"})

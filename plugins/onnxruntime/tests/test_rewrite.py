@@ -251,7 +251,7 @@ def test_what_was_rewritten_is_opened_as_it_stands(model, rewritten, tmp_path):
 GROWTH = """
 import sys
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.worker.resident import MIB, resident_mib
+from dlbricks_core.worker.memory import MIB, resident_mib
 from dlbricks_testing.cases import build
 from dlbricks_core.values import materialize
 from dlbricks_onnxruntime.rewrite import _open, _part

@@ -9,7 +9,7 @@ pytest.importorskip("openvino")
 
 from dlbricks_openvino.backend import OpenvinoBackend
 from dlbricks_testing.cases import build, difference, evaluate
-from dlbricks_testing.contrib import DEFINED, UNDEFINED
+from dlbricks_testing.operators import DEFINED, UNDEFINED
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.errors import UnsupportedError

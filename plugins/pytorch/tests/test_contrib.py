@@ -10,7 +10,7 @@ from dlbricks_pytorch.lowering import lower
 from dlbricks_pytorch.profile import profile
 from dlbricks_pytorch.tensors import from_numpy
 from dlbricks_testing.cases import build, evaluate
-from dlbricks_testing.contrib import DEFINED, UNDEFINED
+from dlbricks_testing.operators import DEFINED, UNDEFINED
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.passes.contrib.expand import expanded

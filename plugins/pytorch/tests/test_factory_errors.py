@@ -10,7 +10,7 @@ import pytest
 from dlbricks_pytorch.factories import TorchFactories
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.importers.texts import cut
+from dlbricks_core.importers.base import cut
 from dlbricks_core.passes import normalize
 
 FACTS = '''

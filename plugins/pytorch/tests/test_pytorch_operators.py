@@ -20,7 +20,7 @@ from onnx.checker import ValidationError
 from dlbricks_core.backends import Network
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import CanonicalModel, TensorSpec, dtype_name, read_model
-from dlbricks_core.ir.parameters import PARAMETER_INPUTS
+from dlbricks_core.operators.table import PARAMETER_INPUTS
 from dlbricks_core.passes import normalize
 
 #: Relative and absolute tolerance by element type: a few units in the last place of those

@@ -9,8 +9,8 @@ from typing import Any, Self, get_args
 
 from dlbricks_core.facts import Failure, Note, System
 from dlbricks_core.facts.checks import checked, number, number_if_known
-from dlbricks_core.facts.failure import Stage
 from dlbricks_core.facts.note import PLUGIN, warning
+from dlbricks_core.facts.observation import Stage
 from dlbricks_core.report.notes import text
 from dlbricks_fleet.shares import Priced
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from dlbricks_core.analysis.flops import layer_flops
+from dlbricks_core.analysis.work import layer_flops
 from dlbricks_core.bricks.naming import fold
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.suite import cut_suite
@@ -18,8 +18,7 @@ from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.rewrites import Rewrites
-from dlbricks_core.measure.targets import Target
-from dlbricks_core.measure.timing_order import run_targets
+from dlbricks_core.measure.targets import Target, run_targets
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.suites import Suite, read_suite

@@ -14,8 +14,8 @@ import numpy as np
 from dlbricks_core import ir
 from dlbricks_core.errors import ModelError, UnsupportedError
 from dlbricks_core.importers import NO_OPTIONS, Importer, ImportOptions
-from dlbricks_core.importers.files import check_file
-from dlbricks_core.importers.texts import cut
+from dlbricks_core.importers.base import cut
+from dlbricks_core.importers.formats import check_file
 from dlbricks_core.ir import RawModel, TensorSpec, dtype_name
 from dlbricks_mxnet.framework import import_mxnet, one_line
 from dlbricks_mxnet.params import TYPES, read_specs

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.importers.files import check_file
+from dlbricks_core.importers.formats import check_file
 from dlbricks_core.ir import TensorSpec, numpy_dtype
 from dlbricks_core.ir.limits import MAX_AXES, check_shape
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.importers.files import check_file
-from dlbricks_core.importers.texts import cut
+from dlbricks_core.importers.base import cut
+from dlbricks_core.importers.formats import check_file
 from dlbricks_mxnet.framework import import_mxnet, one_line
 from dlbricks_mxnet.params import TYPES
 

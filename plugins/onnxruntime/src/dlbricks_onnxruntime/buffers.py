@@ -12,8 +12,8 @@ import onnxruntime as ort
 from dlbricks_core.backends import Array
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import CanonicalModel, Layer
-from dlbricks_core.ir.parameters import made_into_indices
 from dlbricks_core.ir.tensors import aligned_empty
+from dlbricks_core.operators.table import made_into_indices
 
 #: Inputs that a layer may overwrite with its result if no other layer reads them, by operator;
 #: registered with ``MayInplace`` in ONNX Runtime 1.31. A fused sum otherwise copies the input.

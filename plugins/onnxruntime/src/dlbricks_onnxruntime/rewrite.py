@@ -15,8 +15,8 @@ from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import native
 from dlbricks_core.ir import Array, CanonicalModel, TensorSpec, dtype_name, read_model
 from dlbricks_core.ir.functions import subgraphs
-from dlbricks_core.ir.parameters import MOST_SIZES
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
+from dlbricks_core.operators.table import MOST_SIZES
 from dlbricks_core.values import materialize
 from dlbricks_onnxruntime.origins import in_order, named, restored
 from dlbricks_onnxruntime.sessions import (

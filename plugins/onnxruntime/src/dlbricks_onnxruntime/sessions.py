@@ -12,8 +12,8 @@ import onnxruntime as ort
 from dlbricks_core.backends import Array, BackendSettings
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import CanonicalModel, TensorSpec, numpy_dtype
-from dlbricks_core.ir.parameters import PARAMETER_INPUTS
 from dlbricks_core.ir.tensors import DTYPE_NUMBERS, is_aligned
+from dlbricks_core.operators.table import PARAMETER_INPUTS
 from dlbricks_onnxruntime.buffers import ThreadPool, aligned
 from dlbricks_onnxruntime.messages import one_line
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dlbricks_core.backends import LayerView, Network
 from dlbricks_core.ir import CanonicalModel, Layer
-from dlbricks_core.ir.parameters import PARAMETER_INPUTS
+from dlbricks_core.operators.table import PARAMETER_INPUTS
 
 _TYPES = frozenset(
     ("float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool")

@@ -15,8 +15,8 @@ from itertools import chain, islice, pairwise
 import numpy as np
 
 from dlbricks_core.bricks import BrickSet, CutModel, LayerSequence, extract, signature
-from dlbricks_core.bricks.boundary import live_outputs
-from dlbricks_core.bricks.common import original, plain
+from dlbricks_core.bricks.brickset import original, plain
+from dlbricks_core.bricks.signature import live_outputs
 from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_private.bulk import Bulk
 from dlbricks_private.cutting import Cutting

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.importers import NO_OPTIONS, ImportOptions, ModelCollection
-from dlbricks_core.importers.texts import cut
+from dlbricks_core.importers.base import cut
 from dlbricks_core.ir import RawModel
 from dlbricks_pytorch.causes import lacking_module, lacks_arguments, one_line, place
 from dlbricks_pytorch.importer import from_exported, from_module

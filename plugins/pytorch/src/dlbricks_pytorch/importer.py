@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dlbricks_core import ir
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.importers import NO_OPTIONS, Importer, ImportOptions
-from dlbricks_core.importers.files import check_file
+from dlbricks_core.importers.formats import check_file
 from dlbricks_core.ir import RawModel
 from dlbricks_pytorch.causes import one_line
 from dlbricks_pytorch.kinds import kind_of

@@ -22,7 +22,7 @@ from dlbricks_core.measure.ledger import Effort, Ledger
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.rewrites import keep_rewrites, rewrite_models
-from dlbricks_core.measure.timing_order import sweeps_of
+from dlbricks_core.measure.targets import sweeps_of
 from dlbricks_core.plugins import discover
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore

@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dlbricks_testing.backend import BackendConformance
-    from dlbricks_testing.collection import CollectionConformance
-    from dlbricks_testing.column import ColumnConformance
-    from dlbricks_testing.command import CommandConformance
-    from dlbricks_testing.composer import ComposerConformance
     from dlbricks_testing.description import DescriptionConformance
-    from dlbricks_testing.importer import ImporterConformance
-    from dlbricks_testing.metric import MetricConformance
-    from dlbricks_testing.predictor import PredictorConformance
+    from dlbricks_testing.estimation import (
+        ComposerConformance,
+        MetricConformance,
+        PredictorConformance,
+    )
+    from dlbricks_testing.importer import CollectionConformance, ImporterConformance
+    from dlbricks_testing.interface import ColumnConformance, CommandConformance
 
 __all__ = [
     "BackendConformance",
@@ -45,14 +45,14 @@ __all__ = [
 
 _MODULES = {
     "BackendConformance": "dlbricks_testing.backend",
-    "CollectionConformance": "dlbricks_testing.collection",
-    "ColumnConformance": "dlbricks_testing.column",
-    "CommandConformance": "dlbricks_testing.command",
-    "ComposerConformance": "dlbricks_testing.composer",
+    "CollectionConformance": "dlbricks_testing.importer",
+    "ColumnConformance": "dlbricks_testing.interface",
+    "CommandConformance": "dlbricks_testing.interface",
+    "ComposerConformance": "dlbricks_testing.estimation",
     "DescriptionConformance": "dlbricks_testing.description",
     "ImporterConformance": "dlbricks_testing.importer",
-    "MetricConformance": "dlbricks_testing.metric",
-    "PredictorConformance": "dlbricks_testing.predictor",
+    "MetricConformance": "dlbricks_testing.estimation",
+    "PredictorConformance": "dlbricks_testing.estimation",
 }
 
 # Before the modules are imported: asserts in them are to be as telling as in test files.

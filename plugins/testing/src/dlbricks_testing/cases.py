@@ -16,7 +16,7 @@ import onnx.parser
 from onnx.reference import ReferenceEvaluator
 
 from dlbricks_core.bricks import extract
-from dlbricks_core.bricks.annotations import with_cold
+from dlbricks_core.bricks.signature import with_cold
 from dlbricks_core.ir import (
     Array,
     CanonicalModel,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dlbricks_core.analysis.einsum import spelled_out
 from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.operators.ranges.weighted import spelled_out
 from dlbricks_mxnet.lowering.context import LayerContext
 from dlbricks_mxnet.lowering.limits import REAL
 from dlbricks_mxnet.lowering.symbols import Shape, Symbol, op, product, reshape, transpose

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir.recurrent import GATE_ACTIVATIONS
+from dlbricks_core.operators.compound import GATE_ACTIVATIONS
 from dlbricks_mxnet.lowering import cells
 from dlbricks_mxnet.lowering.context import Array, LayerContext
 from dlbricks_mxnet.lowering.limits import REAL

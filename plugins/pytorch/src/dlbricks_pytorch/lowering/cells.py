@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812
 
-from dlbricks_core.ir.recurrent import GATE_ACTIVATIONS
+from dlbricks_core.operators.compound import GATE_ACTIVATIONS
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 State = tuple[torch.Tensor, ...]

@@ -10,7 +10,7 @@ import torch
 from torch.fx import Node
 
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.ir.recurrent import GATE_ACTIVATIONS
+from dlbricks_core.operators.compound import GATE_ACTIVATIONS
 from dlbricks_pytorch.lowering.cells import Cell, recur
 from dlbricks_pytorch.lowering.context import LayerContext
 from dlbricks_pytorch.lowering.table import lowers

@@ -35,7 +35,7 @@ class Instance(PinnedWorker):
         """Runs networks repeatedly; see :meth:`PlayingHost.play`.
 
         The call does not wait until other workers rest. Each network must be loaded, or be one of
-        :data:`~dlbricks_core.backends.call.CALLS`.
+        :data:`~dlbricks_core.backends.burst.CALLS`.
         """
         held = [key for key in keys if key in self._networks]
         self._reload(held)

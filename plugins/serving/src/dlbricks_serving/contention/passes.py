@@ -10,7 +10,7 @@ from time import perf_counter
 
 import numpy as np
 
-from dlbricks_core.backends.call import CALLS, start_of_a_line
+from dlbricks_core.backends.burst import CALLS, start_of_a_line
 from dlbricks_core.errors import BackendError
 from dlbricks_core.figures.statistics import FloatArray, faster_half
 from dlbricks_serving.contention.instance import Instance, play_together
@@ -104,7 +104,7 @@ def take_slices(instances: Sequence[Instance], keys: Sequence[str], count: int) 
 def _call_ms(calls_ms: Sequence[float], bricks_ms: Collection[float]) -> float:
     """Cost of a call of the timer in milliseconds: not more than the cheapest brick takes.
 
-    The networks of :data:`~dlbricks_core.backends.call.CALLS` occur once in a pass. After many
+    The networks of :data:`~dlbricks_core.backends.burst.CALLS` occur once in a pass. After many
     other bricks, they find less in the caches than bricks that occur often.
 
     Args:

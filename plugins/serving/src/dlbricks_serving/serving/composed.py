@@ -36,7 +36,7 @@ from dlbricks_core.figures.disturbance import Disturbance, disturbance_notes
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.statistics import FloatArray, faster_half
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.machine.core_sets import core_sets
+from dlbricks_core.machine.cores import core_sets
 from dlbricks_core.machine.load import LoadSampler, LoadWatch, MachineLoad
 from dlbricks_core.machine.system import current_host
 from dlbricks_core.measure.cutting import Cutting, cut_models

@@ -11,7 +11,7 @@ from dlbricks_core.backends import BackendSettings
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Failure, Note
-from dlbricks_core.facts.failure import Stage
+from dlbricks_core.facts.observation import Stage
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.system import physical_cores_available
 from dlbricks_core.measure.request import Request
