@@ -40,7 +40,8 @@ from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.predict import Contribution, shipped
 from dlbricks_core.predict.atlas import SURVEYED
 from dlbricks_core.predict.features import NAMES
-from dlbricks_core.predict.from_atlas import believed, discrepancy_of, kernel_of
+from dlbricks_core.predict.from_atlas import believed, kernel_of
+from dlbricks_core.predict.whole_errors import discrepancy_of
 from dlbricks_core.predict.layer_posterior import LayerPosterior, shares_of
 from dlbricks_core.predict.nearness import distance
 from dlbricks_core.predict.probes import choose_probes

@@ -54,3 +54,16 @@ def values(module: str, group: str) -> Mapping[str, Any]:
         group: Name of the group.
     """
     return groups(Path(module).with_name(FILE))[group].values
+
+
+def of_backend(module: str, group: str, backend: str) -> Mapping[str, Any]:
+    """Numbers of a group for a backend; for an unknown backend, those of all together.
+
+    Args:
+        module: ``__file__`` of a module beside the data file.
+        group: Name of the group.
+        backend: Name of the backend.
+    """
+    every = values(module, group)
+    found: Mapping[str, Any] = every.get(backend, every["*"])
+    return found

@@ -20,7 +20,8 @@ from dlbricks_core.estimation.adaptive.drift import drift
 from dlbricks_core.figures.figure import in_place_errors
 from dlbricks_core.figures.protocols import usual_hours
 from dlbricks_core.measure.costs import usual_costs
-from dlbricks_core.predict.from_atlas import discrepancy_of, kernel_of
+from dlbricks_core.predict.from_atlas import kernel_of
+from dlbricks_core.predict.whole_errors import discrepancy_of
 from dlbricks_core.predict.nearness import distances
 from dlbricks_core.predict.session_effects import session_error
 from dlbricks_core.predict.transfer import believed_of_baseline, difference, rates

@@ -33,7 +33,7 @@ from dlbricks_core.bricks import BrickSet
 from dlbricks_core.figures.predicted import Discrepancy
 from dlbricks_core.predict import Contribution, from_atlas, shipped
 from dlbricks_core.predict.atlas import FOLDER
-from dlbricks_core.predict.from_atlas import discrepancy_of
+from dlbricks_core.predict.whole_errors import discrepancy_of
 
 RECORDS = Path(__file__).with_name("judged.csv")
 

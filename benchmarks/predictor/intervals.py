@@ -28,14 +28,8 @@ from dlbricks_core.figures.predicted import Discrepancy, Predicted
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.predict import Contribution, shipped
-from dlbricks_core.predict.from_atlas import (
-    FromAtlas,
-    discrepancy_of,
-    kernel_of,
-    prior_of,
-    processor_of,
-    with_sites,
-)
+from dlbricks_core.predict.from_atlas import FromAtlas, kernel_of, prior_of, processor_of, with_sites
+from dlbricks_core.predict.whole_errors import discrepancy_of
 from dlbricks_core.predict.layer_posterior import shares_of
 from dlbricks_core.predict.training_data import family_of
 from dlbricks_core.progress import Observer
@@ -64,6 +58,7 @@ class Judged:
         off: Logarithm of predicted over measured latency.
         spread: Standard deviation of that logarithm over the predictor's draws.
         predicted: Share of the predicted latency that belongs to bricks that were not timed.
+        ms: Predicted latency in milliseconds.
     """
 
     place: str
@@ -71,6 +66,7 @@ class Judged:
     off: float
     spread: float
     predicted: float
+    ms: float
 
 
 def without_each(
@@ -160,6 +156,7 @@ def _judged(
         float(middle - it.log_ms[network]),
         float(high - low) / (2 * Z),
         float(np.median(new) / np.median(total)),
+        float(np.exp(middle)),
     )
 
 

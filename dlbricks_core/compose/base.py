@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -222,6 +222,8 @@ class Composer(ABC):
             for costs in (points, spread, plausible)
         )
         value = float(ms[0])
+        factor = _mean_over(cut, known, lambda each: each.spread_in(value))
+        replicates = _scattered(replicates, factor)
         return Estimate(
             value,
             interval(replicates * _composing(error), value),
@@ -262,10 +264,23 @@ def common_error(cut: CutModel, latencies: Mapping[str, Figure]) -> float:
         cut: The model and its bricks.
         latencies: Figures of bricks by signature; some may be missing.
     """
+    return _mean_over(cut, latencies, lambda each: each.common_error)
+
+
+def _mean_over(
+    cut: CutModel, latencies: Mapping[str, Figure], of: Callable[[Figure], float]
+) -> float:
+    """Mean over the figures of a model, weighted by their shares of the sum; 0 without any."""
     known = {s: (count * latencies[s].own, latencies[s]) for s, count in cut.counts.items()
              if s in latencies}  # fmt: skip
     total = sum(part for part, _ in known.values())
-    return sum(part * each.common_error for part, each in known.values()) / total if total else 0.0
+    return sum(part * of(each) for part, each in known.values()) / total if total else 0.0
+
+
+def _scattered(draws: FloatArray, factor: float) -> FloatArray:
+    """Draws whose logarithms scatter by a factor more."""
+    middle = float(np.median(draws))
+    return np.asarray(middle * (draws / middle) ** factor) if middle and factor != 1 else draws
 
 
 def _composing(error: float) -> FloatArray:

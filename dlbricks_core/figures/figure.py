@@ -125,6 +125,14 @@ class Figure(ABC):
         """
         return 0.0
 
+    def spread_in(self, model_ms: float) -> float:
+        """Factor of the spread of a model's draws, as far as they are this figure's.
+
+        Args:
+            model_ms: Latency of the model in milliseconds.
+        """
+        return 1.0
+
     @property
     def derived_from(self) -> tuple[str, ...]:
         """Signatures of the other networks that the figure follows from; usually none."""

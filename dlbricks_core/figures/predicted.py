@@ -12,6 +12,37 @@ from dlbricks_core.figures.figure import Figure, Origin
 from dlbricks_core.figures.statistics import RESAMPLES, FloatArray
 
 
+_LEAST_MS, _MOST_MS = 1.0, 400.0
+"""Latencies of the shortest and longest models that factors of the spread were fitted to."""
+
+_USUAL_MS = 20.0
+
+
+@dataclass(frozen=True)
+class SpreadFactor:
+    """Factor between the error of a predicted model and the spread of its draws.
+
+    In a long model, errors of many layers average out better than their draws tell. In a short
+    one, what a framework adds to its layers is a larger part.
+
+    Attributes:
+        usual: Factor for a model of 20 ms.
+        exponent: The factor of other models falls with this power of the latency.
+    """
+
+    usual: float = 1.0
+    exponent: float = 0.0
+
+    def of(self, latency_ms: float) -> float:
+        """Factor for a model.
+
+        Args:
+            latency_ms: Predicted latency of the model in milliseconds.
+        """
+        within = min(max(latency_ms, _LEAST_MS), _MOST_MS)
+        return float(self.usual * (within / _USUAL_MS) ** -self.exponent)
+
+
 @dataclass(frozen=True)
 class Discrepancy:
     """Relative errors that the bricks of one model share, and that differ between models.
@@ -25,6 +56,7 @@ class Discrepancy:
         predicted: Standard deviation of the relative error of bricks that were not timed.
         measured: Standard deviation of the relative error of bricks that were timed: a brick alone
             does not take exactly as long as in the model.
+        spread: Factor of the spread of a model's draws.
 
     Raises:
         ValueError: If a number is negative or not finite.
@@ -32,6 +64,7 @@ class Discrepancy:
 
     predicted: float = 0.0
     measured: float = 0.0
+    spread: SpreadFactor = SpreadFactor()
 
     def __post_init__(self) -> None:
         if not (0 <= self.predicted < math.inf and 0 <= self.measured < math.inf):
@@ -97,6 +130,10 @@ class Predicted(Figure):
     def common_error(self) -> float:
         """Common error of bricks that were not timed."""
         return self.discrepancy.predicted
+
+    def spread_in(self, model_ms: float) -> float:
+        """Factor that models without runs proved to need."""
+        return self.discrepancy.spread.of(model_ms)
 
 
 @dataclass(frozen=True, eq=False)

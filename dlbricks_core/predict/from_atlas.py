@@ -15,7 +15,7 @@ from dlbricks_core import fitted
 from dlbricks_core.bricks import Brick
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.figure import RESAMPLES, Figure
-from dlbricks_core.figures.predicted import Discrepancy, Predicted
+from dlbricks_core.figures.predicted import Predicted, SpreadFactor
 from dlbricks_core.figures.statistics import FloatArray, Indices
 from dlbricks_core.predict.atlas import Contribution, LayerTable, counts_matrix
 from dlbricks_core.predict.base import Predictor
@@ -31,6 +31,7 @@ from dlbricks_core.predict.robust import doubt
 from dlbricks_core.predict.sampling import agreeing_draws, centred
 from dlbricks_core.predict.sites import sites_of
 from dlbricks_core.predict.transfer import Expected, transferred
+from dlbricks_core.predict.whole_errors import discrepancy_of, spread_of_wholes
 
 MOST_NETWORKS = 800
 """Maximum number of networks behind a prediction from a contribution without pulls: the networks
@@ -115,7 +116,9 @@ class FromAtlas(Predictor):
         measured = timed, log_ms, doubted, call_ms
         layer_ms = np.exp(belief.likely(*measured))
         found = np.exp(agreeing_draws(centred(belief, networks), *measured, count=RESAMPLES))
-        discrepancy = discrepancy_of(setup.backend)
+        # What was measured here has narrowed the draws, so that the factor does not fit them.
+        spread = SpreadFactor() if known else spread_of_wholes(setup, system, atlas)
+        discrepancy = replace(discrepancy_of(setup.backend), spread=spread)
         likely, draws = networks @ layer_ms, (networks @ found.T).T
         # A measurement that contradicts all others is trusted for its own brick, and hardly changes
         # other bricks.
@@ -525,20 +528,4 @@ def _sum(one: Mapping[int, int], other: Mapping[int, int]) -> Mapping[int, int]:
 @cache
 def kernel_of(backend: str) -> Kernel:
     """The kernel fitted to a backend; for an unknown backend, the kernel fitted to all."""
-    return Kernel.from_dict(_of_backend("kernel", backend))
-
-
-@cache
-def discrepancy_of(backend: str) -> Discrepancy:
-    """Errors that the bricks of one model share on a backend, beside the error of composing.
-
-    They are judged on systems that were left out (benchmarks/predictor/discrepancy.py). For an
-    unknown backend, they are those of all backends together.
-    """
-    return Discrepancy(**_of_backend("discrepancy", backend))
-
-
-def _of_backend(group: str, backend: str) -> Mapping[str, Any]:
-    """Fitted numbers of a backend; for an unknown backend, those of all."""
-    values: Mapping[str, Mapping[str, Any]] = fitted.values(__file__, group)
-    return values.get(backend, values["*"])
+    return Kernel.from_dict(fitted.of_backend(__file__, "kernel", backend))

@@ -14,7 +14,7 @@ import numpy as np
 from dlbricks_core.bricks import Brick
 from dlbricks_core.estimation.conditioned import ConditionedPredictor
 from dlbricks_core.figures.figure import RESAMPLES, InPlace
-from dlbricks_core.figures.predicted import Discrepancy, Predicted
+from dlbricks_core.figures.predicted import Discrepancy, Predicted, SpreadFactor
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.request import Request
@@ -223,10 +223,13 @@ def _corrected(ratios: _Ratios, kind: str, predicted: Predicted) -> Predicted:
         scale = min(wanted / max(float(logs.std()), 1e-9), 1.0)
         own = np.exp(logs.mean() + (logs - logs.mean()) * scale)
     shared = predicted.discrepancy
+    common = min(shared.predicted, _LEAST_SPREAD)
+    # What ran has set the spread, so that the factor no longer fits it.
+    spread = shared.spread if ratios.spread is None else SpreadFactor()
     return replace(
         predicted,
         expected=predicted.own * factor,
         draws=own * factor,
         overhead=0.0,
-        discrepancy=Discrepancy(min(shared.predicted, _LEAST_SPREAD), shared.measured),
+        discrepancy=Discrepancy(common, shared.measured, spread),
     )

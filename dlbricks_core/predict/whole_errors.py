@@ -1,0 +1,59 @@
+"""Errors of whole models whose bricks were predicted, as they were judged on models left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from dlbricks_core import fitted
+from dlbricks_core.facts import Setup, System
+from dlbricks_core.figures.predicted import Discrepancy, SpreadFactor
+from dlbricks_core.predict.atlas import Contribution
+
+
+@cache
+def discrepancy_of(backend: str) -> Discrepancy:
+    """Errors that the bricks of one model share on a backend, beside the error of composing.
+
+    They are judged on systems that were left out (benchmarks/predictor/discrepancy.py). For an
+    unknown backend, they are those of all backends together.
+    """
+    return Discrepancy(**fitted.of_backend(__file__, "discrepancy", backend))
+
+
+def spread_of_wholes(
+    setup: Setup, system: System, atlas: Sequence[Contribution]
+) -> SpreadFactor:
+    """Factor of the spread of whole models that the system's own reference data predict.
+
+    It was fitted to models whose families were left out of these data
+    (benchmarks/predictor/spread.py). Where reference data of other systems predict, it is 1.
+
+    Args:
+        setup: How the models run.
+        system: System on which they run.
+        atlas: Contributions behind the prediction.
+    """
+    place = system.fingerprint, setup.backend, setup.threads
+    if not any(place_of(each) == place for each in atlas if each.pulls.size):
+        return SpreadFactor()
+    return spread_factor("-".join((place[0][:8], *map(str, place[1:]))))
+
+
+def place_of(contribution: Contribution) -> tuple[str, str, int]:
+    """Fingerprint, backend and number of threads of a contribution."""
+    setup = contribution.setup
+    return contribution.system.fingerprint, setup.backend, setup.threads
+
+
+@cache
+def spread_factor(contribution: str) -> SpreadFactor:
+    """The factor that was fitted, with what the models of a contribution show of their own.
+
+    Args:
+        contribution: Fingerprint, backend and threads, as in the name of the contribution's file.
+            One without whole models has the factor of all others.
+    """
+    values = fitted.values(__file__, "spread")
+    own = values["own"].get(contribution, 1.0)
+    return SpreadFactor(values["usual"] * own, values["exponent"])
