@@ -171,6 +171,16 @@ def alone(request, monkeypatch):
 
 
 @pytest.fixture(scope="session")
+def path_with():
+    """Gives ``PYTHONPATH`` for a process that finds a folder's modules beside those of this one."""
+
+    def joined(folder):
+        return os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))
+
+    return joined
+
+
+@pytest.fixture(scope="session")
 def processes():
     """Fixture of fixtures that start processes: all tests that use one get the mark ``process``."""
 

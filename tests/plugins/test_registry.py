@@ -38,8 +38,8 @@ GROUPS = {"backend": "dlbricks.backends", "importer": "dlbricks.importers",
 class Site:
     """A folder of distributions that a new process has on its path."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, path: str) -> None:
+        self.folder, self.path = folder, path
         folder.mkdir()
 
     def install(self, name, source, target="Good", kind="backend", dist=None):
@@ -56,7 +56,7 @@ class Site:
     def run(self, *arguments, status=0):
         done = subprocess.run(
             [sys.executable, "-m", "dlbricks_core.cli", *map(str, arguments)],
-            env={**os.environ, "PYTHONPATH": str(self.folder), "COLUMNS": "200",
+            env={**os.environ, "PYTHONPATH": self.path, "COLUMNS": "200",
                  "XDG_CACHE_HOME": str(self.folder.parent / "cache")},
             capture_output=True, text=True, check=False, cwd=self.folder.parent,
         )  # fmt: skip
@@ -77,8 +77,8 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path):
-    site = Site(tmp_path / "site")
+def site(tmp_path, path_with):
+    site = Site(tmp_path / "site", path_with(tmp_path / "site"))
     site.install("sound", BACKEND)
     return site
 
@@ -144,9 +144,10 @@ def named(text, number):
 
 
 @pytest.fixture(scope="module")
-def wards(tmp_path_factory):
+def wards(tmp_path_factory, path_with):
     """All of them installed beside a sound one, and what is listed."""
-    site = Site(tmp_path_factory.mktemp("broken") / "site")
+    folder = tmp_path_factory.mktemp("broken") / "site"
+    site = Site(folder, path_with(folder))
     site.install("sound", BACKEND)
     for number, (source, _, _) in enumerate(BROKEN):
         site.install(f"bad{number}", named(source, number), dist=f"dlbricks-bad{number}")
@@ -298,7 +299,7 @@ print(seen)
     info = site.folder / "dlbricks_sound-1.2.dist-info"
     done = subprocess.run(
         [sys.executable, "-c", script, str(info)], capture_output=True, text=True, check=True,
-        env={**os.environ, "PYTHONPATH": str(site.folder)},
+        env={**os.environ, "PYTHONPATH": site.path},
     )  # fmt: skip
     assert done.stdout.strip() == "[True, False, True, False]"
 

@@ -70,13 +70,12 @@ def _all_from_nothing(from_nothing):
 
 
 @pytest.fixture
-def service(processes, tmp_path, monkeypatch):
+def service(processes, tmp_path, monkeypatch, path_with):
     """Environment of a worker that finds the service ``service_for_test:Service``."""
     folder = tmp_path / "services"
     folder.mkdir()
     (folder / "service_for_test.py").write_text(SERVICE)
-    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
-    monkeypatch.setenv("PYTHONPATH", path)
+    monkeypatch.setenv("PYTHONPATH", path_with(folder))
     return "service_for_test:Service"
 
 

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from threading import Thread
 
 import psutil
@@ -111,6 +112,31 @@ def test_a_crashed_worker_leaves_no_processes(service, all_gone):
     assert all_gone(others)
     assert not worker.folder.exists()
     worker.close()
+
+
+#: A guard without ``prctl`` and ``/proc``, as outside of Linux, and a worker that leaves a process.
+ELSEWHERE = """
+import os, subprocess, sys
+from pathlib import Path
+from dlbricks_core.worker import guard
+
+folder, log = Path(sys.argv[1]), os.open(os.devnull, os.O_RDWR)
+guard._prctl, guard._orphans = (lambda *_: None), tuple
+guard.stand_guard(os.dup(log), log, folder / "own", 0)
+(folder / "left").write_text(str(subprocess.Popen(["sleep", "300"]).pid))
+"""
+
+
+def test_the_group_of_a_worker_ends_with_it_on_other_systems(processes, all_gone, tmp_path):
+    command = [sys.executable, "-c", ELSEWHERE, tmp_path]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as guard:
+        assert guard.wait(60) == 0
+    left = int((tmp_path / "left").read_text())
+    try:
+        assert all_gone([left])
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(left, signal.SIGKILL)
 
 
 def test_signals_to_all_are_left_to_the_parent(service):

@@ -38,16 +38,14 @@ def test_they_end_by_themselves(from_nothing, born, framework, variables):
 
 
 def test_they_have_the_variables_the_folder_and_the_modules_of_their_start(
-    from_nothing, born, tmp_path, monkeypatch
+    from_nothing, born, tmp_path, monkeypatch, path_with
 ):
     (tmp_path / "late.py").write_text(
         "import os\nclass Late:\n    def seen(self):\n"
         "        return os.getcwd(), os.environ['TOLD'], os.environ['TMPDIR']"
     )
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(
-        "PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    )
+    monkeypatch.setenv("PYTHONPATH", path_with(tmp_path))
     with WorkerProcess("late:Late", {"TOLD": "here"}) as worker:
         assert worker.call("seen") == (str(tmp_path), "here", str(worker.folder))
 
@@ -61,14 +59,12 @@ def test_a_command_has_its_status_and_its_streams(nurseries, tmp_path, status):
     assert ("dlbricks" in out, "absent.onnx" in err) == (status == 0, status == 2)
 
 
-def test_they_end_with_the_signal_of_a_fault(born, tmp_path, monkeypatch):
+def test_they_end_with_the_signal_of_a_fault(born, tmp_path, monkeypatch, path_with):
     (tmp_path / "fault.py").write_text(
         "import os, signal\n"
         "class Fault:\n    def happen(self):\n        os.kill(os.getpid(), signal.SIGSEGV)"
     )
-    monkeypatch.setenv(
-        "PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    )
+    monkeypatch.setenv("PYTHONPATH", path_with(tmp_path))
     # MXNet ends a process that has a fault with another status.
     variables = {"MXNET_ENGINE_TYPE": "NaiveEngine"}
     with (

@@ -72,10 +72,10 @@ class Service:
 
 
 @pytest.fixture
-def worker(tmp_path):
+def worker(tmp_path, path_with):
     (tmp_path / "service_for_test.py").write_text(SERVICE)
     with WorkerProcess(
-        "service_for_test:Service", {"PYTHONPATH": str(tmp_path), "SPECIAL": "value"}
+        "service_for_test:Service", {"PYTHONPATH": path_with(tmp_path), "SPECIAL": "value"}
     ) as process:
         yield process
 
@@ -105,21 +105,21 @@ def test_a_call_that_begins_after_the_end_of_the_child_fails_where_its_result_is
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator than glibc's")
-def test_a_worker_imports_no_code_from_the_current_folder(tmp_path, monkeypatch):
+def test_a_worker_imports_no_code_from_the_current_folder(tmp_path, monkeypatch, path_with):
     (tmp_path / "service_for_test.py").write_text(SERVICE)
     here = tmp_path / "here"
     here.mkdir()
     for name in ("service_for_test", "numpy", "onnx", "json"):
         (here / f"{name}.py").write_text("open('ran', 'a').close()\n")
     monkeypatch.chdir(here)
-    with WorkerProcess("service_for_test:Service", {"PYTHONPATH": str(tmp_path)}) as process:
+    with WorkerProcess("service_for_test:Service", {"PYTHONPATH": path_with(tmp_path)}) as process:
         assert process.call("add", 1, 2) == 3
     assert not (here / "ran").exists()
 
 
-def test_an_environment_may_keep_freed_memory(tmp_path):
+def test_an_environment_may_keep_freed_memory(tmp_path, path_with):
     (tmp_path / "service_for_test.py").write_text(SERVICE)
-    environment = {"PYTHONPATH": str(tmp_path), **KEEPS_MEMORY}
+    environment = {"PYTHONPATH": path_with(tmp_path), **KEEPS_MEMORY}
     with WorkerProcess("service_for_test:Service", environment) as process:
         first, *later = (process.call("faults") for _ in range(3))
     assert first > 10_000
@@ -156,9 +156,9 @@ class Telling:
 """
 
 
-def test_a_service_may_say_what_an_exception_means(tmp_path):
+def test_a_service_may_say_what_an_exception_means(tmp_path, path_with):
     (tmp_path / "telling_for_test.py").write_text(TELLING)
-    with WorkerProcess("telling_for_test:Telling", {"PYTHONPATH": str(tmp_path)}) as process:
+    with WorkerProcess("telling_for_test:Telling", {"PYTHONPATH": path_with(tmp_path)}) as process:
         with pytest.raises(RemoteError, match=r"^the reason$"):
             process.call("wrong")
         with pytest.raises(RemoteError, match=r"KeyError: 'first' \(telling the reason failed"):

@@ -92,7 +92,7 @@ def run_between_marks(*kinds):
 
 
 @pytest.fixture(scope="module")
-def said_by_onednn():
+def said_by_onednn(path_with):
     """What oneDNN says of models that functions of this module make, with their names, in order.
 
     It has to know from the start of its process that it is to say something.
@@ -102,7 +102,7 @@ def said_by_onednn():
     run = f"import test_layouts as t; t.run_between_marks({names})"
     done = subprocess.run(
         [sys.executable, "-c", run],
-        env={**os.environ, "DNNL_VERBOSE": "1", "PYTHONPATH": str(Path(__file__).parent)},
+        env={**os.environ, "DNNL_VERBOSE": "1", "PYTHONPATH": path_with(Path(__file__).parent)},
         check=True,
         capture_output=True,
         text=True,

@@ -47,11 +47,11 @@ class TestTorchFactories(CollectionConformance):
 
     @pytest.fixture(scope="class")
     @classmethod
-    def worker(cls, tmp_path_factory):
+    def worker(cls, tmp_path_factory, path_with):
         """With a module of factories among those that can be imported."""
         folder = tmp_path_factory.mktemp("factories")
         (folder / "sample_networks.py").write_text(FACTORY)
         with WorkerProcess(
-            "dlbricks_core.importers.host:ImportHost", {"PYTHONPATH": str(folder)}
+            "dlbricks_core.importers.host:ImportHost", {"PYTHONPATH": path_with(folder)}
         ) as process:
             yield process
