@@ -222,7 +222,8 @@ def whole(model: CanonicalModel) -> Brick:
     """A whole model as one brick.
 
     It keeps all scalars and integers. Rounded constants would change the model: frameworks
-    recognize an activation function by its constants, and compute equal values only once.
+    recognize an activation function by its constants, and compute equal values only once. Denormal
+    weights in its file make it another brick than the same layers with usual ones.
     """
     if model not in _wholes:
         _wholes[model] = _whole(model)
@@ -232,7 +233,8 @@ def whole(model: CanonicalModel) -> Brick:
 def _whole(model: CanonicalModel) -> Brick:
     every = tuple(range(len(model.layers)))
     source = with_weights_reread(model) if fits_in_core_cache(model) else model
-    values = exact_numbers(source, every)
+    slowed = (model.denormal_share,) if model.is_slowed else ()
+    values = (*exact_numbers(source, every), *slowed)
     name = signature(source, every)
     identity = signature(source, every, values) if values else name
     return Brick.within(source, every, identity, name)

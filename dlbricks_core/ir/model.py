@@ -32,6 +32,9 @@ class Subgraph:
     proto: bytes
 
 
+MOST_DENORMAL = 0.001
+"""Share of denormal weights from which a model counts as slowed; trained weights have none."""
+
 Attribute = int | float | str | bytes | TensorValue | Subgraph | tuple[Any, ...]
 
 
@@ -216,6 +219,11 @@ class CanonicalModel(Model):
     folded: Folded | None = None
     idle_bytes: int = 0
     denormal_share: float = 0.0
+
+    @property
+    def is_slowed(self) -> bool:
+        """Whether denormal weights may slow the model in its file, unlike its bricks."""
+        return self.denormal_share >= MOST_DENORMAL
 
     @cached_property
     def nbytes(self) -> Mapping[str, int]:

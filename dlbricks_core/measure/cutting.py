@@ -21,9 +21,6 @@ from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 
-MOST_DENORMAL = 0.001
-"""Share of denormal weights from which a note reports them; trained weights have none."""
-
 
 @dataclass(frozen=True)
 class Cutting:
@@ -161,8 +158,7 @@ def cut_models(
 
 def _of_weights(model: CanonicalModel) -> tuple[Note, ...]:
     """A warning of denormal weights in the model's file."""
-    share = model.denormal_share
-    return (warning("denormal-weights", share=share),) if share >= MOST_DENORMAL else ()
+    return (warning("denormal-weights", share=model.denormal_share),) if model.is_slowed else ()
 
 
 def _of_inputs(model: CanonicalModel) -> Iterator[Note]:

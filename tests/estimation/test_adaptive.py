@@ -126,6 +126,25 @@ def test_models_that_ran_only_for_comparison_tell_nothing(adapted, stack, ran):
         assert eight.measured.value != eight.estimate.value
 
 
+def test_a_model_with_denormal_weights_runs_and_tells_nothing_of_others(adapted, stack, ran):
+    slowed = replace(stack(4, "slowed"), denormal_share=0.5)
+    for model in (slowed, stack(4), slowed):
+        adapted([model])
+    assert ran == ["slowed", "stack4"]
+    other = replace(stack(8, "other"), denormal_share=0.25)
+    found = adapted([stack(8), other]).models
+    assert ran == ["slowed", "stack4", "other"]
+    assert [each.origin for each in found] == [{"profiled": 1.0}, {"measured": 1.0}]
+
+
+def test_profiles_of_a_model_with_denormal_weights_are_not_kept(adapted, stack, tmp_path):
+    adapted([replace(stack(4), denormal_share=0.5)])
+    asked = Request.of("synthetic", threads=1)
+    with ResultStore.open(tmp_path / "results.sqlite") as store:
+        (found,) = estimate([stack(8)], None, asked, store, "atlas").models
+    assert found.origin == {"predicted": 1.0}
+
+
 def test_estimates_know_what_ran(adapted, stack, tmp_path, synthetic):
     adapted([stack(4)])
     asked = Request.of("synthetic", threads=1)

@@ -210,3 +210,9 @@ def test_intervals_hold_the_truth(moments):
             low, high = each.estimate.interval
             held.append(low <= truth[place] <= high)
     assert np.mean(held) >= 0.85
+
+
+def test_a_phase_without_a_complete_estimate_stays_as_it_is():
+    place, lower = (1, 64, 1), Estimate(1.0, (0.9, 1.1), ("brick",))
+    partial = ModelResult(CutModel(MODELS[place], (), MODELS[place]), lower, lower)
+    assert jointly({sizes_of(place): partial}) == {sizes_of(place): partial}

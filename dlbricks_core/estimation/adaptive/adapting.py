@@ -129,9 +129,14 @@ class Adapting:
         self._compares = compares
 
     def run_most_informative(self, end: float) -> None:
-        """Runs models until estimates are precise, or time is over."""
+        """Runs models until estimates are precise, or time is over.
+
+        A model with denormal weights runs in any case: bricks with usual ones tell nothing of it.
+        """
         lacking = [i for i, cut in enumerate(self._cuts) if not self._precise(cut)]
-        lacking = self._not_predictable(lacking)
+        slowed = [i for i in lacking if self._cuts[i].model.is_slowed and self._able(self._cuts[i])]
+        self._run(slowed, end)
+        lacking = self._not_predictable([i for i in lacking if i not in slowed])
         able = [i for i in lacking if self._able(self._cuts[i])]
         known, enough = self._bricks.keys(), _enough(self._precision)
         self._run(chosen(self._costs, lacking, able, known, enough), end)

@@ -155,7 +155,8 @@ class WholeRuns:
             cut: The model.
             burst: Extent of the runs.
             harvest: Whether to profile its bricks. Otherwise they are stored only if the run itself
-                is profiled, which costs almost nothing.
+                is profiled, which costs almost nothing. Bricks of a model with denormal weights are
+                not stored: they are slower than the same bricks elsewhere.
         """
         key = self.key(cut)
         as_used = key.subject.kind == "native"
@@ -178,7 +179,7 @@ class WholeRuns:
             return
         latency_ms = float(self._request.protocol.statistic(found.samples_ms))
         profile = found.profile
-        if harvest and not _names_layers(cut, profile):
+        if harvest and not cut.model.is_slowed and not _names_layers(cut, profile):
             try:
                 profile = self._profile(cut, burst, latency_ms)
             except DLBricksError as error:
@@ -239,8 +240,9 @@ class WholeRuns:
             loading_s=found.loading_s,
         )
         taken: list[Taken] = [(key, observation, cut.whole.operators)]
-        if found.profile is not None and _names_layers(cut, found.profile):
-            taken += self._harvested(cut, found.profile, latency_ms, beside)
+        told = None if cut.model.is_slowed else found.profile
+        if told is not None and _names_layers(cut, told):
+            taken += self._harvested(cut, told, latency_ms, beside)
         self._round += 1
         replaces = self._request.force and key not in self.ledger.anew
         self._store.add_all(taken, instead_of={key} if replaces else ())
