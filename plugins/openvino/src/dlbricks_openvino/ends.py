@@ -15,6 +15,10 @@ from dlbricks_core.ir import CanonicalModel
 LAST = "acdb"
 """OpenVINO's name of the layout with the channels along the last axis."""
 
+_OF_CHANNELS = {"Add": ops.add, "BatchNormInference": ops.batch_norm_inference,
+                "Multiply": ops.multiply}  # fmt: skip
+"""Elementwise layers with a number for each channel."""
+
 _UNDECIDED = frozenset(("AvgPool", "BatchNormInference", "Clamp", "MaxPool", "Multiply", "Relu"))
 """Layers that compute in the layout that the layer before them has chosen."""
 
@@ -37,15 +41,58 @@ def _fed(port: openvino.Output, model: CanonicalModel) -> openvino.Node:
     batch, channels, *others = model.tensors[name].sizes
     fed = ops.parameter([batch, *others, channels], np.float32)
     fed.output(0).get_tensor().set_names({name})
-    given = ops.transpose(fed, [0, 3, 1, 2])
+    _feed(port, fed.output(0))
+    return fed
+
+
+def _feed(port: openvino.Output, last: openvino.Output) -> None:
+    """Gives the readers of a feature map the same map with the channels along the last axis.
+
+    Elementwise layers compute in the layout that they are given. So they compute in this order of
+    axes, and the layers behind them read a transposition.
+    """
+    channels = port.get_shape()[1]
+    given = ops.transpose(last, [0, 3, 1, 2])
     # In a model, an undecided layer follows one that prefers this layout. A convolution with ones
-    # prefers it too. OpenVINO makes it one with the normalization or the activation behind it.
+    # prefers it too, but costs more than an elementwise layer.
     ones = np.ones((channels, 1, 1, 1, 1), np.float32)
     decided = ops.group_convolution(given, ones, [1, 1], [0, 0], [0, 0], [1, 1])
-    for reader in port.get_target_inputs():
-        undecided = reader.get_node().get_type_name() in _UNDECIDED
-        reader.replace_source_output((decided if undecided else given).output(0))
-    return fed
+    for reader in list(port.get_target_inputs()):
+        layer = reader.get_node()
+        computed = _on_last_axis(layer, last, channels)
+        if computed is not None:
+            _feed(layer.output(0), computed.output(0))
+        elif layer.get_type_name() in _UNDECIDED:
+            reader.replace_source_output(decided.output(0))
+        else:
+            reader.replace_source_output(given.output(0))
+
+
+def _on_last_axis(
+    layer: openvino.Node, last: openvino.Output, channels: int
+) -> openvino.Node | None:
+    """A layer of single points with the channels along the last axis; ``None`` for other layers."""
+    kind = layer.get_type_name()
+    if kind == "Relu":
+        return ops.relu(last)
+    if kind == "Clamp":
+        return ops.clamp(last, **layer.get_attributes())
+    if kind == "MaxPool" and {*layer.get_attributes()["kernel"]} == {1}:
+        down, right = layer.get_attributes()["strides"]
+        every, ends = [1, down, right, 1], last.get_shape()
+        return ops.strided_slice(last, [0] * 4, ends, every, [0] * 4, [0] * 4)
+    others = [each.get_node() for each in layer.input_values()[1:]]
+    if kind not in _OF_CHANNELS or any(each.get_type_name() != "Constant" for each in others):
+        return None
+    values = [each.get_data() for each in others]
+    if kind == "BatchNormInference":
+        gamma, beta, mean, variance = values
+        factor = gamma / np.sqrt(variance + layer.get_attributes()["epsilon"])
+        return ops.add(ops.multiply(last, factor), beta - mean * factor)
+    (value,) = values
+    if value.shape not in {(channels, 1, 1), (1, channels, 1, 1)}:
+        return None
+    return _OF_CHANNELS[kind](last, value.reshape(channels))
 
 
 def _handed_on(result: openvino.Node, layout: str) -> openvino.Node:

@@ -11,12 +11,13 @@ from dlbricks_core.passes.convert import convert
 from dlbricks_core.values import materialize
 from dlbricks_openvino.executed import compiled_whole, executed, layers_of
 from dlbricks_openvino.settings import computed, short_types
+from dlbricks_openvino.strides import with_early_strides
 
 _PLAIN = "abcd"
 
 
 def rewrite(model: CanonicalModel, settings: BackendSettings, seed: int) -> CanonicalModel:
-    """The model with the layouts that OpenVINO chooses when it compiles all of it.
+    """The model with the strides and layouts that OpenVINO chooses when it compiles all of it.
 
     A convolution by itself has its input and output in plain order, and OpenVINO converts both.
     Inside a model it does not: convolutions pass on feature maps with the channels along the last
@@ -27,6 +28,7 @@ def rewrite(model: CanonicalModel, settings: BackendSettings, seed: int) -> Cano
     """
     if short_types(model) - computed():
         model = convert(model, "float32")
+    model = with_early_strides(model)
     graph = compiled_whole(materialize(model, seed), settings).get_runtime_model()
     # Conversions between layouts stand for no layer.
     nodes = [node for node in executed(graph) if any(node.origins)]
