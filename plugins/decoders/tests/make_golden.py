@@ -117,6 +117,10 @@ def our_name(name: str, config: dict) -> str:
         "lfm2_moe",
         "lfm3",
         "llama4_text",
+        "mamba",
+        "falcon_mamba",
+        "jamba",
+        "falcon_h1",
     ):
         rules += HYBRID
     if family == "openai-gpt" or (family == "opt" and not config.get("do_layer_norm_before", True)):
@@ -161,7 +165,8 @@ def filled(model: torch.nn.Module, config: dict, shapes: dict[str, tuple[int, ..
         else:
             data = values(name)
             embeds = "embed" in name and not name.startswith("project")
-            if data.ndim == 2 and not embeds and family not in ("gpt2", "openai-gpt"):
+            as_is = embeds or name.endswith("A_log") or family in ("gpt2", "openai-gpt")
+            if data.ndim == 2 and not as_is:
                 data = data.T
             data = data.reshape(parameter.shape) if name.endswith("sinks") else data
             if family in LESS_ONE and name.endswith("norm.weight") and "linear_attn" not in name:
@@ -169,6 +174,10 @@ def filled(model: torch.nn.Module, config: dict, shapes: dict[str, tuple[int, ..
         with torch.no_grad():
             # Llama 3.2 Vision embeds 8 tokens more.
             parameter[: len(data)].copy_(torch.from_numpy(np.ascontiguousarray(data)))
+    for theirs, buffer in model.named_buffers():
+        name = our_name(theirs, config)
+        if name in shapes:
+            buffer.copy_(torch.from_numpy(values(name)).reshape(buffer.shape))
     missing = shapes.keys() - used
     assert not missing, missing
 

@@ -162,6 +162,8 @@ class Attention:
         gate: Gate of the result before its projection.
         value: Elements of a head's value; 0 for as many as its key has.
         value_scale: Factor of the values.
+        key_scale: Factor of the keys.
+        input_scale: Factor of what the projections read.
         latent: Compression of keys and values; ``None`` where the cache holds them as they are.
     """
 
@@ -187,6 +189,8 @@ class Attention:
     gate: Gate | None = None
     value: int = 0
     value_scale: float = 1.0
+    key_scale: float = 1.0
+    input_scale: float = 1.0
     latent: Latent | None = None
 
     @property
@@ -267,6 +271,8 @@ class FeedForward:
         bias: Whether projections have a bias.
         experts: Experts, each a feed-forward part; ``None`` without a mixture of experts.
         inner_norm: Normalization before the last projection.
+        gate_scale: Factor of what the activation reads.
+        output_scale: Factor of the result.
     """
 
     width: int
@@ -277,6 +283,8 @@ class FeedForward:
     bias: bool = False
     experts: Experts | None = None
     inner_norm: Norm | None = None
+    gate_scale: float = 1.0
+    output_scale: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -303,10 +311,14 @@ class StateSpace:
         groups: Number of groups of heads that share what is read from and added to the state.
         kernel: Number of tokens that the convolution before it reads.
         chunk: Number of tokens that are computed together.
-        norm: Normalization of the gated result, by group.
+        norm: Normalization of the gated result, by group; ``None`` without one.
+        norm_first: Whether the normalization comes before the gate.
         convolution_bias: Whether the convolution has a bias.
-        bias: Whether projections have a bias.
+        bias: Whether the first projection has a bias.
+        output_bias: Whether the last projection has a bias.
         limits: Least and greatest step of time.
+        input_scale: Factor of what the first projection reads.
+        scales: Whether each element of the first projection's result has a factor.
     """
 
     heads: int
@@ -315,10 +327,38 @@ class StateSpace:
     groups: int
     kernel: int
     chunk: int
-    norm: Norm
+    norm: Norm | None
+    norm_first: bool = False
     convolution_bias: bool = True
     bias: bool = False
+    output_bias: bool = False
     limits: tuple[float, float] | None = None
+    input_scale: float = 1.0
+    scales: bool = False
+
+
+@dataclass(frozen=True)
+class SelectiveScan:
+    """A selective state space with a decay of its own for each element (Gu and Dao, Mamba, 2023).
+
+    Attributes:
+        inner: Elements of a token between its projections.
+        state: Elements of the state of each of them.
+        rank: Elements that the step of time is projected from.
+        kernel: Number of tokens that the convolution before it reads.
+        norm: Normalization of what steps are projected from, and of what is read from and added to
+            the state.
+        convolution_bias: Whether the convolution has a bias.
+        bias: Whether the first and last projections have a bias.
+    """
+
+    inner: int
+    state: int
+    rank: int
+    kernel: int
+    norm: Norm | None = None
+    convolution_bias: bool = True
+    bias: bool = False
 
 
 @dataclass(frozen=True)
@@ -353,6 +393,9 @@ class DeltaRule:
 class Block:
     """A block: a part that mixes tokens, a feed-forward part, and normalizations around them.
 
+    Where a block has both attention and a state space, they read the same, and their results are
+    added.
+
     Attributes:
         attention: Attention of the block; ``None`` where another part mixes tokens, or none does.
         feed_forward: Feed-forward part of the block; ``None`` without one.
@@ -365,7 +408,10 @@ class Block:
         feed_forward_sum: Normalization of the sum of input and output.
         parallel: Whether both parts read the block's input.
         residual_scale: Factor of each part's output.
-        state_space: State space in place of attention.
+        attention_scale: Further factor of attention's output.
+        state_space: State space in place of attention, or beside it.
+        state_scale: Factor of its output beside attention.
+        selective: Selective scan in place of attention.
         convolution: Convolution in place of attention.
         delta: Linear attention in place of attention.
     """
@@ -380,7 +426,10 @@ class Block:
     feed_forward_sum: Norm | None = None
     parallel: bool = False
     residual_scale: float = 1.0
+    attention_scale: float = 1.0
     state_space: StateSpace | None = None
+    state_scale: float = 1.0
+    selective: SelectiveScan | None = None
     convolution: ShortConvolution | None = None
     delta: DeltaRule | None = None
 

@@ -34,6 +34,7 @@ class AttentionWriter:
     def write(self, part: Attention, x: str) -> str:
         """The layers of attention, from normalized states to the projected result."""
         attend = self._with_layers if part.alibi or part.sinks else self._fused
+        x = scaled(self.graph, x, part.input_scale, f"{self.at}.input")
         y = (
             self._latent(part, part.latent, x)
             if part.latent
@@ -67,6 +68,7 @@ class AttentionWriter:
     def _read(self, part: Attention, x: str) -> tuple[str, str, str]:
         """Queries, keys and values, with the positions of queries and keys."""
         query, key, value = self._projections(part, x)
+        key = scaled(self.graph, key, part.key_scale, f"{self.at}.k_scaled")
         query = self._turned(part, query, part.heads, "q")
         key = self._turned(part, key, part.kv_heads, "k")
         if part.temperature:

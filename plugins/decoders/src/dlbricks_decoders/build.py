@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dlbricks_core.ir import RawModel
-from dlbricks_decoders.architecture import Block, Decoder, Norm
+from dlbricks_decoders.architecture import Block, Decoder, Norm, StateSpace
 from dlbricks_decoders.attention import AttentionWriter
 from dlbricks_decoders.delta import DeltaRuleWriter
 from dlbricks_decoders.feed_forward import feed_forward
@@ -22,6 +22,7 @@ from dlbricks_decoders.recurrent import (
     remembered,
     short_convolution,
 )
+from dlbricks_decoders.selective import SelectiveScanWriter
 
 _END = 2**63 - 1
 """End of an axis of any size, for slices."""
@@ -134,7 +135,8 @@ class _Block:
 
     @staticmethod
     def _mixes(block: Block) -> bool:
-        return bool(block.attention or block.state_space or block.convolution or block.delta)
+        return any((block.attention, block.state_space, block.selective, block.convolution,
+                    block.delta))  # fmt: skip
 
     def _fed(self, block: Block, x: str, read: str) -> str:
         """The sum with the feed-forward part, if the block has one."""
@@ -158,16 +160,30 @@ class _Block:
         graph, positions, index, hidden = self.graph, self.positions, self.index, self.hidden
         if block.attention:
             at = self._at("self_attn")
-            return AttentionWriter(graph, positions, index, hidden, at).write(block.attention, x)
+            y = AttentionWriter(graph, positions, index, hidden, at).write(block.attention, x)
+            y = scaled(graph, y, block.attention_scale, f"{at}.weighed")
+            if block.state_space is None:
+                return y
+            z = scaled(graph, self._state(block.state_space, x), block.state_scale,
+                       self._at("mamba.weighed"))  # fmt: skip
+            return self._sum(y, z, "mixed")
         if block.state_space:
+            return self._state(block.state_space, x)
+        if block.selective:
             at = self._at("mamba")
-            return StateSpaceWriter(graph, positions, index, hidden, at).write(block.state_space, x)
+            return SelectiveScanWriter(graph, positions, index, hidden, at).write(block.selective, x)
         if block.convolution:
             return short_convolution(graph, block.convolution, x, hidden, index, self._at("conv"))
         if block.delta:
             at = self._at("linear_attn")
             return DeltaRuleWriter(graph, positions, index, hidden, at).write(block.delta, x)
         raise ValueError("a block without a part that mixes tokens")
+
+    def _state(self, part: StateSpace, x: str) -> str:
+        at = self._at("mamba")
+        return StateSpaceWriter(self.graph, self.positions, self.index, self.hidden, at).write(
+            part, x
+        )
 
     def _at(self, name: str) -> str:
         return f"layers.{self.index}.{name}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlbricks_decoders.activations import activated, product
 from dlbricks_decoders.architecture import Experts, FeedForward
 from dlbricks_decoders.graph import Graph
-from dlbricks_decoders.layers import linear, normalized
+from dlbricks_decoders.layers import linear, normalized, scaled
 from dlbricks_decoders.mixture import mixture
 
 _END = 2**63 - 1
@@ -52,12 +52,14 @@ def _expert(graph: Graph, part: FeedForward, x: str, hidden: int, at: str) -> st
     if part.gated:
         write = _joined if part.joined else _apart
         gate, up = write(graph, part, x, hidden, at)
+        gate = scaled(graph, gate, part.gate_scale, f"{at}.gate.scaled")
         y = product(graph, part.activation, gate, up, at)
     else:
         y = linear(graph, x, hidden, width, f"{at}.up_proj", bias=bias)
         y = activated(graph, part.activation, y, f"{at}.act")
     y = normalized(graph, part.inner_norm, y, width, f"{at}.inner_norm")
-    return linear(graph, y, width, hidden, f"{at}.down_proj", bias=bias)
+    y = linear(graph, y, width, hidden, f"{at}.down_proj", bias=bias)
+    return scaled(graph, y, part.output_scale, f"{at}.down_proj.scaled")
 
 
 def _apart(graph: Graph, part: FeedForward, x: str, hidden: int, at: str) -> tuple[str, ...]:
