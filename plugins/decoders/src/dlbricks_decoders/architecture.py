@@ -164,6 +164,10 @@ class Attention:
         value_scale: Factor of the values.
         key_scale: Factor of the keys.
         input_scale: Factor of what the projections read.
+        value_norm: Normalization of the values of each head.
+        keys_as_values: Whether values are the projection to keys, before its normalization.
+        borrowed: Whether keys and values are those of the last block before it that has its own and
+            the same window; the cache then holds none of this block.
         latent: Compression of keys and values; ``None`` where the cache holds them as they are.
     """
 
@@ -191,6 +195,9 @@ class Attention:
     value_scale: float = 1.0
     key_scale: float = 1.0
     input_scale: float = 1.0
+    value_norm: Norm | None = None
+    keys_as_values: bool = False
+    borrowed: bool = False
     latent: Latent | None = None
 
     @property
@@ -201,6 +208,8 @@ class Attention:
     @property
     def cached(self) -> Mapping[str, tuple[int, int]]:
         """Heads and elements of a head in each part of the cache."""
+        if self.borrowed:
+            return {}
         if self.latent is None:
             return {
                 "key": (self.kv_heads, self.head_dim),
@@ -243,6 +252,9 @@ class Experts:
         softcap: Soft upper bound on the router's results; 0 for none.
         jitter: Relative distance of results that count as near where the best two choose among
             those near theirs (Liu et al., GRIN, 2024); ``None`` for other routers.
+        router_norm: Normalization of what the router reads, which is then the block's sum instead
+            of what experts read, and has a learned factor.
+        expert_scales: Whether each expert has a learned factor of its weight.
     """
 
     count: int
@@ -256,6 +268,8 @@ class Experts:
     weighs_input: bool = False
     softcap: float = 0.0
     jitter: float | None = None
+    router_norm: Norm | None = None
+    expert_scales: bool = False
 
 
 @dataclass(frozen=True)
@@ -273,6 +287,8 @@ class FeedForward:
         inner_norm: Normalization before the last projection.
         gate_scale: Factor of what the activation reads.
         output_scale: Factor of the result.
+        sparsity: Share of the gate's elements that become 0: those below a cutoff that follows from
+            their mean and deviation.
     """
 
     width: int
@@ -285,6 +301,7 @@ class FeedForward:
     inner_norm: Norm | None = None
     gate_scale: float = 1.0
     output_scale: float = 1.0
+    sparsity: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -390,6 +407,61 @@ class DeltaRule:
 
 
 @dataclass(frozen=True)
+class ExpertsBeside:
+    """Experts beside a dense feed-forward part, whose results are added (Gemma 4, 2026).
+
+    Attributes:
+        part: The experts.
+        before: Normalization of what they read.
+        after: Normalization of their result.
+        after_dense: Normalization of the dense part's result.
+    """
+
+    part: FeedForward
+    before: Norm
+    after: Norm
+    after_dense: Norm
+
+
+@dataclass(frozen=True)
+class AltUp:
+    """Several states of each token, of which a block computes one (Baykal et al., AltUp, 2023).
+
+    The other states are predicted before the block and corrected after it.
+
+    Attributes:
+        states: Number of states.
+        active: Number of the state that blocks compute.
+        norm: Normalization of what the coefficients are projected from.
+        scaled: Whether the computed state has a learned factor.
+    """
+
+    states: int
+    active: int
+    norm: Norm
+    scaled: bool
+
+
+@dataclass(frozen=True)
+class LayerEmbedding:
+    """An embedding of tokens for each block (Gemma 3n, 2025).
+
+    Attributes:
+        vocabulary: Number of tokens.
+        layers: Number of blocks.
+        size: Elements of a token's embedding for one block.
+        activation: Activation function of the gate.
+        norm: Normalization of embeddings, and of what a block adds of them.
+    """
+
+    vocabulary: int
+    layers: int
+    size: int
+    activation: Activation
+    norm: Norm
+
+
+@dataclass(frozen=True)
 class Block:
     """A block: a part that mixes tokens, a feed-forward part, and normalizations around them.
 
@@ -414,6 +486,11 @@ class Block:
         selective: Selective scan in place of attention.
         convolution: Convolution in place of attention.
         delta: Linear attention in place of attention.
+        beside: Experts beside the feed-forward part.
+        low_rank: Elements between the projections of a further part that reads what attention reads
+            (LAuReL, Menghani et al., 2024); 0 without one.
+        altup: Further states of each token.
+        scaled: Whether the block's result has a learned factor.
     """
 
     attention: Attention | None
@@ -432,6 +509,10 @@ class Block:
     selective: SelectiveScan | None = None
     convolution: ShortConvolution | None = None
     delta: DeltaRule | None = None
+    beside: ExpertsBeside | None = None
+    low_rank: int = 0
+    altup: AltUp | None = None
+    scaled: bool = False
 
 
 @dataclass(frozen=True)
@@ -454,6 +535,9 @@ class Decoder:
         head_bias: Whether the last projection has a bias.
         logits_scale: Factor of the logits.
         softcap: Soft upper bound on logits; 0 for none.
+        by_layer: Embedding of tokens for each block.
+        last_from: First block that computes the last token alone, since it and those after it
+            borrow all keys and values; ``None`` for no such block.
     """
 
     family: str
@@ -470,6 +554,8 @@ class Decoder:
     head_bias: bool = False
     logits_scale: float = 1.0
     softcap: float = 0.0
+    by_layer: LayerEmbedding | None = None
+    last_from: int | None = None
 
     @property
     def attentions(self) -> tuple[Attention, ...]:

@@ -33,7 +33,10 @@ def remembered(block: Block, hidden: int) -> Mapping[str, tuple[int, ...]]:
         }
     if block.selective:
         inner = block.selective.inner
-        return {"conv": (inner, block.selective.kernel - 1), "state": (inner, block.selective.state)}
+        return {
+            "conv": (inner, block.selective.kernel - 1),
+            "state": (inner, block.selective.state),
+        }
     if block.delta:
         delta = block.delta
         return {
