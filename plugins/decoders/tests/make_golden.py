@@ -68,6 +68,8 @@ SANDWICH = [
     (r"\bpost_attention_layernorm\b", "attention_layernorm"),
     (r"\bpre_(feedforward|mlp)_layernorm\b", "post_attention_layernorm"),
     (r"\bpost_feedforward_layernorm\b", "feed_forward_layernorm"),
+    (r"\bpost_feedforward_layernorm_", "feed_forward_layernorm_"),
+    (r"\bpre_feedforward_layernorm_", "feed_forward_input_layernorm_"),
 ]
 AFTER_SUM = [
     (r"\binput_layernorm\b", "attention_sum_layernorm"),
@@ -75,6 +77,11 @@ AFTER_SUM = [
 ]
 
 
+BESIDE = [
+    (r"(?<=layers\.\d)\.experts\b", ".experts.experts"),
+    (r"\brouter\.proj\b", "experts.gate"),
+    (r"\brouter\.", "experts.gate."),
+]
 CONSTANT = ("alpha_p", "alpha_n", "e_score_correction_bias", "expert_bias")
 """Parameters without a weight here: coefficients of an activation, zeros that choose experts."""
 
@@ -106,7 +113,7 @@ def our_name(name: str, config: dict) -> str:
     family = config["model_type"]
     rules = list(COMMON)
     if family in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4", "vaultgemma", "flex_olmo",
-                  "afmoe"):  # fmt: skip
+                  "afmoe", "gemma3n_text", "gemma4_text"):  # fmt: skip
         rules += SANDWICH
     if family in (
         "mamba2",
@@ -117,8 +124,14 @@ def our_name(name: str, config: dict) -> str:
         "lfm2_moe",
         "lfm3",
         "llama4_text",
+        "mamba",
+        "falcon_mamba",
+        "jamba",
+        "falcon_h1",
     ):
         rules += HYBRID
+    if family == "gemma4_text":
+        rules += BESIDE
     if family == "openai-gpt" or (family == "opt" and not config.get("do_layer_norm_before", True)):
         rules += AFTER_SUM
     for pattern, new in rules:
@@ -152,7 +165,7 @@ def filled(model: torch.nn.Module, config: dict, shapes: dict[str, tuple[int, ..
         if name.rpartition(".")[2] in CONSTANT or name.startswith(tuple(unseen)):
             continue
         name = next((each for each in spellings(name) if each in shapes), name)
-        if ".experts." in name:
+        if ".experts." in name and ".gate." not in name:
             stem, part = name.rsplit(".", 1)
             part = part.removesuffix("_bias") + (".bias" if part.endswith("_bias") else ".weight")
             data = np.stack([values(f"{stem}.{i}.{part}") for i in range(len(parameter))])
@@ -160,8 +173,9 @@ def filled(model: torch.nn.Module, config: dict, shapes: dict[str, tuple[int, ..
                 data = data.transpose(0, 2, 1)
         else:
             data = values(name)
-            embeds = "embed" in name and not name.startswith("project")
-            if data.ndim == 2 and not embeds and family not in ("gpt2", "openai-gpt"):
+            embeds = re.search(r"\bembed", name) is not None
+            as_is = embeds or name.endswith("A_log") or family in ("gpt2", "openai-gpt")
+            if data.ndim == 2 and not as_is:
                 data = data.T
             data = data.reshape(parameter.shape) if name.endswith("sinks") else data
             if family in LESS_ONE and name.endswith("norm.weight") and "linear_attn" not in name:
@@ -169,6 +183,10 @@ def filled(model: torch.nn.Module, config: dict, shapes: dict[str, tuple[int, ..
         with torch.no_grad():
             # Llama 3.2 Vision embeds 8 tokens more.
             parameter[: len(data)].copy_(torch.from_numpy(np.ascontiguousarray(data)))
+    for theirs, buffer in model.named_buffers():
+        name = our_name(theirs, config)
+        if name in shapes:
+            buffer.copy_(torch.from_numpy(values(name)).reshape(buffer.shape))
     missing = shapes.keys() - used
     assert not missing, missing
 

@@ -162,6 +162,12 @@ class Attention:
         gate: Gate of the result before its projection.
         value: Elements of a head's value; 0 for as many as its key has.
         value_scale: Factor of the values.
+        key_scale: Factor of the keys.
+        input_scale: Factor of what the projections read.
+        value_norm: Normalization of the values of each head.
+        keys_as_values: Whether values are the projection to keys, before its normalization.
+        borrowed: Whether keys and values are those of the last block before it that has its own and
+            the same window; the cache then holds none of this block.
         latent: Compression of keys and values; ``None`` where the cache holds them as they are.
     """
 
@@ -187,6 +193,11 @@ class Attention:
     gate: Gate | None = None
     value: int = 0
     value_scale: float = 1.0
+    key_scale: float = 1.0
+    input_scale: float = 1.0
+    value_norm: Norm | None = None
+    keys_as_values: bool = False
+    borrowed: bool = False
     latent: Latent | None = None
 
     @property
@@ -197,6 +208,8 @@ class Attention:
     @property
     def cached(self) -> Mapping[str, tuple[int, int]]:
         """Heads and elements of a head in each part of the cache."""
+        if self.borrowed:
+            return {}
         if self.latent is None:
             return {
                 "key": (self.kv_heads, self.head_dim),
@@ -239,6 +252,9 @@ class Experts:
         softcap: Soft upper bound on the router's results; 0 for none.
         jitter: Relative distance of results that count as near where the best two choose among
             those near theirs (Liu et al., GRIN, 2024); ``None`` for other routers.
+        router_norm: Normalization of what the router reads, which is then the block's sum instead
+            of what experts read, and has a learned factor.
+        expert_scales: Whether each expert has a learned factor of its weight.
     """
 
     count: int
@@ -252,6 +268,8 @@ class Experts:
     weighs_input: bool = False
     softcap: float = 0.0
     jitter: float | None = None
+    router_norm: Norm | None = None
+    expert_scales: bool = False
 
 
 @dataclass(frozen=True)
@@ -267,6 +285,10 @@ class FeedForward:
         bias: Whether projections have a bias.
         experts: Experts, each a feed-forward part; ``None`` without a mixture of experts.
         inner_norm: Normalization before the last projection.
+        gate_scale: Factor of what the activation reads.
+        output_scale: Factor of the result.
+        sparsity: Share of the gate's elements that become 0: those below a cutoff that follows from
+            their mean and deviation.
     """
 
     width: int
@@ -277,6 +299,9 @@ class FeedForward:
     bias: bool = False
     experts: Experts | None = None
     inner_norm: Norm | None = None
+    gate_scale: float = 1.0
+    output_scale: float = 1.0
+    sparsity: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -303,10 +328,14 @@ class StateSpace:
         groups: Number of groups of heads that share what is read from and added to the state.
         kernel: Number of tokens that the convolution before it reads.
         chunk: Number of tokens that are computed together.
-        norm: Normalization of the gated result, by group.
+        norm: Normalization of the gated result, by group; ``None`` without one.
+        norm_first: Whether the normalization comes before the gate.
         convolution_bias: Whether the convolution has a bias.
-        bias: Whether projections have a bias.
+        bias: Whether the first projection has a bias.
+        output_bias: Whether the last projection has a bias.
         limits: Least and greatest step of time.
+        input_scale: Factor of what the first projection reads.
+        scales: Whether each element of the first projection's result has a factor.
     """
 
     heads: int
@@ -315,10 +344,38 @@ class StateSpace:
     groups: int
     kernel: int
     chunk: int
-    norm: Norm
+    norm: Norm | None
+    norm_first: bool = False
     convolution_bias: bool = True
     bias: bool = False
+    output_bias: bool = False
     limits: tuple[float, float] | None = None
+    input_scale: float = 1.0
+    scales: bool = False
+
+
+@dataclass(frozen=True)
+class SelectiveScan:
+    """A selective state space with a decay of its own for each element (Gu and Dao, Mamba, 2023).
+
+    Attributes:
+        inner: Elements of a token between its projections.
+        state: Elements of the state of each of them.
+        rank: Elements that the step of time is projected from.
+        kernel: Number of tokens that the convolution before it reads.
+        norm: Normalization of what steps are projected from, and of what is read from and added to
+            the state.
+        convolution_bias: Whether the convolution has a bias.
+        bias: Whether the first and last projections have a bias.
+    """
+
+    inner: int
+    state: int
+    rank: int
+    kernel: int
+    norm: Norm | None = None
+    convolution_bias: bool = True
+    bias: bool = False
 
 
 @dataclass(frozen=True)
@@ -350,8 +407,66 @@ class DeltaRule:
 
 
 @dataclass(frozen=True)
+class ExpertsBeside:
+    """Experts beside a dense feed-forward part, whose results are added (Gemma 4, 2026).
+
+    Attributes:
+        part: The experts.
+        before: Normalization of what they read.
+        after: Normalization of their result.
+        after_dense: Normalization of the dense part's result.
+    """
+
+    part: FeedForward
+    before: Norm
+    after: Norm
+    after_dense: Norm
+
+
+@dataclass(frozen=True)
+class AltUp:
+    """Several states of each token, of which a block computes one (Baykal et al., AltUp, 2023).
+
+    The other states are predicted before the block and corrected after it.
+
+    Attributes:
+        states: Number of states.
+        active: Number of the state that blocks compute.
+        norm: Normalization of what the coefficients are projected from.
+        scaled: Whether the computed state has a learned factor.
+    """
+
+    states: int
+    active: int
+    norm: Norm
+    scaled: bool
+
+
+@dataclass(frozen=True)
+class LayerEmbedding:
+    """An embedding of tokens for each block (Gemma 3n, 2025).
+
+    Attributes:
+        vocabulary: Number of tokens.
+        layers: Number of blocks.
+        size: Elements of a token's embedding for one block.
+        activation: Activation function of the gate.
+        norm: Normalization of embeddings, and of what a block adds of them.
+    """
+
+    vocabulary: int
+    layers: int
+    size: int
+    activation: Activation
+    norm: Norm
+
+
+@dataclass(frozen=True)
 class Block:
     """A block: a part that mixes tokens, a feed-forward part, and normalizations around them.
+
+    Where a block has both attention and a state space, they read the same, and their results are
+    added.
 
     Attributes:
         attention: Attention of the block; ``None`` where another part mixes tokens, or none does.
@@ -365,9 +480,17 @@ class Block:
         feed_forward_sum: Normalization of the sum of input and output.
         parallel: Whether both parts read the block's input.
         residual_scale: Factor of each part's output.
-        state_space: State space in place of attention.
+        attention_scale: Further factor of attention's output.
+        state_space: State space in place of attention, or beside it.
+        state_scale: Factor of its output beside attention.
+        selective: Selective scan in place of attention.
         convolution: Convolution in place of attention.
         delta: Linear attention in place of attention.
+        beside: Experts beside the feed-forward part.
+        low_rank: Elements between the projections of a further part that reads what attention reads
+            (LAuReL, Menghani et al., 2024); 0 without one.
+        altup: Further states of each token.
+        scaled: Whether the block's result has a learned factor.
     """
 
     attention: Attention | None
@@ -380,9 +503,16 @@ class Block:
     feed_forward_sum: Norm | None = None
     parallel: bool = False
     residual_scale: float = 1.0
+    attention_scale: float = 1.0
     state_space: StateSpace | None = None
+    state_scale: float = 1.0
+    selective: SelectiveScan | None = None
     convolution: ShortConvolution | None = None
     delta: DeltaRule | None = None
+    beside: ExpertsBeside | None = None
+    low_rank: int = 0
+    altup: AltUp | None = None
+    scaled: bool = False
 
 
 @dataclass(frozen=True)
@@ -405,6 +535,9 @@ class Decoder:
         head_bias: Whether the last projection has a bias.
         logits_scale: Factor of the logits.
         softcap: Soft upper bound on logits; 0 for none.
+        by_layer: Embedding of tokens for each block.
+        last_from: First block that computes the last token alone, since it and those after it
+            borrow all keys and values; ``None`` for no such block.
     """
 
     family: str
@@ -421,6 +554,8 @@ class Decoder:
     head_bias: bool = False
     logits_scale: float = 1.0
     softcap: float = 0.0
+    by_layer: LayerEmbedding | None = None
+    last_from: int | None = None
 
     @property
     def attentions(self) -> tuple[Attention, ...]:

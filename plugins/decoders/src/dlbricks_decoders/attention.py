@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dlbricks_core.ir import Layer
-from dlbricks_decoders.architecture import Attention, Gate, Indexer, JoinedProjections, Latent
+from dlbricks_decoders.architecture import (
+    Attention,
+    Gate,
+    Indexer,
+    JoinedProjections,
+    Latent,
+    Norm,
+)
 from dlbricks_decoders.graph import Branch, Graph
 from dlbricks_decoders.layers import linear, normalized, scaled
 from dlbricks_decoders.positions import Positions
@@ -34,11 +41,14 @@ class AttentionWriter:
     def write(self, part: Attention, x: str) -> str:
         """The layers of attention, from normalized states to the projected result."""
         attend = self._with_layers if part.alibi or part.sinks else self._fused
-        y = (
-            self._latent(part, part.latent, x)
-            if part.latent
-            else attend(part, *self._read(part, x))
-        )
+        x = scaled(self.graph, x, part.input_scale, f"{self.at}.input")
+        if part.borrowed:
+            y = self._borrowed(part, x)
+        elif part.latent:
+            y = self._latent(part, part.latent, x)
+        else:
+            y = attend(part, *self._read(part, x))
+            self.positions.kept[part.window] = self._cache[1]
         width = part.heads * part.value_dim
         y = normalized(self.graph, part.output_norm, y, width, f"{self.at}.output_norm")
         if part.gate:
@@ -67,8 +77,11 @@ class AttentionWriter:
     def _read(self, part: Attention, x: str) -> tuple[str, str, str]:
         """Queries, keys and values, with the positions of queries and keys."""
         query, key, value = self._projections(part, x)
+        key = scaled(self.graph, key, part.key_scale, f"{self.at}.k_scaled")
         query = self._turned(part, query, part.heads, "q")
         key = self._turned(part, key, part.kv_heads, "k")
+        if part.value_norm:
+            value = self._of_heads(part.value_norm, value, part.kv_heads, part.value_dim, "v")
         if part.temperature:
             scale = self.positions.temperature(part.temperature)
             query = self.graph.add("Mul", query, scale, out=f"{self.at}.q_tempered")
@@ -80,6 +93,12 @@ class AttentionWriter:
         at, size = self.at, part.head_dim
         counts = (part.heads, part.kv_heads, part.kv_heads)
         widths = [part.heads * size, part.kv_heads * size, part.kv_heads * part.value_dim]
+        if part.keys_as_values:
+            query, key = (
+                linear(self.graph, x, self.hidden, width, f"{at}.{name}_proj", bias=part.bias)
+                for name, width in zip("qk", widths, strict=False)
+            )
+            return query, key, key
         if part.joined is JoinedProjections.APART:
             gated = part.gate is not None and part.gate.joined
             query, *others = (
@@ -140,13 +159,17 @@ class AttentionWriter:
     def _normalized(self, part: Attention, x: str, heads: int, name: str) -> str:
         graph, at, width = self.graph, self.at, heads * part.head_dim
         if part.norm and part.norm_by_head:
-            by_head = graph.integers(0, 0, heads, part.head_dim)
-            x = graph.add("Reshape", x, by_head, out=f"{at}.{name}_norm.heads")
-            x = normalized(graph, part.norm, x, part.head_dim, f"{at}.{name}_norm")
-            x = graph.add("Reshape", x, graph.integers(0, 0, width), out=f"{at}.{name}_norm.rows")
+            x = self._of_heads(part.norm, x, heads, part.head_dim, name)
         elif part.norm:
             x = normalized(graph, part.norm, x, width, f"{at}.{name}_norm")
         return self._clipped(part, x)
+
+    def _of_heads(self, norm: Norm, x: str, heads: int, size: int, name: str) -> str:
+        """The normalization of each head."""
+        graph, at = self.graph, f"{self.at}.{name}_norm"
+        x = graph.add("Reshape", x, graph.integers(0, 0, heads, size), out=f"{at}.heads")
+        x = normalized(graph, norm, x, size, at)
+        return graph.add("Reshape", x, graph.integers(0, 0, heads * size), out=f"{at}.rows")
 
     def _rotated(self, part: Attention, x: str, heads: int, name: str) -> str:
         if part.rotary is None:
@@ -189,6 +212,30 @@ class AttentionWriter:
         masked = Layer("Attention", (query, key, value, mask, *past), out, attributes, name=out[0])
         then, otherwise = Branch((masked,), out), Branch((causal,), out)
         return self.graph.either(hides, then, otherwise, out)[0]
+
+    def _borrowed(self, part: Attention, x: str) -> str:
+        """Attention to keys and values of an earlier block."""
+        graph, at, positions = self.graph, self.at, self.positions
+        keys, values = positions.kept[part.window]
+        width = part.heads * part.head_dim
+        query = linear(graph, x, self.hidden, width, f"{at}.q_proj", bias=part.bias)
+        query = self._turned(part, query, part.heads, "q")
+        query = self._by_head(query, part.heads, part.head_dim, "q")
+
+        def attend(mask: str, **more: int) -> Branch:
+            names = (query, keys, values, *([mask] if mask else []))
+            layer = Layer("Attention", names, (f"{at}.by_head",), {"scale": part.scale, **more},
+                          name=at)  # fmt: skip
+            return Branch((layer,), layer.outputs)
+
+        out = (f"{at}.by_head",)
+        mask, hides = positions.mask(part.window)
+        # A single token sees all keys, and tokens after none those up to its own.
+        plain = graph.apart(lambda: graph.either(positions.is_one, attend(""),
+                                                 attend("", is_causal=1), out))  # fmt: skip
+        (y,) = graph.either(hides, attend(mask), plain, out)
+        y = graph.add("Transpose", y, out=f"{at}.by_token", perm=(0, 2, 1, 3))
+        return graph.add("Reshape", y, graph.integers(0, 0, width), out=at)
 
     def _by_head(self, x: str, heads: int, size: int, name: str) -> str:
         """A projection with its heads apart, ``[batch, heads, sequence, size]``."""

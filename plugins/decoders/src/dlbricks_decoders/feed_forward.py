@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 from dlbricks_decoders.activations import activated, product
 from dlbricks_decoders.architecture import Experts, FeedForward
 from dlbricks_decoders.graph import Graph
-from dlbricks_decoders.layers import linear, normalized
+from dlbricks_decoders.layers import linear, normalized, scaled
 from dlbricks_decoders.mixture import mixture
 
 _END = 2**63 - 1
 """End of an axis of any size, for slices."""
 
 
-def feed_forward(graph: Graph, part: FeedForward, x: str, hidden: int, tokens: str, at: str) -> str:
+def feed_forward(
+    graph: Graph,
+    part: FeedForward,
+    x: str,
+    hidden: int,
+    tokens: str,
+    at: str,
+    routed_by: str | None = None,
+) -> str:
     """A feed-forward part with all of its experts.
 
     Args:
@@ -22,12 +32,13 @@ def feed_forward(graph: Graph, part: FeedForward, x: str, hidden: int, tokens: s
         hidden: Elements of a state.
         tokens: Number of tokens, as a list of one integer.
         at: Name of the part.
+        routed_by: States that the router reads, where those are not ``x``.
     """
     experts = part.experts
     if experts is None:
         return _expert(graph, part, x, hidden, at)
     y = mixture(
-        graph, experts, x, hidden, tokens, at,
+        graph, experts, x, routed_by or x, hidden, tokens, at,
         lambda rows, place: _expert(graph, part, rows, hidden, place),
     )  # fmt: skip
     if experts.shared is None:
@@ -52,12 +63,31 @@ def _expert(graph: Graph, part: FeedForward, x: str, hidden: int, at: str) -> st
     if part.gated:
         write = _joined if part.joined else _apart
         gate, up = write(graph, part, x, hidden, at)
+        gate = scaled(graph, gate, part.gate_scale, f"{at}.gate.scaled")
+        gate = _sparse(graph, gate, part.sparsity, f"{at}.gate")
         y = product(graph, part.activation, gate, up, at)
     else:
         y = linear(graph, x, hidden, width, f"{at}.up_proj", bias=bias)
         y = activated(graph, part.activation, y, f"{at}.act")
     y = normalized(graph, part.inner_norm, y, width, f"{at}.inner_norm")
-    return linear(graph, y, width, hidden, f"{at}.down_proj", bias=bias)
+    y = linear(graph, y, width, hidden, f"{at}.down_proj", bias=bias)
+    return scaled(graph, y, part.output_scale, f"{at}.down_proj.scaled")
+
+
+def _sparse(graph: Graph, x: str, sparsity: float, at: str) -> str:
+    """What is above a cutoff, of numbers as if normally distributed; all where no share is 0."""
+    if not sparsity:
+        return x
+    last = graph.integers(-1)
+    mean = graph.add("ReduceMean", x, last, out=f"{at}.mean", keepdims=1)
+    distance = graph.add("Sub", x, mean, out=f"{at}.distance")
+    square = graph.add("Mul", distance, distance, out=f"{at}.square")
+    deviation = graph.add("ReduceMean", square, last, out=f"{at}.variance", keepdims=1)
+    deviation = graph.add("Sqrt", deviation, out=f"{at}.deviation")
+    times = graph.number(NormalDist().inv_cdf(sparsity))
+    cutoff = graph.add("Mul", deviation, times, out=f"{at}.cutoff")
+    above = graph.add("Sub", distance, cutoff, out=f"{at}.above")
+    return graph.add("Relu", above, out=f"{at}.sparse")
 
 
 def _apart(graph: Graph, part: FeedForward, x: str, hidden: int, at: str) -> tuple[str, ...]:

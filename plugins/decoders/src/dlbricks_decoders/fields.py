@@ -183,6 +183,12 @@ class Fields:
         found.ignore(name)
         return found
 
+    def replaced(self, name: str, value: Any) -> Fields:
+        """The fields with another value of one field; both share their read fields."""
+        found = Fields({**self._values, name: value}, self._source, self._part)
+        found._read = self._read
+        return found
+
     def __contains__(self, name: str) -> bool:
         return self._values.get(name) is not None
 

@@ -17,22 +17,24 @@ def linear(graph: Graph, x: str, inner: int, outer: int, at: str, *, bias: bool 
     return graph.add("Add", y, graph.weight(f"{at}.bias", outer), out=at)
 
 
-def normalized(graph: Graph, norm: Norm | None, x: str, size: int, at: str) -> str:
+def normalized(graph: Graph, norm: Norm | None, x: str, size: int, at: str, use: str = "") -> str:
     """The normalization of the last axis; nothing where there is none.
 
-    The weight of an RMSNorm is the factor itself. Gemma's files hold the factor minus 1.
+    The weight of an RMSNorm is the factor itself. Gemma's files hold the factor minus 1. Where the
+    same weights are used several times, ``use`` tells the results apart.
     """
     if norm is None:
         return x
+    out = f"{at}.{use}" if use else at
     ones = (
         graph.constant(np.ones(size, np.float32))
         if not norm.weight
         else graph.weight(f"{at}.weight", size)
     )
     if not norm.centered:
-        return graph.add("RMSNormalization", x, ones, out=at, axis=-1, epsilon=norm.epsilon)
+        return graph.add("RMSNormalization", x, ones, out=out, axis=-1, epsilon=norm.epsilon)
     bias = [graph.weight(f"{at}.bias", size)] if norm.bias else []
-    return graph.add("LayerNormalization", x, ones, *bias, out=at, axis=-1, epsilon=norm.epsilon)
+    return graph.add("LayerNormalization", x, ones, *bias, out=out, axis=-1, epsilon=norm.epsilon)
 
 
 def capped(graph: Graph, x: str, cap: float, at: str) -> str:

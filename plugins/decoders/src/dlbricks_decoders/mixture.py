@@ -15,13 +15,14 @@ import numpy as np
 
 from dlbricks_decoders.architecture import Experts
 from dlbricks_decoders.graph import Graph
-from dlbricks_decoders.layers import capped
+from dlbricks_decoders.layers import capped, normalized, scaled
 
 
 def mixture(
     graph: Graph,
     experts: Experts,
     x: str,
+    routed_by: str,
     hidden: int,
     tokens: str,
     at: str,
@@ -33,6 +34,7 @@ def mixture(
         graph: Graph of the decoder.
         experts: Number of experts, in all and for each token.
         x: States of the tokens, ``[batch, sequence, hidden]``.
+        routed_by: States that the router reads, of the same shape.
         hidden: Elements of a state.
         tokens: Number of tokens, as a list of one integer.
         at: Name of the part.
@@ -42,7 +44,12 @@ def mixture(
     choices = graph.add("Mul", tokens, graph.integers(each), out=f"{at}.choices")
     limit = graph.add("Squeeze", choices, graph.integers(0), out=f"{at}.choices.scalar")
     flat = graph.add("Reshape", x, graph.integers(-1, hidden), out=f"{at}.rows")
-    shares = _shares(graph, experts, flat, limit, hidden, at)
+    read = (
+        flat
+        if routed_by == x
+        else graph.add("Reshape", routed_by, graph.integers(-1, hidden), out=f"{at}.gate.rows")
+    )
+    shares = _shares(graph, experts, read, limit, hidden, at)
     picked, results = [], []
     for index in range(count):
         place = f"{at}.experts.{index}"
@@ -73,6 +80,11 @@ def mixture(
 def _shares(graph: Graph, experts: Experts, flat: str, limit: str, hidden: int, at: str) -> str:
     """Weight of each choice of each token, ``[tokens, experts of a token, 1]``."""
     count, each = experts.count, experts.per_token
+    if experts.router_norm:
+        flat = normalized(graph, experts.router_norm, flat, hidden, f"{at}.gate.norm")
+        factor = graph.weight(f"{at}.gate.scale", hidden)
+        flat = graph.add("Mul", flat, factor, out=f"{at}.gate.by_element")
+        flat = scaled(graph, flat, hidden**-0.5, f"{at}.gate.input")
     router = graph.weight(f"{at}.gate.weight", hidden, count)
     logits = graph.add("MatMul", flat, router, out=f"{at}.gate")
     if experts.router_bias:
@@ -92,6 +104,9 @@ def _shares(graph: Graph, experts: Experts, flat: str, limit: str, hidden: int, 
         shares = graph.add("Div", shares, total, out=f"{at}.gate.normalized")
     if experts.scale != 1.0:
         shares = graph.add("Mul", shares, graph.number(experts.scale), out=f"{at}.gate.scaled")
+    if experts.expert_scales:
+        factor = graph.weight(f"{at}.gate.per_expert_scale", count)
+        shares = graph.add("Mul", shares, factor, out=f"{at}.gate.by_expert")
     all_choices = graph.add("Range", graph.integer(0), limit, graph.integer(1),
                             out=f"{at}.gate.choices")  # fmt: skip
     chosen = graph.add("Mod", all_choices, graph.integer(count), out=f"{at}.gate.experts")

@@ -49,11 +49,17 @@ _MOST_OF_A_PART = 200
 def _added_up(decoder: Decoder, count: Callable[[RawModel], int]) -> int:
     """Number of something in a decoder, from its number in decoders of one or two blocks."""
     kinds = Counter(decoder.blocks)
-    alone = {kind: count(_built(decoder, (kind,))) for kind in kinds}
-    first, *_ = kinds
-    each = count(_built(decoder, (first, first))) - alone[first]
-    outside = alone[first] - each
-    return outside + sum(number * (alone[kind] - outside) for kind, number in kinds.items())
+    lenders = {block.attention.window: block for block in decoder.blocks
+               if block.attention and not block.attention.borrowed}  # fmt: skip
+    first = decoder.blocks[0]
+    outside = 2 * count(_built(decoder, (first,))) - count(_built(decoder, (first, first)))
+    total = outside
+    for kind, number in kinds.items():
+        borrowed = kind.attention is not None and kind.attention.borrowed
+        before = (lenders[kind.attention.window],) if borrowed and kind.attention else ()
+        without = count(_built(decoder, before)) if before else outside
+        total += number * (count(_built(decoder, (*before, kind))) - without)
+    return total
 
 
 def _built(decoder: Decoder, blocks: tuple[Block, ...]) -> RawModel:

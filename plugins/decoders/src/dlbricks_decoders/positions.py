@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 
 import numpy as np
 
 from dlbricks_core.ir import Array
 from dlbricks_decoders.architecture import Rotary, Temperature
 from dlbricks_decoders.graph import Graph
+
+_END = 2**63 - 1
+"""End of an axis of any size, for slices."""
 
 
 class Positions:
@@ -32,12 +36,15 @@ class Positions:
         tokens: Number of the tokens, batches included, as a list of one integer.
         total: Number of earlier and new tokens of each text, as a list of one integer.
         chosen: Mask of the tokens that the last indexer has chosen, ``[batch, 1, sequence, keys]``.
+        kept: Keys and values of the last block that has its own, by its window.
     """
 
     def __init__(self, graph: Graph, tokens: str, cache: str | None) -> None:
         self._graph = graph
         self._made: dict[object, tuple[str, ...]] = {}
+        self._prefix = ""
         self.chosen: str | None = None
+        self.kept: dict[int | None, tuple[str, str]] = {}
         self.batch = self._size(tokens, 0, "sizes.batch")
         self.sequence = self._size(tokens, 1, "sizes.sequence")
         past = self._size(cache, 2, "sizes.past") if cache else graph.integers(0)
@@ -47,11 +54,28 @@ class Positions:
         self.new = graph.add("Range", self._scalar(past), total, one, out="positions")
         self._keys = graph.add("Range", graph.integer(0), total, one, out="positions.keys")
 
+    def last(self) -> Positions:
+        """Positions of the last token alone."""
+        found = copy(self)
+        found._made, found._prefix = {}, "last."
+        found.sequence, found.tokens = self._graph.integers(1), self.batch
+        found.new = self._graph.add("Slice", self.new, self._graph.integers(-1),
+                                    self._graph.integers(_END), out="last.positions")  # fmt: skip
+        return found
+
+    @property
+    def is_begun(self) -> str:
+        """Whether the cache holds any tokens."""
+        return self._compared("Greater", self.total, self.sequence, "is_begun")
+
     @property
     def is_one(self) -> str:
         """Whether each text has one new token."""
-        return self._once("one", lambda: (self._graph.add(
-            "Equal", self.sequence, self._graph.integers(1), out="sizes.is_one"),))[0]  # fmt: skip
+        return self._compared("Equal", self.sequence, self._graph.integers(1), "is_one")
+
+    def _compared(self, op: str, one: str, other: str, name: str) -> str:
+        out = f"{self._prefix}sizes.{name}"
+        return self._once(name, lambda: (self._graph.add(op, one, other, out=out),))[0]
 
     def _size(self, of: str, axis: int, out: str) -> str:
         return self._graph.add("Shape", of, out=out, start=axis, end=axis + 1)
@@ -60,7 +84,7 @@ class Positions:
         """Number of tokens that the last chunk lacks, as a list of one integer."""
 
         def make() -> tuple[str]:
-            graph, at = self._graph, f"sizes.missing{chunk}"
+            graph, at = self._graph, f"{self._prefix}sizes.missing{chunk}"
             rest = graph.add("Neg", self.sequence, out=f"{at}.negative")
             return (graph.add("Mod", rest, graph.integers(chunk), out=at),)
 
@@ -77,17 +101,23 @@ class Positions:
     def _causal(self) -> tuple[str, str]:
         """Distance of each token from each key, and whether it attends to the key."""
         graph = self._graph
-        rows = graph.add("Unsqueeze", self.new, graph.integers(1), out="positions.rows")
-        columns = graph.add("Unsqueeze", self._keys, graph.integers(0), out="positions.columns")
-        distance = graph.add("Sub", rows, columns, out="positions.distance")
-        seen = graph.add("GreaterOrEqual", distance, graph.integer(0), out="mask.causal")
+        rows = graph.add(
+            "Unsqueeze", self.new, graph.integers(1), out=f"{self._prefix}positions.rows"
+        )
+        columns = graph.add(
+            "Unsqueeze", self._keys, graph.integers(0), out=f"{self._prefix}positions.columns"
+        )
+        distance = graph.add("Sub", rows, columns, out=f"{self._prefix}positions.distance")
+        seen = graph.add(
+            "GreaterOrEqual", distance, graph.integer(0), out=f"{self._prefix}mask.causal"
+        )
         return distance, seen
 
     def window(self, size: int) -> tuple[str, str]:
         """Mask of a window (``[sequence, keys]``), and whether it hides any earlier key."""
 
         def make() -> tuple[str, str]:
-            graph, at = self._graph, f"mask.window{size}"
+            graph, at = self._graph, f"{self._prefix}mask.window{size}"
             distance, causal = self._once("causal", self._causal)
             near = graph.add("Less", distance, graph.integer(size), out=f"{at}.near")
             mask = graph.add("And", causal, near, out=at)
@@ -101,11 +131,14 @@ class Positions:
         """Mask of chunks (``[sequence, keys]``), and whether it hides any earlier key."""
 
         def make() -> tuple[str, str]:
-            graph, at = self._graph, f"mask.chunk{size}"
+            graph, at = self._graph, f"{self._prefix}mask.chunk{size}"
             _, causal = self._once("causal", self._causal)
             rows, columns = (
                 graph.add("Div", places, graph.integer(size), out=f"{at}.{name}")
-                for places, name in (("positions.rows", "rows"), ("positions.columns", "columns"))
+                for places, name in (
+                    (f"{self._prefix}positions.rows", "rows"),
+                    (f"{self._prefix}positions.columns", "columns"),
+                )
             )
             near = graph.add("Equal", rows, columns, out=f"{at}.near")
             mask = graph.add("And", causal, near, out=at)
@@ -115,13 +148,28 @@ class Positions:
         mask, hides = self._once(("chunk", size), make)
         return mask, hides
 
+    def mask(self, window: int | None) -> tuple[str, str]:
+        """Mask (``[sequence, keys]``), and whether attention to all earlier keys needs it."""
+
+        def make() -> tuple[str, str]:
+            graph, at = self._graph, f"{self._prefix}mask.of{window}"
+            several = graph.add("Not", self.is_one, out=f"{at}.several")
+            hides = graph.add("And", several, self.is_begun, out=f"{at}.after")
+            if window is None:
+                return self._once("causal", self._causal)[1], hides
+            mask, near = self.window(window)
+            return mask, graph.add("Or", hides, near, out=f"{at}.hides")
+
+        mask, hides = self._once(("mask", window), make)
+        return mask, hides
+
     def added_mask(self, window: int | None = None) -> str:
         """Mask to be added to scores, ``[sequence, keys]``: causal, and within a window."""
 
         def make() -> tuple[str]:
             graph = self._graph
             _, seen = self._once("causal", self._causal)
-            at = "mask.added" if window is None else f"mask.added{window}"
+            at = f"{self._prefix}mask.added{'' if window is None else window}"
             if window is not None:
                 seen, _ = self.window(window)
             hidden = graph.number(float(np.finfo(np.float32).min))
@@ -133,7 +181,7 @@ class Positions:
         """Scale of queries, ``[sequence, 1]``."""
 
         def make() -> tuple[str]:
-            graph, at = self._graph, "temperature"
+            graph, at = self._graph, f"{self._prefix}temperature"
             places = self.new
             if temperature.first:
                 first = graph.integer(temperature.first)
@@ -154,8 +202,8 @@ class Positions:
         def make() -> tuple[str]:
             graph = self._graph
             slopes = graph.constant(_slopes(heads).reshape(1, heads, 1, 1))
-            keys = graph.cast(self._keys, "float32", out="alibi.keys")
-            return (graph.add("Mul", slopes, keys, out=f"alibi{heads}"),)
+            keys = graph.cast(self._keys, "float32", out=f"{self._prefix}alibi.keys")
+            return (graph.add("Mul", slopes, keys, out=f"{self._prefix}alibi{heads}"),)
 
         return self._once(("alibi", heads), make)[0]
 
@@ -163,7 +211,7 @@ class Positions:
         """Cosines and sines of the positions, ``[batch, sequence, pairs]``."""
 
         def make() -> tuple[str, str]:
-            at = f"rotary{sum(isinstance(key, Rotary) for key in self._made)}"
+            at = f"{self._prefix}rotary{sum(isinstance(key, Rotary) for key in self._made)}"
             turns = self._turns(rotary, at)
             return self._wave("Cos", turns, rotary, at), self._wave("Sin", turns, rotary, at)
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dlbricks_decoders.architecture import Block, ShortConvolution, StateSpace
+from dlbricks_decoders.architecture import Block, Norm, ShortConvolution, StateSpace
 from dlbricks_decoders.graph import Graph
-from dlbricks_decoders.layers import linear
+from dlbricks_decoders.layers import linear, scaled
 from dlbricks_decoders.positions import Positions
 
 _END = 2**63 - 1
@@ -30,6 +30,12 @@ def remembered(block: Block, hidden: int) -> Mapping[str, tuple[int, ...]]:
         return {
             "conv": (_channels(part), part.kernel - 1),
             "state": (part.heads, part.head_dim, part.state),
+        }
+    if block.selective:
+        inner = block.selective.inner
+        return {
+            "conv": (inner, block.selective.kernel - 1),
+            "state": (inner, block.selective.state),
         }
     if block.delta:
         delta = block.delta
@@ -112,8 +118,11 @@ class StateSpaceWriter:
         """The layers of the part, from normalized states to the projected result."""
         graph, at = self.graph, self.at
         inner, channels = part.heads * part.head_dim, _channels(part)
-        x = linear(graph, x, self.hidden, inner + channels + part.heads, f"{at}.in_proj",
-                   bias=part.bias)  # fmt: skip
+        outer = inner + channels + part.heads
+        x = scaled(graph, x, part.input_scale, f"{at}.input")
+        x = linear(graph, x, self.hidden, outer, f"{at}.in_proj", bias=part.bias)
+        if part.scales:
+            x = graph.add("Mul", x, graph.weight(f"{at}.mup_vector", outer), out=f"{at}.scaled")
         gate, x, step = graph.add_many(
             "Split", x, graph.integers(inner, channels, part.heads),
             out=(f"{at}.gate", f"{at}.x", f"{at}.dt"), axis=-1,
@@ -140,21 +149,29 @@ class StateSpaceWriter:
             out,
         )
         return linear(graph, self._gated(part, y, gate), inner, self.hidden, f"{at}.out_proj",
-                      bias=part.bias)  # fmt: skip
+                      bias=part.output_bias)  # fmt: skip
 
     def _gated(self, part: StateSpace, y: str, gate: str) -> str:
-        """The result times its gate, normalized by group."""
-        graph, at, inner = self.graph, self.at, part.heads * part.head_dim
+        """The result times its gate, normalized before or after it where there is a norm."""
+        graph, at = self.graph, self.at
         gate = graph.add("Swish", gate, out=f"{at}.gate.act")
-        y = graph.add("Mul", y, gate, out=f"{at}.gated")
+        if part.norm is None:
+            return graph.add("Mul", y, gate, out=f"{at}.gated")
+        if part.norm_first:
+            return graph.add("Mul", self._by_group(part, part.norm, y), gate, out=f"{at}.gated")
+        return self._by_group(part, part.norm, graph.add("Mul", y, gate, out=f"{at}.gated"))
+
+    def _by_group(self, part: StateSpace, norm: Norm, y: str) -> str:
+        """The normalization of each group of heads."""
+        graph, at, inner = self.graph, self.at, part.heads * part.head_dim
         weight, size = graph.weight(f"{at}.norm.weight", inner), inner // part.groups
         if part.groups == 1:
             return graph.add("RMSNormalization", y, weight, out=f"{at}.norm", axis=-1,
-                             epsilon=part.norm.epsilon)  # fmt: skip
+                             epsilon=norm.epsilon)  # fmt: skip
         y = graph.add("Reshape", y, graph.integers(0, 0, part.groups, size), out=f"{at}.groups")
         ones = graph.constant(np.ones(size, np.float32))
         y = graph.add("RMSNormalization", y, ones, out=f"{at}.normalized", axis=-1,
-                      epsilon=part.norm.epsilon)  # fmt: skip
+                      epsilon=norm.epsilon)  # fmt: skip
         y = graph.add("Reshape", y, graph.integers(0, 0, inner), out=f"{at}.together")
         return graph.add("Mul", y, weight, out=f"{at}.norm")
 

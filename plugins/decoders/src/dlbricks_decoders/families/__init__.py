@@ -21,6 +21,7 @@ from dlbricks_decoders.families import (
     gpt,
     hybrid,
     llama,
+    mamba,
     olmo,
     parallel,
     pictures,
@@ -43,6 +44,7 @@ FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
     **experts.FAMILIES,
     **deepseek.FAMILIES,
     **hybrid.FAMILIES,
+    **mamba.FAMILIES,
     **pictures.FAMILIES,
 }
 """Families by ``model_type``."""

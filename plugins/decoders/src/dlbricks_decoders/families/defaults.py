@@ -27,6 +27,14 @@ SIZES: Mapping[str, Mapping[str, int]] = {
     },
     "gemma2": _GEMMA2,
     "gemma3_text": {**_GEMMA2, "vocab_size": 262208},
+    "gemma3n_text": {
+        "vocab_size": 262400, "hidden_size": 2048, "intermediate_size": 16384,
+        "num_hidden_layers": 35, "num_attention_heads": 8, "num_key_value_heads": 2,
+    },
+    "gemma4_text": {
+        "vocab_size": 262144, "hidden_size": 2304, "intermediate_size": 9216,
+        "num_hidden_layers": 30, "num_attention_heads": 8, "num_key_value_heads": 4,
+    },
     "phi": {
         "vocab_size": 51200, "hidden_size": 2048, "intermediate_size": 8192,
         "num_hidden_layers": 24, "num_attention_heads": 32,

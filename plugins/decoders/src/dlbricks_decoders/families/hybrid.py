@@ -69,7 +69,7 @@ def _state_space(
         fields.integer("mamba_d_conv", default=4), fields.integer("mamba_chunk_size", default=256),
         rms_norm(fields, default=1e-6),
         convolution_bias=fields.flag("mamba_conv_bias", default=True),
-        bias=fields.flag("mamba_proj_bias", default=False),
+        bias=(bias := fields.flag("mamba_proj_bias", default=False)), output_bias=bias,
     )  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def _mamba2(fields: Fields) -> Decoder:
         heads, fields.integer("head_dim", default=64), fields.integer("state_size", default=128),
         groups, fields.integer("conv_kernel", default=4), fields.integer("chunk_size", default=256),
         norm, convolution_bias=fields.flag("use_conv_bias", default=True),
-        bias=fields.flag("use_bias", default=False),
+        bias=(bias := fields.flag("use_bias", default=False)), output_bias=bias,
     )  # fmt: skip
     block = Block(None, None, before_attention=norm, state_space=part)
     layers = fields.integer("num_hidden_layers", default=64, most=MOST_BLOCKS)
@@ -208,7 +208,8 @@ def _nemotron_state(fields: Fields, norm: Norm) -> StateSpace:
         fields.integer("ssm_state_size", default=128), groups,
         fields.integer("conv_kernel", default=4), fields.integer("chunk_size", default=128), norm,
         convolution_bias=fields.flag("use_conv_bias", default=True),
-        bias=fields.flag("mamba_proj_bias", "use_bias", default=False),
+        bias=(bias := fields.flag("mamba_proj_bias", "use_bias", default=False)),
+        output_bias=bias,
     )  # fmt: skip
 
 
