@@ -139,15 +139,11 @@ def _of_one(result: RunResult) -> str:
 
 def _range(several: Iterable[Compared], quantity: Quantity = LATENCY) -> str:
     """Smallest and largest of several estimates."""
-    values = sorted(_values(several))
+    values = sorted(e.estimate.value for e in several if e.estimate.value is not None)
     if not values:
         return f"an unknown {quantity.name}"
     low, high = ms(values[0]), ms(values[-1])
     return f"{low} {quantity.unit}" if low == high else f"{low} to {high} {quantity.unit}"
-
-
-def _values(several: Iterable[Compared]) -> Iterator[float]:
-    yield from (each.estimate.value for each in several if each.estimate.value is not None)
 
 
 _ESTIMATED = ("TTFT", "90%", "TPOT", "90%", "Tok/s")

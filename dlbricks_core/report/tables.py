@@ -100,11 +100,8 @@ def quantity(value: float) -> str:
         if value < 999.5 or prefix == "P":
             break
         value /= 1000
-    return f"{value:.0f}" if not prefix else f"{value:.{_decimals(value)}f} {prefix}"
-
-
-def _decimals(value: float) -> int:
-    return 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+    decimals = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:.{decimals}f} {prefix}" if prefix else f"{value:.0f}"
 
 
 def compared_cells(compared: Compared) -> list[str]:

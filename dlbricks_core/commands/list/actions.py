@@ -133,10 +133,16 @@ def plugin_statuses() -> list[PluginStatus]:
 def _status(plugin: Plugin) -> PluginStatus:
     if plugin.problem:
         return PluginStatus(plugin, problem=plugin.problem, cure=plugin.cure)
-    status = attempt(plugin, lambda: _LOOK[plugin.kind](plugin))
+    look = _backend if plugin.kind == "backend" else _other
+    status = attempt(plugin, partial(look, plugin))
     if isinstance(status, DLBricksError):
         return PluginStatus(plugin, problem=status.message, cure=status.hint)
     return status
+
+
+def _other(plugin: Plugin) -> PluginStatus:
+    capabilities = _CAPABILITIES.get(plugin.kind, lambda _: {})
+    return PluginStatus(plugin, capabilities=capabilities(plugin.loaded()))
 
 
 def _backend(plugin: Plugin) -> PluginStatus:
@@ -161,50 +167,32 @@ def _is_installed(distribution: str) -> bool:
     return True
 
 
-def _command(plugin: Plugin) -> PluginStatus:
-    command: Command = plugin.loaded()
+def _of_command(command: Command) -> dict[str, Any]:
     command.load()
-    return PluginStatus(plugin, capabilities={"purpose": command.purpose})
+    return {"purpose": command.purpose}
 
 
-def _importer(plugin: Plugin) -> PluginStatus:
-    importer: Importer = plugin.loaded()
+def _of_importer(importer: Importer) -> dict[str, Any]:
     importer.handles("")
-    found = {"suffixes": list(importer.suffixes), "isolated": importer.isolated}
-    return PluginStatus(plugin, capabilities=found)
+    return {"suffixes": list(importer.suffixes), "isolated": importer.isolated}
 
 
-def _collection(plugin: Plugin) -> PluginStatus:
-    collection: ModelCollection = plugin.loaded()
-    count: dict[str, Any] = {"models": len(collection.names())}
-    if collection.pattern:
-        count = {"pattern": f"{plugin.name}:{collection.pattern}"}
-    return PluginStatus(plugin, capabilities={**count, "isolated": collection.isolated})
+def _of_collection(collection: ModelCollection) -> dict[str, Any]:
+    names = collection.names()
+    of_any = {"pattern": f"{collection.name}:{collection.pattern}"}
+    return {
+        **(of_any if collection.pattern else {"models": len(names)}),
+        "isolated": collection.isolated,
+    }
 
 
-def _made(plugin: Plugin) -> PluginStatus:
-    plugin.loaded()
-    return PluginStatus(plugin)
-
-
-def _metric(plugin: Plugin) -> PluginStatus:
-    quantity = plugin.loaded().quantity
-    return PluginStatus(plugin, capabilities={"meaning": quantity.meaning, "unit": quantity.unit})
-
-
-def _column(plugin: Plugin) -> PluginStatus:
-    return PluginStatus(plugin, capabilities={"heading": plugin.loaded().heading})
-
-
-_LOOK: dict[str, Callable[[Plugin], PluginStatus]] = {
-    "command": _command,
-    "backend": _backend,
-    "importer": _importer,
-    "models": _collection,
-    "composer": _made,
-    "predictor": _made,
-    "metric": _metric,
-    "column": _column,
+#: Further facts about a plugin that can be used, by its kind.
+_CAPABILITIES: Mapping[str, Callable[[Any], dict[str, Any]]] = {
+    "command": _of_command,
+    "importer": _of_importer,
+    "models": _of_collection,
+    "metric": lambda metric: {"meaning": metric.quantity.meaning, "unit": metric.quantity.unit},
+    "column": lambda column: {"heading": column.heading},
 }
 
 

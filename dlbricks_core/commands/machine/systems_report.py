@@ -107,11 +107,6 @@ def _answer(warnings: int, unknown: int) -> str:
     return f"Ready to measure{end}"
 
 
-def _sets(system: System, dtype: str) -> list[str] | None:
-    found = multiplying(system, dtype)
-    return None if found is None else list(found)
-
-
 def readiness_data(
     system: System, checks: Sequence[Check], threads: int, preferences: Sequence[Preference]
 ) -> MachineCheckData:
@@ -124,7 +119,10 @@ def readiness_data(
             {"name": each.name, "value": without_secrets(str(each.value)), "origin": each.origin}
             for each in preferences
         ],
-        "arithmetic": {dtype: _sets(system, dtype) for dtype in MULTIPLYING},
+        "arithmetic": {
+            dtype: None if (sets := multiplying(system, dtype)) is None else list(sets)
+            for dtype in MULTIPLYING
+        },
         "checks": [cast("ReadinessCheckData", asdict(check)) for check in checks],
     }
 
@@ -200,9 +198,8 @@ def print_systems(console: Console, inventory: Inventory) -> None:
     shown = table("System", "Processor", "Cores", "Memory", "Networks", "Samples", "Last", left=2)
     for machine in inventory.machines:
         system, held = _system(inventory, machine), _held(inventory, machine)
-        name = [reference(machine)] if machine.name else []
         shown.add_row(
-            lines(*name, _fingerprint(machine)),
+            lines(reference(machine), *([machine.system[:8]] if machine.name else [])),
             system.cpu or "unknown",
             str(system.available_cores or "-"),
             f"{system.memory / 2**30:.1f} GiB" if system.memory else "-",
@@ -366,8 +363,3 @@ def _networks(held: Sequence[Holding]) -> int:
 
 def _last(held: Sequence[Holding]) -> str:
     return max((each.last for each in held), default="")
-
-
-def _fingerprint(machine: Machine) -> str:
-    """Beginning of the fingerprint, with a host where only that distinguishes machines."""
-    return machine.system[:8] if machine.name else reference(machine)

@@ -30,18 +30,11 @@ class RecordedDifference:
 class ResultsCompareData(common.ListedFailuresData):
     """Output of ``dlbricks results compare``."""
 
-    quantity: ComparedQuantityData  #: The quantity that both results are of, with its unit.
+    quantity: common.QuantityData  #: The quantity that both results are of, with its unit.
     limit: float  #: Increase of a figure that passes, as a share.
     written_at: list[str]  #: When each result was written, the older one first.
     differences: list[RecordedDifference]  #: Differences in what stands behind the figures.
     models: list[ChangedFigureData]  #: Figures that both results have.
-
-
-class ComparedQuantityData(TypedDict):
-    """The quantity of two results."""
-
-    name: str  #: Name of the quantity.
-    unit: str  #: Its unit.
 
 
 class ChangedFigureData(TypedDict):

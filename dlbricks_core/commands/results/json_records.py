@@ -71,6 +71,19 @@ class RecordedFigures:
     missing: int
 
 
+@dataclass(frozen=True)
+class RecordedCut:
+    """How models were cut and composed."""
+
+    composer: str  #: Name of the composer.
+    split: str  #: Name of the split strategy.
+    granularity: int  #: Maximum number of layers in a brick.
+    predictor: str | None  #: Predictor of bricks without a measurement; ``None`` for none.
+    #: Origin of this setting: the user, with the command's defaults, or the content of the store.
+    chosen: Literal["user", "store"]
+    calibration: CalibrationData | None  #: Fitted numbers of the composer; ``None`` for its own.
+
+
 class ResultsRecordData(TypedDict):
     """Output of ``dlbricks results record``: a record that others can repeat."""
 
@@ -83,7 +96,7 @@ class ResultsRecordData(TypedDict):
     software: RecordedSoftwareData  #: With which software.
     hardware: RecordedHardwareData  #: On which hardware.
     protocol: RecordedProtocol  #: How networks were timed.
-    composing: RecordedCutData  #: How models were cut and composed.
+    composing: RecordedCut  #: How models were cut and composed.
     results: list[RecordedFigures]  #: The results.
 
 
@@ -136,18 +149,6 @@ class RecordedHardwareData(TypedDict):
     facts: SystemData  #: The system in DLBricks' own fields.
     #: Name of the machine that an estimate is for, if one was chosen and it has a name or equals.
     machine: str | None
-
-
-class RecordedCutData(TypedDict):
-    """How models were cut and composed."""
-
-    composer: str  #: Name of the composer.
-    split: str  #: Name of the split strategy.
-    granularity: int  #: Maximum number of layers in a brick.
-    predictor: str | None  #: Predictor of bricks without a measurement; null for none.
-    #: Origin of this setting: the user, with the command's defaults, or the content of the store.
-    chosen: Literal["user", "store"]
-    calibration: CalibrationData | None  #: Fitted numbers of the composer; null for its own.
 
 
 def described(system: System) -> dict[str, str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, get_args
 
 from dlbricks_core.bricks import STRATEGIES
 from dlbricks_core.commands.results.json_records import (
     RecordedBackend,
+    RecordedCut,
     RecordedFigures,
     RecordedModel,
     RecordedProtocol,
@@ -28,7 +29,6 @@ from dlbricks_core.wording import settings
 
 if TYPE_CHECKING:
     from dlbricks_core.commands.results.json_records import (
-        RecordedCutData,
         RecordedHardwareData,
         ResultsRecordData,
     )
@@ -60,23 +60,11 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "float | None": (int, float, _NONE),
     "Mapping[str, str]": (dict,),
     "Interval | None": (list, tuple, _NONE),
+    'Literal["user", "store"]': (str,),
+    "CalibrationData | None": (dict, _NONE),
 }
 
 RecordT = TypeVar("RecordT")
-
-
-@dataclass(frozen=True)
-class RecordedCut:
-    """How models were cut and composed."""
-
-    composer: str  #: Name of the composer.
-    split: str  #: Name of the split strategy.
-    granularity: int  #: Maximum number of layers in a brick.
-    #: Name of the predictor of bricks without a measurement; ``None`` for none.
-    predictor: str | None
-    #: Source of the decision how each model is cut: ``user`` (request and defaults) or ``store``
-    #: (the bricks in it).
-    chosen: str
 
 
 @dataclass(frozen=True)
@@ -99,9 +87,6 @@ class Record:
     machine: str
     protocol: RecordedProtocol  #: How networks were timed.
     cut: RecordedCut  #: How models were cut and composed.
-    #: Fitted parameters of the composer and their basis, in JSON form; ``None`` for the composer's
-    #: defaults.
-    calibration: Mapping[str, Any] | None
     figures: Sequence[RecordedFigures]  #: Results.
 
     def to_dict(self) -> ResultsRecordData:
@@ -135,9 +120,7 @@ class Record:
             },
             "hardware": cast("RecordedHardwareData", hardware),
             "protocol": plain(self.protocol),
-            "composing": cast(
-                "RecordedCutData", {**asdict(self.cut), "calibration": self.calibration}
-            ),
+            "composing": plain(self.cut),
             "results": [plain(each) for each in self.figures],
         }
 
@@ -160,7 +143,6 @@ class Record:
             machine=_machine(data["hardware"]),
             protocol=_read(RecordedProtocol, data["protocol"]),
             cut=_read(RecordedCut, data["composing"]),
-            calibration=data["composing"]["calibration"],
             figures=[_read(RecordedFigures, each) for each in data["results"]],
         )
 
@@ -170,6 +152,7 @@ class Record:
         asked, settings = data["invocation"], data["settings"]
         backends = data["backends"] if "backends" in data else [data["backend"]]
         names = {"name": settings["protocol"], "identity": settings["protocol_identity"]}
+        cut = {"chosen": asked["cut_chosen_by"], "calibration": data.get("calibration")}
         return cls(
             command=asked["command"],
             measures=bool(asked["measures"]),
@@ -187,8 +170,7 @@ class Record:
             system=_system(data["system"]),
             machine=_machine(data["system"]),
             protocol=_read(RecordedProtocol, {**settings, **names}),
-            cut=_read(RecordedCut, {**settings, "chosen": asked["cut_chosen_by"]}),
-            calibration=data.get("calibration"),
+            cut=_read(RecordedCut, {**settings, **cut}),
             figures=[figures for model in data["models"] for figures in _figures(model, backends)],
         )
 
@@ -200,8 +182,8 @@ class Record:
             raise ValueError("there are no models or no backends")
         if self.cut.split not in STRATEGIES or self.cut.granularity < 1:
             raise ValueError(f"split is {self.cut.split!r:.40} of {self.cut.granularity} layers")
-        if self.calibration is not None:
-            Calibration.from_dict(_NO_KEY, checked(self.calibration, dict, "calibration"))
+        if self.cut.calibration is not None:
+            Calibration.from_dict(_NO_KEY, self.cut.calibration)
 
 
 def read_record(path: Path) -> Record:

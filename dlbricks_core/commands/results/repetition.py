@@ -180,7 +180,7 @@ _WAYS: Mapping[
 
 def _calibrated(again: PreparedRepetition, request: Request, store: ResultStore) -> None:
     """Adds the record's calibration to a store without one, if the system is the same."""
-    fitted, key = again.record.calibration, request.calibration_key(again.cut_options)
+    fitted, key = again.record.cut.calibration, request.calibration_key(again.cut_options)
     same = again.record.system.fingerprint == request.fingerprint
     if fitted is not None and same and store.calibration(key) is None:
         store.keep_calibration(Calibration.from_dict(key, fitted))
@@ -371,12 +371,13 @@ def print_rerun(console: Console, rerun: Rerun) -> None:
 
 def rerun_data(rerun: Rerun) -> ResultsRepeatData:
     """A repeated run as a JSON object for scripts."""
+    changes = [c for pair in rerun.compared for c in (pair.estimate, pair.measured) if c]
     return {
         "schema_version": SCHEMA_VERSION,
         "record": rerun.record.to_dict(),
         "differences": [plain(each) for each in rerun.differences],
         "models": [_compared(each) for each in rerun.compared],
-        "agree": _agree(rerun.compared),
+        "agree": all(each.agrees for each in changes) if changes else None,
         "failures": failures_data(rerun.failures),
     }
 
@@ -396,12 +397,6 @@ def _change(change: comparison.Change | None) -> comparison.FigureChangeData | N
     if change is None:
         return None
     return {"value": change.value, "interval": (change.low, change.high), "agrees": change.agrees}
-
-
-def _agree(compared: Sequence[comparison.ThenAndNow]) -> bool | None:
-    """Whether all figures may equal the recorded ones; ``None`` if there are none to compare."""
-    changes = [each for pair in compared for each in (pair.estimate, pair.measured) if each]
-    return all(each.agrees for each in changes) if changes else None
 
 
 _Row = tuple[str, float | None, float | None, comparison.Change | None]

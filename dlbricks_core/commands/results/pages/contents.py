@@ -238,7 +238,8 @@ def read_atlas(store: ResultStore, observer: Observer) -> Atlas:
         entries.append(_entry(each, machine, disturbed))
         observer.advance()
     failed = _failed(store, outlines, {each.place for each in entries})
-    systems = _systems(store, outlines)
+    facts, measured = store.systems(), sorted({each.question.system for each in outlines})
+    systems = {each: System.from_dict(each, facts.get(each, {})) for each in measured}
     inhabited = {each.place.home for each in entries} | {each.place.home for each in failed}
     machines = {(each.system, told_apart(each)): each for each in store.machines()}
     return Atlas(
@@ -330,12 +331,6 @@ def _entry(sampled: Sampled, machine: Machine, disturbed: Measurement | None) ->
         ),
         figure.disturbance.load,
     )
-
-
-def _systems(store: ResultStore, outlines: Iterable[Measurement]) -> dict[str, System]:
-    facts = store.systems()
-    measured = {each.question.system for each in outlines}
-    return {each: System.from_dict(each, facts.get(each, {})) for each in sorted(measured)}
 
 
 def _networks(store: ResultStore, outlines: Iterable[Measurement]) -> dict[str, NetworkFacts]:

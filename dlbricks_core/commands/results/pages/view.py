@@ -19,7 +19,6 @@ from dlbricks_core.commands.results.pages.contents import (
     Failed,
     Home,
     MachineSetup,
-    NetworkFacts,
     NetworkValue,
 )
 from dlbricks_core.estimation.systems import told_apart
@@ -117,13 +116,6 @@ def page_name(identity: str) -> str:
 def short(identity: str) -> str:
     """The first letters of a signature or fingerprint."""
     return identity[:_SHORT]
-
-
-def model_name(signature: str, known: NetworkFacts) -> str:
-    """Name of a model: its own name, or its family and short signature, or the signature alone."""
-    if known.name:
-        return known.name
-    return " ".join((*known.families, short(signature)))
 
 
 def page_of(machine: Machine) -> str:
@@ -258,9 +250,12 @@ class View:
 
     @cached_property
     def models(self) -> dict[str, str]:
-        """Distinguishing name of each model, by signature."""
+        """Distinguishing name of each model, by signature: of a nameless one, its families."""
         networks = self.atlas.networks
-        named = {each: model_name(each, networks[each]) for each in self.atlas.models}
+        named = {
+            each: networks[each].name or " ".join((*networks[each].families, short(each)))
+            for each in self.atlas.models
+        }
         shared = Counter(named.values())
         return {
             each: name if shared[name] == 1 else f"{name} {short(each)}"

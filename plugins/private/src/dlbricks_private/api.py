@@ -21,17 +21,9 @@ from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
 from dlbricks_core.sanitize import sanitized
 from dlbricks_core.suites import Suite, check_unused
+from dlbricks_private import suites
 from dlbricks_private.exposure import Privacy, privacy
 from dlbricks_private.report import privacy_data, suite_data
-from dlbricks_private.suites import (
-    DECOYS,
-    Hidden,
-    generate_private,
-    key_beside,
-    private_options,
-    published_models,
-    unlocked,
-)
 
 Pathlike = str | os.PathLike[str]
 
@@ -57,7 +49,7 @@ class PrivateSuite(Result):
 
     folder: Path
     suite: Suite
-    hidden: Hidden
+    hidden: suites.Hidden
     key: Path
 
     @property
@@ -141,12 +133,12 @@ def generate(
     target = Path(folder)
     check_unused(target)
     loaded = models_of(models)
-    number, place = given.get("decoys", DECOYS), given.get("key", key_beside(target))
-    suite, hidden = generate_private(
+    number, place = given.get("decoys", suites.DECOYS), given.get("key", suites.key_beside(target))
+    suite, hidden = suites.generate_private(
         loaded,
-        private_options(split, granularity),
+        suites.private_options(split, granularity),
         Request.of(backend) if backend else None,
-        published_models(given.get("decoys_from", ()), Observer()) if number else [],
+        suites.published_models(given.get("decoys_from", ()), Observer()) if number else [],
         number,
         target,
         place,
@@ -187,7 +179,7 @@ def estimate(
         )
         request = request_elsewhere(opened, given.get("system"), asked)
         _, there = at_system(opened, given.get("system"))
-        models, cut = unlocked(given["key"], request, opened)
+        models, cut = suites.unlocked(given["key"], request, opened)
         return Estimates(estimate_without_runs(models, cut, request, there, None))
 
 
@@ -204,5 +196,5 @@ def attack(folder: Pathlike, key: Pathlike, *, published: Sequence[str] | None =
         DLBricksError: If the suite or the key cannot be read, or do not belong together.
     """
     given = checked(_SETTINGS, key=key, published=published)
-    known = published_models(given.get("published", ()), Observer())
+    known = suites.published_models(given.get("published", ()), Observer())
     return Exposed(privacy(Path(folder), given["key"], known, Observer()))

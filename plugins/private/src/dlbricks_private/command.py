@@ -22,16 +22,9 @@ from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.measure.request import Request
 from dlbricks_core.suites import check_unused
+from dlbricks_private import suites
 from dlbricks_private.exposure import privacy
 from dlbricks_private.report import print_privacy, print_suite, privacy_data, suite_data
-from dlbricks_private.suites import (
-    DECOYS,
-    generate_private,
-    key_beside,
-    private_options,
-    published_models,
-    unlocked,
-)
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -68,7 +61,7 @@ def command() -> None:
     "--decoys",
     type=click.IntRange(min=0),
     metavar="N",
-    default=DECOYS,
+    default=suites.DECOYS,
     show_default=True,
     help="Decoys for each brick.",
 )
@@ -110,7 +103,7 @@ def generate_command(
         raise click.UsageError("--decoys-from is for decoys: leave it out, or --decoys 0.")
     output = Output(values)
     check_unused(folder)
-    key = key or key_beside(folder)
+    key = key or suites.key_beside(folder)
     with output.progress() as progress:
         loaded = load_models(
             models,
@@ -118,11 +111,11 @@ def generate_command(
             progress,
             given.import_settings_of(values),
         )
-        suite, hidden = generate_private(
+        suite, hidden = suites.generate_private(
             loaded.models,
-            private_options(values["split"], values["granularity"]),
+            suites.private_options(values["split"], values["granularity"]),
             Request.of(backend) if backend else None,
-            published_models(decoys_from, progress) if decoys else [],
+            suites.published_models(decoys_from, progress) if decoys else [],
             decoys,
             folder,
             key,
@@ -171,7 +164,7 @@ def estimate_command(
     with output.progress(), read_results(results) as opened:
         request = request_elsewhere(opened, system, given.open_request_of(values))
         _, there = at_system(opened, system)
-        models, cut = unlocked(key, request, opened)
+        models, cut = suites.unlocked(key, request, opened)
         named = None if predictor == NO_PREDICTOR else predictor
         result = estimate(models, cut, request, there, named)
     load = LoadOptions()
@@ -202,7 +195,7 @@ def attack_command(folder: Path, key: Path, published: tuple[str, ...], **values
     """
     output = Output(values)
     with output.progress() as progress:
-        found = privacy(folder, key, published_models(published, progress), progress)
+        found = privacy(folder, key, suites.published_models(published, progress), progress)
     print_privacy(output.console, found)
     output.write_json(privacy_data(found))
     return 0

@@ -11,18 +11,12 @@ from dlbricks_core.estimation.model_result import ModelResult
 from dlbricks_core.importers import LoadOptions, ModelCollection, Publication, PublishedFigure
 from dlbricks_core.plugins import Plugin, attempt, discover
 from dlbricks_core.report import data as common
+from dlbricks_core.report import evaluation
 from dlbricks_core.report.analysis import (
     AnalysisTotalsData,
     AnalyzedModelData,
     SimilarityData,
     analysis_data,
-)
-from dlbricks_core.report.evaluation import (
-    EvaluationFiguresData,
-    LeftOutData,
-    SpeedupData,
-    figures_data,
-    speedup_data,
 )
 from dlbricks_core.report.notes import notes_data
 from dlbricks_study.experiments import Study
@@ -81,7 +75,7 @@ class StudyModelData(AnalyzedModelData, MeasuredModelData):
     """A model of a study."""
 
 
-class EvaluatedWayData(EvaluationFiguresData, common.TotalsData):
+class EvaluatedWayData(evaluation.EvaluationFiguresData, common.TotalsData):
     """One way of cutting and composing."""
 
     granularity: int  #: The most layers that a brick holds.
@@ -112,8 +106,8 @@ class WayModelData(TypedDict):
 class WaySpeedupData(TypedDict):
     """Speedups by definition."""
 
-    paper: SpeedupData | None  #: One run of each model and each timed brick.
-    wall_clock: SpeedupData | None  #: Seconds spent.
+    paper: evaluation.SpeedupData | None  #: One run of each model and each timed brick.
+    wall_clock: evaluation.SpeedupData | None  #: Seconds spent.
 
 
 class WayBrickData(TypedDict):
@@ -148,7 +142,7 @@ class PublishedFigureData(TypedDict):
     ours_text: str  #: The same, for people.
 
 
-class StudyLeftOutData(LeftOutData):
+class StudyLeftOutData(evaluation.LeftOutData):
     """A model that figures are without."""
 
     ways: list[str]  #: In which ways of cutting.
@@ -270,9 +264,10 @@ def _evaluation(way: Evaluation) -> EvaluatedWayData:
         "composer": options.composer,
         **common.totals(way.result.brickset, len(way.result.cutting.plan.timed)),
         "bricks": sum(len(cut.occurrences) for cut in way.result.brickset.models),
-        **figures_data(way),
+        **evaluation.figures_data(way),
         "speedup": cast(
-            "WaySpeedupData", {name: speedup_data(each) for name, each in definitions(way).items()}
+            "WaySpeedupData",
+            {name: evaluation.speedup_data(each) for name, each in definitions(way).items()},
         ),
         "models": [_model(each) for each in way.models],
     }

@@ -6,13 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dlbricks_core.analysis import Analysis, analyze
-from dlbricks_core.compose import Composer
-from dlbricks_core.compose.options import (
-    DEFAULT_COMPOSER,
-    LEARNED_COMPOSER,
-    PAPER_COMPOSER,
-    CutOptions,
-)
+from dlbricks_core.compose import Composer, options
 from dlbricks_core.estimation.assemble import assemble
 from dlbricks_core.estimation.evaluation import Evaluation
 from dlbricks_core.facts import Failure
@@ -55,7 +49,7 @@ class Study:
     @property
     def default(self) -> Evaluation:
         """Evaluation of the default composer."""
-        return self.by_composer[DEFAULT_COMPOSER]
+        return self.by_composer[options.DEFAULT_COMPOSER]
 
 
 def study(
@@ -78,8 +72,11 @@ def study(
     request = _fixed(request)
     composers = compared_composers()
     ways = [
-        *(CutOptions.chosen(granularity, None, PAPER_COMPOSER) for granularity in granularities),
-        *(CutOptions.chosen(None, None, composer) for composer in composers),
+        *(
+            options.CutOptions.chosen(granularity, None, options.PAPER_COMPOSER)
+            for granularity in granularities
+        ),
+        *(options.CutOptions.chosen(None, None, composer) for composer in composers),
     ]
     analysis = analyze(models)
     rewrites = rewrite_models(models, request, observer)
@@ -108,7 +105,7 @@ def compared_composers() -> list[str]:
     """
     found = [plugin for plugin in discover("composer", Composer) if not plugin.problem]
     found.sort(key=lambda plugin: plugin.loaded.cuts_rewritten)
-    others = (PAPER_COMPOSER, LEARNED_COMPOSER)
+    others = (options.PAPER_COMPOSER, options.LEARNED_COMPOSER)
     return [p.name for p in found if p.name not in others and not p.loaded.is_bound]
 
 

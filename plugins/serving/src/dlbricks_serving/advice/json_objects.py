@@ -5,17 +5,11 @@ from __future__ import annotations
 from typing import Literal, TypedDict
 
 from dlbricks_core.facts.workload import Workload
-from dlbricks_core.report.data import (
-    Interval,
-    ListedFailuresData,
-    NoteData,
-    QuantityData,
-    ReadingData,
-)
+from dlbricks_core.report import data as common
 from dlbricks_core.report.run.data import OriginSharesData
 
 
-class AdviseData(ListedFailuresData):
+class AdviseData(common.ListedFailuresData):
     """Output of ``dlbricks advise``."""
 
     settings: AdviseSettingsData  #: The request.
@@ -23,10 +17,10 @@ class AdviseData(ListedFailuresData):
     #: One ranking for each model, or one ranking of all models if they are alternatives for one
     #: task.
     rankings: list[AdvisedRankingData]
-    notes: list[NoteData]  #: Remarks on the figures.
+    notes: list[common.NoteData]  #: Remarks on the figures.
 
 
-class AdviseSettingsData(ReadingData):
+class AdviseSettingsData(common.ReadingData):
     """Settings of advice, and how models were read: a run makes as many inferences as its batch."""
 
     #: Longest latency that is allowed; of an answer, longest total time; under load, longest
@@ -41,7 +35,7 @@ class AdviseSettingsData(ReadingData):
     #: ``samples`` or ``queries``.
     counted: str
     required: list[RequirementData]  #: Bounds of quantities other than latency.
-    by: QuantityData  #: The quantity whose best value comes first, with its unit.
+    by: common.QuantityData  #: The quantity whose best value comes first, with its unit.
     #: Load of the systems; null if models are compared by single runs or answers.
     scenario: Literal["offline", "server", "single-stream", "multi-stream"] | None
 
@@ -68,7 +62,7 @@ class AlternativeData(TypedDict):
     """A model in a place."""
 
     model: str  #: Name of the model.
-    quantity: QuantityData  #: Quantity of the estimate, and its unit: latency.
+    quantity: common.QuantityData  #: Quantity of the estimate, and its unit: latency.
     source: str  #: File or collection, as the user named it.
     system: str  #: Fingerprint of the system.
     machine: str | None  #: Name of the machine, if it has one or equal machines are listed apart.
@@ -88,11 +82,11 @@ class AlternativeData(TypedDict):
     #: Latency of a run, total time of an answer, or under load the scenario's percentile of the
     #: latency.
     estimate: float
-    interval: Interval  #: Its 90% interval.
+    interval: common.Interval  #: Its 90% interval.
     #: Inferences, or output tokens of answers, a second of one process; under load, samples or
     #: queries of all instances. 0 if no rate keeps the bound.
     per_second: float
-    per_second_interval: Interval  #: Their 90% interval.
+    per_second_interval: common.Interval  #: Their 90% interval.
     #: Share of the CPUs that other programs used during the measurements behind the latency, from 0
     #: to 1: on a quiet machine it would be lower.
     load: float
@@ -100,7 +94,7 @@ class AlternativeData(TypedDict):
     #: Price of a million of them if the system does nothing else; null without prices, and if there
     #: are none of them.
     price_per_million: float | None
-    price_interval: Interval | None  #: Its 90% interval.
+    price_interval: common.Interval | None  #: Its 90% interval.
     accuracy: float | None  #: Accuracy of the model, in the unit of the user's file.
     #: Figures of the quantities other than latency that are bounded, by which alternatives are
     #: ordered, or that every answer has: ``time-to-first-token`` and ``time-per-output-token``.
@@ -124,16 +118,16 @@ class AdvisedAlternativeData(AlternativeData):
 class RequirementData(TypedDict):
     """The most that a quantity may be."""
 
-    quantity: QuantityData  #: Bounded quantity.
+    quantity: common.QuantityData  #: Bounded quantity.
     maximum: float  #: Largest value that is allowed, in the unit of the quantity.
 
 
 class RequiredFigureData(TypedDict):
     """Figure of a quantity other than latency that is bounded or that orders alternatives."""
 
-    quantity: QuantityData  #: Bounded quantity.
+    quantity: common.QuantityData  #: Bounded quantity.
     value: float  #: Its value, in the unit of the quantity.
-    interval: Interval  #: 90% interval of it.
+    interval: common.Interval  #: 90% interval of it.
     maximum: float | None  #: Maximum permitted value, in the quantity's unit; null for no bound.
     allowed: bool  #: Whether the value is expected to keep that.
     keeps_probability: float  #: Probability that it does.
@@ -144,5 +138,5 @@ class OrderedByData(TypedDict):
     """Figure of the quantity by which alternatives are ordered, in its unit."""
 
     value: float | None  #: The value; null for the price of something that is not served at all.
-    interval: Interval | None  #: 90% interval; null if it has no end.
+    interval: common.Interval | None  #: 90% interval; null if it has no end.
     basis: Literal["measured", "composed", "predicted"]  #: Basis of the value.

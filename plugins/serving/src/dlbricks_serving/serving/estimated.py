@@ -9,27 +9,19 @@ from dlbricks_core.facts import Note
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.request import Request
 from dlbricks_core.store import ResultStore
+from dlbricks_serving.serving import run
 from dlbricks_serving.serving.known import known_loads
 from dlbricks_serving.serving.predicted import UNDISTURBED
-from dlbricks_serving.serving.run import (
-    LoadRequest,
-    ModelUnderLoad,
-    Placement,
-    Row,
-    UnderLoad,
-    row,
-    with_threads,
-)
 
 
 def estimate_scenario(
     models: Sequence[CanonicalModel],
-    asked: LoadRequest,
+    asked: run.LoadRequest,
     request: Request,
     store: ResultStore,
     predictor: str | None,
     cut_options: CutOptions | None = None,
-) -> UnderLoad:
+) -> run.UnderLoad:
     """Figures of models in a scenario, from stored measurements or predicted. Runs nothing.
 
     Args:
@@ -44,10 +36,10 @@ def estimate_scenario(
         PluginError: If there is no such predictor, or it fails.
     """
     cut_options = cut_options or CutOptions.chosen(None, None, None)
-    rows: list[list[Row]] = [[] for _ in models]
+    rows: list[list[run.Row]] = [[] for _ in models]
     notes: dict[Note, None] = {}
     for threads in sorted({each.threads for each in asked.placements}):
-        own = with_threads(request, threads)
+        own = run.with_threads(request, threads)
         numbers = sorted(e.instances for e in asked.placements if e.threads == threads)
         known = known_loads(
             models, own, numbers, asked.scenario, asked.bound_ms, store, predictor, cut_options
@@ -55,20 +47,20 @@ def estimate_scenario(
         notes |= dict.fromkeys(known.notes)
         for found, loads in zip(rows, known.models, strict=True):
             for number in numbers:
-                place = Placement(number, threads)
+                place = run.Placement(number, threads)
                 composed, whole = loads.composed[number], loads.measured.get(number)
                 found.append(
-                    Row(place, measured=whole)  # nothing is missing where the load was measured
+                    run.Row(place, measured=whole)  # nothing is missing where the load was measured
                     if whole is not None and composed.service is None
-                    else row(place, asked, composed, whole, request.seed)
+                    else run.row(place, asked, composed, whole, request.seed)
                 )
     if any(each.predicted for found in rows for each in found):
         notes[UNDISTURBED] = None
-    return UnderLoad(
+    return run.UnderLoad(
         request,
         asked,
         [
-            ModelUnderLoad(model, sorted(each, key=lambda row: row.placement))
+            run.ModelUnderLoad(model, sorted(each, key=lambda row: row.placement))
             for model, each in zip(models, rows, strict=True)
         ],
         cut_options,

@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from dlbricks_core.estimation.systems import told_apart
 from dlbricks_core.facts import LATENCY
-from dlbricks_core.report.data import (
-    SCHEMA_VERSION,
-    failures_data,
-    plain,
-    quantity_data,
-    reading_data,
-)
+from dlbricks_core.report import data as common
 from dlbricks_core.report.notes import notes_data
 from dlbricks_serving.advice.advice import (
     Advice,
@@ -46,12 +40,12 @@ def advice_data(advice: Advice) -> AdviseData:
     """
     places = {(place.system.fingerprint, place.name): place for place in advice.places}
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": common.SCHEMA_VERSION,
         "settings": _settings(advice.wanted),
         "systems": [_system(each) for each in places.values()],
         "rankings": [_ranking(each) for each in advice.rankings],
         "notes": notes_data(notes(advice)),
-        "failures": failures_data((*advice.unread, *advice.failures)),
+        "failures": common.failures_data((*advice.unread, *advice.failures)),
     }
 
 
@@ -72,17 +66,17 @@ def _machine(place: Place) -> str | None:
 
 def _settings(wanted: AdviceRequest) -> AdviseSettingsData:
     return {
-        "by": quantity_data(wanted.order.quantity),
+        "by": common.quantity_data(wanted.order.quantity),
         "max_latency_ms": wanted.longest_ms,
         "required": [
-            {"quantity": quantity_data(each.quantity), "maximum": each.most}
+            {"quantity": common.quantity_data(each.quantity), "maximum": each.most}
             for each in wanted.bounds
         ],
         "min_accuracy": wanted.min_accuracy,
         "currency": wanted.prices.currency if wanted.prices else None,
-        **reading_data(wanted.reading),
+        **common.reading_data(wanted.reading),
         "predictor": wanted.predictor,
-        "workload": plain(wanted.workload) if wanted.workload else None,
+        "workload": common.plain(wanted.workload) if wanted.workload else None,
         "counted": wanted.counted,
         "scenario": wanted.scenario.value if wanted.scenario else None,
     }
@@ -123,7 +117,7 @@ def _alternative(found: Alternative) -> AlternativeData:
         "instances": found.place.instances,
         "basis": found.basis,
         "origin": cast("OriginSharesData", dict(found.origin)),
-        "quantity": quantity_data(LATENCY),
+        "quantity": common.quantity_data(LATENCY),
         "estimate": found.ms,
         "interval": found.interval_ms,
         "per_second": found.per_second,
@@ -139,7 +133,7 @@ def _alternative(found: Alternative) -> AlternativeData:
 
 def _required(known: RequiredFigure) -> RequiredFigureData:
     return {
-        "quantity": quantity_data(known.requirement.quantity),
+        "quantity": common.quantity_data(known.requirement.quantity),
         "value": known.value,
         "interval": known.interval,
         "maximum": known.requirement.most if known.requirement.is_bound else None,

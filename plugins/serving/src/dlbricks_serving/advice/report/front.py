@@ -7,22 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from dlbricks_core.report.html.plots import (
-    BOUND,
-    INK,
-    LINEAR_RANGE,
-    NO_BOUNDS,
-    SERIES,
-    SMALL,
-    SOFT,
-    Canvas,
-    Point,
-    blank,
-    finished,
-    logarithmic,
-    on_all_screens,
-    short_labels,
-)
+from dlbricks_core.report.html import plots
 
 
 @dataclass(frozen=True)
@@ -30,14 +15,14 @@ class Candidate:
     """A point of a Pareto plot, with a cost and a merit."""
 
     label: str  #: Name beside the point; empty for none.
-    cost: Point  #: Cost of the candidate.
+    cost: plots.Point  #: Cost of the candidate.
     merit: float  #: Merit of the candidate.
     on_front: bool  #: Whether the candidate is on the Pareto front.
 
 
 def pareto(name: str, candidates: Sequence[Candidate], across: str, unit: str, title: str,
-           bounds: Mapping[str, float] = NO_BOUNDS,
-           levels: Mapping[str, float] = NO_BOUNDS) -> Markup:  # fmt: skip
+           bounds: Mapping[str, float] = plots.NO_BOUNDS,
+           levels: Mapping[str, float] = plots.NO_BOUNDS) -> Markup:  # fmt: skip
     """Merits against costs, with a line along the Pareto front.
 
     Args:
@@ -52,31 +37,32 @@ def pareto(name: str, candidates: Sequence[Candidate], across: str, unit: str, t
     front = sorted((each for each in candidates if each.on_front), key=lambda e: e.cost.value)
     costs = [*(each.cost.value for each in candidates), *bounds.values()]
 
-    def draw(canvas: Canvas) -> Markup:
-        figure, axes = blank(canvas, 3.8)
+    def draw(canvas: plots.Canvas) -> Markup:
+        figure, axes = plots.blank(canvas, 3.8)
         axes.step([e.cost.value for e in front], [e.merit for e in front], where="post",
-                  color=SERIES[0], linewidth=1.2, linestyle="--")  # fmt: skip
+                  color=plots.SERIES[0], linewidth=1.2, linestyle="--")  # fmt: skip
         for each in candidates:
-            colour = SERIES[0] if each.on_front else SOFT
+            colour = plots.SERIES[0] if each.on_front else plots.SOFT
             if each.cost.interval:
                 axes.plot(each.cost.interval, (each.merit,) * 2, color=colour, linewidth=1.6,
                           solid_capstyle="butt")  # fmt: skip
             axes.plot(each.cost.value, each.merit, "o" if each.on_front else "x", color=colour,
                       markersize=5)  # fmt: skip
             if each.label:
-                axes.annotate(short_labels([each.label])[0], (each.cost.value, each.merit), (4, 4),
-                              textcoords="offset points", fontsize=SMALL, color=INK)  # fmt: skip
+                (label,) = plots.short_labels([each.label])
+                axes.annotate(label, (each.cost.value, each.merit), (4, 4), color=plots.INK,
+                              textcoords="offset points", fontsize=plots.SMALL)  # fmt: skip
         for label, bound in bounds.items():
-            axes.axvline(bound, label=label, **BOUND)
+            axes.axvline(bound, label=label, **plots.BOUND)
         for label, level in levels.items():
-            axes.axhline(level, label=label, **{**BOUND, "linestyle": ":"})
-        if max(costs) > LINEAR_RANGE * min(costs) > 0:
-            logarithmic(canvas, axes, costs)
+            axes.axhline(level, label=label, **{**plots.BOUND, "linestyle": ":"})
+        if max(costs) > plots.LINEAR_RANGE * min(costs) > 0:
+            plots.logarithmic(canvas, axes, costs)
         axes.margins(x=0.12, y=0.12)
         axes.set_ylabel(unit)
         axes.grid(linewidth=0.6)
         axes.set_axisbelow(True)
         legend = bool(bounds or levels)
-        return finished(canvas, figure, axes, name, across, title, legend=legend)
+        return plots.finished(canvas, figure, axes, name, across, title, legend=legend)
 
-    return on_all_screens(draw)
+    return plots.on_all_screens(draw)

@@ -16,20 +16,7 @@ from dlbricks_core.report.remarks import (
 )
 from dlbricks_core.report.tables import Console, lines, ms, styled, table
 from dlbricks_serving.advice.advice import Advice, AdviceRequest, Ranked, TaskRanking
-from dlbricks_serving.advice.report.words import (
-    BASES,
-    answer,
-    best_of_each,
-    currency,
-    explained,
-    front,
-    heading_of,
-    latency_heading,
-    money,
-    notes,
-    share,
-    systems,
-)
+from dlbricks_serving.advice.report import words
 
 SHOWN = 12
 """Maximum rows of a table; the other reports show all rows."""
@@ -52,10 +39,10 @@ def print_advice(console: Console, advice: Advice) -> None:
     failures = (*advice.unread, *advice.failures)
     wanted = advice.wanted
     for ranking in advice.rankings:
-        console.print(styled((answer(ranking, wanted), "bold")))
+        console.print(styled((words.answer(ranking, wanted), "bold")))
         if wanted.accuracies:
-            console.print(front(ranking))
-    remarks = list(map(Remark.of, notes(advice)))
+            console.print(words.front(ranking))
+    remarks = list(map(Remark.of, words.notes(advice)))
     print_warnings(console, remarks, len(failures))
     for ranking in advice.rankings:
         if len(advice.rankings) > 1:
@@ -64,16 +51,16 @@ def print_advice(console: Console, advice: Advice) -> None:
         _print_ranking(console, ranking, wanted)
     if advice.rankings:
         console.print("Below each figure stands its 90% interval.")
-        for line in explained(wanted, per_second=_shows_rate(wanted)):
+        for line in words.explained(wanted, per_second=_shows_rate(wanted)):
             console.print(line)
-    for name, text in systems(advice).items():
+    for name, text in words.systems(advice).items():
         console.print(styled((f"{name}: {text}.", "dim")))
     print_notes(console, remarks)
     print_failures(console, failures)
 
 
 def _print_ranking(console: Console, ranking: TaskRanking, wanted: AdviceRequest) -> None:
-    rows = ranking.ranked if wanted.accuracies is None else best_of_each(ranking)
+    rows = ranking.ranked if wanted.accuracies is None else words.best_of_each(ranking)
     shown = _table(rows[:SHOWN], wanted, together=_has_room(wanted))
     width = console.measure(shown, options=console.options.update(max_width=_ANY)).maximum
     together = _has_room(wanted) and width <= console.width
@@ -99,10 +86,10 @@ def _table(rows: Sequence[Ranked], wanted: AdviceRequest, *, together: bool) -> 
     compared, bounded = wanted.accuracies is not None, wanted.is_bounded
     columns = {
         "Rests on": True,
-        latency_heading(wanted): True,
-        **{heading_of(each): together for each in wanted.others},
+        words.latency_heading(wanted): True,
+        **{words.heading_of(each): together for each in wanted.others},
         "Per s": _shows_rate(wanted),
-        f"{currency(wanted)} / M": wanted.prices is not None,
+        f"{words.currency(wanted)} / M": wanted.prices is not None,
         "Acc.": compared,
         "Keeps": bounded,
         "First": True,
@@ -134,7 +121,7 @@ def _has_room(wanted: AdviceRequest) -> bool:
 
 def _required_table(rows: Sequence[Ranked], wanted: AdviceRequest) -> Table:
     """Table of required quantities."""
-    shown = table("Place", *map(heading_of, wanted.others))
+    shown = table("Place", *map(words.heading_of, wanted.others))
     shown.columns[0].min_width = _PLACE
     _head_required(shown.columns[1:], wanted)
     for each in rows:
@@ -147,21 +134,21 @@ def _required_table(rows: Sequence[Ranked], wanted: AdviceRequest) -> Table:
 def _head_required(columns: Sequence[Column], wanted: AdviceRequest) -> None:
     """Writes the unit of required quantities below their names."""
     for column, required in zip(columns, wanted.others, strict=False):
-        column.header = lines(*heading_of(required).rsplit(" ", 1))
+        column.header = lines(*words.heading_of(required).rsplit(" ", 1))
 
 
 def _cells(ranked: Ranked) -> list[str | Text]:
     it = ranked.alternative
     return [
-        lines(BASES[it.basis], *([f"load {it.load:.0%}"] if it.load else [])),
+        lines(words.BASES[it.basis], *([f"load {it.load:.0%}"] if it.load else [])),
         _figure(it.ms, it.interval_ms, ms),
         *(_figure(each.value, each.interval, ms) for each in it.required),
         _figure(it.per_second, it.per_second_interval, ms),
-        _figure(it.price, it.price_interval, money),
+        _figure(it.price, it.price_interval, words.money),
         "-" if it.accuracy is None else f"{it.accuracy:g}",
-        share(ranked.keeps),
-        share(ranked.first),
-        "-" if ranked.front is None else share(ranked.front),
+        words.share(ranked.keeps),
+        words.share(ranked.first),
+        "-" if ranked.front is None else words.share(ranked.front),
     ]
 
 

@@ -6,14 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dlbricks_core.importers import LoadOptions
-from dlbricks_core.report.data import (
-    SCHEMA_VERSION,
-    backend_data,
-    cutting_data,
-    failures_data,
-    reading_data,
-    system_data,
-)
+from dlbricks_core.report import data as common
 from dlbricks_core.report.notes import notes_data
 from dlbricks_serving.scenarios import PATTERNS, ScenarioAnswer
 from dlbricks_serving.serving.comparing import ComparedLoads, ranked
@@ -44,14 +37,14 @@ def scenario_data(result: UnderLoad, load: LoadOptions | None = None) -> ServeLo
     """
     request = result.request
     return {
-        "schema_version": SCHEMA_VERSION,
-        "system": system_data(request),
-        "backend": backend_data(request),
+        "schema_version": common.SCHEMA_VERSION,
+        "system": common.system_data(request),
+        "backend": common.backend_data(request),
         "settings": _settings(result, load),
         "scenarios": [_model(each) for each in result.models],
         "warnings": notes_data(warnings(result)),
         "notes": notes_data(result.notes),
-        "failures": failures_data(result.failures),
+        "failures": common.failures_data(result.failures),
     }
 
 
@@ -68,8 +61,8 @@ def _settings(result: UnderLoad, load: LoadOptions | None) -> LoadSettingsData:
         "protocol": request.protocol.name,
         "seed": request.seed,
         "timeout_s": request.timeout_s,
-        **reading_data(load),
-        **cutting_data(result.cut_options, result.predictor),
+        **common.reading_data(load),
+        **common.cutting_data(result.cut_options, result.predictor),
     }
 
 
@@ -81,11 +74,11 @@ def compared_loads_data(result: ComparedLoads, load: LoadOptions | None = None) 
         load: How models were read; ``None`` if unknown.
     """
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": common.SCHEMA_VERSION,
         "settings": _settings(next(iter(result.runs.values())), load),
         "scenarios": [_compared(each) for each in result.models],
         "backends": {name: scenario_data(run, load) for name, run in result.runs.items()},
-        "failures": failures_data(result.failures),
+        "failures": common.failures_data(result.failures),
     }
 
 

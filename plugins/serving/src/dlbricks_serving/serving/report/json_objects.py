@@ -4,29 +4,21 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-from dlbricks_core.report.data import (
-    BackendData,
-    CuttingData,
-    Interval,
-    ListedFailuresData,
-    NoteData,
-    ReadingData,
-    SystemData,
-)
+from dlbricks_core.report import data as common
 
 
-class ServeLoadData(ListedFailuresData):
+class ServeLoadData(common.ListedFailuresData):
     """Output of ``dlbricks serve``."""
 
-    system: SystemData  #: The system that the figures are of.
-    backend: BackendData  #: The framework.
+    system: common.SystemData  #: The system that the figures are of.
+    backend: common.BackendData  #: The framework.
     settings: LoadSettingsData  #: The load.
     scenarios: list[ScenarioData]  #: One for each model.
-    warnings: list[NoteData]  #: Disturbances of the measurement.
-    notes: list[NoteData]  #: Basis of predictions, and reasons to doubt them.
+    warnings: list[common.NoteData]  #: Disturbances of the measurement.
+    notes: list[common.NoteData]  #: Basis of predictions, and reasons to doubt them.
 
 
-class ServeCompareData(ListedFailuresData):
+class ServeCompareData(common.ListedFailuresData):
     """Output of ``dlbricks serve compare``."""
 
     settings: LoadSettingsData  #: The load, the same for all frameworks.
@@ -57,7 +49,7 @@ class RankedPlacementData(PlacementData):
     backend: str  #: Name of the framework.
 
 
-class LoadSettingsData(ReadingData, CuttingData):
+class LoadSettingsData(common.ReadingData, common.CuttingData):
     """A load of MLPerf Inference, and how models were read and cut.
 
     One inference is one sample for every size of batch axes.
@@ -94,12 +86,12 @@ class LoadAnswerData(TypedDict):
     throughput: float
     #: 90% interval; in the server scenario of a measurement, the rates that the search ended
     #: between. Null if not known.
-    throughput_interval: Interval | None
+    throughput_interval: common.Interval | None
     p50_ms: float  #: Median latency of a query; in the offline scenario, of an inference.
     p90_ms: float  #: 90th percentile of the same.
     p99_ms: float  #: 99th percentile of the same.
     #: 90% interval of the scenario's percentile; of the 99th where it has none.
-    tail_interval_ms: Interval | None
+    tail_interval_ms: common.Interval | None
     #: Estimate of the percentile by MLPerf's rule of early stopping; null where queries are too
     #: few, or the scenario has none.
     early_stopping_ms: float | None
@@ -116,7 +108,7 @@ class LoadMeasuredData(LoadAnswerData):
     #: Runs of the search for a rate. Empty in other scenarios, and if stored.
     trials: list[TrialData]
     overhead: LoadOverheadData | None  #: Time that the load generator added; null if stored.
-    warnings: list[NoteData]  #: Disturbances of the machine meanwhile.
+    warnings: list[common.NoteData]  #: Disturbances of the machine meanwhile.
 
 
 class TrialData(TypedDict):
