@@ -321,8 +321,8 @@ def test_a_command_of_another_distribution_is_like_those_of_dlbricks(
 
 
 def test_the_page_on_composers_overrides_a_total() -> None:
-    (code,) = re.findall(r"^```python\n(from dlbricks_core.compose import .*?)```$", ESTIMATING_GUIDE.read_text(),
-                         re.DOTALL | re.MULTILINE)  # fmt: skip
+    shown = r"^```python\n(from dlbricks_core.compose import .*?)```$"
+    (code,) = re.findall(shown, ESTIMATING_GUIDE.read_text(), re.DOTALL | re.MULTILINE)
     namespace: dict[str, Any] = {}
     exec(code, namespace)
     cut = BrickSet.of([cases.network("residual_block").model]).models[0]

@@ -114,7 +114,7 @@ def _constants(
     layers = [model.layers[index] for index in indices]
     if model.constants.keys().isdisjoint(n for layer in layers for n in layer.inputs):
         return {}
-    indexing = made_into_indices(layers)
+    indexing, by_backend = made_into_indices(layers), bool(native_to(model))
     kept: dict[str, np.ndarray[Any, Any]] = {}
     for layer in layers:
         by_value = operator(layer.qualified_op).parameters
@@ -127,26 +127,19 @@ def _constants(
                 kept[name] = coarse(value)
                 continue
             counts = tensor in indexing and _is_scalar(value)
-            counts |= _compares(layer) and _is_count(value)
-            whole = counts or position in by_value or _is_size(model, value)
+            counts |= _compares(layer) and value.size == 1 and value.dtype.kind in "iu"
+            # In graphs that a backend wrote, shapes may be computed from a value.
+            is_size = by_backend and value.dtype.kind == "i" and value.size <= MOST_SIZES
+            whole = counts or position in by_value or is_size
             found = _kept(value, by_value=whole, exact=exact)
             if found is not None and (position in by_value or name not in kept):
                 kept[name] = found
     return kept
 
 
-def _is_size(model: CanonicalModel, value: np.ndarray[Any, Any]) -> bool:
-    """Whether shapes may be computed from a value, as in graphs that a backend wrote."""
-    return bool(native_to(model)) and value.dtype.kind == "i" and value.size <= MOST_SIZES
-
-
 def _compares(layer: Layer) -> bool:
     """Whether a layer makes masks: a compared number decides whether a mask hides all positions."""
     return standing_for(layer).kind == "elementwise:less"
-
-
-def _is_count(value: np.ndarray[Any, Any]) -> bool:
-    return value.size == 1 and value.dtype.kind in "iu"
 
 
 def _is_scalar(value: np.ndarray[Any, Any]) -> bool:

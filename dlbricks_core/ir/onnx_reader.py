@@ -178,7 +178,10 @@ def _read(proto: ModelProto, name: str, source: str, *, zeros: bool) -> RawModel
                 constants[weight_name] = array_of(tensor)
     for weight_name, sparse in sparse_weights.items():
         with Border("tensor", weight_name):
-            tensors[weight_name] = _sparse_spec(sparse)
+            check_tensor(sparse.values)
+            check_shape(sparse.dims)
+            dtype = DTYPE_NAMES[sparse.values.data_type]
+            tensors[weight_name] = TensorSpec(dtype, tuple(sparse.dims))
     weight_names = frozenset((*weights, *sparse_weights))
     inputs = tuple(value.name for value in graph.input if value.name not in weight_names)
     outputs = tuple(value.name for value in graph.output)
@@ -300,12 +303,6 @@ def _dim(dim: Any, least: int) -> Dim:
         # Some exporters write 0 or -1 for "any size".
         return int(dim.dim_value) if dim.dim_value >= least else None
     return dim.dim_param if kind == "dim_param" and dim.dim_param not in _NO_NAMES else None
-
-
-def _sparse_spec(sparse: SparseTensorProto) -> TensorSpec:
-    check_tensor(sparse.values)
-    check_shape(sparse.dims)
-    return TensorSpec(DTYPE_NAMES[sparse.values.data_type], tuple(sparse.dims))
 
 
 def _read_constant(

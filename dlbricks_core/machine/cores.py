@@ -177,16 +177,13 @@ class Cores:
             return True
         apart = True
         while apart and self._clock() < begin + _LONGEST_S:
-            apart = self._is_apart_after_rest()
+            for _ in range(_NAPS):
+                self._nap(_NAP_S)
+            apart = self._is_apart()
         took_s = self._clock() - begin
         self.waited_s += took_s
         self._vain_s += took_s * apart
         return apart
-
-    def _is_apart_after_rest(self) -> bool:
-        for _ in range(_NAPS):
-            self._nap(_NAP_S)
-        return self._is_apart()
 
     def _is_apart(self) -> bool:
         assert self._distance is not None

@@ -31,10 +31,6 @@ def parse_cpus(text: str) -> frozenset[int]:
     return frozenset(found)
 
 
-def _affinity() -> frozenset[int]:
-    return frozenset(os.sched_getaffinity(0))
-
-
 @dataclass(frozen=True)
 class MachineState:
     """The machine as this process sees it; facts that cannot be read are ``None``.
@@ -45,7 +41,7 @@ class MachineState:
     """
 
     root: Path = Path("/")
-    cpus: frozenset[int] = field(default_factory=_affinity)
+    cpus: frozenset[int] = field(default_factory=lambda: frozenset(os.sched_getaffinity(0)))
 
     def text(self, path: str | Path) -> str | None:
         """Content of a file, without blanks around it."""

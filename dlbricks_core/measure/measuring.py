@@ -140,10 +140,11 @@ class _Plan:
     def jobs(self, targets: Iterable[Target]) -> list[TimingJob]:
         """Jobs for the lacking targets."""
         keys = (self.request.key(t.brick.signature, t.kind) for t in targets)
-        return [self._job(key) for key in keys if key in self.lacking]
-
-    def _job(self, key: Question) -> TimingJob:
-        return TimingJob(key, self.lacking[key].brick.model, self._missing(key))
+        return [
+            TimingJob(key, self.lacking[key].brick.model, self._missing(key))
+            for key in keys
+            if key in self.lacking
+        ]
 
     def able(self) -> list[Question]:
         """Keys of the targets that have not failed."""

@@ -250,13 +250,9 @@ _TOTALS: dict[Composition, Callable[[CutModel, Sequence[Values]], FloatArray]] =
 }
 
 
-def _largest(_cut: CutModel, values: Sequence[Values]) -> FloatArray:
-    return largest(values[0])
-
-
 _PARTS: dict[Composition, Callable[[CutModel, Sequence[Values]], FloatArray]] = {
     Composition.SUM: _sum,
-    Composition.PEAK: _largest,
+    Composition.PEAK: lambda _cut, values: largest(values[0]),
     Composition.ONCE: _nothing,
 }
 

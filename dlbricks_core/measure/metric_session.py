@@ -124,7 +124,9 @@ class MetricSession:
 
     def _in_order(self, jobs: Sequence[TimingJob]) -> Sequence[TimingJob]:
         """The jobs in order; jobs in separate processes come last if other jobs share a process."""
-        return sorted(jobs, key=_is_whole) if self._metric.in_sequence else jobs
+        if not self._metric.in_sequence:
+            return jobs
+        return sorted(jobs, key=lambda job: job.key.subject.kind != "brick")
 
     def _overheads(self, worker: BackendWorker) -> list[float]:
         """Overhead that observations of all networks share, for the quantity and each part."""
@@ -186,7 +188,3 @@ class MetricSession:
         if self._metric.isolated or (self._metric.in_sequence and kind != "brick"):
             worker.restart()
         return worker
-
-
-def _is_whole(job: TimingJob) -> bool:
-    return job.key.subject.kind != "brick"

@@ -233,7 +233,10 @@ class TimingSession:
             # order.
             order = list(reversed(due)) if backwards else due
             backwards = not backwards
-            self._measure_calls(due)
+            for worker in self._of(due):
+                if not self._in_turns(worker):  # turns measure the cost of a call
+                    runs = 1 if self._protocol.interleaved else _CALL_RUNS
+                    worker.measure_call(runs, warm_io=self._protocol.warm_io)
             passes = self._passes(order, schedule.cheap({job.key for job in due}))
             for numbers in passes:
                 able = [job for job in numbers if job.key not in failures]
@@ -294,13 +297,6 @@ class TimingSession:
 
     def _load(self, job: TimingJob) -> float:
         return self._worker(job).load(job.handle, job.model, job.key.subject.kind)
-
-    def _measure_calls(self, jobs: Iterable[TimingJob]) -> None:
-        """Measures the cost of a call of the timer, unless turns measure it."""
-        runs = 1 if self._protocol.interleaved else _CALL_RUNS
-        for worker in self._of(jobs):
-            if not self._in_turns(worker):
-                worker.measure_call(runs, warm_io=self._protocol.warm_io)
 
     def _in_turns(self, worker: BackendWorker) -> bool:
         return self._protocol.interleaved and worker.in_turns

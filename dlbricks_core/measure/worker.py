@@ -148,10 +148,8 @@ class BackendWorker:
 
     @property
     def _backend_settings(self) -> BackendSettings:
-        settings = self._settings.backend
-        if not self._settings.as_used:
-            return settings
-        return self._backend.as_used(replace(settings, as_used=True))
+        settings, as_used = self._settings.backend, self._settings.as_used
+        return self._backend.as_used(replace(settings, as_used=True)) if as_used else settings
 
     @property
     def memory_bytes(self) -> int:
@@ -161,10 +159,6 @@ class BackendWorker:
     def begin(self) -> None:
         """Begins to import the framework. Whatever is asked of the worker next waits for that."""
         self._launched(asked=False).begin("start", *self._start_arguments)
-
-    def start(self) -> None:
-        """Imports the framework, unless it is imported. Otherwise the first network imports it."""
-        self._started()
 
     def nbytes(self, model: CanonicalModel) -> int:
         """Computed bytes of a network, including the copy that primes the caches."""
@@ -213,12 +207,12 @@ class BackendWorker:
         """
         self._reload(keys)
         names = [*keys, *CALLS]
-        path = self._started().folder / "position"
+        path = self.start().folder / "position"
         with path.open("w+b", buffering=0) as position:
-            asked = names, warm_io, str(path)
+            longest_s = self._longest_s(keys)
             try:
                 taken: list[tuple[float, float]] = self._call(
-                    "sample_in_turn", *asked, extra_s=self._longest_s(keys)
+                    "sample_in_turn", names, warm_io, str(path), extra_s=longest_s
                 )
             except DLBricksError as error:
                 done = int.from_bytes(position.read(POSITION_BYTES), "little")
@@ -334,13 +328,12 @@ class BackendWorker:
                 it, rather than the model as the IR lowers it.
         """
         settings = self._settings
-        # Values are drawn in this process: the allocator of the process that runs a user's model
-        # must not have freed much memory before, as in a user's process.
-        inputs = (
-            values.materialize(model, settings.seed, model.weights, noise=True).inputs
-            if as_used
-            else None
-        )
+        inputs = None
+        if as_used:
+            # Values are drawn in this process: the allocator of the process that runs a user's
+            # model must not have freed much memory before, as in a user's process.
+            drawn = values.materialize(model, settings.seed, model.weights, noise=True)
+            inputs = drawn.inputs
         # One time limit for loading, and one for the runs, whose number is unknown.
         found: WholeRun = self._call(
             "run_whole", model, settings.seed, burst, inputs, extra_s=settings.timeout_s
@@ -368,7 +361,7 @@ class BackendWorker:
         return checked
 
     def _checked(self, models: dict[str, CanonicalModel]) -> Checked:
-        self._started()  # a framework that does not start is not the fault of a network
+        self.start()  # a framework that does not start is not the fault of a network
         try:
             return Checked(self._call("check", self._target, models), {})
         except BackendError as error:
@@ -381,7 +374,7 @@ class BackendWorker:
         return checked
 
     def _call(self, method: str, *arguments: Any, extra_s: float = 0.0) -> Any:
-        worker = self._started()
+        worker = self.start()
         if BackendWorker._last not in (None, worker):
             BackendWorker._last.rest(_REST_TIMEOUT_S)
         BackendWorker._last = worker
@@ -395,8 +388,11 @@ class BackendWorker:
             self._discard()
             raise
 
-    def _started(self) -> WorkerProcess:
-        """The child process, with the framework imported and ready to time."""
+    def start(self) -> WorkerProcess:
+        """The child process, with the framework imported and ready to time.
+
+        Without a call, the first network imports it.
+        """
         release()
         worker = self._launched(asked=False)
         if not self._ready:

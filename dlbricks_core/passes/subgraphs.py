@@ -304,11 +304,6 @@ def too_long(layer: Layer, lowering: Lowering) -> str:
     )
 
 
-def _trips(layer: Layer, lowering: Lowering) -> int | None:
-    """Number of steps of a Loop, where it is known."""
-    return _number(lowering, layer.inputs[0])
-
-
 def _scanned(layer: Layer, lowering: Lowering) -> int | None:
     """Number of steps of a Scan, where it is known."""
     read = layer.attributes.get("num_scan_inputs")
@@ -319,9 +314,10 @@ def _scanned(layer: Layer, lowering: Lowering) -> int | None:
 
 
 _COUNTS: Mapping[str, Callable[[Layer, Lowering], int | None]] = {
-    "Loop": _trips,
+    "Loop": lambda layer, lowering: _number(lowering, layer.inputs[0]),
     "Scan": _scanned,
 }
+"""Number of steps of a loop, where it is known."""
 
 _LOOPS: Mapping[str, Callable[[Layer, Lowering], bool]] = {"Loop": _loop, "Scan": _scan}
 
@@ -358,16 +354,12 @@ def _declare_states(layer: Layer, lowering: Lowering) -> None:
     if first is None or layer.domain:
         return
     body = read_subgraph(layer, "body", lowering)
-    states = body.outputs[first : first + _states(layer)]
+    scanned = layer.attributes.get("num_scan_inputs", 2)
+    count = len(layer.inputs) - (scanned if isinstance(scanned, int) else 2)
+    states = body.outputs[first : first + count]
     for name, inner in zip(layer.outputs, states, strict=False):
         if body.tensors[inner].is_static:
             lowering.declared[name] = body.tensors[inner]
-
-
-def _states(layer: Layer) -> int:
-    """Number of tensors that one step of a loop hands to the next."""
-    scanned = layer.attributes.get("num_scan_inputs", 2)
-    return len(layer.inputs) - (scanned if isinstance(scanned, int) else 2)
 
 
 def _chosen(layer: Layer, lowering: Lowering) -> bool:

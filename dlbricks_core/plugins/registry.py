@@ -98,9 +98,6 @@ GROUPS: dict[str, str] = {
     "column": "dlbricks.columns",
 }
 
-#: Groups that were renamed, and the kind of the plugins that they announce.
-FORMER_GROUPS: dict[str, str] = {"dlbricks.probes": "metric"}
-
 
 @dataclass(frozen=True)
 class Plugin:
@@ -153,31 +150,8 @@ def discover(kind: str, base: type | None = None, name: str | None = None) -> li
 
     manager: ExtensionManager[Any] = _Manager(kind, name, remember)
     found = [_usable(kind, e.entry_point, e.plugin, base) for e in manager.extensions]
-    unique = {
-        (p.name, p.target, p.distribution): p for p in [*found, *broken, *_outdated(kind, name)]
-    }
+    unique = {(p.name, p.target, p.distribution): p for p in [*found, *broken]}
     return sorted(_without_clashes(list(unique.values())), key=lambda p: (p.name, p.distribution))
-
-
-def _outdated(kind: str, name: str | None) -> list[Plugin]:
-    """Plugins that are announced in a former group alone; none of them is loaded.
-
-    A distribution that serves several versions of DLBricks announces a plugin in both groups.
-    """
-    installed = _installed(tuple(map(_state, sys.path)))
-    current = {(each.name, _distribution(each)) for each in installed[GROUPS[kind]]}
-    return [
-        replace(
-            described(kind, entry),
-            problem=f"its entry point is in the group {former}, which is now {GROUPS[kind]}",
-            cure=f"In {_distribution(entry)}, rename the group of the entry point to "
-            f"{GROUPS[kind]}, and install it again.",
-        )
-        for former, renamed in FORMER_GROUPS.items()
-        if renamed == kind
-        for entry in installed[former]
-        if name in (None, entry.name) and (entry.name, _distribution(entry)) not in current
-    ]
 
 
 def names(kind: str) -> set[str]:
@@ -337,7 +311,7 @@ def _installed(states: tuple[object, ...]) -> Mapping[str, tuple[EntryPoint, ...
         states: States of all folders in which distributions are looked for.
     """
     found = entry_points()
-    return {group: tuple(found.select(group=group)) for group in (*GROUPS.values(), *FORMER_GROUPS)}
+    return {group: tuple(found.select(group=group)) for group in GROUPS.values()}
 
 
 def _state(folder: str) -> object:

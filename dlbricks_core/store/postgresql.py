@@ -200,8 +200,11 @@ class PostgreSQL(Database):
         said = database.cause(error)
         reason = (str(said).strip() or type(said).__name__).splitlines()[0]
         reason = reason.removeprefix("connection failed: ").removeprefix("connection is bad: ")
-        kind = ServerLostError if _is_lost(error, reason) else StoreError
-        return kind(f"{self}: {reason}", self._hint(reason))
+        cut_off = isinstance(error, DBAPIError) and error.connection_invalidated
+        may_return = cut_off or any(words in reason for words in _SOON)
+        fitting = (cure for words, cure in _CURES.items() if words in reason)
+        hint = self.or_another(next(fitting, "check the URL and the server"))
+        return (ServerLostError if may_return else StoreError)(f"{self}: {reason}", hint)
 
     @contextmanager
     def transaction(self, engine: Engine, *, writes: bool) -> Iterator[Connection]:
@@ -277,20 +280,10 @@ class PostgreSQL(Database):
         with connection:
             yield connection
 
-    def _hint(self, reason: str) -> str:
-        fitting = (cure for words, cure in _CURES.items() if words in reason)
-        return self.or_another(next(fitting, "check the URL and the server"))
-
 
 def _is_copy(database: Engine | Connection) -> bool:
     """Whether it is a copy in memory rather than the server's."""
     return database.dialect.name == "sqlite"
-
-
-def _is_lost(error: Exception, reason: str) -> bool:
-    """Whether the server may answer again in a while."""
-    cut_off = isinstance(error, DBAPIError) and error.connection_invalidated
-    return cut_off or any(words in reason for words in _SOON)
 
 
 def _copied(connection: Connection, revision: str | None) -> Engine:

@@ -227,7 +227,8 @@ def selected(connection: Connection, place: object, selection: Selection) -> Ite
                 yield KnownSystem(fingerprint, facts)
         hosts = {each.system: each.hosts for each in selection.machines if not each.alone}
         for name in reader.machines():
-            if whole or (name.system in fingerprints and _is_on(name, hosts)):
+            is_on = name.system not in hosts or name.host in hosts[name.system]
+            if whole or (name.system in fingerprints and is_on):
                 yield name
         yield from _sessions(connection, reader, selection, chosen)
         named = reader.quantities()
@@ -251,10 +252,6 @@ def fits(calibration: Calibration, selection: Selection) -> bool:
     return (
         key.system in systems and key.setup.backend in backends and key.quantity.name in quantities
     )
-
-
-def _is_on(name: MachineName, hosts: dict[str, frozenset[str]]) -> bool:
-    return name.system not in hosts or name.host in hosts[name.system]
 
 
 def _sessions(

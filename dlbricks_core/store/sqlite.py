@@ -76,7 +76,8 @@ class SQLiteFile(Database):
             if _holds_something(path):
                 with _looked_at(path) as connection:
                     revision = self._revision(connection)
-                    self._check_pages(connection)
+                    if findings(connection):  # more would be lost
+                        raise self._damaged()
         url = URL.create("sqlite", database=str(path))
         timeout = {"timeout": database.BUSY_SECONDS}
         return self.upgraded(_configured(create_engine(url, connect_args=timeout)), revision)
@@ -145,11 +146,6 @@ class SQLiteFile(Database):
         """Refuses a file that is too large to be copied to memory."""
         if self.path.stat().st_size > STORE.most * 2**20:
             raise StoreError(f"{self}: the file has {STORE.words}", STORE.hint)
-
-    def _check_pages(self, connection: sqlite3.Connection) -> None:
-        """Refuses to write to a damaged file: more would be lost."""
-        if findings(connection):
-            raise self._damaged()
 
     def _damaged(self) -> StoreError:
         return StoreError(

@@ -311,7 +311,7 @@ def test_a_worker_is_told_how_large_the_caches_are(faulty, monkeypatch):
         faulty.TARGET, faulty.FaultyBackend(), WorkerSettings(settings, memory_bytes=9)
     )
     monkeypatch.setattr(made, "_launched", lambda asked: Worker())
-    made._started()
+    made.start()
     assert heard == [("start", (faulty.TARGET, settings, 9, 64, 21, True, True))]
 
 
@@ -332,7 +332,7 @@ def test_a_worker_has_the_settings_of_users_where_it_is_told_so(
     monkeypatch.setattr(
         made._backend, "environment", lambda each: environments.append(each.threads) or {}
     )
-    made._started()
+    made.start()
     assert given == environments == [threads]
 
 

@@ -328,33 +328,3 @@ for name in cli.list_commands(top):
         command.get_command(top, action)
 """
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
-
-
-METRIC = """
-from dlbricks_core.facts import Composition, Quantity
-from dlbricks_core.measure import Metric
-class Good(Metric):
-    quantity = Quantity("NAME", "ms", Composition.SUM, "a time")
-    def observe(self, timer, model, seed): return (1.0,)
-"""
-
-
-def test_a_metric_in_the_former_group_is_listed_with_its_cure(site):
-    info = site.install("old", METRIC)
-    (info / "entry_points.txt").write_text("[dlbricks.probes]\nold = old_module:Good\n")
-    found = site.plugins()["metric", "old"]
-    assert found["status"] == "broken"
-    assert "dlbricks.probes, which is now dlbricks.metrics" in found["problem"]
-    assert found["cure"].startswith("In dlbricks-old, rename the group of the entry point to")
-    refused = site.run(
-        "estimate", "onnx:light_squeezenet", "--backend", "sound", "--quantity", "old", status=2
-    )
-    assert "is now dlbricks.metrics" in refused.stderr
-
-
-def test_a_metric_in_both_groups_serves_either_version(site):
-    info = site.install("both", METRIC)
-    (info / "entry_points.txt").write_text(
-        "[dlbricks.probes]\nboth = both_module:Good\n[dlbricks.metrics]\nboth = both_module:Good\n"
-    )
-    assert site.plugins()["metric", "both"]["status"] == "ok"

@@ -22,6 +22,7 @@ _ELEMENTWISE = frozenset((
 """Operators that strides pass through."""
 
 _FIRST_SPATIAL = 2
+"""First axis of a feature map that strides apply to: batch and channels come before."""
 
 Strides = tuple[int, ...]
 

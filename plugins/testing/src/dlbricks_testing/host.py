@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dlbricks_core.backends import Array, Backend, BackendSettings, CpuTimer, Network, Saved
+from dlbricks_core.backends import Array, Backend, BackendSettings, CpuTimer, Network
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.plugins import load_object
 
@@ -97,7 +97,8 @@ class ConformanceHost:
 
     def infer_saved(self, network: Network, folder: Path) -> list[dict[str, Array]]:
         """Results of a network's first two runs, once it was written and loaded from files."""
-        self._loaded["saved"] = _sent(self._timer.save(network, folder)).open()
+        saved = pickle.dumps(self._timer.save(network, folder))  # as another process receives it
+        self._loaded["saved"] = pickle.loads(saved).open()
         try:
             found = []
             for _ in range(2):
@@ -187,12 +188,6 @@ class ConformanceHost:
         for key in list(self._loaded):
             self.unload(key)
         self._timer.close()
-
-
-def _sent(saved: Saved[Any]) -> Saved[Any]:
-    """A saved network as it arrives in another process."""
-    arrived: Saved[Any] = pickle.loads(pickle.dumps(saved))
-    return arrived
 
 
 def _bytes(arrays: Mapping[str, Array]) -> dict[str, bytes]:

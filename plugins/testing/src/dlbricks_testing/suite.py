@@ -56,7 +56,12 @@ class ConformanceSuite:
     def test_no_test_of_the_suite_is_missing(self, request: pytest.FixtureRequest) -> None:
         """No test of the suite was deleted, replaced, or marked to be skipped or to fail."""
         assert not _changed_tests(type(self))
-        ours = [item for item in _own_items(request) if _is_of_a_suite(item)]
+        # Tests of the requesting class that pytest has collected, without tests of its own.
+        ours = [
+            item
+            for item in request.session.items
+            if getattr(item, "cls", None) is request.cls and _is_of_a_suite(item)
+        ]
         marks = {mark.name for item in ours for mark in item.iter_markers()}
         assert not marks & {"skip", "skipif", "xfail"}, (
             "tests of the suite may not be skipped or expected to fail"
@@ -80,11 +85,6 @@ def _changed_tests(cls: type[ConformanceSuite]) -> list[str]:
         for name, test in vars(base).items()
         if name.startswith("test_") and getattr(cls, name, None) is not test
     ]
-
-
-def _own_items(request: pytest.FixtureRequest) -> list[pytest.Item]:
-    """Tests of the requesting class that pytest has collected."""
-    return [item for item in request.session.items if getattr(item, "cls", None) is request.cls]
 
 
 def _is_of_a_suite(item: pytest.Item) -> bool:

@@ -42,7 +42,7 @@ class Instance(PinnedWorker):
         seconds = max(end_s - perf_counter(), 0.0)
         timeout = self._settings.timeout_s + seconds + self._longest_s(held)
         asked = tuple(keys), begin_s, end_s, prepared
-        played: Played = self._answer(self._started(), "play", *asked, timeout=timeout)
+        played: Played = self._answer(self.start(), "play", *asked, timeout=timeout)
         return played
 
 

@@ -43,7 +43,7 @@ class ServingWorker(PinnedWorker):
             seconds: Seconds from now after which no further sample begins.
         """
         timeout = self._settings.timeout_s + seconds
-        served: ServedSamples = self._answer(self._started(), "serve", key, line, timeout=timeout)
+        served: ServedSamples = self._answer(self.start(), "serve", key, line, timeout=timeout)
         return served
 
     def stop(self) -> None:
