@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -283,12 +285,18 @@ class _Drawer:
             and any(other in constants for other in layer.inputs)
         )
 
-    def _uses(self, name: str) -> Iterator[tuple[Layer, int]]:
-        for index in self._model.consumers.get(name, ()):
-            layer = self._model.layers[index]
-            for position, tensor in enumerate(layer.inputs):
-                if tensor == name:
-                    yield layer, position
+    def _uses(self, name: str) -> Sequence[tuple[Layer, int]]:
+        """Layers that take a tensor, and its positions among their inputs."""
+        return self._all_uses.get(name, ())
+
+    @cached_property
+    def _all_uses(self) -> Mapping[str, Sequence[tuple[Layer, int]]]:
+        # One pass for all tensors: a layer may have a hundred thousand inputs.
+        found = defaultdict(list)
+        for layer in self._model.layers:
+            for position, name in enumerate(layer.inputs):
+                found[name].append((layer, position))
+        return found
 
     def _default(self, name: str) -> Range:
         """Range of a tensor on which no layer makes a demand."""

@@ -95,12 +95,18 @@ def test_other_texts_stay_as_they_are(text):
     assert without_secrets(text) == text
 
 
+#: Signs with which a spreadsheet begins a formula.
+SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+
+
+@pytest.mark.parametrize("sign", ["", *SIGNS])
 @given(st.text(st.characters(codec="ascii"), max_size=6))
-def test_no_cell_is_a_formula(text):
+def test_no_cell_is_a_formula(sign, text):
+    text = sign + text
     shown = cell(text)
     assert shown in (text, f"'{text}")
     number = re.fullmatch(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", text)
-    assert number or not shown.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
+    assert number or not shown.startswith(SIGNS)
 
 
 def test_long_names_are_shortened_in_the_middle():
