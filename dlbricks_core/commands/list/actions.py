@@ -133,14 +133,14 @@ def plugin_statuses() -> list[PluginStatus]:
 def _status(plugin: Plugin) -> PluginStatus:
     if plugin.problem:
         return PluginStatus(plugin, problem=plugin.problem, cure=plugin.cure)
-    look = _backend if plugin.kind == "backend" else _other
+    look = _backend if plugin.kind == "backend" else _with_capabilities
     status = attempt(plugin, partial(look, plugin))
     if isinstance(status, DLBricksError):
         return PluginStatus(plugin, problem=status.message, cure=status.hint)
     return status
 
 
-def _other(plugin: Plugin) -> PluginStatus:
+def _with_capabilities(plugin: Plugin) -> PluginStatus:
     capabilities = _CAPABILITIES.get(plugin.kind, lambda _: {})
     return PluginStatus(plugin, capabilities=capabilities(plugin.loaded()))
 

@@ -60,7 +60,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "float | None": (int, float, _NONE),
     "Mapping[str, str]": (dict,),
     "Interval | None": (list, tuple, _NONE),
-    'Literal["user", "store"]': (str,),
+    "Literal['user', 'store']": (str,),
     "CalibrationData | None": (dict, _NONE),
 }
 
