@@ -24,9 +24,9 @@ from dlbricks_core.importers.lookup import find_collection
 from dlbricks_core.measure.metric import Metric
 from dlbricks_core.plugins import GROUPS, Plugin, attempt, discover
 from dlbricks_core.predict import Predictor
-from dlbricks_core.report import SCHEMA_VERSION, Column, table
-from dlbricks_core.report.data import WrittenData, plain
-from dlbricks_core.report.tables import Console, lines, styled
+from dlbricks_core.report import Column
+from dlbricks_core.report.data import SCHEMA_VERSION, WrittenData, plain
+from dlbricks_core.report.tables import Console, lines, styled, table
 
 
 class ListModelsData(WrittenData):
