@@ -25,7 +25,8 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.comparison import Comparison
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.report import run_data, write_text
+from dlbricks_core.report import run_data
+from dlbricks_core.report.files import write_text
 from dlbricks_core.report.notes import text, texts
 from dlbricks_core.sanitize import sanitized
 from dlbricks_core.store import Inventory

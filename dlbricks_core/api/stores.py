@@ -26,7 +26,7 @@ from dlbricks_core.commands.results import transfer as travelling
 from dlbricks_core.commands.suite.actions import SuiteTimeJob, SuiteWriteJob
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.files import write_bytes
-from dlbricks_core.store import Record, ResultStore
+from dlbricks_core.store import Record, ResultStore, Selection, exported
 
 
 def systems(*, store: Store = None) -> Systems:
@@ -65,8 +65,9 @@ def export_store(
         DLBricksError: If there is no such store, system or backend, or the file cannot be written.
     """
     given = checked(systems=systems, backends=backends)
+    asked = Selection(backends=given.get("backends", ()))
     with opened_store(store, writes=False, create=False) as opened:
-        found = travelling.export(opened, travelling.StorePart(**given))
+        found = exported(opened, travelling.selected(opened, given.get("systems", ()), asked))
     write_bytes(found.content, Path(path))
     return found.numbers
 

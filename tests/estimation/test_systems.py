@@ -5,16 +5,15 @@ from dataclasses import replace
 import pytest
 
 from dlbricks_core.commands.results.transfer import (
-    StorePart,
-    export,
     records_of_files,
     records_of_stores,
+    selected,
 )
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.systems import find_machine, find_system, name_machine, reference
 from dlbricks_core.facts import LATENCY, Observation, Question, Session, Setup, Subject
 from dlbricks_core.predict import shipped
-from dlbricks_core.store import ResultStore
+from dlbricks_core.store import ResultStore, exported
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "interleaved/8", "0.1.0")
 KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "71bff16a9179441c")
@@ -62,7 +61,7 @@ def test_a_named_machine_travels_alone(stores, new_place, tmp_path):
     with ResultStore.open(new_place()) as both:
         merge(both, stores)
         name_machine(both, "71bf@hb", "bob")
-        (tmp_path / "bob.zst").write_bytes(export(both, StorePart(systems=("bob",))).content)
+        (tmp_path / "bob.zst").write_bytes(exported(both, selected(both, ["bob"])).content)
     with ResultStore.open(new_place()) as new:
         new.merge(records_of_files([tmp_path / "bob.zst"]))
         assert new.get([KEY])[KEY].values == (2.0,)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.report import check_folder, check_writable, write_json, write_text
+from dlbricks_core.report.files import check_folder, check_writable, write_json, write_text
 
 
 def files(folder):

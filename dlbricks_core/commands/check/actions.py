@@ -26,7 +26,8 @@ from dlbricks_core.estimation.invocation import Invocation
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
-from dlbricks_core.report import evaluation_data, print_evaluation, write_text
+from dlbricks_core.report import evaluation_data, print_evaluation
+from dlbricks_core.report.files import write_text
 from dlbricks_core.store import ResultStore
 
 T = TypeVar("T")

@@ -24,7 +24,7 @@ from dlbricks_core.estimation.compare import check_backends, compare
 from dlbricks_core.estimation.comparison import Comparison
 from dlbricks_core.estimation.invocation import Invocation
 from dlbricks_core.progress import Observer
-from dlbricks_core.report import print_failures
+from dlbricks_core.report.remarks import print_failures
 from dlbricks_core.store import ResultStore
 
 

@@ -24,9 +24,9 @@ from dlbricks_core.importers.lookup import find_collection
 from dlbricks_core.measure.metric import Metric
 from dlbricks_core.plugins import GROUPS, Plugin, attempt, discover
 from dlbricks_core.predict import Predictor
-from dlbricks_core.report import SCHEMA_VERSION, Column, table
-from dlbricks_core.report.data import WrittenData, plain
-from dlbricks_core.report.tables import Console, lines, styled
+from dlbricks_core.report import Column
+from dlbricks_core.report.data import SCHEMA_VERSION, WrittenData, plain
+from dlbricks_core.report.tables import Console, lines, styled, table
 
 
 class ListModelsData(WrittenData):
@@ -133,14 +133,14 @@ def plugin_statuses() -> list[PluginStatus]:
 def _status(plugin: Plugin) -> PluginStatus:
     if plugin.problem:
         return PluginStatus(plugin, problem=plugin.problem, cure=plugin.cure)
-    look = _backend if plugin.kind == "backend" else _other
+    look = _backend if plugin.kind == "backend" else _with_capabilities
     status = attempt(plugin, partial(look, plugin))
     if isinstance(status, DLBricksError):
         return PluginStatus(plugin, problem=status.message, cure=status.hint)
     return status
 
 
-def _other(plugin: Plugin) -> PluginStatus:
+def _with_capabilities(plugin: Plugin) -> PluginStatus:
     capabilities = _CAPABILITIES.get(plugin.kind, lambda _: {})
     return PluginStatus(plugin, capabilities=capabilities(plugin.loaded()))
 

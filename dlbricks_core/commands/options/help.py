@@ -10,18 +10,8 @@ MAX_SHOWN = 16
 """Maximum number of options that a help text shows unless all are requested."""
 
 _RAREST_FIRST = (
-    "table_format",
-    *(
-        "reimport",
-        "timeout_s",
-        "fold_batchnorm",
-        "values",
-        "outputs",
-        "protocol",
-        "seed",
-        "retry_failed",
-    ),
-    "busy",
+    *("table_format", "reimport", "timeout_s", "fold_batchnorm", "values", "outputs", "protocol"),
+    *("seed", "retry_failed", "busy"),
     *("split", "granularity", "force", "reference_s", "backend_options", "composer", "quiet"),
     *("condition", "predictor", "quantity", "verbose", "dtype", "runs", "budget_s", "duration_s"),
     *("results", "key", "min_accuracy", "html_path", "end_to_end"),

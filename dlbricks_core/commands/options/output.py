@@ -12,14 +12,14 @@ import click
 
 from dlbricks_core import store as stores
 from dlbricks_core.preferences import TEXT, preferred
-from dlbricks_core.report import (
-    ProgressBar,
+from dlbricks_core.report.files import (
     check_folder,
     check_writable,
     to_standard_output,
     write_json,
     write_text,
 )
+from dlbricks_core.report.progress import ProgressBar
 from dlbricks_core.report.tables import Console, TablesOnly
 
 EXIT_INCREASED = 1

@@ -9,6 +9,7 @@ from typing import IO, Any
 
 import click
 
+from dlbricks_core import store as stores
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.help import Concise
 from dlbricks_core.commands.options.kinds import SHARE
@@ -16,7 +17,7 @@ from dlbricks_core.commands.options.output import EXIT_INCREASED, EXIT_PARTIAL, 
 from dlbricks_core.commands.results import comparison, transfer, transfer_report
 from dlbricks_core.commands.results.record import read_record
 from dlbricks_core.report.files import to_standard_output, write_bytes
-from dlbricks_core.store import Pruned, ResultStore
+from dlbricks_core.store import Pruned, ResultStore, Selection
 
 _systems_option = click.option(
     "--system",
@@ -61,7 +62,8 @@ def export_command(
     if to_standard_output(exported) and sys.stdout.isatty():
         raise click.UsageError("Standard output is a terminal: name a file, or redirect it.")
     with ResultStore.open(store, writes=False, create=False) as opened:
-        found = transfer.export(opened, transfer.StorePart(systems, backends))
+        part = transfer.selected(opened, systems, Selection(backends=backends))
+        found = stores.exported(opened, part)
     write_bytes(found.content, exported)
     transfer_report.print_exported(output.console, found, exported)
     output.write_json(transfer_report.exported_data(found, exported))
@@ -196,12 +198,13 @@ def prune_command(
     """
     output = Output(values)
     moment = None if before is None else before.astimezone()
-    part = transfer.StorePart(systems, backends, outdated, moment, failures, quantities, disturbed)
+    others = Selection((), backends, outdated, moment, failures, quantities, disturbed)
     with ResultStore.open(store, create=False) as opened:
-        pruned, freed = transfer.prune(opened, part, rehearse=True), None
+        part = transfer.prunable(opened, systems, others)
+        pruned, freed = opened.prune(part, rehearse=True), None
         transfer_report.print_pruned(output.console, pruned)
         if not pruned.nothing and (yes or _agreed()):
-            pruned = transfer.prune(opened, part)
+            pruned = opened.prune(part)
             freed = opened.compact()
         elif not pruned.nothing:
             pruned = Pruned()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import IO
@@ -17,13 +16,10 @@ from dlbricks_core.facts import Rewrite
 from dlbricks_core.ir import unpacked
 from dlbricks_core.store import (
     AbsentStoreError,
-    Exported,
     Merged,
-    Pruned,
     Record,
     ResultStore,
     Selection,
-    exported,
     is_exported,
     locate,
     read_records,
@@ -37,51 +33,49 @@ _AGAIN = "run that model again with that store, which then holds a new graph of 
 _LOGS = ("-wal", "-shm")  #: Ends of the names of the files that SQLite keeps beside a database.
 
 
-@dataclass(frozen=True)
-class StorePart:
-    """Part of a store, as users name it. An empty field selects everything."""
+def selected(
+    store: ResultStore, systems: Sequence[str] = (), others: Selection | None = None
+) -> Selection:
+    """The part of a store that a user names.
 
-    systems: tuple[str, ...] = ()  #: Names of machines, or beginnings of fingerprints.
-    backends: tuple[str, ...] = ()  #: Names of backends.
-    #: Whether to select only versions of frameworks that are not the newest.
-    outdated: bool = False
-    before: datetime | None = None  #: Time before which sessions began, with time zone.
-    failures: bool = False  #: Whether to select only failures.
-    quantities: tuple[str, ...] = ()  #: Names of quantities; empty for all.
-    #: Whether to select only samples that were taken while the machine was disturbed.
-    disturbed: bool = False
+    Args:
+        store: The store.
+        systems: Names of machines, or beginnings of fingerprints; empty for all.
+        others: The selection apart from the machines; ``None`` for all.
 
-    def of(self, store: ResultStore) -> Selection:
-        """The selection in a store."""
-        machines = tuple(find_machine(store, each) for each in self.systems)
-        for backend in self.backends:
-            if not store.setups(backend):
-                known = {each.place.backend for each in store.inventory().holdings}
-                raise DLBricksError(
-                    f"{store.place}: the store has no measurement with the backend {backend!r:.60}",
-                    hint=f"Backends with measurements: {', '.join(sorted(known)) or 'none'}.",
-                )
-        measured = store.quantities() if self.quantities else []
-        for quantity in self.quantities:
-            if quantity not in measured:
-                raise DLBricksError(
-                    f"{store.place}: the store has no measurement of the quantity {quantity!r:.60}",
-                    hint=f"Quantities with measurements: {', '.join(measured) or 'none'}.",
-                )
-        return Selection(
-            machines,
-            self.backends,
-            self.outdated,
-            self.before,
-            self.failures,
-            self.quantities,
-            self.disturbed,
+    Raises:
+        DLBricksError: If the store has no measurement of a system, a backend or a quantity.
+    """
+    others = others or Selection()
+    for backend in others.backends:
+        if not store.setups(backend):
+            known = {each.place.backend for each in store.inventory().holdings}
+            raise DLBricksError(
+                f"{store.place}: the store has no measurement with the backend {backend!r:.60}",
+                hint=f"Backends with measurements: {', '.join(sorted(known)) or 'none'}.",
+            )
+    measured = store.quantities() if others.quantities else []
+    for quantity in others.quantities:
+        if quantity not in measured:
+            raise DLBricksError(
+                f"{store.place}: the store has no measurement of the quantity {quantity!r:.60}",
+                hint=f"Quantities with measurements: {', '.join(measured) or 'none'}.",
+            )
+    return replace(others, machines=tuple(find_machine(store, each) for each in systems))
+
+
+def prunable(store: ResultStore, systems: Sequence[str], others: Selection) -> Selection:
+    """The part of a store that a user names to delete it; arguments as for :func:`selected`.
+
+    Raises:
+        DLBricksError: If nothing is named, or as :func:`selected`.
+    """
+    if not systems and others == Selection():
+        raise DLBricksError(
+            "the part to delete is not specified",
+            hint="Name a system, a backend, a quantity, outdated versions, a date or failures.",
         )
-
-
-def export(store: ResultStore, part: StorePart | None = None) -> Exported:
-    """Exports a store, or a part of it, as a file."""
-    return exported(store, (part or StorePart()).of(store))
+    return selected(store, systems, others)
 
 
 def records_of_files(files: Sequence[Path | IO[bytes]]) -> Iterator[Record]:
@@ -148,26 +142,6 @@ def _remove_empty(file: Path) -> None:
         if not (found.systems or found.measurements):
             for each in (file, *(file.with_name(f"{file.name}{end}") for end in _LOGS)):
                 each.unlink(missing_ok=True)
-
-
-def prune(store: ResultStore, part: StorePart, *, rehearse: bool = False) -> Pruned:
-    """Deletes a part of a store.
-
-    Args:
-        store: The store.
-        part: The part to delete. At least one field must be set.
-        rehearse: Whether to only report the selection, without deleting it.
-
-    Raises:
-        DLBricksError: If nothing is named, or the store has no measurement of a system, a backend
-            or a quantity.
-    """
-    if part == StorePart():
-        raise DLBricksError(
-            "the part to delete is not specified",
-            hint="Name a system, a backend, a quantity, outdated versions, a date or failures.",
-        )
-    return store.prune(part.of(store), rehearse=rehearse)
 
 
 def _store(location: str | Path) -> ResultStore:

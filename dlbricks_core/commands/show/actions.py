@@ -17,7 +17,7 @@ from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.show.inspection import inspect_data, print_inspection
 from dlbricks_core.compose.options import PAPER_COMPOSER, CutOptions
 from dlbricks_core.progress import Observer
-from dlbricks_core.report import print_failures
+from dlbricks_core.report.remarks import print_failures
 
 if TYPE_CHECKING:
     from dlbricks_core.analysis import Analysis

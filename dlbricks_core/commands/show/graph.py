@@ -20,8 +20,8 @@ from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import option
 from dlbricks_core.commands.show.drawing import Picture, draw
 from dlbricks_core.progress import Observer
-from dlbricks_core.report import write_text
 from dlbricks_core.report.data import SCHEMA_VERSION, ReadingData, WrittenData, reading_data
+from dlbricks_core.report.files import write_text
 from dlbricks_core.report.html.templating import render
 
 if TYPE_CHECKING:
