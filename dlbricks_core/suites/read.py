@@ -10,14 +10,16 @@ from dlbricks_core.bricks import Brick
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Failure
 from dlbricks_core.ir import CanonicalModel, Layer
-from dlbricks_core.suites.manifest import MANIFEST, ManifestEntry, read_manifest
-from dlbricks_core.suites.suite import (
+from dlbricks_core.suites.manifest import (
+    MANIFEST,
+    ManifestEntry,
     Suite,
     SuiteBrick,
     SuiteModel,
     check_content,
     check_file,
     check_inside,
+    read_manifest,
 )
 from dlbricks_core.worker import WorkerError, WorkerProcess
 

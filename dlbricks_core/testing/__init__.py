@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dlbricks_core.testing.backend import BackendConformance
-    from dlbricks_core.testing.description import DescriptionConformance
     from dlbricks_core.testing.estimation import (
         ComposerConformance,
         MetricConformance,
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     )
     from dlbricks_core.testing.importer import CollectionConformance, ImporterConformance
     from dlbricks_core.testing.interface import ColumnConformance, CommandConformance
+    from dlbricks_core.testing.suite import DescriptionConformance
 
 __all__ = [
     "BackendConformance",
@@ -50,7 +50,7 @@ _MODULES = {
     "ColumnConformance": "dlbricks_core.testing.interface",
     "CommandConformance": "dlbricks_core.testing.interface",
     "ComposerConformance": "dlbricks_core.testing.estimation",
-    "DescriptionConformance": "dlbricks_core.testing.description",
+    "DescriptionConformance": "dlbricks_core.testing.suite",
     "ImporterConformance": "dlbricks_core.testing.importer",
     "MetricConformance": "dlbricks_core.testing.estimation",
     "PredictorConformance": "dlbricks_core.testing.estimation",

@@ -16,8 +16,8 @@ from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import CanonicalModel, numpy_dtype
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.testing import cases
-from dlbricks_core.testing.description import DescriptionConformance
 from dlbricks_core.testing.laboratory import Laboratory
+from dlbricks_core.testing.suite import DescriptionConformance
 from dlbricks_core.values import materialize
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})

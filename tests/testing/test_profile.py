@@ -7,7 +7,7 @@ from time import perf_counter
 import pytest
 
 from dlbricks_core.backends import Profile, ProfiledLayer
-from dlbricks_core.testing.profile import layers_sum_up_to_a_run
+from dlbricks_core.testing.laboratory import layers_sum_up_to_a_run
 
 RUN_MS = 2.0
 

@@ -20,8 +20,8 @@ from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.passes import normalize
 from dlbricks_core.passes.convert import convert
 from dlbricks_core.testing import cases
+from dlbricks_core.testing.laboratory import layers_sum_up_to_a_run
 from dlbricks_core.testing.operators import DEFINED
-from dlbricks_core.testing.profile import layers_sum_up_to_a_run
 from dlbricks_core.values import materialize
 
 SETTINGS = BackendSettings(1, {"precision": "model"})

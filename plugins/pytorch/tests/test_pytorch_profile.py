@@ -11,7 +11,7 @@ from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.passes import normalize
-from dlbricks_core.testing.profile import layers_sum_up_to_a_run
+from dlbricks_core.testing.laboratory import layers_sum_up_to_a_run
 from dlbricks_core.values import materialize
 
 
