@@ -91,8 +91,8 @@ def chunked(graph: Graph, positions: Positions, size: int, x: str, at: str, *inn
 
 
 @dataclass(frozen=True)
-class StateSpaceWriter:
-    """Writer of the state space of one block.
+class PartWriter:
+    """Writer of a part that carries a state from token to token, in one block.
 
     Attributes:
         graph: Graph of the decoder.
@@ -107,6 +107,10 @@ class StateSpaceWriter:
     index: int
     hidden: int
     at: str
+
+
+class StateSpaceWriter(PartWriter):
+    """Writer of the state space of one block."""
 
     def write(self, part: StateSpace, x: str) -> str:
         """The layers of the part, from normalized states to the projected result."""
