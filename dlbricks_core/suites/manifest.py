@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Self
 
 from dlbricks_core.bricks import STRATEGIES, Brick, CutModel, extract
@@ -19,8 +18,6 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Failure, canonical_json
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.wording import clone_install
-
-# Records of a suite.
 
 # Checks of a suite's files, which somebody else has written.
 
@@ -239,7 +236,7 @@ class ManifestEntry:
         signature: Signature of the brick, or of the whole model.
         file: Path of its file, in the suite's folder; empty for a brick that is a part of one of
             the suite's models.
-        sha256: Hash of the file; empty in suites of version 1.
+        sha256: Hash of the file; empty where there is none.
         name: Name of the model; empty for a brick.
         source: Name of the model in a collection; empty for a brick, and for a file's model.
     """
@@ -256,14 +253,12 @@ class Manifest:
     """The content of a manifest.
 
     Attributes:
-        version: Version of the manifest.
         cut: How bricks were cut.
         bricks: Distinct bricks.
         models: Models.
         seed: Seed of the weights in the files; ``None`` for files without weights.
     """
 
-    version: int
     cut: Cut
     bricks: tuple[ManifestEntry, ...]
     models: tuple[ManifestEntry, ...]
@@ -285,45 +280,26 @@ def read_manifest(folder: Path) -> Manifest:
             f"{folder} was made by a newer DLBricks",
             hint=f"Update your clone, then {clone_install('.')}.",
         )
-    fields = _UPGRADES[version](path, fields)
+    if version < SCHEMA_VERSION:
+        raise DLBricksError(f"{folder} was made by an older DLBricks", hint=HINT)
+    _check(path, fields, "checksum", *_HASH)
+    if checksum(fields) != fields["checksum"]:
+        raise _wrong(path, "it was changed after it was written")
     for name, (valid, wanted) in _FIELDS.items():
         _check(path, fields, name, valid, wanted)
-    bricks = tuple(_entries(path, fields["bricks"], "brick", _BRICK[version]))
+    bricks = tuple(_entries(path, fields["bricks"], "brick", _BRICK))
     models = tuple(_entries(path, fields["models"], "model", _MODEL))
     _check_different(path, [entry.signature for entry in bricks])
     _check_different(path, [entry.name for entry in models])
     _check_different(path, [entry.file for entry in (*bricks, *models) if entry.file])
     cut = Cut(fields["composer"], fields["split"], fields["granularity"])
-    return Manifest(version, cut, bricks, models, fields["seed"])
+    return Manifest(cut, bricks, models, fields["seed"])
 
 
 def checksum(fields: Mapping[str, Any]) -> str:
     """Hash of all fields of a manifest except the hash itself."""
     others = {name: value for name, value in fields.items() if name != "checksum"}
     return hashlib.sha256(canonical_json(others).encode()).hexdigest()
-
-
-def _from_version_1(path: Path, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Fields of a version 1 folder in the form of version 2; such a folder has no hashes."""
-    return {"seed": 0, **fields, "composer": "sequential", "models": []}
-
-
-def _unchanged(path: Path, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields themselves, if none was changed.
-
-    Raises:
-        DLBricksError: If one was changed.
-    """
-    _check(path, fields, "checksum", _matches(_SHA256), "a hash")
-    if checksum(fields) != fields["checksum"]:
-        raise _wrong(path, "it was changed after it was written")
-    return fields
-
-
-_UPGRADES: Mapping[int, Callable[[Path, Mapping[str, Any]], Mapping[str, Any]]] = MappingProxyType(
-    {1: _from_version_1, 2: _unchanged}
-)
-"""Function that converts a manifest's fields to the newest form, by the manifest's version."""
 
 
 def _parsed(path: Path) -> Mapping[str, Any]:
@@ -462,15 +438,11 @@ _HASH = (_matches(_SHA256), "a hash")
 _IDENTITY = (_matches(_SIGNATURE), "a signature")
 _FILE = "the name of a file in the folder"
 
-_BRICK: Mapping[int, _Checks] = {
-    1: {"signature": _IDENTITY, "file": (_is_plain_name, _FILE)},
-    2: {
-        "signature": _IDENTITY,
-        "file": (_is_nothing_or(_is_in(BRICKS)), f"{_FILE} {BRICKS}"),
-        "sha256": (_is_nothing_or(_HASH[0]), _HASH[1]),
-    },
+_BRICK: _Checks = {
+    "signature": _IDENTITY,
+    "file": (_is_nothing_or(_is_in(BRICKS)), f"{_FILE} {BRICKS}"),
+    "sha256": (_is_nothing_or(_HASH[0]), _HASH[1]),
 }
-"""Checks of a brick, by the manifest's version."""
 
 _MODEL: _Checks = {
     "signature": _IDENTITY,

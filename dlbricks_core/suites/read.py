@@ -98,8 +98,7 @@ class _Reader:
         try:
             check_inside(self._folder, path)
             check_file(path, _MOST_BYTES)
-            if entry.sha256:
-                check_content(path, entry.sha256)
+            check_content(path, entry.sha256)
             self._worker = self._worker or WorkerProcess(_READER)
             return self._worker.call(method, path, *about, timeout=_READ_S)
         except DLBricksError as error:
