@@ -20,7 +20,7 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Note
 from dlbricks_core.facts.note import warning
 from dlbricks_core.facts.observation import DISTURBED_LOAD
-from dlbricks_core.machine.sysfs import MachineState
+from dlbricks_core.machine.system import MachineState
 
 # Turns: only one process at a time measures on a CPU core.
 #

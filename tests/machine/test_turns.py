@@ -98,7 +98,7 @@ def test_processes_on_different_cores_do_not_wait_for_each_other(folder, other):
         pytest.skip("one CPU only")
     one, another = other({cpus[0]}), other({cpus[-1]})
     said = {line(one), line(another)}
-    from dlbricks_core.machine.sysfs import MachineState
+    from dlbricks_core.machine.system import MachineState
 
     alike = cpus[-1] in MachineState().siblings(cpus[0])
     assert said == ({"has it", "waiting"} if alike else {"has it"})
