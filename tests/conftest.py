@@ -17,7 +17,7 @@ from dlbricks_core.backends import BackendSettings
 from dlbricks_core.facts import Setup
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
-from dlbricks_core.machine.lock import FOLDER
+from dlbricks_core.machine.load import FOLDER
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.measure.request import Request
 from dlbricks_core.passes.shapes import infer

@@ -15,11 +15,10 @@ from dlbricks_core.estimation.model_result import Compared, ModelResult, PartRes
 from dlbricks_core.estimation.results import Benchmarking, BrickResult, RunResult
 from dlbricks_core.facts import Note
 from dlbricks_core.facts.note import note, warning
-from dlbricks_core.figures.disturbance import Disturbance, disturbance_notes
 from dlbricks_core.figures.figure import Figure, Measured, Origin, interval
 from dlbricks_core.figures.predicted import Placed
 from dlbricks_core.figures.protocols import HOT, between_hours
-from dlbricks_core.figures.statistics import warnings_for
+from dlbricks_core.figures.statistics import Disturbance, disturbance_notes, warnings_for
 from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.ledger import Ledger, Networks
 from dlbricks_core.measure.metric import Metric

@@ -15,9 +15,8 @@ from dlbricks_core import survey
 from dlbricks_core.bricks import Brick, BrickSet
 from dlbricks_core.facts import Note
 from dlbricks_core.facts.note import note, warning
-from dlbricks_core.figures.disturbance import WIDENS
 from dlbricks_core.figures.figure import Measured
-from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.figures.statistics import WIDENS, FloatArray
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.measuring import measure, open_worker

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.compose import Estimate
 from dlbricks_core.facts import Note, Quantity
-from dlbricks_core.figures.disturbance import QUIET, Disturbance
 from dlbricks_core.figures.figure import Figure, Origin
-from dlbricks_core.measure.footprint import Footprint
+from dlbricks_core.figures.statistics import QUIET, Disturbance
+from dlbricks_core.measure.cutting import Footprint
 
 
 @dataclass(frozen=True)

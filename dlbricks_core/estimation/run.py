@@ -22,7 +22,7 @@ from dlbricks_core.estimation.joining import cutting_of, joined, part_of
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.figures.precision import BUDGET_S
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.machine.lock import measurement_lock
+from dlbricks_core.machine.load import measurement_lock
 from dlbricks_core.measure.cutting import Cutting, cut_models
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request

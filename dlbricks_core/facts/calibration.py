@@ -133,13 +133,7 @@ class Calibration:
 
     @classmethod
     def from_dict(cls, key: CalibrationKey, data: Mapping[str, Any]) -> Self:
-        """Reverses :meth:`to_dict`.
-
-        Raises:
-            KeyError: If something is missing.
-            TypeError: If something has another structure.
-            ValueError: If a value is invalid.
-        """
+        """Reverses :meth:`to_dict`; for errors see :mod:`~dlbricks_core.facts.checks`."""
         values = checked(data["values"], dict, "values").items()
         return cls(
             key=key,

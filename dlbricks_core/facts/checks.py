@@ -1,4 +1,8 @@
-"""Checks of values that come from a database or a file, and canonical JSON."""
+"""Checks of values that come from a database or a file, and canonical JSON.
+
+Records are made of plain data with them, and raise ``KeyError`` if something is missing,
+``TypeError`` if something has another structure, and ``ValueError`` if a value is invalid.
+"""
 
 from __future__ import annotations
 

@@ -76,13 +76,7 @@ class Quantity:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Reverses :meth:`to_dict`.
-
-        Raises:
-            KeyError: If something is missing.
-            TypeError: If something has another structure.
-            ValueError: If a value is invalid.
-        """
+        """Reverses :meth:`to_dict`; for errors see :mod:`~dlbricks_core.facts.checks`."""
         texts = {name: text(data[name], name) for name in ("name", "unit", "meaning")}
         return cls(**texts, composition=Composition(data["composition"]))
 
@@ -361,13 +355,7 @@ class Observation:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Reverses :meth:`to_dict`.
-
-        Raises:
-            KeyError: If something is missing.
-            TypeError: If something has another structure.
-            ValueError: If a value is invalid.
-        """
+        """Reverses :meth:`to_dict`; for errors see :mod:`~dlbricks_core.facts.checks`."""
         return cls(
             session=text(data["session"], "session"),
             round=checked(data["round"], int, "round"),

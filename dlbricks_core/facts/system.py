@@ -215,13 +215,7 @@ class MachineName:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Reverses :meth:`to_dict`.
-
-        Raises:
-            KeyError: If something is missing.
-            TypeError: If something has another structure.
-            ValueError: If a value is invalid.
-        """
+        """Reverses :meth:`to_dict`; for errors see :mod:`~dlbricks_core.facts.checks`."""
         texts = {name: text(data[name], name) for name in ("system", "host", "name")}
         return cls(**texts, named_at=moment(data["named_at"]))
 
@@ -280,13 +274,7 @@ class Session:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Reverses :meth:`to_dict`.
-
-        Raises:
-            KeyError: If something is missing.
-            TypeError: If something has another structure.
-            ValueError: If a value is invalid.
-        """
+        """Reverses :meth:`to_dict`; for errors see :mod:`~dlbricks_core.facts.checks`."""
         load = data["load"]
         return cls(
             **{name: text(data[name], name) for name in _TEXTS},

@@ -13,7 +13,6 @@ import numpy as np
 
 from dlbricks_core import fitted
 from dlbricks_core.facts import Measurement
-from dlbricks_core.figures.disturbance import QUIET, Disturbance
 from dlbricks_core.figures.protocols import (
     Protocol,
     Round,
@@ -22,8 +21,8 @@ from dlbricks_core.figures.protocols import (
     rounds_of,
     undisturbed,
 )
+from dlbricks_core.figures.statistics import QUIET, Disturbance, FloatArray
 from dlbricks_core.figures.statistics import RESAMPLES as RESAMPLES
-from dlbricks_core.figures.statistics import FloatArray
 
 PERCENTILES = (5.0, 95.0)
 """Ends of the intervals that are reported."""

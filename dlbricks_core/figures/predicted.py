@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dlbricks_core.figures.disturbance import Disturbance
 from dlbricks_core.figures.figure import Figure, Origin
-from dlbricks_core.figures.statistics import RESAMPLES, FloatArray
+from dlbricks_core.figures.statistics import RESAMPLES, Disturbance, FloatArray
 
 _LEAST_MS, _MOST_MS = 1.0, 400.0
 """Latencies of the shortest and longest models that factors of the spread were fitted to."""

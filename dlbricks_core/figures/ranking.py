@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dlbricks_core.figures.disturbance import QUIET, Disturbance
 from dlbricks_core.figures.figure import PERCENTILES, RESAMPLES, Figure, interval
-from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.figures.statistics import QUIET, Disturbance, FloatArray
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ import numpy.typing as npt
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Note
 from dlbricks_core.facts.note import warning
-from dlbricks_core.machine.sysfs import MachineState
-from dlbricks_core.machine.system import largest_cache, physical_cores_available
+from dlbricks_core.machine.system import MachineState, largest_cache, physical_cores_available
 from dlbricks_core.wording import argument
 
 # Placement of instances: each gets CPU cores of its own.

@@ -10,8 +10,7 @@ from typing import Literal
 
 from dlbricks_core.machine.cores import APART, MAX_APART, watched
 from dlbricks_core.machine.load import MAX_OTHERS, MAX_STEAL, LoadSampler, MachineLoad
-from dlbricks_core.machine.sysfs import CPUS, MachineState
-from dlbricks_core.machine.system import largest_cache, near_caches
+from dlbricks_core.machine.system import CPUS, MachineState, largest_cache, near_caches
 
 Status = Literal["ok", "warn", "unknown"]
 

@@ -138,11 +138,11 @@ def generation_of(vendor: str, family: str, model: str) -> ProcessorGeneration:
 _BYTES = 2**29
 """Bytes read in a round, far more than any cache holds."""
 
-_ROUNDS = 5
+_READ_ROUNDS = 5
 """Default number of rounds, of which the fastest counts."""
 
 
-def read_bandwidth(threads: int, nbytes: int = _BYTES, rounds: int = _ROUNDS) -> float:
+def read_bandwidth(threads: int, nbytes: int = _BYTES, rounds: int = _READ_ROUNDS) -> float:
     """Memory bandwidth of a number of threads in bytes per second: the best of several rounds.
 
     Each thread searches its own part of an array for the largest number, which processors do faster

@@ -17,13 +17,18 @@ from dlbricks_core.facts.note import note
 from dlbricks_core.figures.precision import MOST
 from dlbricks_core.importers.cache import keep_names
 from dlbricks_core.machine.cores import Cores
-from dlbricks_core.machine.load import LoadSampler, LoadWatch
-from dlbricks_core.machine.lock import measurement_lock
+from dlbricks_core.machine.load import (
+    LoadSampler,
+    LoadWatch,
+    alone_by_turns,
+    first_look,
+    measurement_lock,
+    wait_for_quiet,
+)
 from dlbricks_core.machine.system import current_host
 from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.metric_session import MetricSession
-from dlbricks_core.measure.quiet import settle
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.schedule import (
     ComparedTogether,
@@ -40,6 +45,24 @@ from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.version import __version__
 from dlbricks_core.worker import memory_to_use
+
+# Waiting for a quiet machine before the first round.
+
+
+def settle(watch: LoadWatch, request: Request, observer: Observer) -> float:
+    """Waits once in each turn until other programs use little of the CPUs, unless accepted.
+
+    Args:
+        watch: Watch of the machine's load.
+        request: How networks are measured.
+        observer: Receives the progress.
+
+    Returns:
+        Seconds of the wait, which are not part of the budget.
+    """
+    if request.accepts_busy or not alone_by_turns() or not first_look():
+        return 0.0
+    return wait_for_quiet(watch, observer.note)
 
 
 def measure(

@@ -196,6 +196,8 @@ class Request:
             protocol=how.identity,
             plugin=code_version,
         )
+        # Whole models run as often as in a script, however long that takes.
+        usual_budget_s = BUDGET_S if condition == "cold" else None
         setup = installed
         if system is not None:
             there = [each for each, where in known() if where == system.fingerprint]
@@ -211,7 +213,7 @@ class Request:
             system=here,
             elsewhere=None if target.fingerprint == here.fingerprint else target,
             precision=(PRECISION if precision is None else precision) if is_open else None,
-            budget_s=_default_budget_s(condition) if is_open and budget_s is None else budget_s,
+            budget_s=usual_budget_s if is_open and budget_s is None else budget_s,
             seed=seed,
             timeout_s=timeout_s,
             force=force,
@@ -323,11 +325,6 @@ class Request:
         """
         how = options.composer, options.strategy, options.granularity
         return CalibrationKey(*how, self.quantity, self.setup, self.fingerprint)
-
-
-def _default_budget_s(condition: Condition) -> float | None:
-    """Maximum seconds of measuring; none for whole models, which run as often as in a script."""
-    return BUDGET_S if condition == "cold" else None
 
 
 def usual_threads(system: System | None = None) -> int:

@@ -14,7 +14,7 @@ from dlbricks_core.backends.burst import CALLS, Burst, WholeRun, start_of_a_line
 from dlbricks_core.backends.host import POSITION_BYTES, is_copied
 from dlbricks_core.errors import BackendError, DLBricksError
 from dlbricks_core.ir import Array, CanonicalModel
-from dlbricks_core.machine.lock import give_turn, take_turn
+from dlbricks_core.machine.load import give_turn, take_turn
 from dlbricks_core.machine.system import largest_cache, near_caches
 from dlbricks_core.worker import WorkerError, WorkerProcess, memory_to_use, release
 from dlbricks_core.worker.memory import tells_of_memory, ulimits
@@ -108,7 +108,7 @@ class BackendWorker:
     """Loads and samples networks in a child process.
 
     Workers take turns: a worker begins only once the threads of the previous worker are idle, and
-    while no other process measures on the same cores (:mod:`dlbricks_core.machine.lock`). Every
+    while no other process measures on the same cores (:mod:`dlbricks_core.machine.load`). Every
     method that takes a network raises :class:`DLBricksError` with the reason if the network fails.
     The worker is then ready for the next network, and loads earlier networks again when they are
     next sampled.

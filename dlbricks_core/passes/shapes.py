@@ -14,10 +14,10 @@ from dlbricks_core.ir.attributes import tensor_proto, tensor_value
 from dlbricks_core.ir.limits import MAX_RUN_ELEMENTS, check_shape
 from dlbricks_core.ir.onnx_writer import NEWEST_OPSET, node_proto, required_opset
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
+from dlbricks_core.operators.others import DOMAIN as CLASSICAL
 from dlbricks_core.operators.table import operator
-from dlbricks_core.passes import classical
 from dlbricks_core.passes.contrib.operators import OPERATORS
-from dlbricks_core.passes.contrib.shapes import LayerInputs, Rule
+from dlbricks_core.passes.contrib.shapes import CLASSICAL_RULES, LayerInputs, Rule
 from dlbricks_core.passes.evaluate import run_layer
 from dlbricks_core.passes.schemas import definition
 
@@ -109,8 +109,8 @@ def _first_cache(layer: Layer, specs: Mapping[str, TensorSpec]) -> dict[str, Ten
 
 def _own_rule(layer: Layer) -> Rule | None:
     """Rule for an operator whose results ONNX's inference does not know."""
-    if layer.domain == classical.DOMAIN:
-        return classical.RULES.get(layer.op)
+    if layer.domain == CLASSICAL:
+        return CLASSICAL_RULES.get(layer.op)
     own = OPERATORS.get((layer.domain, layer.op))
     return own.shapes if own else None
 

@@ -1,10 +1,10 @@
 """Plugins: discovery, status and errors."""
 
-from dlbricks_core.plugins.blame import blamed
 from dlbricks_core.plugins.registry import (
     GROUPS,
     Plugin,
     attempt,
+    blamed,
     discover,
     find,
     load_object,

@@ -22,6 +22,7 @@ from importlib.metadata import (
 from importlib.util import find_spec
 from itertools import accumulate
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any, TypeVar
 
 from stevedore import ExtensionManager
@@ -383,3 +384,38 @@ def _distribution(entry: EntryPoint) -> str:
 def _owner(distribution: Distribution) -> tuple[str, str]:
     """Name and version, each of which a distribution finds by reading a file."""
     return distribution.name, distribution.version
+
+
+# Attributes an unexpected exception to the plugin whose code was running.
+
+_OWN = __name__.partition(".")[0]
+
+
+def blamed(error: Exception) -> PluginError | None:
+    """The exception as an error of the plugin whose code raised it, directly or in a call.
+
+    Returns:
+        An error that names the plugin, with the exception as its cause; ``None`` if no code of a
+        plugin from another package was running.
+    """
+    running = {
+        str(frame.f_globals.get("__name__", "")) for frame, _ in walk_tb(error.__traceback__)
+    }
+    packages = {_top_package(module) for module in running} - {_OWN}
+    suspects = [plugin for plugin in _announced() if _top_package(plugin.target) in packages]
+    # A package may have several plugins, each in a module of its own.
+    suspects.sort(key=lambda plugin: plugin.target.partition(":")[0] not in running)
+    return as_error(suspects[0], error) if suspects else None
+
+
+def _announced() -> list[Plugin]:
+    return [
+        described(kind, entry)
+        for kind, group in GROUPS.items()
+        for entry in entry_points(group=group)
+    ]
+
+
+def _top_package(name: str) -> str:
+    """Top-level package of a module or an entry point's target."""
+    return name.partition(":")[0].partition(".")[0]

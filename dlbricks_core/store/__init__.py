@@ -6,7 +6,7 @@ from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
     from dlbricks_core.store.database import AbsentStoreError, Damage
-    from dlbricks_core.store.inventory import Holding, HoldingKey, Inventory
+    from dlbricks_core.store.described import Holding, HoldingKey, Inventory
     from dlbricks_core.store.merging import Merged
     from dlbricks_core.store.opened import locate
     from dlbricks_core.store.portable import (

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from sqlalchemy import delete, insert, select, true
+from sqlalchemy import Connection, Table, delete, func, insert, select, true
 
 from dlbricks_core.facts import (
     Calibration,
@@ -14,16 +15,186 @@ from dlbricks_core.facts import (
     Machine,
     MachineName,
     NetworkFeatures,
+    Question,
     Rewrite,
     Session,
     Setup,
+    System,
 )
-from dlbricks_core.store.inventory import machines_of
 from dlbricks_core.store.merging import Merger, keep_calibration, network_row, rewrite_row
 from dlbricks_core.store.opened import OpenStore, again_when_lost
 from dlbricks_core.store.rows import Reader
-from dlbricks_core.store.schema import calibrations, networks, rewrites, sessions, systems
-from dlbricks_core.store.selection import all_equal, batches, is_key
+from dlbricks_core.store.schema import (
+    HEAD,
+    calibrations,
+    measurements,
+    networks,
+    observations,
+    rewrites,
+    sessions,
+    systems,
+)
+from dlbricks_core.store.selection import all_equal, batches, is_key, readable
+
+# Inventory of a store in numbers: machines, setups, samples and dates.
+
+
+@dataclass(frozen=True, order=True)
+class HoldingKey:
+    """System, backend and threads of measured networks.
+
+    Attributes:
+        system: Fingerprint of the system.
+        machine: Name of the machine; empty if it has none.
+        backend: Name of the backend.
+        version: Version of its framework.
+        threads: Number of threads that compute one operator.
+    """
+
+    system: str
+    machine: str
+    backend: str
+    version: str
+    threads: int
+
+
+@dataclass
+class Holding:
+    """Holdings of a store for one place.
+
+    Attributes:
+        place: System, backend and threads of the measurements.
+        networks: Signatures of bricks and models that were measured.
+        failures: Number of measurements that failed.
+        observations: Number of observations.
+        samples: Number of values in all observations.
+        first: Time of the first observation, as ISO 8601; empty if there is none.
+        last: Time of the last observation.
+    """
+
+    place: HoldingKey
+    networks: set[str] = field(default_factory=set)
+    failures: int = 0
+    observations: int = 0
+    samples: int = 0
+    first: str = ""
+    last: str = ""
+
+    def take(self, taken_at: str, samples: int) -> None:
+        """Counts an observation."""
+        self.observations += 1
+        self.samples += samples
+        self.first = min(self.first or taken_at, taken_at)
+        self.last = max(self.last, taken_at)
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """Inventory of a store.
+
+    Attributes:
+        schema: Version of the tables.
+        versions: Versions of DLBricks that measured, as far as they are known.
+        systems: Systems by fingerprint.
+        machines: Machines that measured.
+        holdings: Holdings for each place, by machine.
+        sessions: Number of sessions.
+        networks: Number of networks whose features are kept.
+        calibrations: Number of calibrations.
+        rewrites: Number of graphs that backends made of models.
+    """
+
+    schema: str
+    versions: tuple[str, ...]
+    systems: Mapping[str, System]
+    machines: tuple[Machine, ...]
+    holdings: tuple[Holding, ...]
+    sessions: int
+    networks: int
+    calibrations: int
+    rewrites: int
+
+
+def inventory_of(connection: Connection, reader: Reader) -> Inventory:
+    """Counts the records of a store."""
+    machines = machines_of(connection, reader)
+    recorded = reader.sessions()
+    return Inventory(
+        schema=HEAD,
+        versions=tuple(sorted({session.version for session in recorded})),
+        systems={name: System.from_dict(name, each) for name, each in reader.systems().items()},
+        machines=tuple(machines),
+        holdings=tuple(_holdings(reader, machines)),
+        sessions=len(recorded),
+        networks=_count(connection, networks),
+        calibrations=_count(connection, calibrations),
+        rewrites=_count(connection, rewrites),
+    )
+
+
+def machines_of(connection: Connection, reader: Reader) -> list[Machine]:
+    """Machines of every system: one machine for each name, and one for all hosts without a name."""
+    hosts: defaultdict[str, set[str]] = defaultdict(set)
+    for session in reader.sessions():
+        hosts[session.system].add(session.host)
+    unrecorded = select(measurements.c.system).join(observations)
+    unrecorded = unrecorded.where(observations.c.session.not_in(select(sessions.c.id)))
+    for system in filter(_is_text, connection.scalars(unrecorded.distinct())):
+        hosts[system].add("")
+    measured = connection.scalars(select(measurements.c.system).distinct())
+    for system in (*reader.systems(), *filter(_is_text, measured)):
+        hosts[system] = hosts[system] or {""}
+    names = {(each.system, each.host): each.name for each in reader.machines()}
+    for system, host in names:
+        hosts[system].add(host)
+    found = []
+    for system, every in sorted(hosts.items()):
+        named: defaultdict[str, set[str]] = defaultdict(set)
+        for host in every:
+            named[names.get((system, host), "")].add(host)
+        found += [
+            Machine(system, name, frozenset(own), alone=len(named) == 1)
+            for name, own in sorted(named.items())
+        ]
+    return found
+
+
+def _holdings(reader: Reader, machines: Iterable[Machine]) -> list[Holding]:
+    """Holdings for each place, by machine.
+
+    A failure without observations names no machine. It counts for the only machine of its system.
+    """
+    names = {(each.system, host): each.name for each in machines for host in each.hosts}
+    only = {each.system: each.name for each in machines if each.alone}
+    holdings: dict[HoldingKey, Holding] = {}
+
+    def holding(question: Question, machine: str) -> Holding:
+        setup = question.setup
+        place = HoldingKey(question.system, machine, setup.backend, setup.version, setup.threads)
+        found = holdings.setdefault(place, Holding(place))
+        found.networks.add(question.subject.signature)
+        return found
+
+    asked = reader.asked()
+    hosts = {session.id: session.host for session in reader.sessions()}
+    for identifier, session, taken_at, samples in reader.sizes():
+        if identifier in asked:
+            question = asked[identifier].question
+            machine = names.get((question.system, hosts.get(session, "")), "")
+            holding(question, machine).take(taken_at, samples)
+    for each in asked.values():
+        if each.failure is not None:
+            holding(each.question, only.get(each.question.system, "")).failures += 1
+    return sorted(holdings.values(), key=lambda each: each.place)
+
+
+def _is_text(value: object) -> bool:
+    return readable([value])
+
+
+def _count(connection: Connection, table: Table) -> int:
+    return connection.scalar(select(func.count()).select_from(table)) or 0
+
 
 # Derived records: calibrations of composers, and graphs that backends make of models.
 

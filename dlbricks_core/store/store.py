@@ -13,8 +13,7 @@ from sqlalchemy import func, select
 
 from dlbricks_core.facts import Machine
 from dlbricks_core.store.database import Damage, Database, patiently
-from dlbricks_core.store.described import DerivedStore, Described
-from dlbricks_core.store.inventory import Inventory, inventory_of
+from dlbricks_core.store.described import DerivedStore, Described, Inventory, inventory_of
 from dlbricks_core.store.measured import MeasurementStore
 from dlbricks_core.store.merging import Merged, Merger
 from dlbricks_core.store.opened import again_when_lost, locate

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
+    from dlbricks_core.suites.manifest import Cut, Suite, SuiteBrick, SuiteModel
     from dlbricks_core.suites.read import read_suite
-    from dlbricks_core.suites.suite import Cut, Suite, SuiteBrick, SuiteModel
     from dlbricks_core.suites.write import check_unused, write_suite
 
 __all__ = [

@@ -6,18 +6,210 @@ import hashlib
 import json
 import re
 import reprlib
+import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
-from dlbricks_core.bricks import STRATEGIES
+from dlbricks_core.bricks import STRATEGIES, Brick, CutModel, extract
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import canonical_json
-from dlbricks_core.suites.suite import HINT, Cut, check_file, is_there
+from dlbricks_core.facts import Failure, canonical_json
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.wording import clone_install
+
+# Checks of a suite's files, which somebody else has written.
+
+HINT = "Create the folder again with: dlbricks suite write MODEL -o FOLDER"
+
+
+def check_file(path: Path, most_bytes: int) -> None:
+    """Checks that a path is a regular file of limited size, so that reading it ends.
+
+    Args:
+        path: Path of an untrusted file.
+        most_bytes: Maximum size in bytes.
+
+    Raises:
+        DLBricksError: If the file is missing, a link, a device, a pipe, or too large.
+    """
+    try:
+        found = path.lstat()
+    except OSError as error:
+        raise DLBricksError(f"{path} cannot be read: {error.strerror}", hint=HINT) from error
+    if stat.S_ISLNK(found.st_mode):
+        raise DLBricksError(f"{path} is a link, not a file of the folder's own", hint=HINT)
+    if not stat.S_ISREG(found.st_mode):
+        raise DLBricksError(f"{path} is not a regular file", hint=HINT)
+    if found.st_size > most_bytes:
+        raise DLBricksError(
+            f"{path} has {found.st_size} bytes, and at most {most_bytes} are read", hint=HINT
+        )
+
+
+def check_inside(folder: Path, path: Path) -> None:
+    """Checks that no folder between a suite's folder and a file in it is a link.
+
+    Raises:
+        DLBricksError: If one is.
+    """
+    for parent in path.parents:
+        if parent == folder:
+            return
+        if parent.is_symlink():
+            raise DLBricksError(f"{parent} is a link, not a folder of the suite's own", hint=HINT)
+
+
+def check_content(path: Path, sha256: str) -> None:
+    """Checks that a file is unchanged.
+
+    Raises:
+        DLBricksError: If the file has another hash, or cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DLBricksError(f"{path} cannot be read: {error.strerror}", hint=HINT) from error
+    if found != sha256:
+        raise DLBricksError(f"{path} was changed after it was written", hint=HINT)
+
+
+def is_there(path: Path) -> bool:
+    """Whether a path exists, readable or not."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        pass
+    return True
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How bricks were cut, and how their figures are composed.
+
+    Attributes:
+        composer: Name of the composer.
+        strategy: Name of the split strategy.
+        granularity: Maximum number of layers in a brick.
+    """
+
+    composer: str
+    strategy: str
+    granularity: int
+
+
+@dataclass(frozen=True)
+class SuiteBrick:
+    """A brick of a suite.
+
+    Attributes:
+        brick: The brick.
+        used: Number of occurrences in each model, by the model's name; empty where the suite does
+            not reveal it.
+        packed: Whether the suite holds the brick itself. Otherwise the brick is part of a model in
+            the suite, and the manifest lists it for information.
+    """
+
+    brick: Brick
+    used: Mapping[str, int] = field(default_factory=dict)
+    packed: bool = True
+
+
+@dataclass(frozen=True)
+class SuiteModel:
+    """A model of a suite: its structure, without its weights.
+
+    It is cut where it is timed, because only the framework there can rewrite it.
+
+    Attributes:
+        model: The structure. Its tensors have new names. Only those constants have values on which
+            the work depends.
+        signature: Signature of the whole model that it stands for.
+    """
+
+    model: CanonicalModel
+    signature: str
+
+    @classmethod
+    def of(cls, cut: CutModel) -> Self:
+        """Structure of a model, which reveals no values of weights, including quantized ones.
+
+        The name of a model in a collection is kept; the path of a file is not.
+        """
+        model = cut.model
+        every = range(len(model.layers))
+        collection, colon, _ = model.source.partition(":")
+        source = model.source if colon and "/" not in collection else ""
+        exact = extract(model, every, model.name, exact=True)
+        kept = extract(model, every, model.name).constants.keys()
+        constants = {
+            name: value
+            for name, value in exact.constants.items()
+            # Small weights of quantized layers are integers as well, but never have 64 bits.
+            if name in kept or value.size == 1 or value.dtype == "int64"
+        }
+        structure = replace(exact, constants=constants, source=source)
+        return cls(structure, cut.whole.signature)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Networks that are packed to be timed on another machine.
+
+    Attributes:
+        cut: How bricks were cut, and are composed.
+        models: Models, which are cut where they are timed; empty for a suite of bricks.
+        bricks: Bricks.
+        omitted: Bricks that cannot run alone, or could not be written.
+        unread: Models and bricks of the folder that could not be read.
+        seed: Seed of the weights in the files of bricks; ``None`` for files without weights.
+    """
+
+    cut: Cut
+    models: Sequence[SuiteModel] = ()
+    bricks: Sequence[SuiteBrick] = ()
+    omitted: Sequence[Failure] = ()
+    unread: Sequence[Failure] = ()
+    seed: int | None = None
+
+    @classmethod
+    def of_models(cls, cut: Cut, models: Iterable[CutModel], bricks: Iterable[Brick]) -> Self:
+        """Suite of whole structures, with a list of their bricks."""
+        models = list(models)
+        return cls(
+            cut,
+            tuple(map(SuiteModel.of, models)),
+            tuple(
+                SuiteBrick(
+                    each,
+                    {m.model.name: m.counts[each.signature] for m in models
+                     if each.signature in m.counts},
+                    packed=False,
+                )
+                for each in bricks
+            ),
+        )  # fmt: skip
+
+
+# The readme of a suite, for its recipient.
+
+README = "README.txt"
+
+_TEXT = Path(__file__).parent / "readme.txt"
+
+_STRUCTURES = "It reveals how models are built, but none of their weights."
+_BRICKS = "It reveals parts of models, but none of their weights."
+
+
+def readme(suite: Suite) -> str:
+    """Text of the readme of a suite."""
+    holds = _STRUCTURES if suite.models else _BRICKS
+    return _TEXT.read_text(encoding="utf-8").format(holds=holds)
+
 
 MANIFEST = "manifest.json"
 SCHEMA_VERSION = 2
@@ -44,7 +236,7 @@ class ManifestEntry:
         signature: Signature of the brick, or of the whole model.
         file: Path of its file, in the suite's folder; empty for a brick that is a part of one of
             the suite's models.
-        sha256: Hash of the file; empty in suites of version 1.
+        sha256: Hash of the file; empty where there is none.
         name: Name of the model; empty for a brick.
         source: Name of the model in a collection; empty for a brick, and for a file's model.
     """
@@ -61,14 +253,12 @@ class Manifest:
     """The content of a manifest.
 
     Attributes:
-        version: Version of the manifest.
         cut: How bricks were cut.
         bricks: Distinct bricks.
         models: Models.
         seed: Seed of the weights in the files; ``None`` for files without weights.
     """
 
-    version: int
     cut: Cut
     bricks: tuple[ManifestEntry, ...]
     models: tuple[ManifestEntry, ...]
@@ -90,45 +280,26 @@ def read_manifest(folder: Path) -> Manifest:
             f"{folder} was made by a newer DLBricks",
             hint=f"Update your clone, then {clone_install('.')}.",
         )
-    fields = _UPGRADES[version](path, fields)
+    if version < SCHEMA_VERSION:
+        raise DLBricksError(f"{folder} was made by an older DLBricks", hint=HINT)
+    _check(path, fields, "checksum", *_HASH)
+    if checksum(fields) != fields["checksum"]:
+        raise _wrong(path, "it was changed after it was written")
     for name, (valid, wanted) in _FIELDS.items():
         _check(path, fields, name, valid, wanted)
-    bricks = tuple(_entries(path, fields["bricks"], "brick", _BRICK[version]))
+    bricks = tuple(_entries(path, fields["bricks"], "brick", _BRICK))
     models = tuple(_entries(path, fields["models"], "model", _MODEL))
     _check_different(path, [entry.signature for entry in bricks])
     _check_different(path, [entry.name for entry in models])
     _check_different(path, [entry.file for entry in (*bricks, *models) if entry.file])
     cut = Cut(fields["composer"], fields["split"], fields["granularity"])
-    return Manifest(version, cut, bricks, models, fields["seed"])
+    return Manifest(cut, bricks, models, fields["seed"])
 
 
 def checksum(fields: Mapping[str, Any]) -> str:
     """Hash of all fields of a manifest except the hash itself."""
     others = {name: value for name, value in fields.items() if name != "checksum"}
     return hashlib.sha256(canonical_json(others).encode()).hexdigest()
-
-
-def _from_version_1(path: Path, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Fields of a version 1 folder in the form of version 2; such a folder has no hashes."""
-    return {"seed": 0, **fields, "composer": "sequential", "models": []}
-
-
-def _unchanged(path: Path, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields themselves, if none was changed.
-
-    Raises:
-        DLBricksError: If one was changed.
-    """
-    _check(path, fields, "checksum", _matches(_SHA256), "a hash")
-    if checksum(fields) != fields["checksum"]:
-        raise _wrong(path, "it was changed after it was written")
-    return fields
-
-
-_UPGRADES: Mapping[int, Callable[[Path, Mapping[str, Any]], Mapping[str, Any]]] = MappingProxyType(
-    {1: _from_version_1, 2: _unchanged}
-)
-"""Function that converts a manifest's fields to the newest form, by the manifest's version."""
 
 
 def _parsed(path: Path) -> Mapping[str, Any]:
@@ -267,15 +438,11 @@ _HASH = (_matches(_SHA256), "a hash")
 _IDENTITY = (_matches(_SIGNATURE), "a signature")
 _FILE = "the name of a file in the folder"
 
-_BRICK: Mapping[int, _Checks] = {
-    1: {"signature": _IDENTITY, "file": (_is_plain_name, _FILE)},
-    2: {
-        "signature": _IDENTITY,
-        "file": (_is_nothing_or(_is_in(BRICKS)), f"{_FILE} {BRICKS}"),
-        "sha256": (_is_nothing_or(_HASH[0]), _HASH[1]),
-    },
+_BRICK: _Checks = {
+    "signature": _IDENTITY,
+    "file": (_is_nothing_or(_is_in(BRICKS)), f"{_FILE} {BRICKS}"),
+    "sha256": (_is_nothing_or(_HASH[0]), _HASH[1]),
 }
-"""Checks of a brick, by the manifest's version."""
 
 _MODEL: _Checks = {
     "signature": _IDENTITY,

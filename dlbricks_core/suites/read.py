@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dlbricks_core.bricks import Brick
-from dlbricks_core.errors import DLBricksError
+from dlbricks_core.bricks import Brick, extract, signature
+from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.facts import Failure
-from dlbricks_core.ir import CanonicalModel, Layer
-from dlbricks_core.suites.manifest import MANIFEST, ManifestEntry, read_manifest
-from dlbricks_core.suites.suite import (
+from dlbricks_core.importers.onnx import read_proto
+from dlbricks_core.ir import CanonicalModel, Layer, read_model, unpacked
+from dlbricks_core.passes import normalize
+from dlbricks_core.suites.manifest import (
+    MANIFEST,
+    ManifestEntry,
     Suite,
     SuiteBrick,
     SuiteModel,
     check_content,
     check_file,
     check_inside,
+    read_manifest,
 )
 from dlbricks_core.worker import WorkerError, WorkerProcess
 
@@ -27,7 +32,7 @@ _MOST_BYTES = 2**31
 _READ_S = 60.0
 """Maximum seconds to read a network."""
 
-_READER = "dlbricks_core.suites.reader:NetworkReader"
+_READER = "dlbricks_core.suites.read:NetworkReader"
 
 
 def read_suite(folder: Path) -> Suite:
@@ -96,8 +101,7 @@ class _Reader:
         try:
             check_inside(self._folder, path)
             check_file(path, _MOST_BYTES)
-            if entry.sha256:
-                check_content(path, entry.sha256)
+            check_content(path, entry.sha256)
             self._worker = self._worker or WorkerProcess(_READER)
             return self._worker.call(method, path, *about, timeout=_READ_S)
         except DLBricksError as error:
@@ -121,3 +125,62 @@ def _naming(path: Path, error: DLBricksError) -> DLBricksError:
 def _unread(entry: ManifestEntry, reason: str) -> Brick:
     layer = Layer(entry.file, (), (), opaque=reason)
     return Brick(entry.signature, CanonicalModel(entry.signature, (layer,), (), (), {}))
+
+
+# Service that reads untrusted networks in a process of its own.
+
+
+class NetworkReader:
+    """Reads untrusted files; runs inside the worker."""
+
+    def read_weighted(self, path: Path, identity: str) -> Brick:
+        """Reads a brick from an ONNX file with weights.
+
+        Args:
+            path: Path of the file.
+            identity: Signature of the brick.
+
+        Raises:
+            ModelError: If the file cannot be read, or holds something else.
+        """
+        raw = read_model(read_proto(path), name=path.stem, base_dir=path.parent, zeros=True)
+        return _identified(path, normalize(raw), identity)
+
+    def read_brick(self, path: Path, identity: str) -> Brick:
+        """Reads a brick from a file without weights.
+
+        Args:
+            path: Path of the file.
+            identity: Signature of the brick.
+
+        Raises:
+            ModelError: If the file cannot be read, or holds something else.
+        """
+        return _identified(path, _structure(path, path.stem, ""), identity)
+
+    def read_model(self, path: Path, name: str, source: str) -> CanonicalModel:
+        """Reads a model from a file with its structure.
+
+        Args:
+            path: Path of the file.
+            name: Name of the model.
+            source: Name of the model in a collection, if it comes from one.
+
+        Raises:
+            ModelError: If the file cannot be read.
+        """
+        return _structure(path, name, source)
+
+
+def _structure(path: Path, name: str, source: str) -> CanonicalModel:
+    return replace(unpacked(path.read_bytes(), name=name), source=source)
+
+
+def _identified(path: Path, model: CanonicalModel, identity: str) -> Brick:
+    every = range(len(model.layers))
+    if signature(model, every) != identity:
+        raise ModelError(
+            f"{path} is not the brick {identity}",
+            hint="The file was changed; generate it again.",
+        )
+    return Brick(identity, extract(model, every, identity))

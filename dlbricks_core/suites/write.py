@@ -24,10 +24,14 @@ from dlbricks_core.suites.manifest import (
     MANIFEST,
     MODELS,
     MOST_BYTES,
+    README,
     SCHEMA_VERSION,
+    Suite,
+    SuiteBrick,
+    SuiteModel,
     checksum,
+    readme,
 )
-from dlbricks_core.suites.suite import README, Suite, SuiteBrick, SuiteModel, readme
 from dlbricks_core.values import materialize
 from dlbricks_core.version import __version__
 

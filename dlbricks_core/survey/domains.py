@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from dlbricks_core.survey.draft import Draft, Random, pick
 from dlbricks_core.survey.families import (
     CHANNELS,
     MAPS,
     TOKENS,
     WIDTHS,
+    Draft,
     Family,
+    Random,
     activation,
     convolve,
     normalized,
+    pick,
     pooled,
 )
 

@@ -11,8 +11,7 @@ from dlbricks_core.analysis import Volume
 from dlbricks_core.bricks import Brick, extract, signature
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.survey.domains import ACTIVATED, BLOCKS, DOMAINS, ODD
-from dlbricks_core.survey.draft import Draft
-from dlbricks_core.survey.families import FAMILIES, Family
+from dlbricks_core.survey.families import FAMILIES, Draft, Family
 from dlbricks_core.survey.further import FURTHER
 from dlbricks_core.survey.short import SHORT
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-from dlbricks_core.survey.draft import Draft, Random, pick
 from dlbricks_core.survey.families import (
     CHANNELS,
     MAPS,
     TOKENS,
     WIDTHS,
+    Draft,
     Family,
+    Random,
     activation,
     convolve,
     normalized,
+    pick,
 )
 
 _HEADS = (2, 3, 4, 6, 8, 12, 16)

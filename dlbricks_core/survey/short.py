@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dlbricks_core.survey.draft import Draft, Random, pick
 from dlbricks_core.survey.families import (
     CHANNELS,
     MAPS,
     TOKENS,
     WIDTHS,
+    Draft,
     Family,
+    Random,
     attention,
     bottleneck,
     connected,
@@ -26,6 +27,7 @@ from dlbricks_core.survey.families import (
     moving,
     normalization,
     perceptron,
+    pick,
     pool,
     projection,
     recurrent,

@@ -170,7 +170,7 @@ def test_what_the_backend_lacks_makes_its_model_partial_and_no_other(adapted, bu
 def test_a_model_that_does_not_fit_is_estimated_from_its_bricks(
     adapted, stack, ran, monkeypatch, synthetic
 ):
-    monkeypatch.setattr("dlbricks_core.measure.footprint.Footprint.fits", False)
+    monkeypatch.setattr("dlbricks_core.measure.cutting.Footprint.fits", False)
     (model,) = adapted([stack(3)]).models
     assert ran == []
     assert model.estimate.value == pytest.approx(synthetic.truth_ms(stack(3)), rel=0.2)
@@ -332,7 +332,7 @@ def test_a_model_of_much_memory_runs_only_if_asked(adapted, stack, ran, monkeypa
     (footprint,) = adapted([model], 0.95).cutting.footprints.values()
     ran.clear()
     monkeypatch.setattr(
-        "dlbricks_core.measure.footprint.memory_to_use", lambda: 2 * footprint.needed_bytes
+        "dlbricks_core.measure.cutting.memory_to_use", lambda: 2 * footprint.needed_bytes
     )
     found = adapted([model], force=True)
     assert ran == []

@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 
 from dlbricks_core.estimation.adaptive.posterior import drifting
 from dlbricks_core.facts import LATENCY, Measurement, Observation, Question, Setup, Subject
-from dlbricks_core.figures.disturbance import (
+from dlbricks_core.figures.figure import Combined, Derived, InPlace, Measured, Source
+from dlbricks_core.figures.predicted import Placed
+from dlbricks_core.figures.protocols import HOT, PROTOCOLS
+from dlbricks_core.figures.ranking import Cost
+from dlbricks_core.figures.statistics import (
     FAR_SLOWDOWN,
     MOST_SLOWDOWN,
     QUIET,
@@ -18,10 +22,6 @@ from dlbricks_core.figures.disturbance import (
     disturbance_notes,
     slowdown,
 )
-from dlbricks_core.figures.figure import Combined, Derived, InPlace, Measured, Source
-from dlbricks_core.figures.predicted import Placed
-from dlbricks_core.figures.protocols import HOT, PROTOCOLS
-from dlbricks_core.figures.ranking import Cost
 
 INTERLEAVED = PROTOCOLS["interleaved"]
 BESIDE = ("others-used-cpus",)

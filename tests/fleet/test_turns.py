@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from dlbricks_core.machine.lock import FOLDER, WAITING, measurement_lock
+from dlbricks_core.machine.load import FOLDER, WAITING, measurement_lock
 
 HOW = ("--backend", "onnxruntime", "--threads", "1", "--runs", "2")
 

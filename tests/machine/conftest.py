@@ -2,7 +2,7 @@
 
 import pytest
 
-from dlbricks_core.machine.sysfs import MachineState
+from dlbricks_core.machine.system import MachineState
 
 XEON = """processor\t: 0
 vendor_id\t: GenuineIntel

@@ -6,7 +6,7 @@ import pytest
 
 from dlbricks_core.machine.cores import FAR as FAR_NOTE
 from dlbricks_core.machine.cores import Cores, Memory, distance, watched
-from dlbricks_core.machine.sysfs import CPUS, MachineState
+from dlbricks_core.machine.system import CPUS, MachineState
 
 NEAR, FAR, LOOK_S = 0.8, 2.3, 0.002
 

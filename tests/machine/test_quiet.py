@@ -10,7 +10,6 @@ import psutil
 import pytest
 
 from dlbricks_core.machine import load as module
-from dlbricks_core.machine import lock
 from dlbricks_core.machine.load import (
     LONGEST_WAIT_S,
     LoadWatch,
@@ -18,7 +17,7 @@ from dlbricks_core.machine.load import (
     descendants,
     wait_for_quiet,
 )
-from dlbricks_core.measure import quiet
+from dlbricks_core.measure import measuring
 from dlbricks_core.progress import Observer
 
 
@@ -118,7 +117,7 @@ def watch(monkeypatch):
         used = module._Used(busy=clock.used, own=0.0, steal=0.0)
         return module._Reading(clock.now, used, 0.0)
 
-    monkeypatch.setenv(lock.FOLDER, "somewhere")
+    monkeypatch.setenv(module.FOLDER, "somewhere")
     monkeypatch.setattr(LoadWatch, "_read", read)
     monkeypatch.setattr(module.time, "perf_counter", lambda: clock.now)
     found = LoadWatch(SimpleNamespace(cpus=frozenset({0, 1})))
@@ -160,20 +159,20 @@ def test_a_watch_reads_ten_times_a_second_at_most(watch):
 
 def test_nobody_looks_where_measurements_do_not_wait_for_each_other(watch, monkeypatch):
     passes, _ = watch
-    monkeypatch.setenv(lock.FOLDER, "")
+    monkeypatch.setenv(module.FOLDER, "")
     assert passes(1.0, 0.9).share == 0.0
 
 
 def test_a_turn_waits_once_unless_the_user_accepts_a_busy_machine(monkeypatch):
     waits = []
-    monkeypatch.setattr(quiet, "alone_by_turns", lambda: True)
-    monkeypatch.setattr(quiet, "wait_for_quiet", lambda *_: waits.append(1) or 3.0)
+    monkeypatch.setattr(measuring, "alone_by_turns", lambda: True)
+    monkeypatch.setattr(measuring, "wait_for_quiet", lambda *_: waits.append(1) or 3.0)
     asked = SimpleNamespace(accepts_busy=False)
     accepts = SimpleNamespace(accepts_busy=True)
     for number in (1, 2):
-        with lock.measurement_lock():
-            assert quiet.settle(None, accepts, Observer()) == 0.0
-            assert quiet.settle(None, asked, Observer()) == 3.0
-            with lock.measurement_lock():
-                assert quiet.settle(None, asked, Observer()) == 0.0
+        with module.measurement_lock():
+            assert measuring.settle(None, accepts, Observer()) == 0.0
+            assert measuring.settle(None, asked, Observer()) == 3.0
+            with module.measurement_lock():
+                assert measuring.settle(None, asked, Observer()) == 0.0
         assert len(waits) == number

@@ -10,13 +10,14 @@ import pytest
 
 from dlbricks_core.facts import System
 from dlbricks_core.machine.speed import multiplying
-from dlbricks_core.machine.sysfs import MachineState, parse_cpus
 from dlbricks_core.machine.system import (
     Cache,
+    MachineState,
     current_host,
     current_system,
     largest_cache,
     near_caches,
+    parse_cpus,
     physical_cores_available,
 )
 from dlbricks_core.predict.atlas import shipped

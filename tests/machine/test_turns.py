@@ -11,14 +11,14 @@ import time
 import pytest
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.machine.lock import FOLDER, WAITING, give_turn, measurement_lock, take_turn
+from dlbricks_core.machine.load import FOLDER, WAITING, give_turn, measurement_lock, take_turn
 
 pytestmark = pytest.mark.process
 
 #: Takes a turn, says so, and keeps it until its input ends.
 OTHER = (
     "import sys\n"
-    "from dlbricks_core.machine.lock import measurement_lock\n"
+    "from dlbricks_core.machine.load import measurement_lock\n"
     "with measurement_lock(lambda text: print('waiting', flush=True)):\n"
     "    print('has it', flush=True)\n"
     "    sys.stdin.read()\n"
@@ -98,7 +98,7 @@ def test_processes_on_different_cores_do_not_wait_for_each_other(folder, other):
         pytest.skip("one CPU only")
     one, another = other({cpus[0]}), other({cpus[-1]})
     said = {line(one), line(another)}
-    from dlbricks_core.machine.sysfs import MachineState
+    from dlbricks_core.machine.system import MachineState
 
     alike = cpus[-1] in MachineState().siblings(cpus[0])
     assert said == ({"has it", "waiting"} if alike else {"has it"})

@@ -19,7 +19,7 @@ from dlbricks_core.passes.contrib.expand import DEFINITIONS
 from dlbricks_core.passes.contrib.operators import OPERATORS as CONTRIB
 from dlbricks_core.passes.evaluate import _FUNCTIONS
 from dlbricks_core.passes.forms.canonicalize import CANONICAL
-from dlbricks_core.passes.forms.upgrade import UPGRADES
+from dlbricks_core.passes.forms.form import UPGRADES
 from dlbricks_core.predict.features import Features, flops_of
 from dlbricks_core.predict.patterns import _PATTERNS
 from dlbricks_core.values import materialize

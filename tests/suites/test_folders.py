@@ -22,10 +22,8 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import read_model
 from dlbricks_core.passes import normalize
 from dlbricks_core.progress import Observer
-from dlbricks_core.suites import Cut, read_suite
+from dlbricks_core.suites import read_suite
 from dlbricks_core.suites.manifest import MOST_BYTES, checksum, read_manifest
-
-VERSION_1 = Path(__file__).parent / "data" / "version-1"
 
 CHAIN = """<ir_version: 8, opset_import: ["" : 17]>
 chain (float[2, 8] x) => (float[2, 8] y) { a = Relu(x)  b = Tanh(a)  y = Sigmoid(b) }"""
@@ -448,12 +446,10 @@ def test_a_folder_of_files_that_is_a_link_is_refused(folder, tmp_path):
     refused(folder, str(folder / "bricks"), "is a link")
 
 
-@pytest.mark.process
-def test_a_suite_of_version_1_is_read():
-    suite = read_suite(VERSION_1)
-    assert (suite.cut, suite.models) == (Cut("sequential", "chain", 2), [])
-    operators = [each.brick.operators for each in suite.bricks]
-    assert sorted(operators) == [("Relu", "Tanh"), ("Sigmoid",)]
+def test_a_suite_of_an_earlier_version_is_refused(folder):
+    fields = {**manifest_of(folder), "schema_version": 1}
+    (folder / "manifest.json").write_text(json.dumps(fields))
+    refused(folder, "was made by an older DLBricks")
 
 
 @pytest.mark.process

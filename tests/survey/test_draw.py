@@ -13,9 +13,8 @@ from dlbricks_core.predict import shipped
 from dlbricks_core.predict.features import Features
 from dlbricks_core.survey import draw, is_quick, weights
 from dlbricks_core.survey.domains import ACTIVATED, BLOCKS, DOMAINS, ODD
-from dlbricks_core.survey.draft import Draft
 from dlbricks_core.survey.draw import FIFTH, FIRST, FOURTH, SECOND, SIXTH, THIRD
-from dlbricks_core.survey.families import FAMILIES
+from dlbricks_core.survey.families import FAMILIES, Draft
 from dlbricks_core.survey.further import FURTHER
 from dlbricks_core.survey.short import SHORT
 

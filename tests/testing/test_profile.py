@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import perf_counter
 
 import pytest
-from dlbricks_testing.profile import layers_sum_up_to_a_run
+from dlbricks_testing.laboratory import layers_sum_up_to_a_run
 
 from dlbricks_core.backends import Profile, ProfiledLayer
 

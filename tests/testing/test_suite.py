@@ -273,7 +273,7 @@ def test_a_suite_that_is_skipped_in_part_fails(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_workers_of_the_suite_need_no_pytest() -> None:
-    code = "import sys, dlbricks_testing.host; sys.exit('pytest' in sys.modules)"
+    code = "import sys, dlbricks_testing.laboratory; sys.exit('pytest' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -32,8 +32,7 @@ from dlbricks_core.figures.figure import (
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.figures.predicted import Placed
 from dlbricks_core.measure.costs import QUICK_START_S
-from dlbricks_core.measure.cutting import Cutting
-from dlbricks_core.measure.footprint import gigabytes
+from dlbricks_core.measure.cutting import Cutting, gigabytes
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.targets import not_within

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from dlbricks_core.machine.load import LoadWatch
-from dlbricks_core.machine.lock import measurement_lock
+from dlbricks_core.machine.load import LoadWatch, measurement_lock
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.progress import Observer

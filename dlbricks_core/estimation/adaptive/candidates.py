@@ -11,8 +11,7 @@ from typing import Self
 from dlbricks_core.bricks import Brick
 from dlbricks_core.estimation.adaptive.precisions import FINEST
 from dlbricks_core.facts import Note, Question
-from dlbricks_core.measure.cutting import Cutting
-from dlbricks_core.measure.footprint import memory_note
+from dlbricks_core.measure.cutting import Cutting, memory_note
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.targets import Target, alike_together
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 from time import perf_counter
 
 from dlbricks_core.estimation.adaptive.candidates import Candidates
-from dlbricks_core.figures.disturbance import WIDENS
 from dlbricks_core.figures.figure import Figure
 from dlbricks_core.figures.protocols import FEWEST_QUIET
+from dlbricks_core.figures.statistics import WIDENS
 from dlbricks_core.measure.costs import START_S, Costs
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.measuring import check, measure, open_worker, settle_models

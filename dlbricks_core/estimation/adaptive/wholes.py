@@ -18,14 +18,14 @@ from dlbricks_core.estimation.adaptive.ahead import Ahead, worker_of
 from dlbricks_core.facts import Kind, Measurement, Note, Observation, Question
 from dlbricks_core.facts import Session as SessionRecord
 from dlbricks_core.facts.note import note
-from dlbricks_core.figures.disturbance import Disturbance
 from dlbricks_core.figures.figure import InPlace, Measured
 from dlbricks_core.figures.protocols import Round
+from dlbricks_core.figures.statistics import Disturbance
 from dlbricks_core.machine.load import LoadSampler, LoadWatch, MachineLoad
 from dlbricks_core.machine.system import current_host
 from dlbricks_core.measure.harvest import LEAST_ASSIGNED, Harvest
 from dlbricks_core.measure.ledger import Effort, Ledger
-from dlbricks_core.measure.quiet import settle
+from dlbricks_core.measure.measuring import settle
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.session import reason_of
 from dlbricks_core.measure.worker import BackendWorker

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from dlbricks_onnxruntime.backend import OnnxruntimeBackend
 from dlbricks_onnxruntime.profile import _layers
-from dlbricks_testing.profile import layers_sum_up_to_a_run
+from dlbricks_testing.laboratory import layers_sum_up_to_a_run
 from onnx import helper
 
 from dlbricks_core.backends import BackendSettings

@@ -14,8 +14,8 @@ from dlbricks_openvino.backend import OpenvinoBackend
 from dlbricks_openvino.executed import with_merged
 from dlbricks_openvino.profile import Counters
 from dlbricks_testing import cases
+from dlbricks_testing.laboratory import layers_sum_up_to_a_run
 from dlbricks_testing.operators import DEFINED
-from dlbricks_testing.profile import layers_sum_up_to_a_run
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.importers.light import LightModels

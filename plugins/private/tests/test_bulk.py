@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from dlbricks_core.analysis import layer_flops
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.progress import Observer
-from dlbricks_core.survey.draft import Draft
-from dlbricks_core.survey.families import convolve
+from dlbricks_core.survey.families import Draft, convolve
 
 
 def dense(width, growth, layers, side):

@@ -12,8 +12,7 @@ from dlbricks_private.suites import hide
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.progress import Observer
-from dlbricks_core.survey.draft import Draft
-from dlbricks_core.survey.families import convolve
+from dlbricks_core.survey.families import Draft, convolve
 
 STRATEGY, MOST = "short-segments", 128
 OPTIONS = CutOptions(MOST, STRATEGY, "segmented")

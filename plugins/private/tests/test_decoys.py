@@ -19,8 +19,7 @@ from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.passes.shapes import infer
 from dlbricks_core.progress import Observer
-from dlbricks_core.survey.draft import Draft
-from dlbricks_core.survey.families import convolve
+from dlbricks_core.survey.families import Draft, convolve
 
 
 def network(widths, size=3, activation="Relu", name="network", side=20):

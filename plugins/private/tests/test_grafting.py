@@ -2,7 +2,7 @@
 
 from dlbricks_private.grafting import grafted, in_a_row
 
-from dlbricks_core.survey.draft import Draft
+from dlbricks_core.survey.families import Draft
 
 
 def chain(*operators):

@@ -14,8 +14,7 @@ from dlbricks_private.style import Style, join_of
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import Layer
 from dlbricks_core.passes.shapes import infer
-from dlbricks_core.survey.draft import Draft
-from dlbricks_core.survey.families import convolve
+from dlbricks_core.survey.families import Draft, convolve
 
 RANDOM = 0
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from dlbricks_core.ir import TensorSpec
 from dlbricks_core.passes.shapes import infer
 from dlbricks_core.survey import draw
-from dlbricks_core.survey.draft import Draft
-from dlbricks_core.survey.families import convolve
+from dlbricks_core.survey.families import Draft, convolve
 
 DRAWN = [each.brick.model for each, _ in zip(draw(3), range(60), strict=False)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from dlbricks_pytorch.backend import PytorchBackend
 from dlbricks_pytorch.timer import PytorchTimer
-from dlbricks_testing.profile import layers_sum_up_to_a_run
+from dlbricks_testing.laboratory import layers_sum_up_to_a_run
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.errors import UnsupportedError

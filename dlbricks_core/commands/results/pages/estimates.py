@@ -34,9 +34,9 @@ from dlbricks_core.facts import (
     Setup,
     Subject,
 )
-from dlbricks_core.figures.disturbance import Disturbance
 from dlbricks_core.figures.figure import Measured, interval
 from dlbricks_core.figures.protocols import between_hours
+from dlbricks_core.figures.statistics import Disturbance
 from dlbricks_core.ir import CanonicalModel, unpacked
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.from_atlas import FeaturePrediction, predicted_from_features

@@ -6,15 +6,11 @@ within a chunk follow from a triangular system, and a loop carries the state ove
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from dlbricks_decoders.architecture import DeltaRule
-from dlbricks_decoders.graph import Graph
 from dlbricks_decoders.layers import linear, normalized
-from dlbricks_decoders.positions import Positions
-from dlbricks_decoders.recurrent import chunked, convolved, spread
+from dlbricks_decoders.recurrent import PartWriter, chunked, convolved, spread
 
 _CHUNK = 64
 """Tokens of a chunk, as in transformers."""
@@ -26,23 +22,8 @@ _EPSILON = 1e-6
 """Number that is added to the squared lengths of queries and keys."""
 
 
-@dataclass(frozen=True)
-class DeltaRuleWriter:
-    """Writer of the delta rule of one block.
-
-    Attributes:
-        graph: Graph of the decoder.
-        positions: Positions of the decoder's tokens.
-        index: Number of the block.
-        hidden: Elements of a token's state between blocks.
-        at: Name of the part.
-    """
-
-    graph: Graph
-    positions: Positions
-    index: int
-    hidden: int
-    at: str
+class DeltaRuleWriter(PartWriter):
+    """Writer of the delta rule of one block."""
 
     def write(self, part: DeltaRule, x: str) -> str:
         """The layers of the part, from normalized states to the projected result."""

@@ -97,8 +97,8 @@ def chunked(graph: Graph, positions: Positions, size: int, x: str, at: str, *inn
 
 
 @dataclass(frozen=True)
-class StateSpaceWriter:
-    """Writer of the state space of one block.
+class PartWriter:
+    """Writer of a part that carries a state from token to token, in one block.
 
     Attributes:
         graph: Graph of the decoder.
@@ -113,6 +113,10 @@ class StateSpaceWriter:
     index: int
     hidden: int
     at: str
+
+
+class StateSpaceWriter(PartWriter):
+    """Writer of the state space of one block."""
 
     def write(self, part: StateSpace, x: str) -> str:
         """The layers of the part, from normalized states to the projected result."""

@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 from dlbricks_core.errors import DLBricksError, first_line
 from dlbricks_core.facts import Measurement, Note
 from dlbricks_core.facts.note import PLUGIN, warning
-from dlbricks_core.machine.lock import measurement_lock
+from dlbricks_core.machine.load import measurement_lock
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore

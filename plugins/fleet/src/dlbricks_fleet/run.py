@@ -13,7 +13,7 @@ from typing import Any
 
 from dlbricks_core.errors import DLBricksError, StoreError
 from dlbricks_core.facts import Machine
-from dlbricks_core.machine.lock import LONGEST_S
+from dlbricks_core.machine.load import LONGEST_S
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.store.portable import exported, read_stream

@@ -41,12 +41,8 @@ def bags(
     result = op.ScatterND(start, bag, rows, reduction="max" if mode == _MAX else "add")
     if mode == _MEAN:
         if kept is None:
-            kept = _filled(
-                1.0, weight, op.Concat(op.Shape(indices), op.Constant(value_ints=[1]), axis=0)
-            )
-        none = _filled(
-            0.0, weight, op.Concat(op.Shape(offsets), op.Constant(value_ints=[1]), axis=0)
-        )
+            kept = _filled(1.0, weight, _column(indices))
+        none = _filled(0.0, weight, _column(offsets))
         result = _divided(result, op.ScatterND(none, bag, kept, reduction="add"))
     return _results(_finite(result) if mode == _MAX else result, offsets, mode)
 

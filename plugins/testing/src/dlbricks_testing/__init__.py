@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dlbricks_testing.backend import BackendConformance
-    from dlbricks_testing.description import DescriptionConformance
     from dlbricks_testing.estimation import (
         ComposerConformance,
         MetricConformance,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     )
     from dlbricks_testing.importer import CollectionConformance, ImporterConformance
     from dlbricks_testing.interface import ColumnConformance, CommandConformance
+    from dlbricks_testing.suite import DescriptionConformance
 
 __all__ = [
     "BackendConformance",
@@ -49,7 +49,7 @@ _MODULES = {
     "ColumnConformance": "dlbricks_testing.interface",
     "CommandConformance": "dlbricks_testing.interface",
     "ComposerConformance": "dlbricks_testing.estimation",
-    "DescriptionConformance": "dlbricks_testing.description",
+    "DescriptionConformance": "dlbricks_testing.suite",
     "ImporterConformance": "dlbricks_testing.importer",
     "MetricConformance": "dlbricks_testing.estimation",
     "PredictorConformance": "dlbricks_testing.estimation",

@@ -17,8 +17,8 @@ from dlbricks_core.ir import CanonicalModel, numpy_dtype
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.values import materialize
 from dlbricks_testing import cases
-from dlbricks_testing.description import DescriptionConformance
 from dlbricks_testing.laboratory import Laboratory
+from dlbricks_testing.suite import DescriptionConformance
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 

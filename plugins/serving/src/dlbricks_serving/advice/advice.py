@@ -12,9 +12,8 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.answers import SHORT, quantities_of
 from dlbricks_core.estimation.workloads import Basis
 from dlbricks_core.facts import LATENCY, Composition, Failure, Note, Quantity, Workload
-from dlbricks_core.figures.disturbance import DOUBTFUL_LOAD
 from dlbricks_core.figures.figure import Origin, interval
-from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.figures.statistics import DOUBTFUL_LOAD, FloatArray
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.measure.metric import Metric
 from dlbricks_core.wording import argument, settings

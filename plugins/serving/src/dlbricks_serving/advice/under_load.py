@@ -10,7 +10,7 @@ import numpy as np
 
 from dlbricks_core.estimation.workloads import Basis
 from dlbricks_core.facts import Failure, Note
-from dlbricks_core.figures.disturbance import load_of
+from dlbricks_core.figures.statistics import load_of
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer

@@ -32,15 +32,14 @@ from dlbricks_core.facts import (
     pass_beside,
 )
 from dlbricks_core.facts import Session as SessionRecord
-from dlbricks_core.figures.disturbance import Disturbance, disturbance_notes
 from dlbricks_core.figures.figure import Measured
-from dlbricks_core.figures.statistics import FloatArray, faster_half
+from dlbricks_core.figures.statistics import Disturbance, FloatArray, disturbance_notes, faster_half
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.cores import core_sets
 from dlbricks_core.machine.load import LoadSampler, LoadWatch, MachineLoad
 from dlbricks_core.machine.system import current_host
 from dlbricks_core.measure.cutting import Cutting, cut_models
-from dlbricks_core.measure.quiet import settle
+from dlbricks_core.measure.measuring import settle
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.rewrites import kept_rewrites
 from dlbricks_core.measure.session import reason_of

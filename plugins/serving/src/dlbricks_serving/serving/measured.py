@@ -25,13 +25,12 @@ from dlbricks_core.facts import (
     Subject,
 )
 from dlbricks_core.facts import Session as SessionRecord
-from dlbricks_core.figures.disturbance import QUIET, Disturbance, disturbance_notes
-from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.figures.statistics import QUIET, Disturbance, FloatArray, disturbance_notes
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.cores import core_sets
 from dlbricks_core.machine.load import LoadSampler, LoadWatch, MachineLoad
 from dlbricks_core.machine.system import current_host
-from dlbricks_core.measure.quiet import settle
+from dlbricks_core.measure.measuring import settle
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.session import reason_of
 from dlbricks_core.measure.worker import WorkerSettings
