@@ -41,12 +41,12 @@ from dlbricks_core.predict import Contribution, shipped
 from dlbricks_core.predict.atlas import SURVEYED
 from dlbricks_core.predict.features import NAMES
 from dlbricks_core.predict.from_atlas import believed, kernel_of
-from dlbricks_core.predict.whole_errors import discrepancy_of
 from dlbricks_core.predict.layer_posterior import LayerPosterior, shares_of
 from dlbricks_core.predict.nearness import distance
 from dlbricks_core.predict.probes import choose_probes
 from dlbricks_core.predict.robust import doubt
 from dlbricks_core.predict.training_data import described, features_of
+from dlbricks_core.predict.whole_errors import discrepancy_of
 
 TABLE = Path(__file__).with_suffix(".csv")
 

@@ -42,8 +42,8 @@ from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.targets import Target
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.from_atlas import FromAtlas
-from dlbricks_core.predict.whole_errors import discrepancy_of
 from dlbricks_core.predict.training_data import family_of
+from dlbricks_core.predict.whole_errors import discrepancy_of
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 

@@ -28,10 +28,16 @@ from dlbricks_core.figures.predicted import Discrepancy, Predicted
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.predict import Contribution, shipped
-from dlbricks_core.predict.from_atlas import FromAtlas, kernel_of, prior_of, processor_of, with_sites
-from dlbricks_core.predict.whole_errors import discrepancy_of
+from dlbricks_core.predict.from_atlas import (
+    FromAtlas,
+    kernel_of,
+    prior_of,
+    processor_of,
+    with_sites,
+)
 from dlbricks_core.predict.layer_posterior import shares_of
 from dlbricks_core.predict.training_data import family_of
+from dlbricks_core.predict.whole_errors import discrepancy_of
 from dlbricks_core.progress import Observer
 
 FOLDS = (

@@ -11,7 +11,6 @@ from dlbricks_core.figures.disturbance import Disturbance
 from dlbricks_core.figures.figure import Figure, Origin
 from dlbricks_core.figures.statistics import RESAMPLES, FloatArray
 
-
 _LEAST_MS, _MOST_MS = 1.0, 400.0
 """Latencies of the shortest and longest models that factors of the spread were fitted to."""
 

@@ -21,9 +21,7 @@ def discrepancy_of(backend: str) -> Discrepancy:
     return Discrepancy(**fitted.of_backend(__file__, "discrepancy", backend))
 
 
-def spread_of_wholes(
-    setup: Setup, system: System, atlas: Sequence[Contribution]
-) -> SpreadFactor:
+def spread_of_wholes(setup: Setup, system: System, atlas: Sequence[Contribution]) -> SpreadFactor:
     """Factor of the spread of whole models that the system's own reference data predict.
 
     It was fitted to models whose families were left out of these data

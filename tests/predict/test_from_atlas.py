@@ -16,9 +16,18 @@ from dlbricks_core.predict import Contribution, Provenance, from_atlas
 from dlbricks_core.predict.atlas import LayerTable, counts_matrix
 from dlbricks_core.predict.baseline import Processor, doubted, expected_ms
 from dlbricks_core.predict.features import Features, joined
-from dlbricks_core.predict.from_atlas import FromAtlas, belief_from, believed, kernel_of, nearest, predicted_from_features, prior_of, with_pulls
-from dlbricks_core.predict.whole_errors import discrepancy_of
+from dlbricks_core.predict.from_atlas import (
+    FromAtlas,
+    belief_from,
+    believed,
+    kernel_of,
+    nearest,
+    predicted_from_features,
+    prior_of,
+    with_pulls,
+)
 from dlbricks_core.predict.layer_posterior import LayerPosterior
+from dlbricks_core.predict.whole_errors import discrepancy_of
 from dlbricks_core.testing import cases
 
 CALL_MS = 0.004
