@@ -24,7 +24,7 @@ from dlbricks_core.predict.from_atlas import kernel_of
 from dlbricks_core.predict.nearness import distances
 from dlbricks_core.predict.session_effects import session_error
 from dlbricks_core.predict.transfer import believed_of_baseline, difference, rates
-from dlbricks_core.predict.whole_errors import discrepancy_of
+from dlbricks_core.predict.whole_errors import discrepancy_of, spread_factor
 
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "dlbricks_core"
@@ -47,6 +47,7 @@ READ_BY = {
         "nearness": distances,
         "rates": rates,
         "session": session_error,
+        "spread": lambda: spread_factor(""),
     },
 }
 """Functions that read each group, by room."""

@@ -229,7 +229,8 @@ class Contribution:
             setup=Setup(**about["setup"]),
             provenance=Provenance(**{**provenance, "sessions": tuple(provenance["sessions"])}),
             features=Features(
-                tuple(kinds[i] for i in found["kinds"]), found["numbers"].astype(np.float64)
+                tuple(kinds[i] for i in found["kinds"].tolist()),
+                found["numbers"].astype(np.float64),
             ),
             counts=scipy.sparse.csr_array(
                 (parts[0], parts[1].astype(np.int32), parts[2].astype(np.int32)), shape=shape
@@ -237,8 +238,8 @@ class Contribution:
             log_ms=found["log_ms"].astype(np.float64),
             noise=found["noise"].astype(np.float64),
             call_ms=found["call_ms"].astype(np.float64),
-            signatures=tuple(each.decode() for each in found["signatures"]),
-            groups=tuple(groups[i] for i in found["groups"]),
+            signatures=tuple(each.decode() for each in found["signatures"].tolist()),
+            groups=tuple(groups[i] for i in found["groups"].tolist()),
             pulls=found["pulls"].astype(np.float64),
             sites=np.exp2(found["sites"].astype(np.float64)),
             common=about["common"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 from dlbricks_core import fitted
@@ -32,16 +33,11 @@ def spread_of_wholes(setup: Setup, system: System, atlas: Sequence[Contribution]
         system: System on which they run.
         atlas: Contributions behind the prediction.
     """
-    place = system.fingerprint, setup.backend, setup.threads
-    if not any(place_of(each) == place for each in atlas if each.pulls.size):
+    place = system.fingerprint
+    own = (each for each in atlas if each.pulls.size and each.system.fingerprint == place)
+    if not any(replace(each.setup, plugin=setup.plugin) == setup for each in own):
         return SpreadFactor()
-    return spread_factor("-".join((place[0][:8], *map(str, place[1:]))))
-
-
-def place_of(contribution: Contribution) -> tuple[str, str, int]:
-    """Fingerprint, backend and number of threads of a contribution."""
-    setup = contribution.setup
-    return contribution.system.fingerprint, setup.backend, setup.threads
+    return spread_factor(f"{place[:8]}-{setup.backend}-{setup.threads}")
 
 
 @cache

@@ -67,13 +67,15 @@ def arithmetic_notes(result: RunResult) -> Iterator[Note]:
     types = {model.cut.model.name: short_float(model.cut.model) for model in result.models}
     for dtype in dict.fromkeys(filter(None, types.values())):
         yield arithmetic(result.request.target, dtype)
-    executed = {each.brick.signature: each.brick.model for each in result.bricks}
+    bricks = {each.brick.signature: each.brick for each in result.bricks}
     for model in result.models:
         dtype = types[model.cut.model.name]
-        counts = {s: n for s, n in model.cut.counts.items() if s in executed}
-        layers = sum(n * len(executed[s].layers) for s, n in counts.items())
-        wide = sum(n * _wide_layers(executed[s]) for s, n in counts.items())
-        if dtype and wide > layers / 2:
+        if not dtype:
+            continue
+        executed = [(bricks[s].model, n) for s, n in model.cut.counts.items() if s in bricks]
+        layers = sum(n * len(part.layers) for part, n in executed)
+        wide = sum(n * _wide_layers(part) for part, n in executed)
+        if wide > layers / 2:
             yield note(
                 "computed-in-float32",
                 model.cut.model.name,

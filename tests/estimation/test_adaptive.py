@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
@@ -13,6 +14,7 @@ from dlbricks_core.estimation.adaptive.wholes import WholeRuns
 from dlbricks_core.estimation.run import run
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.facts.note import note
+from dlbricks_core.figures import RESAMPLES, Predicted
 from dlbricks_core.figures.protocols import HOT
 from dlbricks_core.machine.load import LoadWatch, MachineLoad
 from dlbricks_core.measure.cutting import cut_models
@@ -212,8 +214,60 @@ def test_models_are_chosen_by_what_they_tell_in_each_second(stack):
     costs = RunCosts(cuts, 4)
     assert sorted(chosen(costs, range(3), range(3), (), 0.9)) == [1, 2]
     assert sorted(chosen(costs, range(3), range(3), (), 2.0)) == [0, 1, 2]
-    assert chosen(costs, range(3), [0], cuts[1].counts, 0.9) == []
+    assert list(chosen(costs, range(3), [0], cuts[1].counts, 0.9)) == []
     assert costs.share(0, cuts[1].counts) == pytest.approx(1.0)
+
+
+def test_what_models_cost_is_learned_from_those_that_ran(stack):
+    request = Request.of("synthetic", threads=1)
+    options = CutOptions.chosen(None, None, LEARNED_COMPOSER)
+    cuts = cut_models([stack(2), stack(9)], options, request, Observer()).brickset.models
+    costs, runs = RunCosts(cuts, 4), 4
+    before, latency = costs.of_running(1), costs.models[0]
+    loading = costs.of_running(0) - runs * latency
+    costs.learn(0, loading + latency, latency)
+    assert costs.of_running(1) == pytest.approx(before)
+    costs.learn(0, 9 * loading + latency, latency)
+    loads = costs.of_running(1)
+    assert loads > 2 * before
+    costs.learn(0, 9 * loading + 900 * latency, 900 * latency)
+    assert costs.of_running(1) > loads + runs * costs.models[1]
+
+
+def test_the_order_uses_what_was_learned_meanwhile(stack):
+    """Where loading takes long, a model with many layers is cheaper than one with heavy weights."""
+    request = Request.of("synthetic", threads=1)
+    options = CutOptions.chosen(None, None, LEARNED_COMPOSER)
+    models = [stack(1, size=1000), stack(1, size=500_000), stack(400, size=1500)]
+    cuts = cut_models(models, options, request, Observer()).brickset.models
+    costs = RunCosts(cuts, 4)
+    assert list(chosen(costs, range(3), range(3), (), 2.0)) == [0, 1, 2]
+    order = chosen(costs, range(3), range(3), (), 2.0)
+    assert next(order) == 0
+    costs.learn(0, 1e5, costs.models[0])
+    assert list(order) == [2, 1]
+
+
+@pytest.mark.parametrize(("precision", "expected"), [(0.2, ["stack3"]), (0.1, ["stack3", "long"])])
+def test_models_whose_predictions_suffice_do_not_run(
+    adapted, stack, ran, monkeypatch, precision, expected
+):
+    """A prediction is asked for models that take long, at a coarse precision on a known system."""
+    place = "dlbricks_core.estimation.adaptive"
+    monkeypatch.setattr(f"{place}.unknown.Unknown.system_is_known", True)
+    monkeypatch.setattr(f"{place}.adapting._PREDICTING_MS", 0.0)
+    monkeypatch.setattr(f"{place}.coverage.RunCosts.of_running", lambda self, i: 1.0 + 200.0 * i)
+    sure = {}
+
+    def figures(self, signatures, seen):
+        sure.update((s, Predicted(1.0, np.ones(RESAMPLES))) for s in signatures)
+        return {s: sure[s] for s in signatures}
+
+    monkeypatch.setattr(f"{place}.unknown.Unknown.figures", figures)
+    found = adapted([stack(3), stack(3, "long", size=3000)], precision)
+    assert sorted(ran) == sorted(expected)
+    assert found.models[1].is_measurement == ("long" in expected)
+    assert bool(sure) == (precision == 0.2)
 
 
 def test_a_profile_that_fails_is_told_and_costs_no_latency(adapted, stack, monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.estimation.adaptive import unknown
 from dlbricks_core.figures.figure import RESAMPLES, InPlace
-from dlbricks_core.figures.predicted import Predicted
+from dlbricks_core.figures.predicted import Discrepancy, Predicted, SpreadFactor
 
 
 @pytest.fixture
@@ -55,6 +55,16 @@ def test_predictions_are_no_more_certain_than_they_proved_to_be():
     wide = np.exp(np.random.default_rng(1).normal(0, 1.0, RESAMPLES))
     found = unknown._corrected(ratios, "Relu", Predicted(1.0, wide))
     assert np.std(np.log(found.draws)) == pytest.approx(ratios.spread, rel=0.1)
+
+
+def test_the_factor_of_models_without_runs_holds_until_runs_set_the_spread():
+    factor = SpreadFactor(0.5, 0.2)
+    prediction = Predicted(1.0, np.ones(RESAMPLES), discrepancy=Discrepancy(0.03, 0.02, factor))
+    few, many = (
+        unknown._Ratios.of([unknown._SeenBrick("Relu", 2.0, 1.0)] * number) for number in (2, 20)
+    )
+    assert unknown._corrected(few, "Relu", prediction).discrepancy.spread == factor
+    assert unknown._corrected(many, "Relu", prediction).discrepancy.spread == SpreadFactor()
 
 
 def test_few_bricks_of_a_kind_count_less_than_all_together():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from time import perf_counter
@@ -138,9 +138,10 @@ class Adapting:
         lacking = self._not_predictable([i for i in lacking if i not in slowed])
         able = [i for i in lacking if self._able(self._cuts[i])]
         known, enough = self._bricks.keys(), _enough(self._precision)
-        self._run(chosen(self._costs, lacking, able, known, enough), end)
+        self._run(chosen(self._costs, lacking, able, known, enough), len(able), end)
         lacking = [i for i in lacking if not self._precise(self._cuts[i])]
-        self._run([i for i in self._imprecise(lacking) if self._able(self._cuts[i])], end)
+        rest = [i for i in self._imprecise(lacking) if self._able(self._cuts[i])]
+        self._run(rest, len(rest), end)
         self.unable = [i for i in lacking if self._is_left(self._cuts[i])]
 
     def _not_predictable(self, positions: Sequence[int]) -> list[int]:
@@ -263,7 +264,8 @@ class Adapting:
     def compared(self, estimated: RunResult) -> RunResult:
         """Estimates with the latencies of models that run only for comparison."""
         figures = self._runs.figures
-        self._run([i for i in self.able if self._cuts[i].whole.signature not in figures], math.inf)
+        rest = [i for i in self.able if self._cuts[i].whole.signature not in figures]
+        self._run(rest, len(rest), math.inf)
         ledger = replace(self._runs.warned_ledger, notes=estimated.ledger.notes)
         found = assemble(self._request.hot, estimated.cutting, ledger)
         assert estimated.adaptive is not None
@@ -286,10 +288,17 @@ class Adapting:
         """Figures of bricks in profiles of running models."""
         return self._runs.bricks(self._excluded)
 
-    def _run(self, order: Sequence[int], end: float) -> None:
-        if not order:
+    def _run(self, order: Iterable[int], most: int, end: float) -> None:
+        """Runs models until time is over.
+
+        Args:
+            order: Their positions; the next one is asked for once the one before has run.
+            most: Maximum number of models.
+            end: When the time is over.
+        """
+        if not most:
             return
-        self._observer.stage(f"Running {len(order)} models", len(order))
+        self._observer.stage(f"Running up to {most} models", most)
         start_s = 0.0 if self._runs.importing_s else QUICK_START_S
         for i in order:
             if perf_counter() - self._runs.waited_s + start_s > end:
@@ -302,7 +311,17 @@ class Adapting:
                 harvest = self._shares_bricks(cut)
                 burst = self._burst.for_harvest() if harvest else self._burst
                 self._runs.run(cut, burst, harvest=harvest)
+                self._learn_cost(i)
             self._observer.advance("model")
+
+    def _learn_cost(self, position: int) -> None:
+        cut = self._cuts[position]
+        measured = self._runs.ledger.measurements.get(self._runs.key(cut))
+        if measured is not None:
+            loading_s = measured.observations[-1].loading_s or 0.0
+            self._costs.learn(
+                position, loading_s * 1e3, self._runs.figures[cut.whole.signature].value
+            )
 
     def _shares_bricks(self, cut: CutModel) -> bool:
         """Whether bricks of a model that nothing has shown matter to another that has not run.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from dlbricks_core.analysis.work import layer_flops
@@ -18,9 +18,35 @@ _LOADING_MS, _LOADED_BYTES_MS = 20.0, 5e5
 """Milliseconds to prepare a model, and bytes of weights that it reads in a millisecond."""
 
 
+@dataclass
+class _Learned:
+    """Ratio of what models took to what was expected of them.
+
+    Attributes:
+        taken_ms: Milliseconds that they took. A model as expected stands at the begin.
+        expected_ms: Milliseconds that were expected.
+    """
+
+    taken_ms: float
+    expected_ms: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.expected_ms = self.taken_ms
+
+    @property
+    def factor(self) -> float:
+        """Factor of what is expected of further models."""
+        return self.taken_ms / self.expected_ms
+
+    def add(self, expected_ms: float, taken_ms: float) -> None:
+        """Adds a model."""
+        self.expected_ms += expected_ms
+        self.taken_ms += taken_ms
+
+
 @dataclass(frozen=True)
 class RunCosts:
-    """Rough costs of models, from sizes alone.
+    """Rough costs of models, from their sizes and from models that ran.
 
     Attributes:
         cuts: The models and their bricks.
@@ -29,6 +55,19 @@ class RunCosts:
 
     cuts: Sequence[CutModel]
     runs: int
+    _loading: _Learned = field(default_factory=lambda: _Learned(_LOADING_MS))
+    _running: _Learned = field(default_factory=lambda: _Learned(_LOADING_MS))
+
+    def learn(self, position: int, loading_ms: float, latency_ms: float) -> None:
+        """Corrects the costs of all models by those of one that ran.
+
+        Args:
+            position: Position of the model.
+            loading_ms: Milliseconds until the end of its first run.
+            latency_ms: Its latency in milliseconds.
+        """
+        self._running.add(self.models[position], latency_ms)
+        self._loading.add(self._loading_ms(position), max(loading_ms - latency_ms, 0.0))
 
     @cached_property
     def bricks(self) -> Mapping[str, float]:
@@ -47,9 +86,11 @@ class RunCosts:
 
     def of_running(self, position: int) -> float:
         """Milliseconds to load a model and to run it."""
-        model = self.cuts[position].model
-        loading = _LOADING_MS + model.weight_bytes / _LOADED_BYTES_MS
-        return loading + self.runs * self.models[position]
+        running = self.runs * self.models[position] * self._running.factor
+        return self._loading_ms(position) * self._loading.factor + running
+
+    def _loading_ms(self, position: int) -> float:
+        return _LOADING_MS + self.cuts[position].model.weight_bytes / _LOADED_BYTES_MS
 
     def share(self, position: int, known: Collection[str]) -> float:
         """Share of a model's latency in bricks with a figure."""
@@ -64,11 +105,11 @@ def chosen(
     able: Collection[int],
     known: Collection[str],
     enough: float,
-) -> list[int]:
+) -> Iterator[int]:
     """Models to run, in order, until known bricks cover enough of each model that lacks precision.
 
     Each step chooses the model whose bricks add most to the covered share of all models per second
-    of running it (greedy set cover).
+    of running it (greedy set cover). What was learned of costs until then counts.
 
     Args:
         costs: Costs of the models.
@@ -79,15 +120,13 @@ def chosen(
     """
     have = set(known)
     open_models = {i for i in lacking if costs.share(i, have) < enough}
-    order: list[int] = []
     while candidates := [i for i in able if i in open_models]:
         needed = _needed(costs, open_models, have)
         best = max(candidates, key=lambda i: _gain(costs, i, needed) / costs.of_running(i))
-        order.append(best)
+        yield best
         have |= costs.cuts[best].counts.keys()
         open_models.discard(best)
         open_models = {i for i in open_models if costs.share(i, have) < enough}
-    return order
 
 
 def _needed(
