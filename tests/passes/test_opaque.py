@@ -198,6 +198,8 @@ def test_a_loop_whose_steps_are_known_is_written_out(name: str) -> None:
     model = normal("g " + text)
     assert not reasons(model)
     assert [layer.op for layer in model.layers] == operators.split()
+    steps = {"counted": 3, "until": 5, "nested": 2 + 4, "no step": 0, "scan": 2}
+    assert model.loop_steps == steps[name]
 
 
 @pytest.mark.parametrize("steps", ["9", "30000"])
@@ -208,6 +210,7 @@ def test_a_loop_of_too_many_or_unknown_steps_stays_whole(steps: str) -> None:
             on = Less(v, one) }}> z = Relu(y) }}"""
     model = normal(text)
     assert [layer.op for layer in model.layers] == ["Loop", "Relu"]
+    assert model.loop_steps == 0
     (reason,) = reasons(model).values()  # the body states the shape of y
     assert reason.startswith("subgraph (Loop")
 
