@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from dlbricks_core.errors import INVALID_MODEL, WRONG_SIZES, Border, ModelError
+from dlbricks_core.errors import INVALID_MODEL, WRONG_SIZES, WRONG_VALUES, Border, ModelError
 from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.passes.bind_sizes import BIND_SIZES
 from dlbricks_core.passes.bind_values import BIND_VALUES
@@ -75,7 +75,8 @@ def normalize(
             return _canonical(model, options)
     except ModelError as error:
         if sized and error.hint == WRONG_SIZES:
-            raise ModelError(error.message, hint=INVALID_MODEL) from error
+            hint = WRONG_VALUES if values else INVALID_MODEL
+            raise ModelError(error.message, hint=hint) from error
         raise
 
 

@@ -143,7 +143,7 @@ fewer tuned kernels.
 """
 
 _TINY_FLOATS = frozenset(name for name in ML_DTYPES if name.startswith(("float8", "float4")))
-"""Types that no processor computes with: each number is converted, by a table, a loop or vectors."""
+"""Types that no processor computes with: numbers are converted by a table, a loop or vectors."""
 
 _CONVERTED = 4
 """Operations of a scalar loop that convert one of them for each operation of its layer."""

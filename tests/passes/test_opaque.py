@@ -288,6 +288,25 @@ def test_several_numbers_have_to_fit(number: tuple[float, ...], message: str) ->
     assert normalize(raw, values={"n": (3, 3)}).tensors["y"].sizes == (3, 3)
     with pytest.raises(ModelError, match=message):
         normalize(raw, values={"n": number})
+    with pytest.raises(ModelError, match="Reshape does not fit") as caught:
+        normalize(raw, values={"n": (3, 4)})
+    assert caught.value.hint == "Check the values given for inputs."
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number", "hint"),
+    [
+        ("bool", 2, "Give 0 or 1."),
+        ("uint8", 256, "Give whole numbers from 0 to 255."),
+        ("int4", 8, "Give whole numbers from -8 to 7."),
+    ],
+)
+def test_what_an_input_can_hold_is_told(dtype: str, number: float, hint: str) -> None:
+    text = f"g (float[9] x, {dtype} n) => (float[9] y, {dtype} z) {{ y = Relu(x) z = Identity(n) }}"
+    raw = read_model(onnx.parser.parse_model(HEAD + text), name="m")
+    with pytest.raises(ModelError, match="cannot hold") as caught:
+        normalize(raw, values={"n": number})
+    assert caught.value.hint == hint
 
 
 @pytest.mark.parametrize(("value", "ops"), [(3, ["Squeeze", "Relu"]), (0, ["Relu"])])
