@@ -60,7 +60,7 @@ def _held_by(dtype: np.dtype[Any]) -> str:
     """Numbers that a type of integers or of booleans holds."""
     if dtype.kind == "b":
         return "0 or 1"
-    limits = ml_dtypes.iinfo(dtype)
+    limits = ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call]
     return f"whole numbers from {limits.min} to {limits.max}"
 
 
