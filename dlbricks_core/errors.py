@@ -66,6 +66,9 @@ INVALID_MODEL = "The file is damaged or not a valid ONNX model; try onnx.checker
 WRONG_SIZES = "Check the sizes given for dynamic dimensions."
 """Hint for a layer that does not fit its inputs, in a model that leaves sizes open."""
 
+WRONG_VALUES = "Check the values given for inputs."
+"""Hint for a layer that does not fit its inputs, in a model with values given by the user."""
+
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Numbers of the errors of a full disk, and of a user's full share of it."""
 

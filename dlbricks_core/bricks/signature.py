@@ -257,8 +257,8 @@ def _form(model: CanonicalModel, index: int) -> str:
         attributes = " ".join(
             f"{name}={_attribute(value)}" for name, value in sorted(layer.attributes.items())
         )
-        # The work of an opaque layer is unknown, so all opaque layers differ.
-        inside = f" opaque {layer.name} {layer.outputs}" if layer.opaque else ""
+        # The work of an opaque layer is unknown, so all opaque layers differ, and their reasons.
+        inside = f" opaque {layer.name} {layer.outputs} {layer.opaque}" if layer.opaque else ""
         known[index] = f"{layer.qualified_op} {attributes}{inside}"
     return known[index]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dlbricks_core.errors import UnboundDimensionsError, shown
 from dlbricks_core.importers.base import Imported, ImportOptions, LoadOptions
 from dlbricks_core.importers.cache import FileState, ReadFiles
 from dlbricks_core.ir import RawModel
@@ -125,14 +126,21 @@ def canonical(raw: RawModel, options: LoadOptions, spec: str = "") -> Imported:
     kept = with_outputs(raw, options, spec)
     own = options.of(*called)
     names, sized = dimension_names(raw), dimension_names(kept)
-    model = normalize(
-        kept,
-        batch=own.batch,
-        dims={k: v for k, v in own.dims.items() if k in sized},
-        shapes={k: v for k, v in own.shapes.items() if k in kept.inputs},
-        values={k: v for k, v in own.values.items() if k in kept.inputs},
-        fold_batchnorm=own.fold_batchnorm,
-    )
+    try:
+        model = normalize(
+            kept,
+            batch=own.batch,
+            dims={k: v for k, v in own.dims.items() if k in sized},
+            shapes={k: v for k, v in own.shapes.items() if k in kept.inputs},
+            values={k: v for k, v in own.values.items() if k in kept.inputs},
+            fold_batchnorm=own.fold_batchnorm,
+        )
+    except UnboundDimensionsError as error:
+        unknown = [shown(name) for name in own.dims if name not in names]
+        if not unknown:
+            raise
+        message = f"{error.message}; no dimension is called {' or '.join(unknown)}"
+        raise UnboundDimensionsError(message, hint=error.hint) from error
     of_model = (f"{each}:{name}" for each in called for name in names)
     converted = replace(convert(model, own.dtype), denormal_share=denormal_share(raw.source))
     return Imported(converted, frozenset(names.union(of_model)), _outputs(raw, spec))

@@ -213,12 +213,14 @@ class CanonicalModel(Model):
         idle_bytes: Bytes of further weights, which layers read at other sizes only: those of
             experts that no token chooses. They are in memory all the same.
         denormal_share: Share of denormal numbers among the weights in the model's file.
+        loop_steps: Steps of loops of the producer's that are written out as layers.
     """
 
     annotations: Mapping[str, str] = field(default_factory=dict)
     folded: Folded | None = None
     idle_bytes: int = 0
     denormal_share: float = 0.0
+    loop_steps: int = 0
 
     @property
     def is_slowed(self) -> bool:

@@ -268,7 +268,7 @@ def cut_models(
         )
         brickset.models[position] = replace(cut, notes=(shortened,))
     for position, cut in enumerate(brickset.models):
-        values = *_of_weights(cut.model), *_of_inputs(cut.model)
+        values = *_of_weights(cut.model), *_of_loops(cut.model, request), *_of_inputs(cut.model)
         brickset.models[position] = replace(cut, notes=(*cut.notes, *values))
     calibration = None
     if store is not None and calibrated:
@@ -298,6 +298,12 @@ def cut_models(
 def _of_weights(model: CanonicalModel) -> tuple[Note, ...]:
     """A warning of denormal weights in the model's file."""
     return (warning("denormal-weights", share=model.denormal_share),) if model.is_slowed else ()
+
+
+def _of_loops(model: CanonicalModel, request: Request) -> tuple[Note, ...]:
+    """A note on loops that the backend runs as loops, and whose bricks are the steps."""
+    as_loops = model.loop_steps and request.backend.opens(model.source)
+    return (note("loops-written-out", steps=model.loop_steps),) if as_loops else ()
 
 
 def _of_inputs(model: CanonicalModel) -> Iterator[Note]:

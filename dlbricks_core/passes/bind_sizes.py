@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from dlbricks_core.errors import ModelError, UnboundDimensionsError
@@ -280,13 +282,24 @@ def bind_values(model: RawModel, options: NormalizeOptions) -> RawModel:
         constants[name] = given.astype(numpy_dtype(spec.dtype))
         wrong = given[constants[name] != given]
         if spec.dtype.startswith(("int", "uint", "bool")) and wrong.size:
-            raise ModelError(f"{model.name}: {name!r} ({spec}) cannot hold {wrong.flat[0]:g}")
+            raise ModelError(
+                f"{model.name}: {name!r} ({spec}) cannot hold {wrong.flat[0]:g}",
+                hint=f"Give {_held_by(numpy_dtype(spec.dtype))}.",
+            )
     return replace(
         model,
         inputs=tuple(name for name in model.inputs if name not in numbers),
         weights=model.weights.union(numbers),
         constants=constants,
     )
+
+
+def _held_by(dtype: np.dtype[Any]) -> str:
+    """Numbers that a type of integers or of booleans holds."""
+    if dtype.kind == "b":
+        return "0 or 1"
+    limits = ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call]
+    return f"whole numbers from {limits.min} to {limits.max}"
 
 
 def _without(model: RawModel, absent: Sequence[str]) -> RawModel:

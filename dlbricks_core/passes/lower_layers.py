@@ -386,7 +386,9 @@ def lower_layers(model: RawModel, options: NormalizeOptions) -> CanonicalModel:
         # Names that only the inlined subgraphs captured are free now.
         again = lower_layers(drop_unread(lowered, options).as_raw(), options)
         return replace(
-            again, folded=lowered.folded.before(again.folded) if lowered.folded else again.folded
+            again,
+            folded=lowered.folded.before(again.folded) if lowered.folded else again.folded,
+            loop_steps=lowered.loop_steps + again.loop_steps,
         )
     return lowered
 

@@ -40,7 +40,7 @@ def _renamed(layer: Layer, names: Mapping[str, str]) -> Layer:
 
 _KNOWLEDGE = (
     "layers", "tensors", "weights", "values", "declared", "aliases", "renamed", "captured",
-    "unshaped", "inlined", "kept_for_captures",
+    "unshaped", "inlined", "kept_for_captures", "loop_steps",
 )  # fmt: skip
 """Attributes of a lowering that grow layer by layer."""
 
@@ -71,6 +71,7 @@ class Lowering:
         unshaped: First tensor without a known shape that a result of an opaque layer follows from.
         inlined: Whether a subgraph became layers of the model.
         kept_for_captures: Whether an Identity is kept for a subgraph that reads its result.
+        loop_steps: Steps of loops that became layers of the model.
         folded: Layers whose results became weights without known values.
         computed: Names of these results.
     """
@@ -92,6 +93,7 @@ class Lowering:
         self.unshaped: dict[str, str] = {}
         self.inlined = False
         self.kept_for_captures = False
+        self.loop_steps = 0
         self.folded: list[Layer] = []
         self.computed: set[str] = set()
         self._to_form = tuple(step.run for step in to_form)
@@ -113,6 +115,7 @@ class Lowering:
             source=self.model.source,
             folded=self._folded(),
             configuration=self.model.configuration,
+            loop_steps=self.loop_steps,
         )
         return rename(normal, self.renamed)
 
@@ -166,7 +169,7 @@ class Lowering:
         """Discards layers that were lowered since a state; names of tensors stay reserved."""
         for name, value in zip(_KNOWLEDGE, state, strict=True):
             held = getattr(self, name)
-            if isinstance(held, bool):
+            if isinstance(held, int):
                 setattr(self, name, value)
                 continue
             held.clear()

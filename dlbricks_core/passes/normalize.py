@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from dlbricks_core.errors import INVALID_MODEL, WRONG_SIZES, Border, ModelError
+from dlbricks_core.errors import INVALID_MODEL, WRONG_SIZES, WRONG_VALUES, Border, ModelError
 from dlbricks_core.ir import CanonicalModel, Layer, RawModel, TensorSpec
 from dlbricks_core.ir.limits import check_shape
 from dlbricks_core.operators.table import operator
@@ -192,7 +192,8 @@ def normalize(
             return _canonical(model, options)
     except ModelError as error:
         if sized and error.hint == WRONG_SIZES:
-            raise ModelError(error.message, hint=INVALID_MODEL) from error
+            hint = WRONG_VALUES if values else INVALID_MODEL
+            raise ModelError(error.message, hint=hint) from error
         raise
 
 

@@ -156,6 +156,7 @@ class _Steps:
             given: Tensor for each input of the body.
             first: Position of the first state among the results of the body.
         """
+        self.lowering.loop_steps += 1
         names = {
             name: f"{self.prefix}/{name}" if name in self.body.weights else
             f"{self.prefix}/{number}/{name}"

@@ -13,6 +13,7 @@ import numpy as np
 from dlbricks_core.facts import System
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_core.ir.tensors import ML_DTYPES
 from dlbricks_core.machine.speed import MULTIPLYING, UNKNOWN, generation_of, lanes, multiplying
 from dlbricks_core.operators.operator import Lacks
 from dlbricks_core.operators.table import OPERATORS
@@ -140,6 +141,12 @@ _TUNED = 1 / 4
 fewer tuned kernels.
 """
 
+_TINY_FLOATS = frozenset(name for name in ML_DTYPES if name.startswith(("float8", "float4")))
+"""Types that no processor computes with: numbers are converted by a table, a loop or vectors."""
+
+_CONVERTED = 4
+"""Operations of a scalar loop that convert one of them for each operation of its layer."""
+
 _CODES_AT_ONCE = 4
 """Codes that an instruction for them multiplies in place of one float."""
 
@@ -227,7 +234,8 @@ class Processor:
 
 def _of_short_types(system: System, plain: float, peak: float) -> Mapping[str, tuple[float, float]]:
     """Rates of short types: between a scalar loop and vectors of as many numbers as fit in them."""
-    found = {name: (plain, peak) for name in MULTIPLYING if multiplying(system, name) == ()}
+    found = dict.fromkeys(_TINY_FLOATS, (plain / _CONVERTED, peak))
+    found |= {name: (plain, peak) for name in MULTIPLYING if multiplying(system, name) == ()}
     if multiplying(system, "int8"):
         found["int8"] = plain, _CODES_AT_ONCE * peak
         # Where numbers stand for codes, floats can be computed with as well.

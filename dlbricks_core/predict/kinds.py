@@ -327,6 +327,8 @@ def _unpacked_by(model: CanonicalModel, layer: Layer, own: str) -> str:
     """Class of the layers that may read codes without this layer; empty for none."""
     if not own.startswith("codes:read") or layer.outputs[0] in model.output_names:
         return ""
+    if model.tensors[layer.inputs[0]].dtype.startswith("float"):
+        return ""  # nothing multiplies them
     readers = [model.layers[i] for i in model.consumers.get(layer.outputs[0], ())]
     classes = {computing(model, [each]) for each in readers}
     return classes.pop() if len(classes) == 1 and classes <= _HEADS else ""

@@ -128,6 +128,16 @@ def test_opaque_layers_are_never_the_same():
     assert signature(model, (0,)) != signature(model, (1,))
 
 
+def test_opaque_layers_keep_their_own_reasons():
+    tensors = {name: F(4) for name in ("x", "y")}
+    found = {
+        signature(CanonicalModel("m", (Layer("If", ("x",), ("y",), opaque=reason),), ("x",), ("y",),
+                                 tensors), (0,))
+        for reason in ("subgraph", "subgraph, decided by the input x")
+    }  # fmt: skip
+    assert len(found) == 2
+
+
 def test_extracted_bricks_keep_their_signature_and_no_names(residual):
     model = residual(prefix="secret_")
     for granularity in (1, 2, 3, 5):

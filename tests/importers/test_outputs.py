@@ -51,6 +51,12 @@ def test_nobody_has_to_size_an_input_that_nothing_reads():
             loader.load_one(raw(), LoadOptions(outputs=("z",)))
 
 
+def test_a_misspelt_dimension_is_named_where_one_lacks_a_size():
+    words = "without a size: side.0 .N.; no dimension is called 'n'"
+    with ModelLoader(LoadOptions()) as loader, pytest.raises(ModelError, match=words):
+        loader.load_one(raw(), LoadOptions(dims={"n": 3}))
+
+
 @pytest.mark.parametrize("name", ["N", "x", "other:y", "Y", "net"])
 def test_an_unknown_output_is_refused_with_those_that_there_are(name):
     words = f"no model has an output called '{name}'"

@@ -198,6 +198,8 @@ def test_a_loop_whose_steps_are_known_is_written_out(name: str) -> None:
     model = normal("g " + text)
     assert not reasons(model)
     assert [layer.op for layer in model.layers] == operators.split()
+    steps = {"counted": 3, "until": 5, "nested": 2 + 4, "no step": 0, "scan": 2}
+    assert model.loop_steps == steps[name]
 
 
 @pytest.mark.parametrize("steps", ["9", "30000"])
@@ -208,6 +210,7 @@ def test_a_loop_of_too_many_or_unknown_steps_stays_whole(steps: str) -> None:
             on = Less(v, one) }}> z = Relu(y) }}"""
     model = normal(text)
     assert [layer.op for layer in model.layers] == ["Loop", "Relu"]
+    assert model.loop_steps == 0
     (reason,) = reasons(model).values()  # the body states the shape of y
     assert reason.startswith("subgraph (Loop")
 
@@ -285,6 +288,25 @@ def test_several_numbers_have_to_fit(number: tuple[float, ...], message: str) ->
     assert normalize(raw, values={"n": (3, 3)}).tensors["y"].sizes == (3, 3)
     with pytest.raises(ModelError, match=message):
         normalize(raw, values={"n": number})
+    with pytest.raises(ModelError, match="Reshape does not fit") as caught:
+        normalize(raw, values={"n": (3, 4)})
+    assert caught.value.hint == "Check the values given for inputs."
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number", "hint"),
+    [
+        ("bool", 2, "Give 0 or 1."),
+        ("uint8", 256, "Give whole numbers from 0 to 255."),
+        ("int4", 8, "Give whole numbers from -8 to 7."),
+    ],
+)
+def test_what_an_input_can_hold_is_told(dtype: str, number: float, hint: str) -> None:
+    text = f"g (float[9] x, {dtype} n) => (float[9] y, {dtype} z) {{ y = Relu(x) z = Identity(n) }}"
+    raw = read_model(onnx.parser.parse_model(HEAD + text), name="m")
+    with pytest.raises(ModelError, match="cannot hold") as caught:
+        normalize(raw, values={"n": number})
+    assert caught.value.hint == hint
 
 
 @pytest.mark.parametrize(("value", "ops"), [(3, ["Squeeze", "Relu"]), (0, ["Relu"])])

@@ -484,6 +484,15 @@ def test_codes_that_become_floats_for_others_are_read_indeed():
     assert features(alone).kinds == ("codes:read~uint8", "elementwise:relu~codes")
 
 
+@pytest.mark.parametrize(("dtype", "read"), [("float8e4m3fn", ""), ("int8", "@product")])
+def test_no_product_takes_tiny_floats_as_they_are(dtype, read):
+    text = (
+        f"(float[2,8] x, {dtype}[8,4] w1, float w2) => (y)"
+        "{ b = DequantizeLinear(w1, w2) y = MatMul(x, b) }"
+    )
+    assert features(text).kinds[0] == f"codes:read-weights~{dtype}{read}"
+
+
 def test_a_filter_of_codes_tells_whether_channels_are_convolved_alone():
     text = (
         "(float[1,8,9,9] x, int8[8,1,3,3] w1, float w2) => (y)"

@@ -134,7 +134,7 @@ class Adapting:
         """
         lacking = [i for i, cut in enumerate(self._cuts) if not self._precise(cut)]
         slowed = [i for i in lacking if self._cuts[i].model.is_slowed and self._able(self._cuts[i])]
-        self._run(slowed, end)
+        self._run(slowed, len(slowed), end)
         lacking = self._not_predictable([i for i in lacking if i not in slowed])
         able = [i for i in lacking if self._able(self._cuts[i])]
         known, enough = self._bricks.keys(), _enough(self._precision)

@@ -21,6 +21,7 @@ from dlbricks_core.facts.note import note
 from dlbricks_core.figures.figure import InPlace, Measured
 from dlbricks_core.figures.protocols import Round
 from dlbricks_core.figures.statistics import Disturbance
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.load import LoadSampler, LoadWatch, MachineLoad
 from dlbricks_core.machine.system import current_host
 from dlbricks_core.measure.harvest import LEAST_ASSIGNED, Harvest
@@ -155,11 +156,13 @@ class WholeRuns:
             cut: The model.
             burst: Extent of the runs.
             harvest: Whether to profile its bricks. Otherwise they are stored only if the run itself
-                is profiled, which costs almost nothing. Bricks of a model with denormal weights are
-                not stored: they are slower than the same bricks elsewhere.
+                is profiled, which costs almost nothing. Bricks of a model with denormal weights, or
+                with loops that the user's form runs as loops, are not stored: the same bricks take
+                another time elsewhere.
         """
         key = self.key(cut)
         as_used = key.subject.kind == "native"
+        tells = _tells_of_bricks(cut.model, as_used=as_used)
         try:
             worker = self._worker(as_used=True)
             self.waited_s += settle(self._watch, self._request, self._observer)
@@ -179,7 +182,7 @@ class WholeRuns:
             return
         latency_ms = float(self._request.protocol.statistic(found.samples_ms))
         profile = found.profile
-        if harvest and not cut.model.is_slowed and not _names_layers(cut, profile):
+        if harvest and tells and not _names_layers(cut, profile):
             try:
                 profile = self._profile(cut, burst, latency_ms)
             except DLBricksError as error:
@@ -240,7 +243,8 @@ class WholeRuns:
             loading_s=found.loading_s,
         )
         taken: list[Taken] = [(key, observation, cut.whole.operators)]
-        told = None if cut.model.is_slowed else found.profile
+        tells = _tells_of_bricks(cut.model, as_used=key.subject.kind == "native")
+        told = found.profile if tells else None
         if told is not None and _names_layers(cut, told):
             taken += self._harvested(cut, told, latency_ms, beside)
         self._round += 1
@@ -344,6 +348,11 @@ class WholeRuns:
         self.ledger = self.ledger.failing({key: reason})
         self._note(note("whole-did-not-run", cut.model.name, reason=reason))
         self._store.record_failure(key, reason, cut.whole.operators)
+
+
+def _tells_of_bricks(model: CanonicalModel, *, as_used: bool) -> bool:
+    """Whether bricks inside of a model take as long as the same bricks elsewhere."""
+    return not (model.is_slowed or (as_used and model.loop_steps))
 
 
 def _names_layers(cut: CutModel, profile: Profile | None) -> bool:
