@@ -257,7 +257,7 @@ class AttentionWriter:
         query = linear(graph, x, self.hidden, width, f"{at}.q_proj", bias=part.bias)
         query = self._by_head(query, part.heads, part.head_dim, "q")
         layer = Layer("Attention", (query, keys, values), (f"{at}.by_head",),
-                      {"scale": part.scale}, name=at)  # fmt: skip
+                      {"scale": part.scale}, name=f"{at}.by_head")  # fmt: skip
         (y,) = graph.append(layer)
         y = graph.add("Transpose", y, out=f"{at}.by_token", perm=(0, 2, 1, 3))
         y = graph.add("Reshape", y, graph.integers(0, 0, width), out=at)
@@ -275,7 +275,7 @@ class AttentionWriter:
         def attend(mask: str, **more: int) -> Branch:
             names = (query, keys, values, *([mask] if mask else []))
             layer = Layer("Attention", names, (f"{at}.by_head",), {"scale": part.scale, **more},
-                          name=at)  # fmt: skip
+                          name=f"{at}.by_head")  # fmt: skip
             return Branch((layer,), layer.outputs)
 
         out = (f"{at}.by_head",)
@@ -377,7 +377,7 @@ class AttentionWriter:
             mask = self.positions.chosen or mask
         layer = Layer(
             "Attention", (query, keys, values, mask),
-            (f"{at}.by_head",), {"scale": part.scale}, name=at,
+            (f"{at}.by_head",), {"scale": part.scale}, name=f"{at}.by_head",
         )  # fmt: skip
         (y,) = graph.append(layer)
         y = graph.add("Transpose", y, out=f"{at}.by_token", perm=(0, 2, 1, 3))
