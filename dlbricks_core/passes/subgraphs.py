@@ -164,7 +164,11 @@ class _Steps:
         }  # fmt: skip
         names.update(zip(self.body.inputs, given, strict=False))
         names.update({name: name for name in outside(self.layer, self.lowering)})
-        take_all(renamed(self.body, self.layer, names), self.lowering)
+        body = renamed(self.body, self.layer, names)
+        # Frameworks refuse two layers of one name.
+        layers = tuple(replace(each, name=each.name and f"{each.name}/{number}")
+                       for each in body.layers)  # fmt: skip
+        take_all(replace(body, layers=layers), self.lowering)
         results = [names[name] for name in self.body.outputs[first:]]
         count = len(self.states)
         self.states = results[:count]

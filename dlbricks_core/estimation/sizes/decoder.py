@@ -12,8 +12,9 @@ from dlbricks_core.estimation.sizes.sizing import Sizes, opened
 from dlbricks_core.passes.options import OpenDimension
 from dlbricks_core.wording import argument
 
-Role = Literal["sequence", "past", "total"]
-"""Role of a dimension: new tokens, tokens in the cache, or both together."""
+Role = Literal["sequence", "past", "total", "encoded"]
+"""Role of a dimension: new tokens, tokens in the cache, or both together; tokens that an encoder
+reads."""
 
 NAMES: Mapping[Role, frozenset[str]] = {
     "sequence": frozenset({
@@ -41,6 +42,9 @@ _PLACES: tuple[tuple[re.Pattern[str], int, Role], ...] = (
     (re.compile(r"attention_mask"), 1, "total"),
 )
 """Inputs, and the axis of a role, where the dimension's name does not show its role."""
+
+_ENCODED = "encoder_input_ids"
+"""Input with the tokens that an encoder reads before the decoder begins."""
 
 _OF_ENCODER = re.compile(r"(?<![a-z])encoder|cross", re.IGNORECASE)
 """Part of the names of an encoder's outputs: their sizes stay while tokens are generated."""
@@ -75,6 +79,8 @@ class DecoderDimensions:
         """
         found: dict[Role, dict[str, None]] = {}
         for each in dimensions:
+            if each.input == _ENCODED and each.axis == 1:
+                found["encoded"] = {each.name: None}
             if _OF_ENCODER.search(each.input):
                 continue
             for symbol in sorted(each.symbols):
@@ -92,14 +98,20 @@ class DecoderDimensions:
             )
         return cls({role: tuple(names) for role, names in found.items()})
 
-    def sizes(self, sequence: int, past: int, batch: int) -> Sizes:
-        """Sizes for a number of new tokens and a number of tokens in the cache."""
+    @property
+    def encodes(self) -> bool:
+        """Whether an encoder reads the prompt, and the decoder begins with one token."""
+        return "encoded" in self.names
+
+    def sizes(self, sequence: int, past: int, batch: int, encoded: int = 0) -> Sizes:
+        """Sizes for numbers of new tokens, of tokens in the cache, and of those that are encoded."""
         by_role: Mapping[Role, int] = {
-            "sequence": sequence, "past": past, "total": sequence + past
+            "sequence": sequence, "past": past, "total": sequence + past, "encoded": encoded
         }  # fmt: skip
         dims = [(each, size) for role, size in by_role.items() for each in self.names.get(role, ())]
         together = f", batch {batch}" if batch > 1 else ""
-        return Sizes(tuple(dims), batch, f"{sequence} after {past}{together}")
+        of_encoder = f" of {encoded} encoded" if self.encodes else ""
+        return Sizes(tuple(dims), batch, f"{sequence} after {past}{of_encoder}{together}")
 
 
 _WANTED: Mapping[Role, str] = {"sequence": "new tokens", "past": "the cache"}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dlbricks_core.compose import Estimate
-from dlbricks_core.errors import DLBricksError
+from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.estimation.answers import FIRST_TOKEN, OUTPUT_TOKEN, Answer, SizeCurve, SizePoint
 from dlbricks_core.estimation.model_result import Compared, ModelResult
 from dlbricks_core.estimation.results import RunResult
@@ -85,9 +85,15 @@ class Generation:
         """Sizes for all prompts and for tokens at a few depths, without duplicates.
 
         Raises:
-            ModelError: If the model is not a decoder with open dimensions and a cache.
+            ModelError: If the model is not a decoder with open dimensions and a cache, or has an
+                encoder, and the cache of the workload is not empty.
         """
         found = DecoderDimensions.of(name, dimensions)
+        if found.encodes and any(workload.depth for workload in self.workloads):
+            raise ModelError(
+                f"{name} has an encoder, so no tokens come before the prompt",
+                hint="Leave depth out.",
+            )
         wanted = (
             each for workload in self.workloads for each in sizes_of(found, workload).values()
         )
@@ -179,12 +185,17 @@ _PROMPT = -1
 
 def sizes_of(dimensions: DecoderDimensions, workload: Workload) -> dict[int, Sizes]:
     """Sizes for the prompt, and for one token at a few depths, by the depth."""
-    batch = workload.batch
-    prompt = dimensions.sizes(workload.prompt, workload.depth, batch)
+    batch, read = workload.batch, workload.prompt
+    if dimensions.encodes:
+        prompt = dimensions.sizes(1, 0, batch, read)
+    else:
+        prompt = dimensions.sizes(read, workload.depth, batch)
     found = {_PROMPT: replace(prompt, phase="prompt")}
     if workload.depths:
         for depth in spread_over(workload.depths, _DEPTHS):
-            found[depth] = dimensions.sizes(1, depth, batch)
+            # An encoder's tokens are in no cache of the decoder, which began with one token.
+            past, encoded = (depth - read + 1, read) if dimensions.encodes else (depth, 0)
+            found[depth] = dimensions.sizes(1, past, batch, encoded)
     return found
 
 

@@ -22,3 +22,13 @@ def weight(name: str, shape: tuple[int, ...]) -> np.ndarray:
 def tokens(count: int, vocabulary: int) -> np.ndarray:
     """Token numbers of one text, ``[1, count]``."""
     return (np.arange(count, dtype=np.int64)[np.newaxis] * 7 + 3) % vocabulary
+
+
+def encoder_input(config: dict) -> dict[str, np.ndarray]:
+    """What the encoder of a configuration reads, by the name of the input; empty without one."""
+    if not config.get("is_encoder_decoder"):
+        return {}
+    if "num_mel_bins" in config:
+        shape = (1, config["num_mel_bins"], 2 * config["max_source_positions"])
+        return {"input_features": weight("sound", shape)}
+    return {"encoder_input_ids": tokens(9, config["vocab_size"])}

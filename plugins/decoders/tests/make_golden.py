@@ -18,8 +18,16 @@ import torch
 import transformers
 from dlbricks_decoders.build import build
 from dlbricks_decoders.families import decoder_of
-from golden_weights import UNCACHED, tokens, weight
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, DynamicCache
+from golden_weights import UNCACHED, encoder_input, tokens, weight
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
+    AutoModelForSpeechSeq2Seq,
+    DynamicCache,
+    EncoderDecoderCache,
+)
 
 HERE = Path(__file__).parent
 PROMPT = 7
@@ -74,9 +82,34 @@ SANDWICH = [
 AFTER_SUM = [
     (r"\binput_layernorm\b", "attention_sum_layernorm"),
     (r"\bpost_attention_layernorm\b", "feed_forward_sum_layernorm"),
+    (r"\bcross_layernorm\b", "cross_sum_layernorm"),
 ]
 
 
+T5 = [
+    (r"^(encoder|decoder)\.block\.", r"\1.layers."),
+    (r"^(encoder|decoder)\.final_layer_norm\b", r"\1.norm"),
+    (r"\blayers\.(\d+)\.layer\.0\.layer_norm\b", r"layers.\1.input_layernorm"),
+    (r"\bdecoder\.layers\.(\d+)\.layer\.1\.layer_norm\b", r"decoder.layers.\1.cross_layernorm"),
+    (r"\blayers\.(\d+)\.layer\.[12]\.layer_norm\b", r"layers.\1.post_attention_layernorm"),
+    (r"\blayer\.0\.SelfAttention\.relative_attention_bias\b", "self_attn.embed_distances"),
+    (r"\blayer\.\d\.SelfAttention\.([qkvo])\b", r"self_attn.\1_proj"),
+    (r"\blayer\.1\.EncDecAttention\.([qkvo])\b", r"encoder_attn.\1_proj"),
+    (r"\blayer\.\d\.DenseReluDense\.wi_0\b", "mlp.gate_proj"),
+    (r"\blayer\.\d\.DenseReluDense\.(wi_1|wi)\b", "mlp.up_proj"),
+    (r"\blayer\.\d\.DenseReluDense\.wo\b", "mlp.down_proj"),
+    (r"^shared\b", "embed_tokens"),
+]
+CROSSED = [
+    (r"^model\.shared\b", "embed_tokens"),
+    (r"^model\.(encoder|decoder)\.layer_norm\b", r"\1.norm"),
+    (r"\bencoder_attn\.out_proj\b", "encoder_attn.o_proj"),
+    (r"\bencoder_attn_layer_norm\b", "cross_layernorm"),
+    (r"\blayernorm_embedding\b", "embed_norm"),
+    (r"^model\.(?=encoder)", ""),
+    (r"^final_logits_bias$", "lm_head.bias"),
+    (r"\bembed_positions\.weights$", "embed_positions.weight"),
+]
 BESIDE = [
     (r"(?<=layers\.\d)\.experts\b", ".experts.experts"),
     (r"\brouter\.proj\b", "experts.gate"),
@@ -112,6 +145,12 @@ HYBRID = [
 def our_name(name: str, config: dict) -> str:
     family = config["model_type"]
     rules = list(COMMON)
+    if config.get("is_encoder_decoder"):
+        rules = [*(T5 if "d_kv" in config else CROSSED), *COMMON]
+        if family in ("t5", "mt5"):
+            rules.append((r"\blayers\.0\.self_attn\.embed_distances\b", "embed_distances"))
+        # Parts with norms behind them: BART's and Marian's.
+        rules += AFTER_SUM if family in ("bart", "marian") else []
     if family in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4", "vaultgemma", "flex_olmo",
                   "afmoe", "gemma3n_text", "gemma4_text"):  # fmt: skip
         rules += SANDWICH
@@ -210,7 +249,20 @@ def their_model(config) -> torch.nn.Module:
         return transformers.MllamaForCausalLM._from_config(config, attn_implementation="eager")
     if "vl_text" in config.model_type or "vl_moe_text" in config.model_type:
         return Headed(config)
+    if config.is_encoder_decoder:
+        sound = config.model_type == "whisper"
+        kind = AutoModelForSpeechSeq2Seq if sound else AutoModelForSeq2SeqLM
+        return kind.from_config(config, attn_implementation="eager")
     return AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+
+
+def answered(model: torch.nn.Module, config: dict, ids: torch.Tensor, own: DynamicCache) -> list:
+    """Results of a decoder for the prompt and the next token, after its encoder."""
+    cache = EncoderDecoderCache(own, DynamicCache())
+    read = {name: torch.from_numpy(value) for name, value in encoder_input(config).items()}
+    read = {name.removeprefix("encoder_"): value for name, value in read.items()}
+    return [model(**read, decoder_input_ids=each, cache=cache, use_cache=True)
+            for each in (ids[:, :PROMPT], ids[:, PROMPT:])]  # fmt: skip
 
 
 def results_of(path: Path) -> dict[str, np.ndarray]:
@@ -222,11 +274,13 @@ def results_of(path: Path) -> dict[str, np.ndarray]:
     model = their_model(theirs).eval()
     filled(model, config, shapes)
     ids = torch.from_numpy(tokens(PROMPT + 1, config["vocab_size"]))
-    cache = DynamicCache(config=theirs)
+    cache = DynamicCache() if theirs.is_encoder_decoder else DynamicCache(config=theirs)
     # Bamba derives no positions from its cache.
     places = {"position_ids": torch.tensor([[PROMPT]])} if path.stem == "bamba" else {}
     with torch.no_grad():
-        if path.stem in UNCACHED:
+        if theirs.is_encoder_decoder:
+            first, second = answered(model, config, ids, cache)
+        elif path.stem in UNCACHED:
             first, second = model(ids[:, :PROMPT]), model(ids)
         else:
             first = model(ids[:, :PROMPT], cache=cache, use_cache=True)

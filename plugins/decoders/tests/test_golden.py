@@ -11,7 +11,7 @@ import pytest
 from dlbricks_decoders.build import build
 from dlbricks_decoders.families import FAMILIES, decoder_of
 from families_page import PAGE, table
-from golden_weights import UNCACHED, tokens, weight
+from golden_weights import UNCACHED, encoder_input, tokens, weight
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
@@ -29,8 +29,8 @@ SEPARATED = ("axk1", "deepseek_v3", "deepseek_v32", "glm_moe_dsa", "glm4_moe_lit
 def proto_of(model: RawModel):
     """The raw model as a protobuf with the weights of the formula, for every size."""
 
-    def info(name):
-        spec = model.tensors[name]
+    def info(name, of=""):
+        spec = model.tensors[of or name]
         return helper.make_tensor_value_info(name, DTYPE_NUMBERS[spec.dtype], spec.shape)
 
     def initializer(name):
@@ -44,24 +44,31 @@ def proto_of(model: RawModel):
         [node_proto(layer) for layer in model.layers],
         model.name or "decoder",
         [info(name) for name in model.inputs],
-        [info(name) for name in model.outputs],
+        [*map(info, model.outputs), *(info(name, of) for name, of in crossed(model).items())],
         [initializer(name) for name in sorted(model.weights)],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", model.opsets[""])])
 
 
+def crossed(model: RawModel) -> dict[str, str]:
+    """Keys and values of an encoder's results, and the inputs that hold them afterwards."""
+    return {name.replace("past_key_values.", "present."): name for name in model.inputs
+            if ".encoder." in name}  # fmt: skip
+
+
 def no_cache(model: RawModel) -> dict[str, np.ndarray]:
     """What a model remembers before the first token."""
+    sizes = {"batch": 1, "past": 0, "encoder_sequence": 0}
     return {
-        name: np.zeros([{"batch": 1, "past": 0}.get(s, s) for s in model.tensors[name].shape],
-                       np.float32)
-        for name in model.inputs[1:]
+        name: np.zeros([sizes.get(s, s) for s in model.tensors[name].shape], np.float32)
+        for name in model.inputs if name.startswith("past_")
     }  # fmt: skip
 
 
 def run(evaluator, model: RawModel, ids: np.ndarray, cache: dict) -> tuple[np.ndarray, dict]:
     """Logits, and the cache afterwards."""
-    found = dict(zip(model.outputs, evaluator.run(None, {"input_ids": ids, **cache}), strict=True))
+    names = (*model.outputs, *crossed(model))
+    found = dict(zip(names, evaluator.run(None, {"input_ids": ids, **cache}), strict=True))
     after = {
         name.replace("present.", "past_key_values.").replace("present_", "past_"): value
         for name, value in found.items()
@@ -87,13 +94,15 @@ def test_logits_and_cache_are_those_of_transformers(path):
     model = build(decoder_of(config, path.name), path.stem, "")
     evaluator = ReferenceEvaluator(proto_of(model))
     ids = tokens(PROMPT + 1, config["vocab_size"])
-    prompt, cache = run(evaluator, model, ids[:, :PROMPT], no_cache(model))
-    token, cache = run(evaluator, model, ids[:, PROMPT:], cache)
+    read = encoder_input(config)
+    prompt, cache = run(evaluator, model, ids[:, :PROMPT], {**read, **no_cache(model)})
+    token, cache = run(evaluator, model, ids[:, PROMPT:], {**read, **cache})
     golden = {key: GOLDEN[f"{path.stem}/{key}"] for key in ("prompt", "token")}
     np.testing.assert_allclose(prompt, golden["prompt"], atol=2e-5)
     np.testing.assert_allclose(token, golden["token"], atol=2e-5)
     for part in ("key", "value"):
-        kept = [value for name, value in cache.items() if name.endswith(f".{part}")]
+        kept = [value for name, value in cache.items()
+                if name.endswith(f".{part}") and ".encoder." not in name]  # fmt: skip
         assert (bool(kept) and path.stem not in UNCACHED) == (f"{path.stem}/{part}" in GOLDEN)
         if f"{path.stem}/{part}" not in GOLDEN:
             continue

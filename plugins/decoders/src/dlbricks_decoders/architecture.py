@@ -134,6 +134,23 @@ class Gate:
 
 
 @dataclass(frozen=True)
+class Distances:
+    """Learned bias of scores by the distance of a key (Raffel et al., T5, 2020).
+
+    Attributes:
+        buckets: Number of ranges of distances, each with a bias for each head.
+        furthest: Distance from which on all share the last range.
+        both_ways: Whether keys before and after a token have ranges of their own.
+        by_block: Whether each block has its own biases.
+    """
+
+    buckets: int
+    furthest: int
+    both_ways: bool = False
+    by_block: bool = False
+
+
+@dataclass(frozen=True)
 class Attention:
     """Attention of a block.
 
@@ -166,6 +183,10 @@ class Attention:
         input_scale: Factor of what the projections read.
         value_norm: Normalization of the values of each head.
         keys_as_values: Whether values are the projection to keys, before its normalization.
+        key_bias: Whether the projection to keys has a bias where the others have one.
+        causal: Whether a token attends to itself and earlier ones, which the cache holds; not so in
+            encoders.
+        distances: Bias of the scores by distance.
         borrowed: Whether keys and values are those of the last block before it that has its own and
             the same window; the cache then holds none of this block.
         latent: Compression of keys and values; ``None`` where the cache holds them as they are.
@@ -197,6 +218,9 @@ class Attention:
     input_scale: float = 1.0
     value_norm: Norm | None = None
     keys_as_values: bool = False
+    key_bias: bool = True
+    causal: bool = True
+    distances: Distances | None = None
     borrowed: bool = False
     latent: Latent | None = None
 
@@ -208,7 +232,7 @@ class Attention:
     @property
     def cached(self) -> Mapping[str, tuple[int, int]]:
         """Heads and elements of a head in each part of the cache."""
-        if self.borrowed:
+        if self.borrowed or not self.causal:
             return {}
         if self.latent is None:
             return {
@@ -478,6 +502,9 @@ class Block:
             works in parallel shares attention's input.
         after_feed_forward: Normalization of the feed-forward part's output.
         feed_forward_sum: Normalization of the sum of input and output.
+        cross: Attention to what an encoder made, between both parts; ``None`` without an encoder.
+        before_cross: Normalization of its input.
+        cross_sum: Normalization of the sum of its input and output.
         parallel: Whether both parts read the block's input.
         residual_scale: Factor of each part's output.
         attention_scale: Further factor of attention's output.
@@ -501,6 +528,9 @@ class Block:
     before_feed_forward: Norm | None = None
     after_feed_forward: Norm | None = None
     feed_forward_sum: Norm | None = None
+    cross: Attention | None = None
+    before_cross: Norm | None = None
+    cross_sum: Norm | None = None
     parallel: bool = False
     residual_scale: float = 1.0
     attention_scale: float = 1.0
@@ -513,6 +543,50 @@ class Block:
     low_rank: int = 0
     altup: AltUp | None = None
     scaled: bool = False
+
+
+@dataclass(frozen=True)
+class Spectrogram:
+    """Sound that an encoder reads through two convolutions, the second of which halves its length.
+
+    Attributes:
+        bands: Bands of frequencies.
+        frames: Number of frames, always the same.
+    """
+
+    bands: int
+    frames: int
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Part that reads a whole text, or sound, before the decoder begins.
+
+    Attributes:
+        hidden: Elements of a token's state between blocks.
+        blocks: Blocks from the first to the last.
+        norm: Normalization after the last block.
+        sound: What it reads in place of tokens; ``None`` for tokens, whose embedding is the
+            decoder's.
+        embedding_scale: Factor of the embedding.
+        embedding_norm: Normalization of the embedding.
+        positions: Number of learned positions; 0 for none.
+        position_offset: Row of the first position among the learned ones.
+    """
+
+    hidden: int
+    blocks: tuple[Block, ...]
+    norm: Norm | None
+    sound: Spectrogram | None = None
+    embedding_scale: float = 1.0
+    embedding_norm: Norm | None = None
+    positions: int = 0
+    position_offset: int = 0
+
+    @property
+    def length(self) -> int | str:
+        """Number of states that the decoder attends to, or the name of their dimension."""
+        return self.sound.frames // 2 if self.sound else "encoder_sequence"
 
 
 @dataclass(frozen=True)
@@ -535,6 +609,7 @@ class Decoder:
         head_bias: Whether the last projection has a bias.
         logits_scale: Factor of the logits.
         softcap: Soft upper bound on logits; 0 for none.
+        encoder: Encoder whose results the blocks attend to.
         by_layer: Embedding of tokens for each block.
         last_from: First block that computes the last token alone, since it and those after it
             borrow all keys and values; ``None`` for no such block.
@@ -554,6 +629,7 @@ class Decoder:
     head_bias: bool = False
     logits_scale: float = 1.0
     softcap: float = 0.0
+    encoder: Encoder | None = None
     by_layer: LayerEmbedding | None = None
     last_from: int | None = None
 

@@ -44,6 +44,8 @@ class AttentionWriter:
         x = scaled(self.graph, x, part.input_scale, f"{self.at}.input")
         if part.borrowed:
             y = self._borrowed(part, x)
+        elif not part.causal or part.distances:
+            y = self._biased(part, *self._read(part, x))
         elif part.latent:
             y = self._latent(part, part.latent, x)
         else:
@@ -102,7 +104,14 @@ class AttentionWriter:
         if part.joined is JoinedProjections.APART:
             gated = part.gate is not None and part.gate.joined
             query, *others = (
-                linear(self.graph, x, self.hidden, width, f"{at}.{name}_proj", bias=part.bias)
+                linear(
+                    self.graph,
+                    x,
+                    self.hidden,
+                    width,
+                    f"{at}.{name}_proj",
+                    bias=part.bias and (name != "k" or part.key_bias),
+                )
                 for name, width in zip("qkv", [widths[0] * (1 + gated), *widths[1:]], strict=True)
             )
             return (self._without_gate(part, query) if gated else query, *others)
@@ -213,6 +222,47 @@ class AttentionWriter:
         then, otherwise = Branch((masked,), out), Branch((causal,), out)
         return self.graph.either(hides, then, otherwise, out)[0]
 
+    def _biased(self, part: Attention, query: str, key: str, value: str) -> str:
+        """Attention in an encoder, or with a bias by distance."""
+        bias = part.distances and self.positions.distances(part.distances, part.heads, self.at)
+        attributes = {"q_num_heads": part.heads, "kv_num_heads": part.kv_heads,
+                      "scale": part.scale}  # fmt: skip
+        if not part.causal:
+            read, made = (query, key, value, *([bias] if bias else [])), (self.at,)
+        else:
+            past, present = self._cache
+            read, made = (query, key, value, bias or "", *past), (self.at, *present)
+        return self.graph.append(Layer("Attention", read, made, attributes, name=self.at))[0]
+
+    def cross_states(self, part: Attention, states: str, hidden: int) -> tuple[str, str]:
+        """Keys and values of an encoder's results, ``[batch, heads, tokens, size]``.
+
+        Args:
+            part: Attention to them.
+            states: The results, ``[batch, tokens, hidden]``.
+            hidden: Elements of each.
+        """
+        width = part.kv_heads * part.head_dim
+        key, value = (
+            self._by_head(linear(self.graph, states, hidden, width, f"{self.at}.{name}_proj",
+                                 bias=part.bias and (name != "k" or part.key_bias)),
+                          part.kv_heads, part.head_dim, name)
+            for name in "kv"
+        )  # fmt: skip
+        return key, value
+
+    def cross(self, part: Attention, x: str, keys: str, values: str) -> str:
+        """Attention to keys and values of an encoder's results."""
+        graph, at, width = self.graph, self.at, part.heads * part.head_dim
+        query = linear(graph, x, self.hidden, width, f"{at}.q_proj", bias=part.bias)
+        query = self._by_head(query, part.heads, part.head_dim, "q")
+        layer = Layer("Attention", (query, keys, values), (f"{at}.by_head",),
+                      {"scale": part.scale}, name=f"{at}.by_head")  # fmt: skip
+        (y,) = graph.append(layer)
+        y = graph.add("Transpose", y, out=f"{at}.by_token", perm=(0, 2, 1, 3))
+        y = graph.add("Reshape", y, graph.integers(0, 0, width), out=at)
+        return linear(graph, y, width, self.hidden, f"{at}.o_proj", bias=part.output_bias)
+
     def _borrowed(self, part: Attention, x: str) -> str:
         """Attention to keys and values of an earlier block."""
         graph, at, positions = self.graph, self.at, self.positions
@@ -225,7 +275,7 @@ class AttentionWriter:
         def attend(mask: str, **more: int) -> Branch:
             names = (query, keys, values, *([mask] if mask else []))
             layer = Layer("Attention", names, (f"{at}.by_head",), {"scale": part.scale, **more},
-                          name=at)  # fmt: skip
+                          name=f"{at}.by_head")  # fmt: skip
             return Branch((layer,), layer.outputs)
 
         out = (f"{at}.by_head",)
@@ -327,7 +377,7 @@ class AttentionWriter:
             mask = self.positions.chosen or mask
         layer = Layer(
             "Attention", (query, keys, values, mask),
-            (f"{at}.by_head",), {"scale": part.scale}, name=at,
+            (f"{at}.by_head",), {"scale": part.scale}, name=f"{at}.by_head",
         )  # fmt: skip
         (y,) = graph.append(layer)
         y = graph.add("Transpose", y, out=f"{at}.by_token", perm=(0, 2, 1, 3))

@@ -7,36 +7,15 @@ transformers calls, too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dlbricks_core.ir import RawModel
-from dlbricks_decoders.architecture import (
-    AltUp,
-    Block,
-    Decoder,
-    ExpertsBeside,
-    LayerEmbedding,
-    Norm,
-    StateSpace,
-)
-from dlbricks_decoders.attention import AttentionWriter
-from dlbricks_decoders.augmented import (
-    AltUpWriter,
-    embedded_by_layer,
-    gated_by_layer,
-    low_rank,
-)
-from dlbricks_decoders.delta import DeltaRuleWriter
-from dlbricks_decoders.feed_forward import feed_forward
+from dlbricks_decoders.architecture import Block, Decoder, Encoder
+from dlbricks_decoders.augmented import AltUpWriter, embedded_by_layer
+from dlbricks_decoders.blocks import BlockWriter
+from dlbricks_decoders.encoder import encoded
 from dlbricks_decoders.graph import Graph
-from dlbricks_decoders.layers import capped, linear, normalized, scaled
+from dlbricks_decoders.layers import capped, embedded, linear, normalized, scaled
 from dlbricks_decoders.positions import Positions
-from dlbricks_decoders.recurrent import (
-    StateSpaceWriter,
-    remembered,
-    short_convolution,
-)
-from dlbricks_decoders.selective import SelectiveScanWriter
+from dlbricks_decoders.recurrent import remembered
 
 _END = 2**63 - 1
 """End of an axis of any size, for slices."""
@@ -57,10 +36,12 @@ def build(decoder: Decoder, name: str, source: str) -> RawModel:
     tokens = graph.input("input_ids", "int64", "batch", "sequence")
     graph.output("logits", "batch", 1, decoder.vocabulary)
     for index, block in enumerate(decoder.blocks):
-        _cache(graph, block, index, decoder.hidden)
+        _cache(graph, block, index, decoder.hidden, decoder.encoder)
     keys = [f"past_key_values.{index}.key" for index, block in enumerate(decoder.blocks)
             if block.attention]  # fmt: skip
     positions = Positions(graph, tokens, keys[0] if keys else None)
+    if decoder.encoder:
+        encoded(graph, decoder, decoder.encoder, positions)
     x = _embedding(graph, decoder, tokens, positions)
     by_layer = decoder.by_layer and embedded_by_layer(graph, decoder.by_layer, tokens, x,
                                                       decoder.hidden)  # fmt: skip
@@ -70,18 +51,23 @@ def build(decoder: Decoder, name: str, source: str) -> RawModel:
         if index == decoder.last_from:
             positions, x = positions.last(), _last(graph, x, "last_states")
             by_layer = by_layer and _last(graph, by_layer, "last_by_layer")
-        writer = _Block(graph, positions, index, decoder.hidden, decoder.by_layer, by_layer or "")
-        x = writer.write(block, x)
+        x = BlockWriter(
+            graph, positions, index, decoder.hidden, decoder.by_layer, by_layer or ""
+        ).write(block, x)
     _head(graph, decoder, altup.end(x) if altup else x)
     return graph.model(name, source)
 
 
-def _cache(graph: Graph, block: Block, index: int, hidden: int) -> None:
+def _cache(graph: Graph, block: Block, index: int, hidden: int, encoder: Encoder | None) -> None:
     """Inputs and outputs that keep what a block remembers of earlier tokens."""
     if block.attention:
         for part, (heads, size) in block.attention.cached.items():
             graph.input(f"past_key_values.{index}.{part}", "float32", "batch", heads, "past", size)
             graph.output(f"present.{index}.{part}", "batch", heads, "past + sequence", size)
+    if block.cross and encoder:
+        for part in ("key", "value"):
+            graph.input(f"past_key_values.{index}.encoder.{part}", "float32", "batch",
+                        block.cross.kv_heads, encoder.length, block.cross.head_dim)  # fmt: skip
     for part, shape in remembered(block, hidden).items():
         graph.input(f"past_{part}.{index}", "float32", "batch", *shape)
         graph.output(f"present_{part}.{index}", "batch", *shape)
@@ -93,14 +79,8 @@ def _embedding(graph: Graph, decoder: Decoder, tokens: str, positions: Positions
     if decoder.embedding != decoder.hidden:
         x = linear(graph, x, decoder.embedding, decoder.hidden, "project_in")
     x = scaled(graph, x, decoder.embedding_scale, "embed_scale")
-    if decoder.positions:
-        places = positions.new
-        if decoder.position_offset:
-            offset = graph.integer(decoder.position_offset)
-            places = graph.add("Add", places, offset, out="embed_positions.rows")
-        learned = graph.weight("embed_positions.weight", decoder.positions, decoder.hidden)
-        at = graph.add("Gather", learned, places, out="embed_positions")
-        x = graph.add("Add", x, at, out="embed_sum")
+    x = embedded(graph, x, positions.new, decoder.positions, decoder.position_offset,
+                 decoder.hidden, "embed_positions")  # fmt: skip
     return normalized(graph, decoder.embedding_norm, x, decoder.hidden, "embed_norm")
 
 
@@ -128,147 +108,3 @@ def _head(graph: Graph, decoder: Decoder, x: str) -> None:
     x = scaled(graph, x, decoder.logits_scale, "lm_head.scaled")
     x = capped(graph, x, decoder.softcap, "lm_head")
     graph.add("Identity", x, out="logits")
-
-
-@dataclass(frozen=True)
-class _Block:
-    """Writer of one block.
-
-    Attributes:
-        graph: Graph of the decoder.
-        positions: Positions of the decoder's tokens.
-        index: Number of the block.
-        hidden: Elements of a token's state.
-        embedding: Description of the embedding for each block.
-        by_layer: Embeddings of the tokens for all blocks; empty where there are none.
-    """
-
-    graph: Graph
-    positions: Positions
-    index: int
-    hidden: int
-    embedding: LayerEmbedding | None = None
-    by_layer: str = ""
-
-    def write(self, block: Block, x: str) -> str:
-        """The block's layers, from a token's state to its next one."""
-        if block.altup:
-            return self._with_states(block, block.altup, x)
-        x = self._mixed_and_fed(block, x)
-        if self.embedding:
-            x = self._sum(x, self._of_layer(self.embedding, x), "per_layer_sum")
-        if block.scaled:
-            factor = self.graph.weight(self._at("layer_scalar"), 1)
-            x = self.graph.add("Mul", x, factor, out=self._at("scaled"))
-        return x
-
-    def _with_states(self, block: Block, altup: AltUp, states: str) -> str:
-        """The next states of a token, of which the block computes one."""
-        graph, at = self.graph, self._at("altup")
-        writer = AltUpWriter(graph, altup, self.hidden)
-        predictions = writer.predicted(states, at)
-        x = writer.active(predictions, f"{at}.computed")
-        read = self._norm(block.before_attention, x, "input_layernorm")
-        other = low_rank(graph, read, self.hidden, block.low_rank, block.before_attention,
-                         self._at("laurel"))  # fmt: skip
-        y = self._norm(block.after_attention, self._mixed(block, read), "attention_layernorm")
-        y = self._sum(self._sum(x, y, "attention_sum"), other, "laurel_sum")
-        y = scaled(graph, y, 2.0**-0.5, self._at("laurel_sum.scaled"))
-        states = writer.corrected(predictions, self._fed(block, y, y), at)
-        if self.embedding is None:
-            return states
-        return writer.added(states, self._of_layer(self.embedding, writer.output(states, at)), at)
-
-    def _of_layer(self, embedding: LayerEmbedding, x: str) -> str:
-        return gated_by_layer(self.graph, embedding, self.by_layer, x, self.hidden, self.index)
-
-    def _mixed_and_fed(self, block: Block, x: str) -> str:
-        """The sum with both parts."""
-        if not self._mixes(block):
-            return self._fed(block, x, x)
-        read = self._norm(block.before_attention, x, "input_layernorm")
-        y = self._mixed(block, read)
-        y = self._norm(block.after_attention, y, "attention_layernorm")
-        y = self._scaled(block, y, "self_attn.scaled")
-        if block.parallel:
-            z = self._part(block, x if block.before_feed_forward else read)
-            return self._sum(x, self._sum(y, z, "parallel_sum"), "feed_forward_sum")
-        x = self._sum(x, y, "attention_sum")
-        x = self._norm(block.attention_sum, x, "attention_sum_layernorm")
-        return self._fed(block, x, x)
-
-    @staticmethod
-    def _mixes(block: Block) -> bool:
-        return any((block.attention, block.state_space, block.selective, block.convolution,
-                    block.delta))  # fmt: skip
-
-    def _fed(self, block: Block, x: str, read: str) -> str:
-        """The sum with the feed-forward part, if the block has one."""
-        if block.feed_forward is None:
-            return x
-        x = self._sum(x, self._part(block, read), "feed_forward_sum")
-        return self._norm(block.feed_forward_sum, x, "feed_forward_sum_layernorm")
-
-    def _part(self, block: Block, x: str) -> str:
-        """The feed-forward part with the normalizations around it."""
-        if block.feed_forward is None:
-            raise ValueError("a block with parallel parts has a feed-forward part")
-        z = self._norm(block.before_feed_forward, x, "post_attention_layernorm")
-        z = feed_forward(self.graph, block.feed_forward, z, self.hidden, self.positions.tokens,
-                         self._at("mlp"))  # fmt: skip
-        if block.beside:
-            z = self._with_experts(block.beside, x, z)
-        z = self._norm(block.after_feed_forward, z, "feed_forward_layernorm")
-        return self._scaled(block, z, "mlp.scaled")
-
-    def _with_experts(self, beside: ExpertsBeside, x: str, z: str) -> str:
-        """The sum of the dense part's result ``z`` and that of experts."""
-        z = self._norm(beside.after_dense, z, "feed_forward_layernorm_1")
-        y = self._norm(beside.before, x, "feed_forward_input_layernorm_2")
-        y = feed_forward(self.graph, beside.part, y, self.hidden, self.positions.tokens,
-                         self._at("experts"), routed_by=x)  # fmt: skip
-        return self._sum(z, self._norm(beside.after, y, "feed_forward_layernorm_2"), "beside_sum")
-
-    def _mixed(self, block: Block, x: str) -> str:
-        """The result of the part that mixes tokens."""
-        graph, positions, index, hidden = self.graph, self.positions, self.index, self.hidden
-        if block.attention:
-            at = self._at("self_attn")
-            y = AttentionWriter(graph, positions, index, hidden, at).write(block.attention, x)
-            y = scaled(graph, y, block.attention_scale, f"{at}.weighed")
-            if block.state_space is None:
-                return y
-            z = scaled(graph, self._state(block.state_space, x), block.state_scale,
-                       self._at("mamba.weighed"))  # fmt: skip
-            return self._sum(y, z, "mixed")
-        if block.state_space:
-            return self._state(block.state_space, x)
-        if block.selective:
-            at = self._at("mamba")
-            return SelectiveScanWriter(graph, positions, index, hidden, at).write(
-                block.selective, x
-            )
-        if block.convolution:
-            return short_convolution(graph, block.convolution, x, hidden, index, self._at("conv"))
-        if block.delta:
-            at = self._at("linear_attn")
-            return DeltaRuleWriter(graph, positions, index, hidden, at).write(block.delta, x)
-        raise ValueError("a block without a part that mixes tokens")
-
-    def _state(self, part: StateSpace, x: str) -> str:
-        at = self._at("mamba")
-        return StateSpaceWriter(self.graph, self.positions, self.index, self.hidden, at).write(
-            part, x
-        )
-
-    def _at(self, name: str) -> str:
-        return f"layers.{self.index}.{name}"
-
-    def _norm(self, norm: Norm | None, x: str, name: str) -> str:
-        return normalized(self.graph, norm, x, self.hidden, self._at(name))
-
-    def _sum(self, x: str, y: str, name: str) -> str:
-        return self.graph.add("Add", x, y, out=self._at(name))
-
-    def _scaled(self, block: Block, x: str, name: str) -> str:
-        return scaled(self.graph, x, block.residual_scale, self._at(name))

@@ -134,10 +134,11 @@ def _kinds(decoder: Decoder) -> str:
     """Kinds of blocks in a few words."""
     attentions, feeds = decoder.attentions, [block.feed_forward for block in decoder.blocks]
     words = [_heads(attentions[0])] if attentions else []
+    words += [f"encoder of {len(decoder.encoder.blocks)} blocks"] if decoder.encoder else []
     windows = Counter(attention.window for attention in attentions)
     words += [f"{count} of {len(decoder.blocks)} see {window}"
               for window, count in windows.items() if window]  # fmt: skip
-    states = sum(block.state_space is not None for block in decoder.blocks)
+    states = sum(bool(block.state_space or block.selective) for block in decoder.blocks)
     words += [f"{states} of {len(decoder.blocks)} keep a state"] if states else []
     experts = next((feed.experts for feed in feeds if feed and feed.experts), None)
     words += [f"{experts.per_token} of {experts.count} experts"] if experts else []

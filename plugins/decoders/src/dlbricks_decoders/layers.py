@@ -50,3 +50,26 @@ def capped(graph: Graph, x: str, cap: float, at: str) -> str:
 def scaled(graph: Graph, x: str, factor: float, at: str) -> str:
     """A tensor times a factor; the tensor itself where the factor is 1."""
     return x if factor == 1.0 else graph.add("Mul", x, graph.number(factor), out=at)
+
+
+def embedded(
+    graph: Graph, x: str, places: str, count: int, offset: int, hidden: int, at: str
+) -> str:
+    """The sum with learned positions; the tensor itself where there are none.
+
+    Args:
+        graph: Graph of the decoder.
+        x: Embeddings of tokens, ``[batch, sequence, hidden]``.
+        places: Positions of the tokens, ``[sequence]``.
+        count: Number of learned positions; 0 for none.
+        offset: Row of the first position among the learned ones.
+        hidden: Elements of a token's state.
+        at: Name of the learned positions.
+    """
+    if not count:
+        return x
+    if offset:
+        places = graph.add("Add", places, graph.integer(offset), out=f"{at}.rows")
+    learned = graph.weight(f"{at}.weight", count, hidden)
+    rows = graph.add("Gather", learned, places, out=at)
+    return graph.add("Add", x, rows, out=f"{at.removesuffix('positions')}sum")

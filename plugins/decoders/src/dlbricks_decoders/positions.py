@@ -13,7 +13,7 @@ from copy import copy
 import numpy as np
 
 from dlbricks_core.ir import Array
-from dlbricks_decoders.architecture import Rotary, Temperature
+from dlbricks_decoders.architecture import Distances, Rotary, Temperature
 from dlbricks_decoders.graph import Graph
 
 _END = 2**63 - 1
@@ -28,6 +28,7 @@ class Positions:
         tokens: The tokens, ``[batch, sequence]``.
         cache: Keys or values of a block, ``[batch, heads, past, head_dim]``; ``None`` where no
             block has any.
+        prefix: Beginning of the names of all tensors.
 
     Attributes:
         new: Positions of the tokens, ``[sequence]``.
@@ -39,20 +40,20 @@ class Positions:
         kept: Keys and values of the last block that has its own, by its window.
     """
 
-    def __init__(self, graph: Graph, tokens: str, cache: str | None) -> None:
+    def __init__(self, graph: Graph, tokens: str, cache: str | None, prefix: str = "") -> None:
         self._graph = graph
         self._made: dict[object, tuple[str, ...]] = {}
-        self._prefix = ""
+        self._prefix = prefix
         self.chosen: str | None = None
         self.kept: dict[int | None, tuple[str, str]] = {}
-        self.batch = self._size(tokens, 0, "sizes.batch")
-        self.sequence = self._size(tokens, 1, "sizes.sequence")
-        past = self._size(cache, 2, "sizes.past") if cache else graph.integers(0)
-        self.total = graph.add("Add", past, self.sequence, out="sizes.total")
-        self.tokens = graph.add("Mul", self.batch, self.sequence, out="sizes.tokens")
+        self.batch = self._size(tokens, 0, f"{prefix}sizes.batch")
+        self.sequence = self._size(tokens, 1, f"{prefix}sizes.sequence")
+        past = self._size(cache, 2, f"{prefix}sizes.past") if cache else graph.integers(0)
+        self.total = graph.add("Add", past, self.sequence, out=f"{prefix}sizes.total")
+        self.tokens = graph.add("Mul", self.batch, self.sequence, out=f"{prefix}sizes.tokens")
         one, total = graph.integer(1), self._scalar(self.total)
-        self.new = graph.add("Range", self._scalar(past), total, one, out="positions")
-        self._keys = graph.add("Range", graph.integer(0), total, one, out="positions.keys")
+        self.new = graph.add("Range", self._scalar(past), total, one, out=f"{prefix}positions")
+        self._keys = graph.add("Range", graph.integer(0), total, one, out=f"{prefix}positions.keys")
 
     def last(self) -> Positions:
         """Positions of the last token alone."""
@@ -195,6 +196,61 @@ class Positions:
             return (graph.add("Unsqueeze", y, graph.integers(1), out=at),)
 
         return self._once(temperature, make)[0]
+
+    def distances(self, part: Distances, heads: int, at: str) -> str:
+        """Learned bias of the scores by distance, with the mask, ``[1, heads, sequence, keys]``.
+
+        Args:
+            part: Ranges of distances.
+            heads: Number of heads.
+            at: Name of the block's attention.
+        """
+        at = f"{at}." if part.by_block else self._prefix
+
+        def make() -> tuple[str]:
+            graph = self._graph
+            (ranges,) = self._once(("ranges", part), lambda: (self._ranges(part),))
+            table = graph.weight(f"{at}embed_distances.weight", part.buckets, heads)
+            bias = graph.add("Gather", table, ranges, out=f"{at}distances.rows")
+            bias = graph.add("Transpose", bias, out=f"{at}distances.by_head", perm=(2, 0, 1))
+            bias = graph.add("Unsqueeze", bias, graph.integers(0), out=f"{at}distances")
+            if part.both_ways:
+                return (bias,)
+            mask = self.added_mask()
+            out = (f"{at}distances.of_tokens",)
+            seen = graph.apart(lambda: (graph.add("Add", bias, mask, out=f"{at}distances.masked"),))
+            alone = graph.apart(lambda: (graph.add("Identity", bias, out=f"{at}distances.one"),))
+            return graph.either(self.is_one, alone, seen, out)  # type: ignore[return-value]
+
+        return self._once(("distances", part, at), make)[0]
+
+    def _ranges(self, part: Distances) -> str:
+        """Range of the distance between each token and each key, ``[sequence, keys]``."""
+        graph, at = self._graph, f"{self._prefix}ranges"
+        distance, _ = self._once("causal", self._causal)
+        count = part.buckets // 2 if part.both_ways else part.buckets
+        exact = count // 2
+        far = (
+            graph.add("Abs", distance, out=f"{at}.lengths")
+            if part.both_ways
+            else graph.add("Max", distance, graph.integer(0), out=f"{at}.lengths")
+        )
+        near = graph.add("Less", far, graph.integer(exact), out=f"{at}.near")
+        y = graph.add("Max", far, graph.integer(1), out=f"{at}.positive")
+        y = graph.cast(y, "float32", out=f"{at}.numbers")
+        y = graph.add("Div", y, graph.number(exact), out=f"{at}.relative")
+        y = graph.add("Log", y, out=f"{at}.log")
+        y = graph.add("Div", y, graph.number(math.log(part.furthest / exact)), out=f"{at}.share")
+        y = graph.add("Mul", y, graph.number(count - exact), out=f"{at}.place")
+        y = graph.cast(y, "int64", out=f"{at}.whole")
+        y = graph.add("Add", y, graph.integer(exact), out=f"{at}.behind")
+        y = graph.add("Min", y, graph.integer(count - 1), out=f"{at}.limited")
+        y = graph.add("Where", near, far, y, out=f"{at}.of_length")
+        if not part.both_ways:
+            return y
+        after = graph.add("Less", distance, graph.integer(0), out=f"{at}.after")
+        first = graph.add("Where", after, graph.integer(count), graph.integer(0), out=f"{at}.first")
+        return graph.add("Add", y, first, out=at)
 
     def alibi(self, heads: int) -> str:
         """Bias of the scores of each head by the position of the key, ``[1, heads, 1, keys]``."""

@@ -15,6 +15,7 @@ from dlbricks_core.errors import ModelError, reason, shown
 from dlbricks_decoders.architecture import Decoder
 from dlbricks_decoders.families import (
     deepseek,
+    encoders,
     experts,
     gemma,
     glm,
@@ -45,6 +46,7 @@ FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
     **deepseek.FAMILIES,
     **hybrid.FAMILIES,
     **mamba.FAMILIES,
+    **encoders.FAMILIES,
     **pictures.FAMILIES,
 }
 """Families by ``model_type``."""
@@ -117,7 +119,7 @@ def decoder_of(values: Any, source: str) -> Decoder:
         )
     fields = Fields(values, source)
     refuse_quantized(fields.get(FIELD), source)
-    fields.only("is_encoder_decoder", False)
+    fields.only("is_encoder_decoder", family in encoders.FAMILIES)
     fields.only("add_cross_attention", False)
     try:
         decoder = FAMILIES[family](fields)
