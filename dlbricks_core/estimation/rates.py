@@ -8,16 +8,20 @@ networks belong to the survey, so the reference data contain them for other syst
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
 from dlbricks_core.analysis import Volume
-from dlbricks_core.estimation.characterization import surveyed
+from dlbricks_core.estimation.characterization import RUNS, surveyed
 from dlbricks_core.facts import LATENCY, Setup
 from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.measure.ledger import Ledger
+from dlbricks_core.measure.measuring import measure
+from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.targets import Target
 from dlbricks_core.predict.training_data import quiet_values
+from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 
 Unit = Literal["GFLOP/s", "GB/s", "us"]
@@ -72,6 +76,18 @@ def rated() -> Mapping[str, Target]:
     """The networks, by signature."""
     drawn = [*surveyed(max(_RATES) + 1).items()]
     return dict(drawn[place] for place in _RATES)
+
+
+def time_rates(request: Request, store: ResultStore, observer: Observer) -> Ledger:
+    """Times the networks that the store lacks, a few runs of each, and stores their latencies.
+
+    Args:
+        request: Backend, threads and system. Its precision and its budget do not count.
+        store: Store of the measurements.
+        observer: Receives the progress.
+    """
+    few = replace(request, runs=RUNS, precision=None, budget_s=None, force=False)
+    return measure(rated().values(), few, store, observer)
 
 
 def rates_of(store: ResultStore, fingerprint: str) -> Mapping[Setup, Sequence[MachineRate]]:

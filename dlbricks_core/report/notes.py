@@ -260,6 +260,10 @@ WORDS: dict[str, Callable[..., str]] = {
         f"{probes} of {of_probes} probes were timed: no further probe would narrow the intervals "
         "of other networks"
     ),
+    "rates-timed": lambda networks, seconds: (
+        f"this system was not known, so {networks} small networks were timed first "
+        f"({seconds:.1f} s), on which estimates without a run rest from now on"
+    ),
     "own-form-differs": lambda native_ms, ratio: (
         f"it takes {native_ms:.3g} ms in its framework's own form, and {ratio:.2f} times as long "
         "as lowered from the IR"

@@ -6,10 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dlbricks_core.bricks.brickset import whole
 from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.estimation.adaptive.ahead import begun
 from dlbricks_core.estimation.adaptive.coverage import RunCosts, chosen
+from dlbricks_core.estimation.adaptive.unknown import Unknown
 from dlbricks_core.estimation.adaptive.wholes import WholeRuns
 from dlbricks_core.estimation.run import run
 from dlbricks_core.estimation.without_runs import estimate
@@ -19,8 +21,10 @@ from dlbricks_core.figures.protocols import HOT
 from dlbricks_core.machine.load import LoadWatch, MachineLoad
 from dlbricks_core.measure.cutting import cut_models
 from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.targets import Target
 from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.plugins import Plugin
+from dlbricks_core.predict.atlas import SURVEYED
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.notes import text
 from dlbricks_core.store import ResultStore
@@ -393,3 +397,59 @@ def test_a_model_of_much_memory_runs_only_if_asked(adapted, stack, ran, monkeypa
     assert "whole-takes-much-memory" in {each.code for each in found.ledger.notes}
     adapted([model], force=True, end_to_end=True)
     assert ran == ["stack4"]
+
+
+@pytest.fixture
+def rates(builder, monkeypatch):
+    """Signatures of two small networks in place of the rates, for which any model is worth it."""
+    found = {}
+    for size in (100, 200):
+        b = builder((2, size))
+        brick = whole(b.model(b.add("Relu", b.input), name=f"rate{size}"))
+        found[brick.signature] = Target(brick, "brick", f"{SURVEYED}rate")
+    monkeypatch.setattr("dlbricks_core.estimation.rates.rated", lambda: found)
+    monkeypatch.setattr("dlbricks_core.estimation.adaptive.adapting._WORTH_RATES_MS", 1.0)
+    return found.keys()
+
+
+def timed_rates(result):
+    return [each.values for each in result.ledger.notes if each.code == "rates-timed"]
+
+
+def in_store(path, signatures):
+    asked = Request.of("synthetic", threads=1)
+    with ResultStore.open(path) as store:
+        found = store.get([asked.key(each, "brick") for each in signatures])
+    return {key.subject.signature for key, each in found.items() if each.values}
+
+
+def test_on_an_unknown_system_the_rates_come_first_and_once(adapted, stack, ran, rates, tmp_path):
+    first = adapted([stack(4)])
+    (said,) = timed_rates(first)
+    assert said["networks"] == len(rates)
+    assert said["seconds"] > 0
+    assert in_store(tmp_path / "results.sqlite", rates) == {*rates}
+    again = adapted([stack(4), stack(3, size=3000)])
+    assert timed_rates(again) == []
+    assert ran == ["stack4", "stack3"]
+
+
+def test_beside_rates_a_model_runs_as_precisely_as_before(adapted, stack, rates):
+    (model,) = adapted([stack(4)], precision=0.051).models
+    assert model.is_measurement
+
+
+@pytest.mark.parametrize("budget_s", [None, 5.0])
+def test_rates_wait_for_models_that_take_long(adapted, stack, rates, monkeypatch, budget_s):
+    worth_ms = 1e9 if budget_s is None else 6e3
+    name = "dlbricks_core.estimation.adaptive.adapting._WORTH_RATES_MS"
+    monkeypatch.setattr(name, worth_ms)
+    monkeypatch.setattr(RunCosts, "of_running", lambda *_: 1e6)
+    assert timed_rates(adapted([stack(4)], budget_s=budget_s)) == []
+
+
+def test_rates_that_were_timed_are_for_a_system_that_the_reference_data_lack(
+    adapted, stack, rates, monkeypatch
+):
+    monkeypatch.setattr(Unknown, "system_is_known", True)
+    assert timed_rates(adapted([stack(4)])) == []

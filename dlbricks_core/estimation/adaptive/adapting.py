@@ -68,6 +68,10 @@ _PREDICTING_MS = 1500.0
 """Milliseconds of such models together from which predictions are tried first. They take half as
 long for forty models, and about half of them turn out precise enough at ±20%."""
 
+_WORTH_RATES_MS = 20_000.0
+"""Milliseconds of loading and running models from which the rates of an unknown system are timed
+first. They take 2 to 3 seconds (research/2026-11-30-probes.md)."""
+
 _UNKNOWN_ERROR = 0.4
 """Relative error of predictions of bricks that no model has run, for the choice of models to run.
 Estimates have the predictor's own errors."""
@@ -138,11 +142,26 @@ class Adapting:
         lacking = self._not_predictable([i for i in lacking if i not in slowed])
         able = [i for i in lacking if self._able(self._cuts[i])]
         known, enough = self._bricks.keys(), _enough(self._precision)
+        left_ms = 1e3 * (end - perf_counter())
+        if min(left_ms, sum(map(self._costs.of_running, able))) >= _WORTH_RATES_MS:
+            self._time_rates()
         self._run(chosen(self._costs, lacking, able, known, enough), len(able), end)
         lacking = [i for i in lacking if not self._precise(self._cuts[i])]
         rest = [i for i in self._imprecise(lacking) if self._able(self._cuts[i])]
         self._run(rest, len(rest), end)
         self.unable = [i for i in lacking if self._is_left(self._cuts[i])]
+
+    def _time_rates(self) -> None:
+        """Times the rates of an unknown system, on which this estimate and later ones rest."""
+        if self._unknown.system_is_known:
+            return
+        # Few requests need this code, and every command waits for what it imports.
+        from dlbricks_core.estimation.rates import time_rates
+
+        ledger = time_rates(self._request, self._store, self._observer)
+        seconds = ledger.effort.seconds["brick"]
+        timed = note("rates-timed", networks=len(ledger.figures), seconds=seconds)
+        self._runs.ledger = self._runs.ledger.noting(timed)
 
     def _not_predictable(self, positions: Sequence[int]) -> list[int]:
         """Positions of models whose predictions are too rough, or were not tried.

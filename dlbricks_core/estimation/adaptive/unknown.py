@@ -69,9 +69,8 @@ class Unknown:
     def system_is_known(self) -> bool:
         """Whether anything was measured on this system, with the backend and as many threads."""
         place = self._request.fingerprint, self._request.setup.threads
-        return any(
-            (each.system.fingerprint, each.setup.threads) == place for each in self._contributions
-        )
+        every = training_data(self._store, self._request.setup.backend)
+        return any((each.system.fingerprint, each.setup.threads) == place for each in every)
 
     def figures(
         self, signatures: Collection[str], seen: Mapping[str, InPlace]
