@@ -137,10 +137,14 @@ class _Moved:
             if layer.op == "BatchNormalization" and position:
                 break
             sizes = self.model.tensors[name].sizes[_FIRST_SPATIAL:] if name else ()
-            if {*sizes} - {1}:  # others are broadcast over all points
-                if sizes != points or name in self.model.weights:
+            broadcast = not {*sizes} - {1}
+            if name in self.model.weights or len(sizes) < len(points):
+                if not broadcast:
                     return
+            elif broadcast or sizes == points:
                 found.append(position)
+            else:
+                return
         yield from found
 
     def _thinned(self, name: str) -> TensorSpec:
