@@ -227,11 +227,13 @@ class AttentionWriter:
         bias = part.distances and self.positions.distances(part.distances, part.heads, self.at)
         attributes = {"q_num_heads": part.heads, "kv_num_heads": part.kv_heads,
                       "scale": part.scale}  # fmt: skip
-        if not part.causal:
-            read, made = (query, key, value, *([bias] if bias else [])), (self.at,)
-        else:
+        read: tuple[str, ...] = (query, key, value, bias or "")
+        made: tuple[str, ...] = (self.at,)
+        if part.causal:
             past, present = self._cache
-            read, made = (query, key, value, bias or "", *past), (self.at, *present)
+            read, made = (*read, *past), (*made, *present)
+        elif not bias:
+            read = read[:3]
         return self.graph.append(Layer("Attention", read, made, attributes, name=self.at))[0]
 
     def cross_states(self, part: Attention, states: str, hidden: int) -> tuple[str, str]:
