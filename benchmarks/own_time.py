@@ -51,15 +51,15 @@ class Command:
 
 def precisely(share: str) -> tuple[str, ...]:
     """The words of a run of some precision."""
-    return "run", "--precision", share
+    return "estimate", "--precision", share
 
 
 COMMANDS = (
     Command("estimate", ("estimate",)),
-    Command("run, 20%", precisely("20%"), 0.2),
-    Command("run, 5%", precisely("5%"), 0.05),
-    Command("run, 10%", precisely("10%"), 0.1),
-    Command("run, 10%, again", precisely("10%"), 0.1, again=True),
+    Command("estimate, 20%", precisely("20%"), 0.2),
+    Command("estimate, 5%", precisely("5%"), 0.05),
+    Command("estimate, 10%", precisely("10%"), 0.1),
+    Command("estimate, 10%, again", precisely("10%"), 0.1, again=True),
 )
 
 

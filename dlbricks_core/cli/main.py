@@ -51,6 +51,31 @@ _DISTRIBUTIONS = {
 }
 
 
+#: New words for the names that commands had before; they are understood for one release.
+RENAMED = {
+    "run": ("estimate", "--measure"),
+    "evaluate": ("check",),
+    "explain": ("check", "layers"),
+    "trace": ("check", "trace"),
+    "verify": ("compare", "outputs"),
+    "inspect": ("show",),
+    "analyze": ("show", "repeats"),
+    "graph": ("show", "graph"),
+    "generate": ("suite", "write"),
+    "bench": ("suite", "time"),
+    "doctor": ("machine",),
+    "calibrate": ("machine", "calibrate"),
+    "systems": ("machine",),
+    "survey": ("machine", "survey"),
+    "store": ("results",),
+    "spec": ("results", "record"),
+    "rerun": ("results", "repeat"),
+    "atlas": ("results", "pages"),
+    "models": ("list",),
+    "plugins": ("list", "plugins"),
+}
+
+
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 #: Modes for reopening closed streams, so that no other file gets their numbers. Writing to standard
 #: output still fails, as it should; invisible errors are dropped.
@@ -198,14 +223,18 @@ class _Commands(click.Group):
             words = args[len(flags) :]
             is_named = not words or words[0] in known
             return super().parse_args(ctx, words if is_named else [*_UNNAMED, *words])
-        if len(flags) < len(args) and args[len(flags)] in known:
+        if len(flags) < len(args) and args[len(flags)] in {*known, *RENAMED}:
             args = [args[len(flags)], *flags, *args[len(flags) + 1 :]]
         if args and args[0] not in {*known, "--help", "-h", "--version"}:
             if args[0] in _DISTRIBUTIONS and not Path(args[0]).is_file():
                 raise _missing(args[0])
-            if args[0].isalpha() and not Path(args[0]).exists():
+            if args[0] in RENAMED and not Path(args[0]).exists():
+                _say(f"Note: 'dlbricks {args[0]}' is 'dlbricks {' '.join(RENAMED[args[0]])}' now.")
+                args = [*RENAMED[args[0]], *args[1:]]
+            elif args[0].isalpha() and not Path(args[0]).exists():
                 raise click.UsageError(f"{args[0]!r} is neither a command nor a model.", ctx)
-            args = [*_UNNAMED, *args]
+            else:
+                args = [*_UNNAMED, *args]
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

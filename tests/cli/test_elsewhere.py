@@ -79,3 +79,10 @@ def test_collections_of_dlbricks_are_in_the_distributions_that_the_core_names():
         for name in project.get("entry-points", {}).get("dlbricks.models", {})
     }
     assert found == COLLECTIONS
+
+
+@pytest.mark.parametrize("old", PROGRAM.RENAMED)
+def test_a_former_name_answers_with_the_new_one(dlbricks, old):
+    done = dlbricks(old, "--help")
+    assert (done.status, done.err) == (0, f"Note: 'dlbricks {old}' is 'dlbricks "
+                                          f"{' '.join(PROGRAM.RENAMED[old])}' now.\n")  # fmt: skip
