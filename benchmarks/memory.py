@@ -218,8 +218,8 @@ class Bench:
         """DLBricks' measured and composed values."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "run.json"
-            command = [sys.executable, "-m", "dlbricks_core.cli", "estimate", "--measure", spec, "--end-to-end",
-                       "--quantity", "peak-memory", "--backend", self.backend,
+            command = [sys.executable, "-m", "dlbricks_core.cli", "estimate", "--measure", spec,
+                       "--end-to-end", "--quantity", "peak-memory", "--backend", self.backend,
                        "--threads", str(self.threads), "--runs", str(self.runs),
                        "--store", str(Path(folder) / "store.sqlite"), "--json", str(file),
                        *(f"--dim={name}={size}" for name, size in self.dims.items()),
