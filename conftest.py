@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import importlib
 import io
 import os
 import resource
@@ -98,6 +99,8 @@ def pytest_configure(config):
     """Tries fewer examples in the quick part; the whole suite tries all."""
     if config.option.markexpr == QUICK:
         settings.load_profile("quick")
+        # Its first import starts a process (numpy.testing asks for the processor's name).
+        importlib.import_module("scipy.linalg")
 
 
 def pytest_ignore_collect(collection_path, config):
