@@ -242,7 +242,7 @@ def test_the_order_uses_what_was_learned_meanwhile(stack):
     """Where loading takes long, a model with many layers is cheaper than one with heavy weights."""
     request = Request.of("synthetic", threads=1)
     options = CutOptions.chosen(None, None, LEARNED_COMPOSER)
-    models = [stack(1, size=1000), stack(1, size=500_000), stack(400, size=1500)]
+    models = [stack(1, size=1000), stack(1, size=500_000), stack(900, size=100)]
     cuts = cut_models(models, options, request, Observer()).brickset.models
     costs = RunCosts(cuts, 4)
     assert list(chosen(costs, range(3), range(3), (), 2.0)) == [0, 1, 2]
