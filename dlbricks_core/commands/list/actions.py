@@ -330,7 +330,6 @@ def plugins_command(**values: Any) -> int:
 
 
 def _capabilities(capabilities: Mapping[str, Any]) -> str:
-    """Capabilities of a plugin, in words."""
     parts = []
     for key, value in capabilities.items():
         if key == "isolated":
