@@ -23,17 +23,11 @@ _SMALL = 2**16
 
 @dataclass(frozen=True)
 class Limit:
-    """Maximum number of something that a file may lead to.
+    """Maximum number of something that a file may lead to."""
 
-    Attributes:
-        variable: Name of the environment variable that raises the limit.
-        usual: The maximum where the variable is not set.
-        unit: Unit of the number, as a plural noun.
-    """
-
-    variable: str
-    usual: int
-    unit: str
+    variable: str  #: Name of the environment variable that raises the limit.
+    usual: int  #: The maximum where the variable is not set.
+    unit: str  #: Unit of the number, as a plural noun.
 
     @property
     def most(self) -> int:

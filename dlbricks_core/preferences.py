@@ -34,17 +34,11 @@ _MOST_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class Preference:
-    """A default that the user has set.
+    """A default that the user has set."""
 
-    Attributes:
-        name: Name of the option.
-        value: Its value.
-        origin: The environment variable or the file that it comes from.
-    """
-
-    name: str
-    value: str | int
-    origin: str
+    name: str  #: Name of the option.
+    value: str | int  #: Its value.
+    origin: str  #: The environment variable or the file that it comes from.
 
 
 def _text(value: str | int) -> str:

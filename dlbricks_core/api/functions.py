@@ -284,7 +284,6 @@ def _at_sizes(
     given: AtSizes,
     batch: int | None = None,
 ) -> Estimates:
-    """Estimates of models at the requested sizes."""
     names = ("dims", "values", "dtype", "outputs")
     options = LoadOptions(**checked(batch=batch, **{name: given.get(name) for name in names}))
     how = {name: given.get(name) for name in ("end_to_end", "measure", "system")}
@@ -308,7 +307,6 @@ def _estimates(
     measuring: Measuring,
     how: Mapping[str, Any],
 ) -> Estimates:
-    """Estimates by the job of the command ``estimate``."""
     check_names(measuring)
     timing = {name: each for name, each in measuring.items() if name != "threads"}
     threads = checked(threads_by_phase=measuring.get("threads")).get("threads_by_phase")

@@ -313,7 +313,6 @@ def _answer_row(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _point_row(point: Mapping[str, Any]) -> dict[str, Any]:
-    """A row for a model at one combination of sizes."""
     low, high = point["interval"] or (None, None)
     return {
         "name": point["name"],

@@ -98,7 +98,6 @@ def _name(record: type) -> str:
 
 
 def _object(record: type) -> Schema:
-    """Schema of a typed dictionary."""
     sentences, fields = _sentences(record), get_type_hints(record)
     if lacking := fields.keys() - sentences.keys():
         raise ValueError(f"{record.__name__} has no description of {', '.join(sorted(lacking))}")

@@ -341,8 +341,6 @@ def similarity_table(similarity: Similarity) -> PageTable:
 
 
 class _Repeating(Protocol):
-    """A model whose layers were counted."""
-
     @property
     def name(self) -> str: ...
 

@@ -184,7 +184,6 @@ def ranked(remarks: Iterable[Remark]) -> list[Remark]:
 
 
 def _of_samples(runs: Mapping[str, RunResult], disturbances: Sequence[Note]) -> Iterator[Remark]:
-    """Remarks on the samples of bricks, and on disturbances."""
     disturbed = [f"{text_of(each)} while measuring" for each in disturbances]
     for name, run in runs.items():
         on = f" on {name}" if name else ""
@@ -291,7 +290,6 @@ def _is_uncertain(each: BrickResult) -> bool:
 
 
 def _of_predicted(result: RunResult) -> Iterator[Remark]:
-    """Remark on the predicted part of the sum."""
     predicted = [each for each in result.bricks if each.origin == "predicted"]
     if predicted and not result.adaptive:
         text = _Bricks.of(result).text(predicted)

@@ -138,7 +138,6 @@ def _of_one(result: RunResult) -> str:
 
 
 def _range(several: Iterable[Compared], quantity: Quantity = LATENCY) -> str:
-    """Smallest and largest of several estimates."""
     values = sorted(e.estimate.value for e in several if e.estimate.value is not None)
     if not values:
         return f"an unknown {quantity.name}"

@@ -149,7 +149,6 @@ def _memory_data(memory: MemoryNeed | None) -> MemoryData | None:
 
 
 def _compared(compared: Compared) -> EstimatedData:
-    """An estimate beside a measurement."""
     measured = compared.measured
     return {
         "estimate": compared.estimate.value,

@@ -16,7 +16,7 @@ from dlbricks_core.commands.check.explanation import Explanation, explain
 from dlbricks_core.commands.check.tracing import Trace, print_trace, trace, trace_data, trace_events
 from dlbricks_core.commands.options import given, jobs, measuring
 from dlbricks_core.commands.options import shared as options
-from dlbricks_core.commands.options.help import Concise
+from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.models import Done
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.compose.options import CutOptions

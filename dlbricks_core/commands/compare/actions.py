@@ -15,7 +15,7 @@ from dlbricks_core.commands.compare.verification import Verdict, VerifyOptions, 
 from dlbricks_core.commands.compare.verification_report import print_verification, verification_data
 from dlbricks_core.commands.options import given, jobs, measuring
 from dlbricks_core.commands.options import shared as options
-from dlbricks_core.commands.options.help import Concise
+from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.models import Done, Models
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.errors import DLBricksError

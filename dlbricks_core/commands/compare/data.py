@@ -194,7 +194,6 @@ def comparison_data(
 
 
 def _totals(result: comparison.Comparison) -> common.TotalsData:
-    """Counts over all models and backends."""
     cuttings = [run.cutting for run in result.runs.values()]
     return {
         **common.totals(

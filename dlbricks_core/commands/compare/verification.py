@@ -295,7 +295,6 @@ class _Standard:
 def _compared(
     attempts: Sequence[_Attempt], reference: _Reference, measure: _Measure
 ) -> list[Verdict]:
-    """Verdicts on one model."""
     ran = [(a.verdict.backend, a.results) for a in attempts if a.results is not None]
     standard = _standard(ran, reference, measure)
     return [

@@ -90,7 +90,6 @@ def print_verification(console: Console, verdicts: Sequence[Verdict]) -> None:
 
 
 def _print_problems(console: Console, verdicts: Sequence[Verdict]) -> None:
-    """Prints distinct failures and unsupported layers."""
     for model, failure in dict.fromkeys((v.model, v.reference_failure) for v in verdicts):
         if failure:
             console.print(styled(("Failed:", "red"), f" {model} on the {REFERENCE}: {failure}"))

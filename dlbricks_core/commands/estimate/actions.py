@@ -14,8 +14,8 @@ import click
 from dlbricks_core import report
 from dlbricks_core.commands.options import given, jobs, measuring
 from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.given import open_request
-from dlbricks_core.commands.options.help import Concise
 from dlbricks_core.commands.options.models import Done
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import option

@@ -15,7 +15,7 @@ from dlbricks_core.backends import Backend, BackendOption
 from dlbricks_core.backends.base import declared_options
 from dlbricks_core.commands import Command
 from dlbricks_core.commands.options import shared as options
-from dlbricks_core.commands.options.help import Concise
+from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.output import Output
 from dlbricks_core.compose import Composer
 from dlbricks_core.errors import DLBricksError, PluginError
@@ -330,7 +330,6 @@ def plugins_command(**values: Any) -> int:
 
 
 def _capabilities(capabilities: Mapping[str, Any]) -> str:
-    """Capabilities of a plugin, in words."""
     parts = []
     for key, value in capabilities.items():
         if key == "isolated":

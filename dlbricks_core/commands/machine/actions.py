@@ -11,7 +11,7 @@ import click
 from dlbricks_core.backends import Backend
 from dlbricks_core.commands.machine import systems_report
 from dlbricks_core.commands.options import shared as options
-from dlbricks_core.commands.options.help import Concise
+from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.output import Output
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.rates import rates_of

@@ -178,7 +178,6 @@ def calibrated_composer(name: str) -> Composer:
 
 
 def _disturbed(evaluation: Evaluation) -> Iterator[Failure]:
-    """Networks that others disturbed."""
     for each in evaluation.models:
         if load := each.model.disturbance.load:
             reason = f"other programs used {load:.0%} of the CPUs meanwhile"

@@ -231,7 +231,6 @@ class Judges:
         self._found |= judged
 
     def _mine(self) -> Contribution | None:
-        """The store's contribution for this system and setup."""
         setup, system = self._request.setup, self._request.fingerprint
         for each in contributions(self._store, setup.backend):
             alike = replace(each.setup, plugin=setup.plugin) == setup

@@ -195,7 +195,6 @@ class _Clock(Observer):
 
 
 def _listed(observer: Observer) -> list[str]:
-    """Names of the models in all collections that list them."""
     found = []
     for plugin in discover("models", ModelCollection):
         names = attempt(plugin, partial(_names, plugin))
@@ -214,7 +213,6 @@ def _names(plugin: Plugin) -> list[str]:
 def _named(
     specs: Sequence[str], load: LoadOptions, settings: ImportSettings, unread: list[Failure]
 ) -> Iterator[CanonicalModel]:
-    """Models that the user names."""
     with ModelLoader(load, settings) as loader:
         for name in expand(specs):
             try:
@@ -263,7 +261,6 @@ def _pieces(models: Iterable[CanonicalModel]) -> list[Target]:
 def _failures(
     batch: Sequence[Target], reasons: Mapping[Question, str], request: Request
 ) -> dict[Question, Failure]:
-    """Networks of a batch that could not be timed."""
     operators = {each.brick.signature: fold(each.brick.operators) for each in batch}
     return {
         key: Failure(
@@ -341,7 +338,6 @@ def pack(
 
 
 def _with_shipped(contribution: Contribution) -> Contribution:
-    """A contribution, with networks of shipped ones of the same system and setup."""
     for each in shipped(contribution.setup.backend):
         if _measured_as(each) == _measured_as(contribution):
             contribution = contribution.extended(each)

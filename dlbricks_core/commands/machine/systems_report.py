@@ -197,15 +197,14 @@ def print_systems(console: Console, inventory: Inventory) -> None:
         return
     shown = table("System", "Processor", "Cores", "Memory", "Networks", "Samples", "Last", left=2)
     for machine in inventory.machines:
-        system, held = _system(inventory, machine), _held(inventory, machine)
+        row = _listed(inventory, machine)
         shown.add_row(
-            lines(reference(machine), *([machine.system[:8]] if machine.name else [])),
-            system.cpu or "unknown",
-            str(system.available_cores or "-"),
-            f"{system.memory / 2**30:.1f} GiB" if system.memory else "-",
-            f"{_networks(held):,}",
-            f"{sum(each.samples for each in held):,}",
-            _last(held)[:10] or "-",
+            lines(row["reference"], *([machine.system[:8]] if machine.name else [])),
+            row["processor"] or "unknown",
+            str(row["cores"] or "-"),
+            f"{row['memory_bytes'] / 2**30:.1f} GiB" if row["memory_bytes"] else "-",
+            *(f"{number:,}" for number in (row["networks"], row["samples"])),
+            (row["last"] or "-")[:10],
         )
     console.print(shown)
     if unnamed := [each for each in inventory.machines if not each.name and not each.alone]:
@@ -332,10 +331,10 @@ def _listed(inventory: Inventory, machine: Machine) -> ListedSystemData:
         "cores": system.available_cores,
         "memory_bytes": system.memory,
         "backends": sorted({each.place.backend for each in held}),
-        "networks": _networks(held),
+        "networks": len(frozenset[str]().union(*(each.networks for each in held))),
         "samples": sum(each.samples for each in held),
         "first": min((each.first for each in held if each.first), default=None),
-        "last": _last(held) or None,
+        "last": max((each.last for each in held if each.last), default=None),
     }
 
 
@@ -355,11 +354,3 @@ def _held(inventory: Inventory, machine: Machine) -> list[Holding]:
 
 def _sessions(machine: Machine, sessions: Sequence[Session]) -> list[Session]:
     return [s for s in sessions if s.system == machine.system and s.host in machine.hosts]
-
-
-def _networks(held: Sequence[Holding]) -> int:
-    return len(frozenset[str]().union(*(each.networks for each in held)))
-
-
-def _last(held: Sequence[Holding]) -> str:
-    return max((each.last for each in held), default="")

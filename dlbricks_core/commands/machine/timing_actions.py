@@ -23,7 +23,7 @@ from dlbricks_core.commands.machine.calibration import (
 from dlbricks_core.commands.machine.surveying import RUNS, Packed, Survey, pack, survey
 from dlbricks_core.commands.options import given, jobs, measuring
 from dlbricks_core.commands.options import shared as options
-from dlbricks_core.commands.options.help import Concise
+from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.models import Done, Models
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.compose.options import CutOptions

@@ -119,7 +119,6 @@ def job_of(
 
 
 def _typed() -> set[str]:
-    """Names of the options and arguments that the user typed."""
     context = click.get_current_context()
     return {
         name

@@ -77,7 +77,6 @@ class Setting:
         )
 
     def _preferred(self) -> Any:
-        """The user's preference, or else the value of the setting."""
         return preferred(self.name) or self.value
 
 

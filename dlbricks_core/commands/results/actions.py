@@ -11,7 +11,7 @@ import click
 
 from dlbricks_core import store as stores
 from dlbricks_core.commands.options import shared as options
-from dlbricks_core.commands.options.help import Concise
+from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.kinds import SHARE
 from dlbricks_core.commands.options.output import EXIT_INCREASED, EXIT_PARTIAL, Output
 from dlbricks_core.commands.results import comparison, transfer, transfer_report

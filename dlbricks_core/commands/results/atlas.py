@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dlbricks_core.commands.options import shared as options
-from dlbricks_core.commands.options.help import Concise
+from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.output import Output
 from dlbricks_core.commands.results.pages import pages
 from dlbricks_core.commands.results.pages.contents import read_atlas

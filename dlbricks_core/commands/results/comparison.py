@@ -147,7 +147,6 @@ def if_other(what: str, then: str, now: str) -> Iterator[RecordedDifference]:
 
 
 def _in_words(fact: Any) -> str:
-    """A fact about a system as text."""
     if isinstance(fact, tuple):
         return ", ".join(map(str, fact))
     return "" if fact is None else str(fact)

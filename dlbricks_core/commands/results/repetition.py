@@ -291,7 +291,6 @@ def _renamed(model: json_records.RecordedModel, folders: Iterable[Path]) -> Iter
 def _of_software(
     record: Record, requests: Sequence[Request]
 ) -> Iterator[comparison.RecordedDifference]:
-    """Differences in versions, options and environment variables."""
     yield from comparison.if_other("DLBricks", record.version, __version__)
     first = requests[0]
     protocol = (first.hot if first.condition == "hot" else first).setup.protocol
@@ -319,7 +318,6 @@ def _of_model(
 
 
 def _figures(backend: str, result: RunResult, position: int) -> json_records.RecordedFigures:
-    """Figures of a model, in the unit of the quantity."""
     model = result.models[position]
     return json_records.RecordedFigures(
         model=model.cut.model.name,

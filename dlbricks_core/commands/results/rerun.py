@@ -12,7 +12,7 @@ import click
 
 from dlbricks_core.commands.options import given
 from dlbricks_core.commands.options import shared as options
-from dlbricks_core.commands.options.help import Concise
+from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import IMPORT_TIMEOUT_S
 from dlbricks_core.commands.results import repetition

@@ -11,7 +11,7 @@ from dlbricks_core import report
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.commands.options import given
 from dlbricks_core.commands.options import shared as options
-from dlbricks_core.commands.options.help import Concise
+from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.models import Done, Models
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.show.inspection import inspect_data, print_inspection

@@ -14,7 +14,7 @@ import click
 from dlbricks_core.analysis import Basis, Module
 from dlbricks_core.commands.options import given, measuring
 from dlbricks_core.commands.options import shared as options
-from dlbricks_core.commands.options.help import Concise
+from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import option

@@ -11,7 +11,7 @@ import click
 
 from dlbricks_core.commands.options import given, kinds, measuring
 from dlbricks_core.commands.options import shared as options
-from dlbricks_core.commands.options.help import Concise
+from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.jobs import PreciseJob, SetupJob, opened, refuse
 from dlbricks_core.commands.options.models import Done, Models
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output

@@ -305,8 +305,6 @@ def blank(canvas: Canvas, height: float) -> tuple[Figure, Axes]:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Axes with labelled rows."""
-
     figure: Figure
     axes: Axes  #: Axes of the figure; row ``y`` extends from ``y - 0.5`` to ``y + 0.5``.
     share: float  #: Share of a row, from its lower side, that labels leave for marks.

@@ -290,7 +290,6 @@ def _finite(half_width: float) -> float | None:
 
 
 def _probed(probed: Probed | None) -> CharacterizationData | None:
-    """Summary of the probes of an unknown system."""
     if probed is None:
         return None
     return {

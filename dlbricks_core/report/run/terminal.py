@@ -378,7 +378,6 @@ BRICKS: _Column = OwnColumn("Bricks", lambda model: str(len(model.cut.occurrence
 
 
 def _parts(models: Sequence[ModelResult]) -> Table:
-    """Parts of a quantity, model by model."""
     shown = table("Part", "Meaning", "Estimate", "90% interval", "Measured", left=2)
     shown.columns[1].no_wrap = False
     for model in models:

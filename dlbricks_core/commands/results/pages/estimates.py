@@ -103,8 +103,6 @@ def _composed(atlas: Atlas, store: ResultStore, observer: Observer) -> list[_Com
 
 @dataclass(frozen=True)
 class _Composing:
-    """Composes models from stored bricks."""
-
     atlas: Atlas  #: Source of the systems.
     store: ResultStore  #: Store with the figures of bricks.
     composer: Composer
@@ -156,7 +154,6 @@ class _Composing:
         )
 
     def _calibration(self, setup: Setup, system: str) -> Calibration | None:
-        """Calibration of the composer for a system, if there is one."""
         own = self.composer
         return self.store.calibration(
             CalibrationKey(own.name, own.strategy, own.granularity, LATENCY, setup, system)
@@ -165,7 +162,6 @@ class _Composing:
     def _measurements(
         self, signatures: Iterable[str], setup: Setup, machine: Machine
     ) -> Mapping[str, Measurement]:
-        """Measurements of bricks by a machine, by signature."""
         keys = [Question(Subject(s, "brick"), LATENCY, setup, machine.system) for s in signatures]
         return {
             key.subject.signature: found
@@ -219,7 +215,6 @@ def _homes(atlas: Atlas) -> dict[str, MachineSetup]:
 def _unmeasured_models(
     atlas: Atlas, homes: Mapping[str, MachineSetup]
 ) -> dict[MachineSetup, list[str]]:
-    """Models to predict, by place."""
     measured, refused = atlas.known_latencies, atlas.refused
     found: defaultdict[MachineSetup, list[str]] = defaultdict(list)
     for place in sorted({each.place for each in atlas.entries if each.quantity == LATENCY}):
@@ -234,7 +229,6 @@ def _unmeasured_models(
 def _predictions(
     atlas: Atlas, place: MachineSetup, signatures: Sequence[str], known: Sequence[Contribution]
 ) -> Iterator[tuple[str, FeaturePrediction]]:
-    """Predictions for models at a place."""
     setup = Setup(
         place.backend, place.version, place.options, place.threads, DEFAULT_PROTOCOL.identity, ""
     )
@@ -263,7 +257,6 @@ def _batches(atlas: Atlas, signatures: Sequence[str]) -> Iterator[dict[str, Netw
 
 
 def _layers(network: NetworkFeatures) -> set[tuple[str, bytes]]:
-    """The distinct layers of a network."""
     size = len(network.numbers) // max(len(network.kinds), 1)
     return {
         (kind, network.numbers[i * size : (i + 1) * size]) for i, kind in enumerate(network.kinds)

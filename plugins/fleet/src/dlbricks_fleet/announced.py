@@ -16,8 +16,8 @@ class Fleet(Command):
     name = "fleet"
     purpose = "Time a suite on many hosts at once."
     objects: ClassVar = {
-        "run": "dlbricks_fleet.json_objects:FleetRunData",
-        "status": "dlbricks_fleet.json_objects:FleetStatusData",
+        "run": "dlbricks_fleet.report:FleetRunData",
+        "status": "dlbricks_fleet.report:FleetStatusData",
     }
 
     def load(self) -> click.Command:

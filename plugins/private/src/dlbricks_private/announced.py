@@ -19,7 +19,7 @@ class Private(Command):
     objects: ClassVar = {
         "generate": "dlbricks_core.commands.suite.writing:SuiteWriteData",
         "estimate": "dlbricks_core.report.run.data:EstimateData",
-        "attack": "dlbricks_private.json_objects:PrivateAttackData",
+        "attack": "dlbricks_private.report:PrivateAttackData",
     }
 
     def load(self) -> click.Command:

@@ -15,7 +15,7 @@ class Serve(ActionCommand):
             "load",
             purpose,
             "dlbricks_serving.commands.serve",
-            "dlbricks_serving.serving.report.json_objects:ServeLoadData",
+            "dlbricks_serving.serving.report.data:ServeLoadData",
             predicts=True,
             resumes=True,
         ),
@@ -23,7 +23,7 @@ class Serve(ActionCommand):
             "compare",
             "Compare frameworks under a load.",
             "dlbricks_serving.commands.serve:compare_command",
-            "dlbricks_serving.serving.report.json_objects:ServeCompareData",
+            "dlbricks_serving.serving.report.data:ServeCompareData",
             resumes=True,
         ),
     )
@@ -39,7 +39,7 @@ class Advise(ActionCommand):
             "places",
             purpose,
             "dlbricks_serving.commands.advise",
-            "dlbricks_serving.advice.json_objects:AdviseData",
+            "dlbricks_serving.advice.report.data:AdviseData",
             predicts=True,
         ),
     )

@@ -9,8 +9,8 @@ import click
 
 from dlbricks_core.commands.options import given, measuring
 from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.given import answer_of
-from dlbricks_core.commands.options.help import Concise
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import option
 from dlbricks_core.commands.options.settings import options as options_of
