@@ -15,7 +15,7 @@ import click
 from dlbricks_fleet.settings import OVERRIDES
 
 from dlbricks_core.cli.main import cli
-from dlbricks_core.passes.lower_layers import FROM_FORM, LOWER_LAYERS, TO_FORM
+from dlbricks_core.passes.lower_layers import FROM_FORM, TO_FORM, lower_layers
 from dlbricks_core.passes.normalize import BINDING, FINISHING, PREPARING
 from dlbricks_core.passes.pipeline import Pass
 
@@ -129,19 +129,17 @@ def kind(value: dict[str, Any]) -> str:
 def passes() -> Iterator[str]:
     """A table of all passes in order: what each does, requires and ensures."""
     yield "| pass | what it does | requires | ensures |\n|---|---|---|---|"
-    for each in (*BINDING, *PREPARING, LOWER_LAYERS, *FINISHING):
+    for each in (*BINDING, *PREPARING, lower_layers, *FINISHING):
         yield row(each, "")
-        if each is LOWER_LAYERS:
+        if each is lower_layers:
             for step in (*TO_FORM, *FROM_FORM):
                 yield row(step, "… ")
 
 
-def row(each: Pass[Any], indent: str) -> str:
+def row(each: Pass[..., Any], indent: str) -> str:
     """A row of the table of passes."""
-    module = inspect.getmodule(each.run)
-    assert module is not None
-    name = module.__name__.rpartition(".")[2]
-    what = plain((module.__doc__ or "").partition("\n")[0]).replace("``", "`")
+    name = each.run.__name__
+    what = plain((inspect.getdoc(each.run) or "").partition("\n")[0]).replace("``", "`")
     sides = ("; ".join(sorted(p.value for p in side)) for side in (each.requires, each.ensures))
     return f"| {indent}`{name}` | {cell(what)} | {' | '.join(map(cell, sides))} |"
 

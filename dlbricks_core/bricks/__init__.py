@@ -8,9 +8,7 @@ if TYPE_CHECKING:
     from dlbricks_core.bricks.brickset import (
         Brick,
         BrickSet,
-        CommonPart,
         CutModel,
-        Occurrence,
         common_parts,
         in_layout,
         unknown_places,
@@ -23,17 +21,14 @@ if TYPE_CHECKING:
         signature,
         weights_are_reread,
     )
-    from dlbricks_core.bricks.split import STRATEGIES, LayerSequence, SplitStrategy, split
+    from dlbricks_core.bricks.split import STRATEGIES, LayerSequence, split
 
 __all__ = [
     "STRATEGIES",
     "Brick",
     "BrickSet",
-    "CommonPart",
     "CutModel",
     "LayerSequence",
-    "Occurrence",
-    "SplitStrategy",
     "cold_tensors",
     "common_parts",
     "extract",

@@ -306,8 +306,8 @@ class BrickSet:
         if sequences is None:
             sequences = split(graph, self.granularity, self.strategy)
         occurrences = []
-        marks = self._reread(model, graph, sequences), self._cold(model, graph, sequences)
-        for sequence, reread, cold in zip(sequences, *marks, strict=True):
+        caches = self._caches(model, graph, sequences)
+        for sequence, (reread, cold) in zip(sequences, caches, strict=True):
             source = with_cold(warm if reread else graph, cold)
             identity = signature(source, sequence)
             if identity not in self.bricks:
@@ -317,23 +317,20 @@ class BrickSet:
         self.models.append(cut)
         return cut
 
-    def _reread(
+    def _caches(
         self, model: CanonicalModel, graph: CanonicalModel, sequences: Sequence[LayerSequence]
-    ) -> Sequence[bool]:
-        """Whether the model has just read the weights of each layer sequence."""
-        if not self.rereading:
-            return [False] * len(sequences)
-        if fits_in_core_cache(model):
-            return [True] * len(sequences)
-        return rereads(graph, sequences)
+    ) -> Sequence[tuple[bool, AbstractSet[str]]]:
+        """State of the caches as each layer sequence finds them.
 
-    def _cold(
-        self, model: CanonicalModel, graph: CanonicalModel, sequences: Sequence[LayerSequence]
-    ) -> Sequence[AbstractSet[str]]:
-        """Inputs and outputs of the model that each layer sequence finds in no cache."""
-        if not self.rereading or fits_in_core_cache(model):
-            return [frozenset()] * len(sequences)
-        return cold_ends(graph, sequences)
+        Returns:
+            Whether the model has just read the weights of the sequence, and the inputs and outputs
+            of the model that are in no cache.
+        """
+        if not self.rereading:
+            return [(False, frozenset())] * len(sequences)
+        if fits_in_core_cache(model):
+            return [(True, frozenset())] * len(sequences)
+        return list(zip(rereads(graph, sequences), cold_ends(graph, sequences), strict=True))
 
     @property
     def unique_layers(self) -> int:

@@ -7,10 +7,8 @@ from dlbricks_core.lazy import lazy
 if TYPE_CHECKING:
     from dlbricks_core.figures.figure import (
         RESAMPLES,
-        Derived,
         Figure,
         Measured,
-        interval,
     )
     from dlbricks_core.figures.predicted import Predicted
     from dlbricks_core.figures.protocols import PROTOCOLS
@@ -20,11 +18,9 @@ __all__ = [
     "PROTOCOLS",
     "RESAMPLES",
     "Cost",
-    "Derived",
     "Figure",
     "Measured",
     "Predicted",
-    "interval",
 ]
 
 lazy(__name__)

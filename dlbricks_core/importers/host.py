@@ -76,7 +76,9 @@ class ImportHost:
     def _raw(self, target: str, spec: str, source: str | Path, options: LoadOptions) -> _Raw:
         """A raw model; the previous one is reused if its files are the same (sizes may differ)."""
         name = source.stem if isinstance(source, Path) else source.rpartition(":")[2]
-        own = _import_options(options.of(name, *_aliases(spec)))
+        given = options.of(name, *_aliases(spec))
+        shapes = {key: value for key, value in given.shapes.items() if ":" not in key}
+        own = ImportOptions(batch=given.batch, shapes=shapes)
         key = (target, source, own)
         if self._last is None or self._last.key != key or not self._last.holds():
             model = self.raw(target, source, own)
@@ -87,12 +89,6 @@ class ImportHost:
         """Raw model as its importer or collection returns it; arguments as for :meth:`load`."""
         model: RawModel = load_object(target)().load(source, options)
         return model
-
-
-def _import_options(own: LoadOptions) -> ImportOptions:
-    return ImportOptions(
-        batch=own.batch, shapes={k: v for k, v in own.shapes.items() if ":" not in k}
-    )
 
 
 def with_outputs(raw: RawModel, options: LoadOptions, spec: str = "") -> RawModel:

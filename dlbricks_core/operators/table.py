@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dlbricks_core.ir.model import Layer
-from dlbricks_core.operators import (
-    arithmetic,
-    compound,
-    functions,
-    movement,
-    others,
-    products,
-    reductions,
-)
+from dlbricks_core.operators import arithmetic, compound, functions, movement, others, products
 from dlbricks_core.operators.operator import Lacks, Operator, kept
 
 TABLES: Sequence[Mapping[str, Operator]] = (
     arithmetic.ROWS, compound.ATTENTION_ROWS, compound.NORMALIZATION_ROWS, compound.RECURRENT_ROWS,
-    functions.ROWS, movement.ROWS, others.ROWS, others.CLASSICAL_ROWS, products.ROWS,
-    reductions.ROWS, reductions.QUANTIZED_ROWS,
+    functions.ELEMENT_ROWS, functions.REDUCTION_ROWS, functions.QUANTIZED_ROWS, movement.ROWS,
+    others.ROWS, others.CLASSICAL_ROWS, products.ROWS,
 )  # fmt: skip
 """Rows by family."""
 

@@ -20,13 +20,14 @@ from dlbricks_core.passes.options import (
     places_of,
     symbols_of,
 )
-from dlbricks_core.passes.pipeline import Pass, Property
+from dlbricks_core.passes.pipeline import Property, properties
 from dlbricks_core.wording import settings
 
 _MOST_PLACES = 8
 """Dimensions that an error names."""
 
 
+@properties(ensures=[Property.INPUTS_SIZED])
 def bind_sizes(model: RawModel, options: NormalizeOptions) -> RawModel:
     """The model with a size for every dynamic dimension of its inputs.
 
@@ -251,9 +252,7 @@ def _check_conditions(model: RawModel, sizes: Mapping[str, int]) -> None:
             )
 
 
-BIND_SIZES = Pass.of(bind_sizes, ensures=[Property.INPUTS_SIZED])
-
-
+@properties(requires=[Property.INPUTS_SIZED], ensures=[Property.INPUTS_FIXED])
 def bind_values(model: RawModel, options: NormalizeOptions) -> RawModel:
     """The model with the inputs in ``options.values`` among its weights.
 
@@ -322,8 +321,3 @@ def _without(model: RawModel, absent: Sequence[str]) -> RawModel:
 
 
 _OF_OPTIONALS = frozenset({"OptionalHasElement", "OptionalGetElement"})
-
-
-BIND_VALUES = Pass.of(
-    bind_values, requires=[Property.INPUTS_SIZED], ensures=[Property.INPUTS_FIXED]
-)

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.passes.options import NormalizeOptions
-from dlbricks_core.passes.pipeline import Pass, Property
+from dlbricks_core.passes.pipeline import Property, properties
 from dlbricks_core.passes.schemas import optional_outputs
 
 
+@properties(requires=[Property.LAYERS_CANONICAL], ensures=[Property.NOTHING_UNREAD])
 def drop_unread(model: CanonicalModel, options: NormalizeOptions) -> CanonicalModel:
     """The model without layers, optional outputs, weights and specifications that are not read."""
     read = set(model.outputs)
@@ -48,11 +49,6 @@ def _trimmed(layer: Layer, read: set[str]) -> Layer:
     while not outputs[-1]:
         outputs.pop()
     return replace(layer, outputs=tuple(outputs))
-
-
-DROP_UNREAD = Pass.of(
-    drop_unread, requires=[Property.LAYERS_CANONICAL], ensures=[Property.NOTHING_UNREAD]
-)
 
 
 def unfolded(model: CanonicalModel) -> CanonicalModel:

@@ -20,15 +20,16 @@ from dlbricks_core.operators.table import operator
 from dlbricks_core.passes.drop_unread import drop_unread
 from dlbricks_core.passes.evaluate import evaluate
 from dlbricks_core.passes.forms.form import Form, RawLayer, form_of, missing_reason
-from dlbricks_core.passes.lowering import Lowering, Step, decided_by
+from dlbricks_core.passes.lowering import Lowering, decided_by
 from dlbricks_core.passes.options import NormalizeOptions
-from dlbricks_core.passes.pipeline import Pass, Property, check_order
+from dlbricks_core.passes.pipeline import Property, check_order, properties
 from dlbricks_core.passes.schemas import definition
 from dlbricks_core.passes.shapes import UNKNOWN
-from dlbricks_core.passes.subgraphs import INLINE_BRANCHES
+from dlbricks_core.passes.subgraphs import inline_branches
 
 
-def _resolve_names(layer: Layer, lowering: Lowering) -> Layer:
+@properties(ensures=[Property.NAMES_RESOLVED])
+def resolve_names(layer: Layer, lowering: Lowering) -> Layer:
     """Renames the tensors that a layer reads, where an Identity in between is gone."""
     aliases = lowering.aliases
     if aliases.keys().isdisjoint(layer.inputs):
@@ -36,10 +37,8 @@ def _resolve_names(layer: Layer, lowering: Lowering) -> Layer:
     return replace(layer, inputs=tuple([aliases.get(name, name) for name in layer.inputs]))
 
 
-RESOLVE_NAMES: Step = Pass.of(_resolve_names, ensures=[Property.NAMES_RESOLVED])
-
-
-def _keep_opaque(layer: Layer, lowering: Lowering) -> Layer | None:
+@properties(requires=[Property.NAMES_RESOLVED], ensures=[Property.MAY_BE_TIMED])
+def keep_opaque(layer: Layer, lowering: Lowering) -> Layer | None:
     """Keeps a layer as it is if it is opaque from the start."""
     if not layer.opaque:
         return layer
@@ -47,12 +46,10 @@ def _keep_opaque(layer: Layer, lowering: Lowering) -> Layer | None:
     return None
 
 
-KEEP_OPAQUE: Step = Pass.of(
-    _keep_opaque, requires=[Property.NAMES_RESOLVED], ensures=[Property.MAY_BE_TIMED]
+@properties(
+    requires=[Property.NAMES_RESOLVED, Property.MAY_BE_TIMED], ensures=[Property.TENSORS_ONLY]
 )
-
-
-def _lower_sequences(layer: Layer, lowering: Lowering) -> Layer | None:
+def lower_sequences(layer: Layer, lowering: Lowering) -> Layer | None:
     """Lowers layers on sequences and optionals to layers on tensors, if constants decide these."""
     lowered = lowering.sequences.lowered(layer)
     if lowered is None:
@@ -69,14 +66,10 @@ def _lower_sequences(layer: Layer, lowering: Lowering) -> Layer | None:
     return None
 
 
-LOWER_SEQUENCES: Step = Pass.of(
-    _lower_sequences,
-    requires=[Property.NAMES_RESOLVED, Property.MAY_BE_TIMED],
-    ensures=[Property.TENSORS_ONLY],
+@properties(
+    requires=[Property.NAMES_RESOLVED, Property.TENSORS_ONLY], ensures=[Property.INPUTS_STATIC]
 )
-
-
-def _require_shapes(layer: Layer, lowering: Lowering) -> Layer | None:
+def require_shapes(layer: Layer, lowering: Lowering) -> Layer | None:
     """Makes a layer opaque if it reads a tensor without a known shape."""
     for name in layer.inputs:
         if name and not lowering.spec(name).is_static:
@@ -87,17 +80,11 @@ def _require_shapes(layer: Layer, lowering: Lowering) -> Layer | None:
     return layer
 
 
-REQUIRE_SHAPES: Step = Pass.of(
-    _require_shapes,
-    requires=[Property.NAMES_RESOLVED, Property.TENSORS_ONLY],
-    ensures=[Property.INPUTS_STATIC],
-)
-
-
 _TEXT = "works on text, which is not timed"
 
 
-def _mark_opaque(layer: Layer, lowering: Lowering) -> Layer | None:
+@properties(requires=[Property.NOT_FOLDED, Property.NOT_IDLE], ensures=[Property.MAY_BE_TIMED])
+def mark_opaque(layer: Layer, lowering: Lowering) -> Layer | None:
     """Makes a layer opaque if it works on text, or if its results have no static shape."""
     tensors = lowering.tensors
     results = [tensors[name] for name in layer.outputs if name]
@@ -111,14 +98,8 @@ def _mark_opaque(layer: Layer, lowering: Lowering) -> Layer | None:
     return layer
 
 
-MARK_OPAQUE: Step = Pass.of(
-    _mark_opaque,
-    requires=[Property.NOT_FOLDED, Property.NOT_IDLE],
-    ensures=[Property.MAY_BE_TIMED],
-)
-
-
-def _require_definitions(layer: Layer, lowering: Lowering) -> Layer | None:
+@properties(requires=[Property.INPUTS_STATIC, Property.NO_SUBGRAPH], ensures=[Property.DEFINED])
+def require_definitions(layer: Layer, lowering: Lowering) -> Layer | None:
     """Keeps a layer of an unknown operator if the producer describes its results."""
     opset = lowering.opset_of(layer)
     schema = definition(layer.op, layer.domain, opset)
@@ -142,16 +123,10 @@ def _add_described(layer: Layer, lowering: Lowering) -> None:
         lowering.add_opaque(layer, f"unknown operator {layer.qualified_op}{advice}")
         return
     lowering.tensors.update({name: lowering.declared[name] for name in outputs})
-    described = MARK_OPAQUE.run(layer, lowering)
+    described = mark_opaque.run(layer, lowering)
     if described is not None:
         lowering.layers.append(described)
 
-
-REQUIRE_DEFINITIONS: Step = Pass.of(
-    _require_definitions,
-    requires=[Property.INPUTS_STATIC, Property.NO_SUBGRAPH],
-    ensures=[Property.DEFINED],
-)
 
 _ADVICE = {
     "com.microsoft.nchwc": "; ONNX Runtime wrote it for one processor: name the file from "
@@ -160,7 +135,17 @@ _ADVICE = {
 """Advice on operators without a definition by domain."""
 
 
-def _canonical_forms(layer: Layer, lowering: Lowering) -> None:
+@properties(
+    requires=[
+        Property.MAY_BE_TIMED,
+        Property.NO_SUBGRAPH,
+        Property.TENSORS_ONLY,
+        Property.INPUTS_STATIC,
+        Property.DEFINED,
+    ],
+    ensures=[Property.FORM_CANONICAL],
+)
+def canonical_forms(layer: Layer, lowering: Lowering) -> None:
     """Puts the canonical form of a layer in its place: most often one layer."""
     form = form_of(_without_names(layer, lowering))
     names = _names(form, layer, lowering)
@@ -220,20 +205,8 @@ def _names(form: Form, layer: Layer, lowering: Lowering) -> dict[str, str]:
     return names
 
 
-CANONICAL_FORMS: Step = Pass.of(
-    _canonical_forms,
-    requires=[
-        Property.MAY_BE_TIMED,
-        Property.NO_SUBGRAPH,
-        Property.TENSORS_ONLY,
-        Property.INPUTS_STATIC,
-        Property.DEFINED,
-    ],
-    ensures=[Property.FORM_CANONICAL],
-)
-
-
-def _check_rows(layer: Layer, lowering: Lowering) -> Layer:
+@properties(requires=[Property.FORM_CANONICAL])
+def check_rows(layer: Layer, lowering: Lowering) -> Layer:
     """Refuses a lookup beyond the end of a table, such as one of learned positions."""
     if layer.op != "Gather" or layer.domain:
         return layer
@@ -250,10 +223,8 @@ def _check_rows(layer: Layer, lowering: Lowering) -> Layer:
     return layer
 
 
-CHECK_ROWS: Step = Pass.of(_check_rows, requires=[Property.FORM_CANONICAL])
-
-
-def _fold_constants(layer: Layer, lowering: Lowering) -> Layer | None:
+@properties(requires=[Property.FORM_CANONICAL], ensures=[Property.NOT_FOLDED])
+def fold_constants(layer: Layer, lowering: Lowering) -> Layer | None:
     """Turns the results of a layer that reads only weights into weights."""
     weights = lowering.weights
     reads_weights = layer.inputs and all(name in weights for name in layer.reads)
@@ -310,12 +281,8 @@ def _results(
     return evaluate(layer, inputs, lowering.tensors)
 
 
-FOLD_CONSTANTS: Step = Pass.of(
-    _fold_constants, requires=[Property.FORM_CANONICAL], ensures=[Property.NOT_FOLDED]
-)
-
-
-def _place_identity(layer: Layer, lowering: Lowering) -> Layer | None:
+@properties(requires=[Property.NAMES_RESOLVED, Property.MAY_BE_TIMED])
+def place_identity(layer: Layer, lowering: Lowering) -> Layer | None:
     """Adds an Identity, whose canonical form equals its raw form for every type."""
     if not _is_identity(layer):
         return layer
@@ -324,7 +291,8 @@ def _place_identity(layer: Layer, lowering: Lowering) -> Layer | None:
     return None
 
 
-def _drop_identity(layer: Layer, lowering: Lowering) -> Layer | None:
+@properties(requires=[Property.FORM_CANONICAL, Property.NOT_FOLDED], ensures=[Property.NOT_IDLE])
+def drop_identity(layer: Layer, lowering: Lowering) -> Layer | None:
     """Removes an Identity by renaming, unless both names are needed outside of the layers."""
     return None if _is_identity(layer) and _is_dropped(layer, lowering) else layer
 
@@ -347,35 +315,33 @@ def _is_dropped(layer: Layer, lowering: Lowering) -> bool:
     return True
 
 
-PLACE_IDENTITIES: Step = Pass.of(
-    _place_identity, requires=[Property.NAMES_RESOLVED, Property.MAY_BE_TIMED]
-)
-
-DROP_IDENTITIES: Step = Pass.of(
-    _drop_identity,
-    requires=[Property.FORM_CANONICAL, Property.NOT_FOLDED],
-    ensures=[Property.NOT_IDLE],
-)
-
-
 TO_FORM = (
-    RESOLVE_NAMES,
-    KEEP_OPAQUE,
-    PLACE_IDENTITIES,
-    INLINE_BRANCHES,
-    LOWER_SEQUENCES,
-    REQUIRE_SHAPES,
-    REQUIRE_DEFINITIONS,
-    CANONICAL_FORMS,
+    resolve_names,
+    keep_opaque,
+    place_identity,
+    inline_branches,
+    lower_sequences,
+    require_shapes,
+    require_definitions,
+    canonical_forms,
 )
 """Steps that every layer of a raw model goes through."""
 
-FROM_FORM = (CHECK_ROWS, FOLD_CONSTANTS, DROP_IDENTITIES, MARK_OPAQUE)
+FROM_FORM = (check_rows, fold_constants, drop_identity, mark_opaque)
 """Steps that every layer in canonical form goes through."""
 
 check_order((*TO_FORM, *FROM_FORM))
 
 
+@properties(
+    requires=[Property.INPUTS_SIZED, Property.INPUTS_LIMITED, Property.LAYERS_LIVE],
+    ensures=[
+        Property.LAYERS_CANONICAL,
+        Property.SHAPES_STATIC,
+        Property.CONSTANTS_FOLDED,
+        Property.IDENTITIES_NEEDED,
+    ],
+)
 def lower_layers(model: RawModel, options: NormalizeOptions) -> CanonicalModel:
     """The model with every layer in canonical form, or opaque with the reason."""
     lowering = Lowering(model, TO_FORM, FROM_FORM)
@@ -391,15 +357,3 @@ def lower_layers(model: RawModel, options: NormalizeOptions) -> CanonicalModel:
             loop_steps=lowered.loop_steps + again.loop_steps,
         )
     return lowered
-
-
-LOWER_LAYERS = Pass.of(
-    lower_layers,
-    requires=[Property.INPUTS_SIZED, Property.INPUTS_LIMITED, Property.LAYERS_LIVE],
-    ensures=[
-        Property.LAYERS_CANONICAL,
-        Property.SHAPES_STATIC,
-        Property.CONSTANTS_FOLDED,
-        Property.IDENTITIES_NEEDED,
-    ],
-)

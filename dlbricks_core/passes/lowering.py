@@ -44,7 +44,7 @@ _KNOWLEDGE = (
 )  # fmt: skip
 """Attributes of a lowering that grow layer by layer."""
 
-Step = Pass[Callable[[Layer, "Lowering"], Layer | None]]
+Step = Pass[[Layer, "Lowering"], Layer | None]
 """Step that returns the layer for the next step; ``None`` if it has dealt with the layer itself."""
 
 

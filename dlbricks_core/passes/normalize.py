@@ -10,13 +10,14 @@ from dlbricks_core.errors import INVALID_MODEL, WRONG_SIZES, WRONG_VALUES, Borde
 from dlbricks_core.ir import CanonicalModel, Layer, RawModel, TensorSpec
 from dlbricks_core.ir.limits import check_shape
 from dlbricks_core.operators.table import operator
-from dlbricks_core.passes.bind_sizes import BIND_SIZES, BIND_VALUES
-from dlbricks_core.passes.drop_unread import DROP_UNREAD, drop_unread
-from dlbricks_core.passes.lower_layers import LOWER_LAYERS
+from dlbricks_core.passes.bind_sizes import bind_sizes, bind_values
+from dlbricks_core.passes.drop_unread import drop_unread
+from dlbricks_core.passes.lower_layers import lower_layers
 from dlbricks_core.passes.options import InputValue, NormalizeOptions
-from dlbricks_core.passes.pipeline import Pass, Property, check_order
+from dlbricks_core.passes.pipeline import Property, check_order, properties
 
 
+@properties(requires=[Property.INPUTS_SIZED], ensures=[Property.INPUTS_LIMITED])
 def limit_inputs(model: RawModel, options: NormalizeOptions) -> RawModel:
     """The model itself, if its inputs are within the limits.
 
@@ -29,11 +30,7 @@ def limit_inputs(model: RawModel, options: NormalizeOptions) -> RawModel:
     return model
 
 
-LIMIT_INPUTS = Pass.of(
-    limit_inputs, requires=[Property.INPUTS_SIZED], ensures=[Property.INPUTS_LIMITED]
-)
-
-
+@properties(ensures=[Property.LAYERS_LIVE])
 def drop_dead_layers(model: RawModel, options: NormalizeOptions) -> RawModel:
     """The model with the layers that an output depends on, in the same order."""
     read = set(model.outputs)
@@ -64,9 +61,10 @@ def keep_outputs(model: RawModel, names: Collection[str]) -> RawModel:
     return replace(live, inputs=inputs)
 
 
-DROP_DEAD_LAYERS = Pass.of(drop_dead_layers, ensures=[Property.LAYERS_LIVE])
-
-
+@properties(
+    requires=[Property.LAYERS_CANONICAL, Property.NOTHING_UNREAD],
+    ensures=[Property.BATCH_NORMALIZATION_FOLDED],
+)
 def fold_batchnorm(model: CanonicalModel, options: NormalizeOptions) -> CanonicalModel:
     """Folds each BatchNormalization into a convolution or Gemm where possible, if requested.
 
@@ -127,23 +125,16 @@ def _absorber(model: CanonicalModel, layer: Layer) -> int | None:
     return producer if all(model.tensors[b].sizes[-1:] == channels for b in bias) else None
 
 
-FOLD_BATCHNORM = Pass.of(
-    fold_batchnorm,
-    requires=[Property.LAYERS_CANONICAL, Property.NOTHING_UNREAD],
-    ensures=[Property.BATCH_NORMALIZATION_FOLDED],
-)
-
-
-BINDING = (BIND_SIZES, BIND_VALUES)
+BINDING = (bind_sizes, bind_values)
 """Passes that apply the sizes and values that the user gives."""
 
-PREPARING = (LIMIT_INPUTS, DROP_DEAD_LAYERS)
+PREPARING = (limit_inputs, drop_dead_layers)
 """Passes over the raw model with static inputs."""
 
-FINISHING = (DROP_UNREAD, FOLD_BATCHNORM)
+FINISHING = (drop_unread, fold_batchnorm)
 """Passes over the canonical model."""
 
-ENSURED = check_order((*BINDING, *PREPARING, LOWER_LAYERS, *FINISHING))
+ENSURED = check_order((*BINDING, *PREPARING, lower_layers, *FINISHING))
 """Properties of every model that :func:`normalize` returns."""
 
 _NO_DIMS: Mapping[str, int] = MappingProxyType({})
@@ -200,7 +191,7 @@ def normalize(
 def _canonical(model: RawModel, options: NormalizeOptions) -> CanonicalModel:
     for preparing in PREPARING:
         model = preparing.run(model, options)
-    canonical = LOWER_LAYERS.run(model, options)
+    canonical = lower_layers.run(model, options)
     for finishing in FINISHING:
         canonical = finishing.run(canonical, options)
     return canonical

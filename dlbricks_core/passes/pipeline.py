@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 
 class Property(Enum):
@@ -35,12 +35,13 @@ class Property(Enum):
     NOT_IDLE = "the layer computes something, or keeps a name that the model needs"
 
 
-Run = TypeVar("Run", bound=Callable[..., Any])
+Arguments = ParamSpec("Arguments")
+ResultT = TypeVar("ResultT", covariant=True)
 
 
 @dataclass(frozen=True)
-class Pass(Generic[Run]):
-    """One step on the way to canonical form.
+class Pass(Generic[Arguments, ResultT]):
+    """One step on the way to canonical form; a function that states its properties.
 
     Attributes:
         run: Function that does the work, on a model, a layer, or a draft of a layer.
@@ -48,19 +49,30 @@ class Pass(Generic[Run]):
         ensures: Properties of the resulting model.
     """
 
-    run: Run
-    requires: frozenset[Property] = frozenset()
-    ensures: frozenset[Property] = frozenset()
+    run: Callable[Arguments, ResultT]
+    requires: frozenset[Property]
+    ensures: frozenset[Property]
 
-    @classmethod
-    def of(
-        cls, run: Run, *, requires: Iterable[Property] = (), ensures: Iterable[Property] = ()
-    ) -> Pass[Run]:
-        """A pass from any collections of properties."""
-        return cls(run, frozenset(requires), frozenset(ensures))
+    def __call__(self, *arguments: Arguments.args, **more: Arguments.kwargs) -> ResultT:
+        """The function itself."""
+        return self.run(*arguments, **more)
 
 
-def check_order(passes: Iterable[Pass[Any]], given: Iterable[Property] = ()) -> frozenset[Property]:
+def properties(
+    *, requires: Iterable[Property] = (), ensures: Iterable[Property] = ()
+) -> Callable[[Callable[Arguments, ResultT]], Pass[Arguments, ResultT]]:
+    """Decorator that makes a function a pass.
+
+    Args:
+        requires: Properties that must hold before it.
+        ensures: Properties of the resulting model.
+    """
+    return lambda run: Pass(run, frozenset(requires), frozenset(ensures))
+
+
+def check_order(
+    passes: Iterable[Pass[..., Any]], given: Iterable[Property] = ()
+) -> frozenset[Property]:
     """Checks that every property that a pass requires is ensured before it.
 
     Args:

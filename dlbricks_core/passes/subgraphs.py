@@ -21,8 +21,8 @@ from dlbricks_core.ir import (
     read_model,
 )
 from dlbricks_core.ir.attributes import has_subgraphs
-from dlbricks_core.passes.lowering import Lowering, Step, decided_by
-from dlbricks_core.passes.pipeline import Pass, Property
+from dlbricks_core.passes.lowering import Lowering, decided_by
+from dlbricks_core.passes.pipeline import Property, properties
 
 
 def read_subgraph(layer: Layer, key: str, lowering: Lowering) -> RawModel:
@@ -338,7 +338,10 @@ def _number(lowering: Lowering, name: str) -> int | None:
     return int(value.item()) if value is not None and value.size == 1 else None
 
 
-def _inline_branches(layer: Layer, lowering: Lowering) -> Layer | None:
+@properties(
+    requires=[Property.NAMES_RESOLVED, Property.MAY_BE_TIMED], ensures=[Property.NO_SUBGRAPH]
+)
+def inline_branches(layer: Layer, lowering: Lowering) -> Layer | None:
     """Puts a branch or the steps of a loop in place of an ``If``, ``Loop`` or ``Scan``.
 
     The condition of an ``If``, and the number of steps of a loop, must be known in advance.
@@ -389,10 +392,3 @@ def _chosen(layer: Layer, lowering: Lowering) -> bool:
         if outer:  # an Identity that normalization removes
             lowering.take(Layer("Identity", (names[inner],), (outer,)))
     return True
-
-
-INLINE_BRANCHES: Step = Pass.of(
-    _inline_branches,
-    requires=[Property.NAMES_RESOLVED, Property.MAY_BE_TIMED],
-    ensures=[Property.NO_SUBGRAPH],
-)

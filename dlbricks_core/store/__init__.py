@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
-    from dlbricks_core.store.database import AbsentStoreError, Damage
-    from dlbricks_core.store.described import Holding, HoldingKey, Inventory
+    from dlbricks_core.store.database import AbsentStoreError
+    from dlbricks_core.store.described import Holding, Inventory
     from dlbricks_core.store.merging import Merged
     from dlbricks_core.store.opened import locate
     from dlbricks_core.store.portable import (
@@ -20,16 +20,13 @@ if TYPE_CHECKING:
     )
     from dlbricks_core.store.pruning import Pruned
     from dlbricks_core.store.records import Record
-    from dlbricks_core.store.selection import EVERYTHING, Selection
+    from dlbricks_core.store.selection import Selection
     from dlbricks_core.store.store import ResultStore, StoreCheck, StoreInfo
 
 __all__ = [
-    "EVERYTHING",
     "AbsentStoreError",
-    "Damage",
     "Exported",
     "Holding",
-    "HoldingKey",
     "Inventory",
     "Merged",
     "Pruned",

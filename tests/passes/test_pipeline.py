@@ -11,15 +11,15 @@ from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import CANONICAL_OPSET, CanonicalModel, Layer, RawModel, read_model
 from dlbricks_core.ir.limits import MAX_ELEMENTS
 from dlbricks_core.operators import operator
-from dlbricks_core.passes.bind_sizes import BIND_SIZES
-from dlbricks_core.passes.lower_layers import FROM_FORM, LOWER_LAYERS, TO_FORM
+from dlbricks_core.passes.bind_sizes import bind_sizes
+from dlbricks_core.passes.lower_layers import FROM_FORM, TO_FORM, lower_layers
 from dlbricks_core.passes.normalize import BINDING, ENSURED, FINISHING, PREPARING
 from dlbricks_core.passes.options import NormalizeOptions
 from dlbricks_core.passes.pipeline import Pass, Property, check_order
 from dlbricks_core.passes.schemas import defaults
 
 CanonicalModel = RawModel | CanonicalModel
-PASSES = (*BINDING, *PREPARING, LOWER_LAYERS, *FINISHING)
+PASSES = (*BINDING, *PREPARING, lower_layers, *FINISHING)
 
 TEXTS = {
     "dynamic": """(float[N, 8] x, float[8, 4] w) => (float[N, 4] y) {
@@ -157,7 +157,7 @@ def test_properties_that_a_pass_ensures_hold_from_then_on(model: RawModel) -> No
 @pytest.mark.parametrize("which", sorted(HOLDS, key=lambda each: each.name))
 def test_every_property_is_false_of_some_model(which: Property) -> None:
     """A check that no model fails would prove nothing."""
-    huge = BIND_SIZES.run(texts("dynamic"), NormalizeOptions(batch=2**40))
+    huge = bind_sizes.run(texts("dynamic"), NormalizeOptions(batch=2**40))
     assert not all(HOLDS[which](model) for model in (huge, *map(texts, TEXTS)))
 
 

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
-    from dlbricks_core.analysis.shortening.expansion import expand, rewritten_short, same_structure
+    from dlbricks_core.analysis.shortening.expansion import rewritten_short, same_structure
     from dlbricks_core.analysis.shortening.short import (
         KEPT,
         NotRepeatedError,
-        Repeat,
-        Short,
         longest_repeat,
         shorten,
     )
@@ -23,9 +21,6 @@ if TYPE_CHECKING:
 __all__ = [
     "KEPT",
     "NotRepeatedError",
-    "Repeat",
-    "Short",
-    "expand",
     "longest_repeat",
     "rewritten_short",
     "same_structure",

@@ -13,7 +13,7 @@ from dlbricks_core.errors import INVALID_MODEL, ModelError
 from dlbricks_core.ir.limits import MAX_AXES
 from dlbricks_core.passes.forms import rules
 from dlbricks_core.passes.forms.draft import LayerDraft
-from dlbricks_core.passes.pipeline import Pass, Property
+from dlbricks_core.passes.pipeline import Property, properties
 from dlbricks_core.passes.schemas import defaults, late_defaults
 
 # Canonical form of layers with sliding windows: kernel, strides, dilations and pads.
@@ -155,6 +155,7 @@ def transposed_convolution(draft: LayerDraft) -> None:
 _IRRELEVANT = ("momentum", "seed")
 
 
+@properties(requires=[Property.VALID, Property.OPSET_CANONICAL], ensures=[Property.FORM_CANONICAL])
 def canonicalize(draft: LayerDraft) -> None:
     """Brings a layer that follows the canonical definition into canonical form.
 
@@ -231,9 +232,3 @@ CANONICAL: Mapping[str, Callable[[LayerDraft], None]] = {
     "Trilu": rules.trilu,
     "Unsqueeze": rules.unsqueeze,
 }
-
-CANONICALIZE = Pass.of(
-    canonicalize,
-    requires=[Property.VALID, Property.OPSET_CANONICAL],
-    ensures=[Property.FORM_CANONICAL],
-)

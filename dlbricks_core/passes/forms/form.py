@@ -26,9 +26,9 @@ from dlbricks_core.errors import (
 from dlbricks_core.ir import Array, Attribute, Layer, Subgraph, TensorSpec, TensorValue, numpy_dtype
 from dlbricks_core.ir.attributes import tensor_array
 from dlbricks_core.ir.onnx_writer import NEWEST_OPSET
-from dlbricks_core.passes.forms.canonicalize import CANONICALIZE
+from dlbricks_core.passes.forms.canonicalize import canonicalize
 from dlbricks_core.passes.forms.draft import LayerDraft
-from dlbricks_core.passes.pipeline import Pass, Property, check_order
+from dlbricks_core.passes.pipeline import Property, check_order, properties
 from dlbricks_core.passes.schemas import definition
 from dlbricks_core.passes.shapes import infer
 
@@ -44,6 +44,10 @@ Upgrade = Callable[[LayerDraft], None]
 _ALWAYS = 1 << 30
 
 
+@properties(
+    requires=[Property.INPUTS_STATIC, Property.DEFINED, Property.VALID],
+    ensures=[Property.OPSET_CANONICAL],
+)
 def upgrade(draft: LayerDraft) -> None:
     """Brings a draft that follows an older definition up to the canonical one.
 
@@ -203,12 +207,6 @@ UPGRADES: Mapping[str, Sequence[tuple[int, Upgrade]]] = {
     "Upsample": [(9, _upsample_scales), (_ALWAYS, _upsample)],
 }
 
-UPGRADE = Pass.of(
-    upgrade,
-    requires=[Property.INPUTS_STATIC, Property.DEFINED, Property.VALID],
-    ensures=[Property.OPSET_CANONICAL],
-)
-
 
 # Checks that a raw layer fits its operator's definition, before anything relies on that.
 #
@@ -308,7 +306,7 @@ def _check_axes(op: str, attributes: Mapping[str, Attribute], first: TensorSpec 
         raise ModelError(f"{op} has the batch_dims {shown(str(skipped))}", hint=INVALID_MODEL)
 
 
-_PASSES = (UPGRADE, CANONICALIZE)
+_PASSES = (upgrade, canonicalize)
 """Passes over a draft, in order."""
 
 check_order(_PASSES, given=[Property.INPUTS_STATIC, Property.DEFINED, Property.VALID])

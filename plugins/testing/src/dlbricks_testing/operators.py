@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import ModelProto, TensorProto, numpy_helper
 from onnx.checker import ValidationError
 
 from dlbricks_core.backends import Array, Network
@@ -128,7 +128,7 @@ def _with_parameters_inside(proto: ModelProto, values: Mapping[str, Array]) -> M
     parameters = {
         node.input[position]
         for node in model.graph.node
-        for position in operator(_qualified(node)).parameters
+        for position in operator(f"{node.domain}.{node.op_type}".lstrip(".")).parameters
         if position < len(node.input) and node.input[position] in values
     }
     kept = [info for info in model.graph.input if info.name not in parameters]
@@ -138,10 +138,6 @@ def _with_parameters_inside(proto: ModelProto, values: Mapping[str, Array]) -> M
         numpy_helper.from_array(values[name], name) for name in sorted(parameters)
     )
     return model
-
-
-def _qualified(node: NodeProto) -> str:
-    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
 
 
 def _network(proto: ModelProto, name: str, values: Mapping[str, Any]) -> Network:
