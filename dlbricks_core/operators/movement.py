@@ -318,6 +318,11 @@ def _index(below: IndexBound) -> Input:
     return Input(below=below)
 
 
+_REORDERED = Rule(lambda step: [step.ranges[0].hull()], lambda step, wanted: {0: wanted[0].core()})
+"""A layout of another framework: elements keep their values, and their places are not told."""
+
+_LAYOUT = Lacks("it is a framework's own, and takes what its layout costs")
+
 _ZEROS = _moving(zeros=lambda step: True)
 _SCATTER = _replaced(_moving(positions=(0, 2)))
 
@@ -368,4 +373,6 @@ ROWS: Mapping[str, Operator] = {
         RARE, ANYTHING, Input(codes=codes), _index(_along("gather_axis")),
         Input(drawn=always(0.1, 0.12)), PACKED_MIDDLE, flops=each_output(2),
     ),
+    "com.microsoft.nchwc.ReorderInput": row(_LAYOUT, _LAYOUT, DATA, ranges=_REORDERED),
+    "com.microsoft.nchwc.ReorderOutput": row(_LAYOUT, _LAYOUT, DATA, ranges=_REORDERED),
 }  # fmt: skip

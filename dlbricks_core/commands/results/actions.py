@@ -255,11 +255,17 @@ def record_command(results: Path, **values: Any) -> int:
 _RESULT = click.Path(path_type=Path, dir_okay=False)
 
 
+def _checked_limit(_context: click.Context, _parameter: click.Parameter, limit: float) -> float:
+    if not 0 <= limit <= 1:
+        raise click.BadParameter(f"{100 * limit:g}% is not from 0% to 100%; write 5% or 0.05")
+    return limit
+
+
 @click.command("compare", cls=Concise)
 @click.argument("before", metavar="BEFORE", type=_RESULT)
 @click.argument("after", metavar="AFTER", type=_RESULT)
-@click.option("--limit", type=SHARE, metavar="SHARE", default=f"{comparison.LIMIT:.0%}",
-              show_default=True, help="Increase of a figure that passes.")  # fmt: skip
+@click.option("--limit", type=SHARE, metavar="SHARE", default=f"{comparison.LIMIT:.0%}", show_default=True,
+              callback=_checked_limit, help="Increase of a figure that passes.")  # fmt: skip
 @options.json_option
 @options.table_options
 def compare_command(before: Path, after: Path, limit: float, **values: Any) -> int:

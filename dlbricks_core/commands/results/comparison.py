@@ -271,7 +271,8 @@ def print_comparison(console: Console, found: TwoResults, limit: float) -> None:
     words = _OF_LATENCY if found.before.quantity == LATENCY.name else {}
     total = count(len(found.changed), "figure")
     beyond = f"{words.get('more', 'more')} by more than {100 * limit:g}%"
-    answer = f"{len(found.increased)} of {total} {beyond}."
+    unclear = sum(each.verdict == "unclear" for each in found.changed)
+    answer = f"{len(found.increased)} of {total} {beyond}{f', {unclear} unclear' * (unclear > 0)}."
     console.print(styled((answer, "bold red" if found.increased else "bold")))
     several = len(found.before.backends) > 1
     columns = ["Model", *(["Backend"] if several else []), "Figure"]

@@ -57,7 +57,7 @@ def compared(asked, residual, tmp_path, dlbricks):
     [
         (figure(), figure(value=10.6), 1, "1 of 1 figure slower by more than 5%."),
         (figure(), figure(value=10.4), 0, "0 of 1 figure slower by more than 5%."),
-        (figure(), figure(value=10.6, half=0.2), 0, "unclear"),
+        (figure(), figure(value=10.6, half=0.2), 0, "slower by more than 5%, 1 unclear."),
         (figure(), figure(value=8.0), 0, "faster"),
         (figure(measured=10.0), figure(measured=12.0), 1, "measured"),
         (figure(measured=10.0), figure(value=12.0), 1, "estimate"),
@@ -69,6 +69,13 @@ def test_the_status_says_whether_a_model_became_slower(compared, before, after, 
     done = compared([before], [after])
     assert done.status == status
     assert words in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize(("limit", "told"), [("5", "500% is not from 0%"), ("-5%", "-5% is not")])
+def test_a_limit_is_a_share(compared, limit, told):
+    done = compared([figure()], [figure(value=10.6)], "--limit", limit)
+    assert done.status == 2
+    assert told in " ".join(done.err.split())
 
 
 def test_a_model_that_became_slower_goes_before_one_that_cannot_be_compared(compared):
