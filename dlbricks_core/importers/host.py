@@ -92,7 +92,9 @@ class ImportHost:
 
 def _import_options(own: LoadOptions) -> ImportOptions:
     return ImportOptions(
-        batch=own.batch, shapes={k: v for k, v in own.shapes.items() if ":" not in k}
+        batch=own.batch,
+        shapes={k: v for k, v in own.shapes.items() if ":" not in k},
+        dtype=own.dtype,
     )
 
 

@@ -88,7 +88,7 @@ def models_of(names: Sequence[str], values: dict[str, Any]) -> Models:
         # Commands without sizes start faster without this code.
         from dlbricks_core.commands.options.sizes import sizes_of
 
-        sizes = sizes_of(values)
+        sizes = sizes_of(values, names)
     return Models(names, load_options_of(values), import_settings_of(values), sizes)
 
 

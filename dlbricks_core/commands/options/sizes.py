@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from dlbricks_core.commands.options.reading import pairs
-from dlbricks_core.estimation.sizes import Generation, Sized, Sweep, of_task
+from dlbricks_core.estimation.sizes import Generation, Sized, Sweep, of_task, with_pictures
 from dlbricks_core.importers import parse_shape
 
 
-def sizes_of(values: dict[str, Any]) -> Sized | None:
-    """Requested sizes of models, from ``sizes_options``; ``None`` for a single size."""
+def sizes_of(values: dict[str, Any], names: Sequence[str] = ()) -> Sized | None:
+    """Requested sizes of models, from ``sizes_options``; ``None`` for a single size.
+
+    Args:
+        values: Values of the options.
+        names: Names of the models, whose configurations say how many tokens pictures have.
+    """
+    found = _without_pictures(values)
+    if values["pictures"] is None:
+        return found
+    if found is None:
+        found = Generation({})
+    if not isinstance(found, Generation):
+        raise click.UsageError("--pictures needs --prompt, --generate or --task.")
+    return with_pictures(found, values["pictures"], names)
+
+
+def _without_pictures(values: dict[str, Any]) -> Sized | None:
     sweeps = _sweeps(values["sweeps"])
     given = _tokens(values)
     varied = [name for axis in sweeps for name in axis.split(",")]

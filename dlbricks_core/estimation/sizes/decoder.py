@@ -104,7 +104,7 @@ class DecoderDimensions:
         return "encoded" in self.names
 
     def sizes(self, sequence: int, past: int, batch: int, encoded: int = 0) -> Sizes:
-        """Sizes for numbers of new tokens, of tokens in the cache, and of those that are encoded."""
+        """Sizes for numbers of new tokens, of those in the cache, and of those that are encoded."""
         by_role: Mapping[Role, int] = {
             "sequence": sequence, "past": past, "total": sequence + past, "encoded": encoded
         }  # fmt: skip

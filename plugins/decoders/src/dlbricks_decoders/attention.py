@@ -227,12 +227,10 @@ class AttentionWriter:
         bias = part.distances and self.positions.distances(part.distances, part.heads, self.at)
         attributes = {"q_num_heads": part.heads, "kv_num_heads": part.kv_heads,
                       "scale": part.scale}  # fmt: skip
-        if not part.causal:
-            read, made = (query, key, value, *([bias] if bias else [])), (self.at,)
-        else:
-            past, present = self._cache
-            read, made = (query, key, value, bias or "", *past), (self.at, *present)
-        return self.graph.append(Layer("Attention", read, made, attributes, name=self.at))[0]
+        past, present = self._cache if part.causal else ((), ())
+        read = (query, key, value, *([bias] if bias else []), *past)
+        layer = Layer("Attention", read, (self.at, *present), attributes, name=self.at)
+        return self.graph.append(layer)[0]
 
     def cross_states(self, part: Attention, states: str, hidden: int) -> tuple[str, str]:
         """Keys and values of an encoder's results, ``[batch, heads, tokens, size]``.
