@@ -146,7 +146,7 @@ def _pictures_of_text(text: str) -> tuple[int, ...]:
         return _pictures([int(part) for part in text.split("x")])
     except (TypeError, ValueError) as error:
         raise click.BadParameter(
-            f"{text!r:.40} cannot be a number of pictures: write 2, or 2x640x480 with width and height"
+            f"{text!r:.40} cannot be a number of pictures: write 2, or 2x640x480 with their sizes"
         ) from error
 
 
