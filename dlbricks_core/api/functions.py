@@ -19,6 +19,7 @@ from dlbricks_core.api.inputs import (
     models_of,
     opened_store,
     request_of,
+    sources_of,
     strict_models,
 )
 from dlbricks_core.api.results import (
@@ -40,6 +41,7 @@ from dlbricks_core.estimation.sizes import (
     Generation,
     Sweep,
     of_task,
+    with_pictures,
 )
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.plugins import discover
@@ -217,6 +219,7 @@ def answer(
     prompt: int | Sequence[int] | None = None,
     generate: int | Sequence[int] | None = None,
     task: str | None = None,
+    pictures: int | tuple[int, int, int] | None = None,
     depth: int | Sequence[int] = 0,
     batch: int | Sequence[int] = 1,
     **at_sizes: Unpack[AtSizes],
@@ -235,6 +238,8 @@ def answer(
         generate: Output tokens; ``None`` for the task's number, or 128.
         task: Category of MLPerf Client with these numbers of tokens, such as ``"summarization"``;
             ``None`` for no category.
+        pictures: Pictures in each prompt, beside its text, or (number, width, height); the
+            configuration of the model says how many tokens each has.
         depth: Tokens in the cache before the prompt.
         batch: Requests that are computed together.
         **at_sizes: Arguments that :class:`AtSizes` explains: ``dims``, ``values``, ``dtype``,
@@ -248,6 +253,8 @@ def answer(
     axes = checked(prompt=prompt, generate=generate, depth=depth)
     axes = {**of_task(task), **axes}
     asked = Generation({**axes, "batch": checked(batches=batch)["batches"]})
+    if pictures is not None:
+        asked = with_pictures(asked, checked(pictures=pictures)["pictures"], sources_of(models))
     return _at_sizes(models, asked, backend, at_sizes)
 
 

@@ -164,10 +164,13 @@ class ImportOptions:
     Attributes:
         batch: Size of the batch axis; ``None`` for the size in the model, or 1.
         shapes: Shapes of inputs by name.
+        dtype: Name of the conversion that follows; ``None`` for no conversion. A model whose own
+            element type cannot be read may be read with 32 bits for it.
     """
 
     batch: int | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    dtype: str | None = None
 
 
 #: Default options.
@@ -290,6 +293,19 @@ class ModelCollection(ABC):
         """Facts about a model that is not loaded; ``None`` if only its name is known.
 
         This must be as fast as ``names``, and must not import a framework either.
+        """
+        return None
+
+    def picture_tokens(self, name: str, width: int, height: int) -> int | None:
+        """Tokens of a picture in the prompt of a language model; ``None`` if it reads none.
+
+        Args:
+            name: Name of the model.
+            width: Elements of the picture from left to right.
+            height: Elements from top to bottom.
+
+        Raises:
+            ModelError: If there is no such model, or the number is not known.
         """
         return None
 

@@ -3,6 +3,7 @@
 import pytest
 
 from dlbricks_core.errors import ModelError
+from dlbricks_core.estimation.sizes import Generation
 from dlbricks_core.estimation.sizes.decoder import NAMES, DecoderDimensions
 from dlbricks_core.passes.options import OpenDimension
 
@@ -71,3 +72,26 @@ def test_what_an_encoder_made_is_no_cache_of_the_decoder(cache, symbol):
     assert sizes(dimensions, 1, 9) == {"sequence": 1, "past": 9}
     with pytest.raises(ModelError, match="for the cache"):
         DecoderDimensions.of("net", dimensions[:-1])
+
+
+ENCODING = [
+    *decoder("sequence", "past"),
+    *opened(("encoder_input_ids", 1, "encoder_sequence"),
+            ("past_key_values.0.encoder.key", 2, "encoder_sequence")),
+]  # fmt: skip
+
+
+def test_an_encoder_reads_the_prompt_and_the_decoder_begins_with_one_token():
+    first, *tokens = Generation({"prompt": (9,), "generate": (3,)}).sizes("net", ENCODING)
+    assert dict(first.dims) == {
+        "sequence": 1, "past": 0, "total_sequence_length": 1, "encoder_sequence": 9
+    }  # fmt: skip
+    assert [(dict(each.dims)["past"], dict(each.dims)["encoder_sequence"]) for each in tokens] == [
+        (1, 9), (2, 9)
+    ]  # fmt: skip
+    assert (first.phase, first.text) == ("prompt", "1 after 0 of 9 encoded")
+
+
+def test_no_tokens_come_before_the_prompt_of_an_encoder():
+    with pytest.raises(ModelError, match="has an encoder, so no tokens"):
+        Generation({"depth": (5,)}).sizes("net", ENCODING)

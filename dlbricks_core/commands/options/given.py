@@ -83,8 +83,13 @@ def backend_of(values: Mapping[str, Any]) -> str:
 
 
 def models_of(names: Sequence[str], values: dict[str, Any]) -> Models:
-    """Models that the user names, from ``load_options`` and maybe ``sizes_options``."""
-    sizes = sizes_of(values) if "sweeps" in values else None
+    """Models that the user names, from ``load_options`` and maybe ``sizes_options``.
+
+    Args:
+        names: Names of models as typed by the user.
+        values: Values of the options.
+    """
+    sizes = sizes_of(values, names) if "sweeps" in values else None
     return Models(names, load_options_of(values), import_settings_of(values), sizes)
 
 
@@ -217,8 +222,26 @@ def pairs(texts: tuple[str, ...], option: str) -> list[tuple[str, str]]:
     return list(found.items())
 
 
-def sizes_of(values: dict[str, Any]) -> Sized | None:
-    """Requested sizes of models, from ``sizes_options``; ``None`` for a single size."""
+def sizes_of(values: dict[str, Any], names: Sequence[str] = ()) -> Sized | None:
+    """Requested sizes of models, from ``sizes_options``; ``None`` for a single size.
+
+    Args:
+        values: Values of the options.
+        names: Names of the models, whose configurations say how many tokens pictures have.
+    """
+    found = _without_pictures(values)
+    if values["pictures"] is None:
+        return found
+    from dlbricks_core.estimation.sizes import Generation, with_pictures
+
+    if found is None:
+        found = Generation({})
+    if not isinstance(found, Generation):
+        raise click.UsageError("--pictures needs --prompt, --generate or --task.")
+    return with_pictures(found, values["pictures"], names)
+
+
+def _without_pictures(values: dict[str, Any]) -> Sized | None:
     # Commands without sizes start faster without this code.
     from dlbricks_core.estimation.sizes import Generation, Sweep
 

@@ -124,6 +124,25 @@ GRANULARITIES = _numbers("granularities", 50, "1-10 or 1,3,5")
 COUNTS = _numbers("numbers", 1024, "2 or 1,2,4")
 
 
+def _pictures(value: Any) -> tuple[int, ...]:
+    """A number of pictures, and maybe their width and height."""
+    parts = [value] if isinstance(value, int) else value
+    found = tuple(at_least(1)(each) for each in parts)
+    if isinstance(value, str) or len(found) not in (1, 3):
+        raise ValueError
+    return found
+
+
+def _pictures_of_text(text: str) -> tuple[int, ...]:
+    """A number of pictures from a text such as 2 or 2x640x480."""
+    try:
+        return _pictures([int(part) for part in text.split("x")])
+    except (TypeError, ValueError) as error:
+        raise click.BadParameter(
+            f"{text!r:.40} cannot be a number of pictures: write 2, or 2x640x480 with their sizes"
+        ) from error
+
+
 def text(value: Any) -> str:
     """A text."""
     if not isinstance(value, str):
@@ -238,6 +257,9 @@ PATH = Kind(Path, "a path", click.Path(path_type=Path, dir_okay=False))
 EXISTING = Kind(Path, "a path", click.Path(path_type=Path, exists=True, dir_okay=False))
 THREADS = Kind(
     _threads_or_by_phase, "a whole number of threads, 1 or more, or one for each phase", _threads
+)
+PICTURES = Kind(
+    _pictures, "a whole number of pictures, or (number, width, height)", _pictures_of_text
 )
 SEED = Kind(at_least(0), "a whole number, 0 or more", click.IntRange(min=0))
 

@@ -22,7 +22,7 @@ from dlbricks_core.estimation.adaptive.precisions import FINEST, USUAL
 from dlbricks_core.figures.precision import PRECISION, SURVEY_S
 
 answer_options = options(*ANSWER)
-sizes_options = options(*ANSWER, "sweeps")
+sizes_options = options(*ANSWER, "pictures", "sweeps")
 quantity_option = option("quantity")
 predictor_option = option("predictor")
 condition_option = option("condition")

@@ -382,6 +382,13 @@ SETTINGS: Mapping[str, Setting] = {
         f"{', '.join(TASKS)}.",
         metavar="NAME",
     ),
+    "pictures": Setting(
+        "pictures",
+        kinds.PICTURES,
+        "Pictures in each prompt, beside its text: 2, or 2x640x480 with width and height (640x480 "
+        "is usual). The model's configuration says how many tokens each has.",
+        metavar="NUMBER",
+    ),
     "depth": Setting("depth", kinds.sizes_of("tokens")),
     "axes": Setting("axes", kinds.mapping("sizes", "{'sequence': [1, 128, 512]}", kinds.points)),
     "sweeps": Setting(

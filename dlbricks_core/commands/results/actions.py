@@ -264,8 +264,9 @@ def _checked_limit(_context: click.Context, _parameter: click.Parameter, limit: 
 @click.command("compare", cls=Concise)
 @click.argument("before", metavar="BEFORE", type=_RESULT)
 @click.argument("after", metavar="AFTER", type=_RESULT)
-@click.option("--limit", type=SHARE, metavar="SHARE", default=f"{comparison.LIMIT:.0%}", show_default=True,
-              callback=_checked_limit, help="Increase of a figure that passes.")  # fmt: skip
+@click.option("--limit", type=SHARE, metavar="SHARE", default=f"{comparison.LIMIT:.0%}",
+              show_default=True, callback=_checked_limit,
+              help="Increase of a figure that passes.")  # fmt: skip
 @options.json_option
 @options.table_options
 def compare_command(before: Path, after: Path, limit: float, **values: Any) -> int:

@@ -8,6 +8,7 @@ from dlbricks_core.estimation.sizes.generation import (
     of_task,
 )
 from dlbricks_core.estimation.sizes.loading import ModelsAtSizes, Sized, load_asked, read_asked
+from dlbricks_core.estimation.sizes.pictures import with_pictures
 from dlbricks_core.estimation.sizes.sizing import Sizes
 from dlbricks_core.estimation.sizes.sweep import Sweep
 
@@ -23,4 +24,5 @@ __all__ = [
     "load_asked",
     "of_task",
     "read_asked",
+    "with_pictures",
 ]

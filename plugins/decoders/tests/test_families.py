@@ -41,7 +41,7 @@ def kinds(model):
 @pytest.mark.parametrize(
     ("family", "more", "says"),
     [
-        ("t5", {}, "model_type 't5' is not supported"),
+        ("rwkv", {}, "model_type 'rwkv' is not supported"),
         ("llama", {"hidden_act": "gelu_10"}, "hidden_act 'gelu_10'"),
         ("llama", {"num_experts": 8}, "unknown field num_experts"),
         ("llama", {"rope_scaling": {"rope_type": "magic"}}, "rope_scaling.rope_type 'magic'"),
@@ -152,13 +152,20 @@ def test_what_decoders_are_not_built_for_is_refused_by_name(family, more, says):
         ({"quant_method": "odd"}, "weights that are quantized by 'odd'", "int4 or int8"),
         ([1, {"bits": 4}], "4 bits", "int4"),
         ("int8", "8 bits", "int8"),
-        (5, "are not read", "int4 or int8"),
+        (5, "need an element type", "int4 or int8"),
     ],
 )
 def test_quantized_weights_lead_to_the_nearest_conversion(quantization, says, nearest):
     with pytest.raises(ModelError, match=says) as caught:
         raw("llama", quantization_config=quantization)
-    assert f"dtype={nearest}," in caught.value.hint
+    assert f"dtype={nearest}, which is nearest" in caught.value.hint
+
+
+def test_quantized_weights_are_read_where_a_conversion_follows():
+    config = {**TINY, "model_type": "llama", "quantization_config": {"bits": 4}}
+    assert decoder_of(config, "config.json", "int4").blocks
+    within = {"text_config": config, "quantization_config": {"bits": 4}}
+    assert text_of(within, "config.json", "int4")[1] == "text_config"
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -173,7 +180,7 @@ def test_a_configuration_may_say_that_weights_are_plain():
     assert raw("llama", quantization_config=None).layers
 
 
-@pytest.mark.parametrize("family", ["phimoe9", "ministral9", "cohere9", "gpt_os", "t5"])
+@pytest.mark.parametrize("family", ["phimoe9", "ministral9", "cohere9", "gpt_os", "rwkv"])
 def test_the_hint_for_an_unknown_family_suggests_no_other_one_that_is_spelt_like_it(family):
     with pytest.raises(ModelError) as caught:
         raw(family)

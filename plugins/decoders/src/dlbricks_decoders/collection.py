@@ -18,6 +18,7 @@ from dlbricks_decoders.architecture import Attention, Decoder
 from dlbricks_decoders.build import build
 from dlbricks_decoders.families import decoder_of, text_of
 from dlbricks_decoders.parameters import check_layers, parameters
+from dlbricks_decoders.picture_tokens import picture_tokens
 
 _FOLDER = Path(__file__).parent / "configurations"
 _FILE = "config.json"
@@ -52,8 +53,8 @@ class LanguageModels(ModelCollection):
         if not (path.exists() or "/" in name or name.endswith(".json")):
             raise self.unknown(name)
         path = path / _FILE if path.is_dir() else path
-        values, part = text_of(_read(path), str(path))
-        decoder = decoder_of(values, f"{path}: {part}" if part else str(path))
+        values, part = text_of(_read(path), str(path), options.dtype)
+        decoder = decoder_of(values, f"{path}: {part}" if part else str(path), options.dtype)
         check_layers(decoder, str(path))
         return _built(decoder, f"{_name_of(path)} {part}".rstrip(), source, values)
 
@@ -70,6 +71,14 @@ class LanguageModels(ModelCollection):
             layers=len(decoder.blocks),
             parameters=count,
         )
+
+    def picture_tokens(self, name: str, width: int, height: int) -> int | None:
+        """Tokens of a picture in a configuration of the user; ``None`` where they are not known."""
+        path = Path(name)
+        if "/" not in name and not path.exists():
+            return None
+        path = path / _FILE if path.is_dir() else path
+        return picture_tokens(_read(path), width, height, str(path))
 
     def unknown(self, name: str) -> ModelError:
         """Error for a name that is neither a file nor a known configuration."""

@@ -26,17 +26,18 @@ _MOST_FIELDS = 1000
 """Maximum fields that are looked at."""
 
 
-def refuse_quantized(quantization: Any, source: str) -> None:
-    """Refuses a configuration of quantized weights, and names the nearest conversion.
+def check_quantized(quantization: Any, source: str, dtype: str | None) -> None:
+    """Refuses quantized weights that no conversion follows, and names the nearest one.
 
     Args:
         quantization: Value of the field; ``None`` for plain weights.
         source: Name of the configuration for messages.
+        dtype: Name of the conversion; ``None`` for none.
 
     Raises:
-        ModelError: If the weights are quantized.
+        ModelError: If the weights are quantized, and would get 32 bits.
     """
-    if quantization is None:
+    if quantization is None or dtype is not None:
         return
     fields = quantization if isinstance(quantization, dict) else {}
     named = [fields[key] for key in _NAMES if isinstance(fields.get(key), str)]
@@ -45,9 +46,8 @@ def refuse_quantized(quantization: Any, source: str) -> None:
     of = f" of {bits} bits" if bits else ""
     nearest = "int4 or int8" if bits is None else "int4" if bits <= 4 else "int8"
     raise ModelError(
-        f"{source}: weights{of} that are quantized{by} are not read ({FIELD})",
-        hint=f"Remove the field, and give {settings(dtype=nearest)}, which is nearest; without it, "
-        "weights have 32 bits.",
+        f"{source}: weights{of} that are quantized{by} need an element type ({FIELD})",
+        hint=f"Give {settings(dtype=nearest)}, which is nearest; for 32 bits, remove the field.",
     )
 
 

@@ -46,7 +46,7 @@ class SelectiveScanWriter:
         x = graph.add("Transpose", x, out=f"{at}.values", perm=(0, 2, 1))
         step, entry, view = self._projected(part, x)
         # The step has the sign, since drawn weights that multiply are positive.
-        decay = graph.add("Exp", graph.weight(f"{at}.A_log", inner, part.state), out=f"{at}.decay")
+        decay = graph.add("Exp", graph.weight(f"{at}.A_log", inner, part.state), out=f"{at}.A")
         negative = graph.add("Neg", step, out=f"{at}.dt.negative")
         decay = self._outer(negative, decay, "kept")
         decay = graph.add("Exp", decay, out=f"{at}.kept.factor")

@@ -31,7 +31,7 @@ from dlbricks_decoders.families import (
 )
 from dlbricks_decoders.families.defaults import SIZES
 from dlbricks_decoders.fields import Fields
-from dlbricks_decoders.quantized import FIELD, refuse_quantized
+from dlbricks_decoders.quantized import FIELD, check_quantized
 
 FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
     **llama.FAMILIES,
@@ -70,7 +70,7 @@ TIED = "tie_word_embeddings"
 """Field that says whether embedding and head share weights."""
 
 
-def text_of(values: Any, source: str) -> tuple[Any, str]:
+def text_of(values: Any, source: str, dtype: str | None = None) -> tuple[Any, str]:
     """The part of a configuration that describes the language model, and the part's name.
 
     That is the whole configuration, without a name, unless its family reads more than text.
@@ -78,15 +78,16 @@ def text_of(values: Any, source: str) -> tuple[Any, str]:
     Args:
         values: The configuration, as JSON holds it.
         source: Name of the configuration for messages.
+        dtype: Name of the conversion to another element type that follows; ``None`` for none.
 
     Raises:
-        ModelError: If the weights are quantized.
+        ModelError: If the weights are quantized, and no conversion follows.
     """
     part = values.get(TEXT) if isinstance(values, dict) else None
     is_whole = values.get("model_type") in FAMILIES if isinstance(values, dict) else True
     if not isinstance(part, dict) or (is_whole and "hidden_size" in values):
         return values, ""
-    refuse_quantized(values.get(FIELD), source)
+    check_quantized(values.get(FIELD), source, dtype)
     family = part.get("model_type")
     usual = SIZES.get(family, {}) if isinstance(family, str) else {}
     # As in transformers, fields of the outer configuration come first.
@@ -94,12 +95,13 @@ def text_of(values: Any, source: str) -> tuple[Any, str]:
     return {**usual, **part, **tied}, TEXT
 
 
-def decoder_of(values: Any, source: str) -> Decoder:
+def decoder_of(values: Any, source: str, dtype: str | None = None) -> Decoder:
     """The decoder that a configuration describes.
 
     Args:
         values: The configuration, as JSON holds it.
         source: Name of the configuration for messages.
+        dtype: Name of the conversion to another element type that follows; ``None`` for none.
 
     Raises:
         ModelError: If its family is not supported, or a field is missing, unknown or has an
@@ -118,7 +120,7 @@ def decoder_of(values: Any, source: str) -> Decoder:
             "Others can be exported to an .onnx file.",
         )
     fields = Fields(values, source)
-    refuse_quantized(fields.get(FIELD), source)
+    check_quantized(fields.get(FIELD), source, dtype)
     fields.only("is_encoder_decoder", family in encoders.FAMILIES)
     fields.only("add_cross_attention", False)
     try:

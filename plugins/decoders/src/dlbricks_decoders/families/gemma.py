@@ -266,7 +266,6 @@ FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
     "vaultgemma": partial(_CAPPED, after=False),
     "gemma3n_text": _gemma3n,
     "gemma4_text": _gemma4,
-    "gemma4_unified_text": _gemma4,
     "gemma3_text": partial(_gemma_alternating, pattern=6, normalized=True, local_theta=10000.0),
 }
 """Families by ``model_type``."""
