@@ -207,7 +207,7 @@ def print_systems(console: Console, inventory: Inventory) -> None:
         return
     shown = table("System", "Processor", "Cores", "Memory", "Networks", "Samples", "Last", left=2)
     for machine in inventory.machines:
-        system, held = _system(inventory, machine), _held(inventory, machine)
+        system, held = _system(inventory, machine), inventory.held_by(machine)
         name = [reference(machine)] if machine.name else []
         shown.add_row(
             lines(*name, _fingerprint(machine)),
@@ -246,7 +246,7 @@ def print_system(
         facts.add_row(f"L{each.level} {each.kind}", what)
     console.print(facts)
     held = table("Framework", "Threads", "Networks", "Samples", "Failed", "First", "Last")
-    for holding in _held(inventory, machine):
+    for holding in inventory.held_by(machine):
         place = holding.place
         held.add_row(
             f"{place.backend} {place.version}",
@@ -304,7 +304,7 @@ def system_shown_data(
         "schema_version": common.SCHEMA_VERSION,
         **_listed(inventory, machine),
         "facts": cast("common.SystemFactsData", facts),
-        "holdings": [holding_data(each) for each in _held(inventory, machine)],
+        "holdings": [holding_data(each) for each in inventory.held_by(machine)],
         "sessions": [cast("SessionData", each.to_dict()) for each in _sessions(machine, sessions)],
         "rates": [_rates_data(setup, own) for setup, own in rates.items()],
         "failures": common.failures_data([]),
@@ -333,7 +333,7 @@ def named_data(machine: Machine) -> MachineNameData:
 
 
 def _listed(inventory: Inventory, machine: Machine) -> ListedSystemData:
-    system, held = _system(inventory, machine), _held(inventory, machine)
+    system, held = _system(inventory, machine), inventory.held_by(machine)
     return {
         "reference": reference(machine),
         "fingerprint": machine.system,
@@ -352,16 +352,6 @@ def _listed(inventory: Inventory, machine: Machine) -> ListedSystemData:
 
 def _system(inventory: Inventory, machine: Machine) -> System:
     return inventory.systems.get(machine.system) or System.from_dict(machine.system, {})
-
-
-def _held(inventory: Inventory, machine: Machine) -> list[Holding]:
-    """Holdings of the store for a machine, or for all machines of a system."""
-    return [
-        each
-        for each in inventory.holdings
-        if each.place.system == machine.system
-        and (machine.alone or each.place.machine == machine.name)
-    ]
 
 
 def _sessions(machine: Machine, sessions: Sequence[Session]) -> list[Session]:
