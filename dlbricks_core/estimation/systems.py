@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Machine, System
@@ -17,6 +17,9 @@ _SHORT = 8
 """Number of characters of a fingerprint or a host in short references."""
 
 _NAME = re.compile(r"\w[\w.+-]{0,39}")
+
+_NAMED = 30
+"""Systems that a message names; the others are counted."""
 
 
 def reference(machine: Machine) -> str:
@@ -135,34 +138,41 @@ def _meant(machines: Sequence[Machine], systems: Mapping[str, System], text: str
     """Machines that a text may name. Machines that share a fingerprint count as one machine."""
     if named := [each for each in machines if text and each.name == text]:
         return named
-    fingerprints = dict.fromkeys(each.system for each in machines if text)
-    found = [each for system in fingerprints for each in _begun(machines, system, text)]
+    of_system: dict[str, list[Machine]] = {}
+    for each in machines if text else ():
+        of_system.setdefault(each.system, []).append(each)
+    found = [each for own in of_system.values() for each in _begun(own, text)]
     kind = text.casefold()
     return found or [
-        each
-        for system in fingerprints
+        _whole(own)
+        for system, own in of_system.items()
         if systems[system].microarchitecture == kind
-        for each in _begun(machines, system, system)
     ]
 
 
-def _begun(machines: Sequence[Machine], system: str, text: str) -> Iterator[Machine]:
-    """The machine of a system if a text is the beginning of its fingerprint, maybe with a host."""
+def _begun(machines: Sequence[Machine], text: str) -> Iterator[Machine]:
+    """The machine of a system if a text is the beginning of its fingerprint, maybe with a host.
+
+    Args:
+        machines: All machines of the system.
+        text: The text.
+    """
     fingerprint, at, host = text.partition(_HOST)
-    if not system.startswith(fingerprint):
+    whole = _whole(machines)
+    if not whole.system.startswith(fingerprint):
         return
-    every = frozenset().union(*(m.hosts for m in machines if m.system == system))
-    hosts = frozenset(each for each in every if each.startswith(host))
+    hosts = frozenset(each for each in whole.hosts if each.startswith(host))
     if not at:
-        yield _whole(system, machines, every)
+        yield whole
     elif hosts:
-        yield Machine(system, "", hosts, alone=hosts == every)
+        yield Machine(whole.system, "", hosts, alone=hosts == whole.hosts)
 
 
-def _whole(system: str, machines: Iterable[Machine], hosts: frozenset[str]) -> Machine:
+def _whole(machines: Sequence[Machine]) -> Machine:
     """All machines of a system as one."""
-    names = {each.name for each in machines if each.system == system}
-    return Machine(system, names.pop() if len(names) == 1 else "", hosts)
+    names = {each.name for each in machines}
+    hosts = frozenset[str]().union(*(each.hosts for each in machines))
+    return Machine(machines[0].system, names.pop() if len(names) == 1 else "", hosts)
 
 
 def _only(
@@ -171,11 +181,14 @@ def _only(
     found = _meant(machines, systems, text)
     if len(found) == 1:
         return found[0]
-    known = dict.fromkeys(
-        f"{each.name or each.system} ({systems[each.system].microarchitecture or 'unknown'})"
-        for each in machines
+    known = list(
+        dict.fromkeys(
+            f"{each.name or each.system} ({systems[each.system].microarchitecture or 'unknown'})"
+            for each in machines
+        )
     )
+    more = f" and {len(known) - _NAMED:,} more" if len(known) > _NAMED else ""
     raise DLBricksError(
         f"{'more than one' if found else 'no'} system {text!r:.60} {where}",
-        hint=f"Systems with measurements: {', '.join(known) or 'none'}.",
+        hint=f"Systems with measurements: {', '.join(known[:_NAMED]) or 'none'}{more}.",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 from sqlalchemy import Connection, Table, delete, func, insert, select, true
@@ -113,6 +114,18 @@ class Inventory:
     networks: int
     calibrations: int
     rewrites: int
+
+    def held_by(self, machine: Machine) -> list[Holding]:
+        """Holdings for a machine, or for all machines of a system."""
+        own = self._of_system.get(machine.system, [])
+        return [each for each in own if machine.alone or each.place.machine == machine.name]
+
+    @cached_property
+    def _of_system(self) -> Mapping[str, list[Holding]]:
+        found = defaultdict[str, list[Holding]](list)
+        for each in self.holdings:
+            found[each.place.system].append(each)
+        return found
 
 
 def inventory_of(connection: Connection, reader: Reader) -> Inventory:

@@ -104,13 +104,16 @@ class Merger:
     def systems(self, batch: Sequence[KnownSystem]) -> None:
         """Adds systems that are new."""
         rows = {each.fingerprint: {**asdict(each), "facts": dict(each.facts)} for each in batch}
-        known = self.connection.scalars(select(systems.c.fingerprint))
+        # A file may alternate kinds of records: batches are of one then, and read no whole table.
+        query = select(systems.c.fingerprint).where(systems.c.fingerprint.in_(rows))
+        known = self.connection.scalars(query)
         self.merged.systems += self._insert(systems, _without(rows, known))
 
     def machines(self, batch: Sequence[MachineName]) -> None:
         """Adds names; of two names of a host, the later one counts."""
         with Reader(self.connection, self.place) as reader:
-            known = {(each.system, each.host): each for each in reader.machines()}
+            own = machines.c.host.in_({each.host for each in batch})
+            known = {(each.system, each.host): each for each in reader.machines(own)}
         for each in batch:
             same = all_equal(machines, {"system": each.system, "host": each.host})
             before = known.get((each.system, each.host))
@@ -253,9 +256,6 @@ _ADDERS: dict[type, Callable[[Merger, Any], None]] = {
 _REWRITE_KEY = [column.name for column in rewrites.primary_key]
 
 
-_QUANTITIES = select(quantities)
-
-
 def unknown_quantities(
     connection: Connection, place: Database, wanted: Iterable[Quantity]
 ) -> list[Quantity]:
@@ -264,8 +264,10 @@ def unknown_quantities(
     Raises:
         StoreError: If it has one in another unit.
     """
-    units = {row.name: row.unit for row in connection.execute(_QUANTITIES)}
-    every = set(wanted)
+    every, units = set(wanted), dict[str, str]()
+    for names in batches(each.name for each in every):
+        rows = connection.execute(select(quantities).where(quantities.c.name.in_(names)))
+        units |= {row.name: row.unit for row in rows}
     for each in every:
         if units.get(each.name, each.unit) != each.unit:
             raise StoreError(

@@ -95,6 +95,7 @@ class Reader:
         self._connection = connection
         self._place = place
         self._left = STORE.most * 2**20  # bytes that may still be unpacked
+        self._known: dict[str, Quantity] | None = None
         self.damage = damage or Damage()
 
     def __enter__(self) -> Reader:
@@ -222,10 +223,11 @@ class Reader:
             if number:
                 yield row.measurement_id, row.session, row.taken_at, number
 
-    def machines(self) -> list[MachineName]:
-        """Names of machines, by system and host."""
+    def machines(self, condition: ColumnElement[bool] | None = None) -> list[MachineName]:
+        """Names of machines for which the condition holds, by system and host."""
         found = []
-        query = _raw(machines).order_by(*_in_order(machines))
+        query = _raw(machines).where(true() if condition is None else condition)
+        query = query.order_by(*_in_order(machines))
         for row in self._connection.execute(query):
             with self._intact(machines, row.host):
                 found.append(MachineName.from_dict(row._asdict()))
@@ -260,7 +262,10 @@ class Reader:
 
         A lost row must not make all measurements unreadable.
         """
-        return {**_OWN_QUANTITIES, **self.quantities()}
+        # Measurements are read in batches, each of which needs them.
+        if self._known is None:
+            self._known = {**_OWN_QUANTITIES, **self.quantities()}
+        return self._known
 
     def sessions(self) -> list[Session]:
         """Sessions, oldest first."""

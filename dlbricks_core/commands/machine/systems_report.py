@@ -21,7 +21,7 @@ from dlbricks_core.report.notes import text
 from dlbricks_core.report.remarks import processor_notes
 from dlbricks_core.report.tables import Console, lines, styled, table
 from dlbricks_core.sanitize import without_secrets
-from dlbricks_core.store import Holding, Inventory
+from dlbricks_core.store import Inventory
 from dlbricks_core.wording import argument
 
 
@@ -234,7 +234,7 @@ def print_system(
         facts.add_row(f"L{each.level} {each.kind}", what)
     console.print(facts)
     held = table("Framework", "Threads", "Networks", "Samples", "Failed", "First", "Last")
-    for holding in _held(inventory, machine):
+    for holding in inventory.held_by(machine):
         place = holding.place
         held.add_row(
             f"{place.backend} {place.version}",
@@ -292,7 +292,7 @@ def system_shown_data(
         "schema_version": common.SCHEMA_VERSION,
         **_listed(inventory, machine),
         "facts": cast("common.SystemFactsData", facts),
-        "holdings": [holding_data(each) for each in _held(inventory, machine)],
+        "holdings": [holding_data(each) for each in inventory.held_by(machine)],
         "sessions": [cast("SessionData", each.to_dict()) for each in _sessions(machine, sessions)],
         "rates": [_rates_data(setup, own) for setup, own in rates.items()],
         "failures": common.failures_data([]),
@@ -321,7 +321,7 @@ def named_data(machine: Machine) -> MachineNameData:
 
 
 def _listed(inventory: Inventory, machine: Machine) -> ListedSystemData:
-    system, held = _system(inventory, machine), _held(inventory, machine)
+    system, held = _system(inventory, machine), inventory.held_by(machine)
     return {
         "reference": reference(machine),
         "fingerprint": machine.system,
@@ -340,16 +340,6 @@ def _listed(inventory: Inventory, machine: Machine) -> ListedSystemData:
 
 def _system(inventory: Inventory, machine: Machine) -> System:
     return inventory.systems.get(machine.system) or System.from_dict(machine.system, {})
-
-
-def _held(inventory: Inventory, machine: Machine) -> list[Holding]:
-    """Holdings of the store for a machine, or for all machines of a system."""
-    return [
-        each
-        for each in inventory.holdings
-        if each.place.system == machine.system
-        and (machine.alone or each.place.machine == machine.name)
-    ]
 
 
 def _sessions(machine: Machine, sessions: Sequence[Session]) -> list[Session]:
