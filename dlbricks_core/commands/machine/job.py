@@ -115,8 +115,8 @@ class ProbeJob(SetupJob, RunsJob):
 
     Attributes:
         models: Models whose predictions are to become better; none for all kinds of networks.
-        probes: Number of networks to time; ``None`` for none beside the rates.
-        rates: Whether to time the fixed networks of the rates before the others.
+        probes: Number of networks to time after those of the rates; ``None`` for none.
+        rates: Whether the networks of the rates suffice, where no number of probes is given.
         threads: Threads that compute one operator; ``None`` for all physical cores.
     """
 
@@ -141,8 +141,7 @@ class ProbeJob(SetupJob, RunsJob):
         with opened(store) as there:
             loaded = self.models.load(observer) if named else None
             models = loaded.models if loaded else []
-            first = rated() if self.rates else {}
-            probing = characterize(models, self.probes or 0, request, there, observer, first)
+            probing = characterize(models, self.probes or 0, request, there, observer, rated())
         return Characterized(probing, loaded.failures if loaded else [])
 
 

@@ -42,14 +42,14 @@ from dlbricks_core.survey import weights
     "--probes",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    help="Fit nothing: time so many networks, those that tell most about this system, so that "
-    f"latencies are predicted better.  [{PROBE_RUNS} runs of each]",
+    help="Fit nothing: time the networks of --rates, then so many that tell most about this "
+    f"system, so that latencies are predicted better.  [{PROBE_RUNS} runs of each]",
 )
 @click.option(
     "--rates",
     is_flag=True,
     help="Fit nothing: time the fixed networks that show what this machine does in a second, so "
-    "that latencies are predicted better. With --probes, before these.",
+    "that latencies are predicted better.",
 )
 @click.option("--forget", is_flag=True, help="Remove the stored calibration, and fit nothing.")
 @options.store_option
@@ -66,8 +66,8 @@ def calibrate_command(models: tuple[str, ...], store: str | None, **values: Any)
 
     With --rates, small networks are timed instead, the same on all machines: in about two seconds
     they show how fast this machine computes and moves data inside the framework. With --probes,
-    NUMBER networks are timed, which narrow the predictions of MODELs, or of all kinds of networks,
-    most. All later predictions for this system use them.
+    NUMBER further networks are timed, which narrow the predictions of MODELs, or of all kinds of
+    networks, most. All later predictions for this system use them.
     """
     output = Output(values)
     if values["forget"]:
