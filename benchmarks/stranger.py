@@ -4,12 +4,12 @@ r"""Errors on systems, generations and makers that the reference data lack, from
 
 Each file of the reference data in turn is predicted without all files of its system, of its
 family of processors, or of its maker. The networks are the largest ones of each family of models
-in that file. Predictions are given at the stops of the dial: without a run, with some
-characterization benchmarks (drawn networks, chosen as on a new machine), with the fixed ones whose
-latencies are the machine's rates, alone and with ten others, and with some whole models at hand (of
-other families than those judged, each choice of three in turn), alone and with the rates. Their
-latencies are those of the file itself, so nothing drifts. The hardest split leaves out the maker of
-the system that is least like all others.
+in that file. Predictions are given at the stops of the dial: without a run, with the fixed
+characterization benchmarks whose latencies are the machine's rates, with some more of them (drawn
+networks, chosen as on a new machine), and with some whole models at hand (of other families than
+those judged, each choice of three in turn), alone and with the rates. Their latencies are those of
+the file itself, so nothing drifts. The hardest split leaves out the maker of the system that is
+least like all others.
 
 The program writes `stranger.csv` beside itself, a row for each file, split and stop, with the day,
 and prints the means over files, which `docs/results/strangers.md` has.
@@ -57,11 +57,14 @@ SPLITS: Mapping[str, Callable[[System], object]] = {
 }
 """Property of a system by the name of a split: systems that share it are left out together."""
 
-PROBES, WHOLES = (0, 3, 10, 30), (1, 2, 3, 5)
-"""Numbers of characterization benchmarks, and of whole models at hand."""
+PROBES, WHOLES = (3, 10, 30), (1, 2, 3, 5)
+"""Numbers of characterization benchmarks after the rates, and of whole models at hand."""
 
-BESIDE_RATES, WHOLES_BESIDE = 10, 2
-"""Numbers of characterization benchmarks and of whole models in addition to the rates."""
+WHOLES_BESIDE = 2
+"""Number of whole models in addition to the rates."""
+
+NOTHING = "nothing"
+"""Name of the stop without a run."""
 
 MOST, CANDIDATES = 60, 80
 """Most networks that are judged in a file, and most drawn networks that may be probes."""
@@ -258,14 +261,14 @@ def scores(it: Contribution, others: Sequence[Contribution]) -> Iterator[tuple[s
     def of(belief: LayerPosterior) -> Score:
         return Score.of(*errors(belief, part, every), part.log_ms[every])
 
-    for number in PROBES:
-        yield f"{number} probes", of(probed(prior, parts, number))
+    yield NOTHING, of(prior)
     for number in WHOLES:
         yield f"{number} wholes", _of_wholes(prior, parts, number)
     if len(parts.rates):
         yield "rates", of(informed(prior, part, parts.rates))
-        both = probed(prior, parts, BESIDE_RATES, parts.rates.tolist())
-        yield f"rates, {BESIDE_RATES} probes", of(both)
+        for number in PROBES:
+            after = probed(prior, parts, number, parts.rates.tolist())
+            yield f"rates, {number} probes", of(after)
         beside = _of_wholes(prior, parts, WHOLES_BESIDE, parts.rates)
         yield f"rates, {WHOLES_BESIDE} wholes", beside
 

@@ -20,8 +20,11 @@ in rounding, which may turn the choice of a probe.
 """
 
 
-RATED = 3
+RATED = 5
 """Stops with rates, which some files of drawn networks of rare families lack."""
+
+USUAL = 5
+"""Stops without rates."""
 
 pytestmark = pytest.mark.process
 
@@ -57,8 +60,8 @@ def test_the_table_has_a_dated_row_for_each_file_split_and_stop(stranger, table)
     assert all(number == 1 for number in found.values())
     assert {each[:-1] for each in found} == expected
     assert found.keys() >= {(*each, stop) for each in expected for stop in usual}
-    assert len(usual) == len(stranger.PROBES) + len(stranger.WHOLES)
-    assert len(stops - usual) == RATED
+    assert len(usual) == USUAL == 1 + len(stranger.WHOLES)
+    assert len(stops - usual) == RATED == 2 + len(stranger.PROBES)
     assert all(date.fromisoformat(row.day) for row in table)
 
 
@@ -119,8 +122,16 @@ def test_the_page_has_the_table(stranger, table):
     page = (ROOT / "docs" / "results" / "strangers.md").read_text("utf-8")
     lines = stranger.shown(table, stranger.hardest(stranger.systems()))
     backends = {row.backend for row in table}
-    assert len(lines) == 2 + len(backends) * (len(stranger.PROBES) + len(stranger.WHOLES) + RATED)
+    assert len(lines) == 2 + len(backends) * (USUAL + RATED)
     assert "\n".join(lines) in page
+
+
+def test_on_another_makers_system_what_is_timed_first_never_makes_it_worse(stranger, table):
+    none = {(place(row)): row for row in table if row.split == "maker" and row.stop == "nothing"}
+    timed = [row for row in table if row.split == "maker" and row.stop.startswith("rates")]
+    assert len(none) > len(timed) / RATED > 20
+    for row in timed:
+        assert row.score.error <= none[place(row)].score.error, row
 
 
 def test_a_score_counts_errors_and_coverage(stranger):

@@ -143,7 +143,8 @@ def test_calibrations_that_make_no_sense_are_refused(dlbricks, networks):
         assert reason in refused.err
 
 
-def test_probes_are_timed_and_kept(dlbricks, shared, read):
+def test_probes_are_timed_and_kept(dlbricks, shared, read, monkeypatch):
+    monkeypatch.setattr(job, "rated", dict)  # on a machine that the atlas lacks, they come first
     network = shared("a", "Relu", "Tanh", size=64)
     quick = (*QUICK[:-4], "--store", "s.sqlite", "--json", "p.json")
     done = dlbricks("machine", "calibrate", network, "--probes", "2", "--runs", "3", *quick)
@@ -186,6 +187,20 @@ def test_rates_are_timed_once_and_shown_with_the_machine(dlbricks, read, monkeyp
     assert (rates["backend"], rates["threads"]) == ("onnxruntime", 1)
     assert [each["unit"] for each in rates["rates"]] == ["GB/s", "GB/s", "us"]
     assert all(each["value"] > 0 for each in rates["rates"])
+
+
+def test_probes_come_after_the_rates(dlbricks, shared, read, monkeypatch):
+    few = dict(list(rated().items())[-2:])
+    monkeypatch.setattr(job, "rated", lambda: few)
+    other = replace(current_system(), cpu="Other 9001")  # the reference data may hold this one
+    monkeypatch.setattr("dlbricks_core.measure.request.current_system", lambda: other)
+    network = shared("a", "Relu", "Tanh", size=64)
+    quick = ("--runs", "3", *QUICK[:-4], "--store", "s.sqlite", "--json", "p.json")
+    done = dlbricks("machine", "calibrate", network, "--probes", "1", *quick)
+    assert done.status == 0, done.err
+    timed = [each["signature"] for each in read("p.json")["probes"]]
+    assert few.keys() < {*timed}
+    assert len(timed) == len(few) + 1
 
 
 def test_options_that_say_nothing_about_probes_are_refused(dlbricks, networks):

@@ -81,8 +81,10 @@ class ProbeJob(jobs.SetupJob, jobs.RunsJob):
 
     #: Models whose predictions are to become better; none for all kinds of networks.
     models: Models
-    probes: int | None = None  #: Number of networks to time; ``None`` for none beside the rates.
-    rates: bool = False  #: Whether to time the fixed networks of the rates before the others.
+    #: Number of networks to time after those of the rates; ``None`` for none.
+    probes: int | None = None
+    #: Whether the networks of the rates suffice, where no number of probes is given.
+    rates: bool = False
     #: Threads that compute one operator; ``None`` for all physical cores.
     threads: int | None = None
 
@@ -98,8 +100,7 @@ class ProbeJob(jobs.SetupJob, jobs.RunsJob):
         with jobs.opened(store) as there:
             loaded = self.models.load(observer) if named else None
             models = loaded.models if loaded else []
-            first = rated() if self.rates else {}
-            probing = characterize(models, self.probes or 0, request, there, observer, first)
+            probing = characterize(models, self.probes or 0, request, there, observer, rated())
         return Done(probing, loaded.failures if loaded else [])
 
 
@@ -150,14 +151,14 @@ class PackJob:
     "--probes",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    help="Fit nothing: time so many networks, those that tell most about this system, so that "
-    f"latencies are predicted better.  [{PROBE_RUNS} runs of each]",
+    help="Fit nothing: time the networks of --rates, then so many that tell most about this "
+    f"system, so that latencies are predicted better.  [{PROBE_RUNS} runs of each]",
 )
 @click.option(
     "--rates",
     is_flag=True,
     help="Fit nothing: time the fixed networks that show what this machine does in a second, so "
-    "that latencies are predicted better. With --probes, before these.",
+    "that latencies are predicted better.",
 )
 @click.option("--forget", is_flag=True, help="Remove the stored calibration, and fit nothing.")
 @options.store_option
@@ -174,8 +175,8 @@ def calibrate_command(models: tuple[str, ...], store: str | None, **values: Any)
 
     With --rates, small networks are timed instead, the same on all machines: in about two seconds
     they show how fast this machine computes and moves data inside the framework. With --probes,
-    NUMBER networks are timed, which narrow the predictions of MODELs, or of all kinds of networks,
-    most. All later predictions for this system use them.
+    NUMBER further networks are timed, which narrow the predictions of MODELs, or of all kinds of
+    networks, most. All later predictions for this system use them.
     """
     output = Output(values)
     if values["forget"]:
