@@ -71,7 +71,7 @@ def test_models_that_read_no_pictures_are_refused(tmp_path):
 
 @pytest.mark.parametrize("text", ["0", "2x640", "a", "1x2x3x4"])
 def test_a_bad_number_of_pictures_is_one_line(text):
-    from dlbricks_core.commands.estimate.estimate import command
+    from dlbricks_core.commands.estimate.actions import command
 
     result = CliRunner().invoke(command, ["llm:gpt2", "--backend", "x", "--pictures", text])
     assert result.exit_code == 2

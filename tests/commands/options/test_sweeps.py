@@ -8,7 +8,8 @@ from dlbricks_core.commands.options.given import sizes_of
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.sizes import Generation, Sweep
 
-OPEN = {"prompt": None, "generate": None, "task": None, "batch": None, "dims": ()}
+OPEN = {"prompt": None, "generate": None, "task": None, "batch": None, "dims": (),
+        "pictures": None}  # fmt: skip
 
 TYPED = {
     "sequence=1,128,1": Sweep({"sequence": (1, 128)}),
