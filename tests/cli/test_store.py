@@ -343,7 +343,7 @@ def test_wrong_input_is_told_in_one_line(dlbricks, measured, arguments, words, t
 
 def test_flags_may_stand_anywhere(dlbricks, measured):
     measured("a.db")
-    for line in ("-q store info", "store -q info", "store info -q"):
+    for line in ("-q results info", "results -q info", "results info -q"):
         done = dlbricks(*line.split(), "--store", "a.db")
         assert (done.status, done.out) == (0, "")
 
