@@ -218,7 +218,8 @@ class Bench:
         """DLBricks' measured and composed values."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "run.json"
-            command = [sys.executable, "-m", "dlbricks_core.cli", "run", spec, "--end-to-end",
+            command = [sys.executable, "-m", "dlbricks_core.cli", "estimate",
+                       "--measure", spec, "--end-to-end",
                        "--quantity", "peak-memory", "--backend", self.backend,
                        "--threads", str(self.threads), "--runs", str(self.runs),
                        "--store", str(Path(folder) / "store.sqlite"), "--json", str(file),

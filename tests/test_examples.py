@@ -117,7 +117,9 @@ def private(tmp_path: Path) -> dict[str, str]:
 def listed(environment: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What ``dlbricks list plugins`` lists in the new environment."""
     home = str(tmp_path_factory.mktemp("home"))
-    told = call(environment / "dlbricks", "list", "plugins", "--json", "-", HOME=home, XDG_CACHE_HOME=home)
+    told = call(
+        environment / "dlbricks", "list", "plugins", "--json", "-", HOME=home, XDG_CACHE_HOME=home
+    )
     found: list[dict[str, Any]] = json.loads(told)["plugins"]
     return found
 
