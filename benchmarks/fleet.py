@@ -59,7 +59,7 @@ def main() -> None:
 def time_alone(suite: Path, folder: Path, number: str, how: Sequence[str]) -> Latencies:
     """Latencies of the suite's bricks, timed by this host alone."""
     store = folder / f"alone{number}.db"
-    subprocess.run([*COMMAND, "bench", suite, *how, "-q", "--store", store], check=True)
+    subprocess.run([*COMMAND, "suite", "time", suite, *how, "-q", "--store", store], check=True)
     return latencies(store)
 
 

@@ -104,7 +104,7 @@ def estimated(
         store: Path of the store.
     """
     words = shell.dlbricks(
-        ["estimate", "--precision", precision],
+        ["estimate", "--measure", "--precision", precision],
         given.backend,
         given.threads,
         store,

@@ -51,7 +51,7 @@ class Command:
 
 def precisely(share: str) -> tuple[str, ...]:
     """The words of a run of some precision."""
-    return "estimate", "--precision", share
+    return "estimate", "--measure", "--precision", share
 
 
 COMMANDS = (

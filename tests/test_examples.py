@@ -117,7 +117,9 @@ def private(tmp_path: Path) -> dict[str, str]:
 def listed(environment: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What ``dlbricks list plugins`` lists in the new environment."""
     home = str(tmp_path_factory.mktemp("home"))
-    told = call(environment / "dlbricks", "plugins", "--json", "-", HOME=home, XDG_CACHE_HOME=home)
+    told = call(
+        environment / "dlbricks", "list", "plugins", "--json", "-", HOME=home, XDG_CACHE_HOME=home
+    )
     found: list[dict[str, Any]] = json.loads(told)["plugins"]
     return found
 
@@ -371,7 +373,7 @@ def test_a_metric_of_others_answers_from_measuring_to_json(
     save_onnx(to_onnx(given.model, given.weights), network)
     asked = "--backend", "reference", "--quantity", "first-run", "--runs", "2", "--json", report
     # Granularity 1 makes several bricks of the block.
-    run = environment / "dlbricks", "run", network, "-G", "1", "--end-to-end"
+    run = environment / "dlbricks", "estimate", "--measure", network, "-G", "1", "--end-to-end"
     shown = call(*run, *asked, **private)
     assert "First run of block on reference" in shown
     (model,) = json.loads(report.read_text())["models"]

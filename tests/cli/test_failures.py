@@ -101,22 +101,22 @@ ATLAS = shipped()[0].system.fingerprint
 COMMANDS = {
     "estimate": (*ORT, "--store", "s"),
     "advise": ("--on", ATLAS, "--predictor", "none", "--store", "s"),
-    "evaluate": (*ORT, "--runs", "3", "-G", "1", "--store", "s"),
+    "check": (*ORT, "--runs", "3", "-G", "1", "--store", "s"),
     "compare": ("--backends", "onnxruntime,twin", *ORT[2:], "--runs", "3", "-G", "1",
                 "--store", "s"),
-    "verify": ("--backends", "onnxruntime"),
-    "inspect": (),
-    "analyze": (),
+    "compare outputs": ("--backends", "onnxruntime"),
+    "show": (),
+    "show repeats": (),
     "study": (*ORT, "-G", "1", "--quick", "-o", "study", "--store", "s"),
-    "calibrate": (*ORT, "--runs", "3", "--store", "s"),
-    "generate": ("-o", "bricks"),
+    "machine calibrate": (*ORT, "--runs", "3", "--store", "s"),
+    "suite write": ("-o", "bricks"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_one_bad_model_does_not_end_the_others(dlbricks, shared, read, twin, command):
     models = shared("first", "Relu", "Relu"), "absent.onnx", shared("second", "Tanh", "Tanh")
-    done = dlbricks(command, *models, *COMMANDS[command], "--json", "o.json")
+    done = dlbricks(*command.split(), *models, *COMMANDS[command], "--json", "o.json")
     assert done.status == 3
     assert "Traceback" not in done.err
     named = [f["where"] for f in read("o.json")["failures"]]
@@ -124,10 +124,10 @@ def test_one_bad_model_does_not_end_the_others(dlbricks, shared, read, twin, com
     assert any("absent.onnx" in line for line in done.out.splitlines())
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "run"])
+@pytest.mark.parametrize("command", [*COMMANDS, "estimate --measure"])
 def test_a_run_without_any_good_model_is_refused_in_one_line(dlbricks, twin, command):
     options = COMMANDS.get(command, QUICK)
-    done = dlbricks(command, "a.onnx", "b.onnx", *options)
+    done = dlbricks(*command.split(), "a.onnx", "b.onnx", *options)
     assert done.status == 2
     assert done.err.splitlines()[-1].startswith("Error: none of 2 models can be loaded: a.onnx (")
 

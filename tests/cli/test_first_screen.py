@@ -30,12 +30,12 @@ def row_of(lines, name):
         (("estimate", "--measure", *ORT), "m on onnxruntime"),
         (("estimate", *ORT), "m on onnxruntime"),
         (("check", *ORT), "m on onnxruntime"),
-        (("analyze",), "m: 8 layers, 4 of them unique"),
+        (("show", "repeats"), "m: 8 layers, 4 of them unique"),
     ],
 )
 def test_the_answer_is_the_first_sentence_and_the_models_follow(dlbricks, shared, command, words):
     model = shared("m", "Relu", "Sigmoid", "Tanh", "Relu")
-    done = dlbricks(command[0], model, *command[1:])
+    done = dlbricks(*command, model)
     assert done.status == 0, done.err
     lines = first_screen(done)
     assert words in lines[0]

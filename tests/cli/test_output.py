@@ -151,7 +151,7 @@ def test_estimates_need_no_right_to_write(dlbricks, save, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
     assert forbidden(store.parent, "show", str(model)).returncode == 0
-    refused = forbidden(store.parent, "run", "--force", *estimate[1:])
+    refused = forbidden(store.parent, "estimate", "--measure", "--force", *estimate[1:])
     assert refused.returncode == 2
     assert "readonly" in refused.stderr
     assert sorted(path.name for path in store.parent.iterdir()) == ["s.db"]

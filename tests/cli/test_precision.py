@@ -27,11 +27,11 @@ def check_refused(done, *words):
         assert word in done.err
 
 
-@pytest.mark.parametrize("command", ["run", "evaluate"])
+@pytest.mark.parametrize("command", [("estimate", "--measure"), ("check",)])
 def test_what_is_precise_is_not_measured_on(dlbricks, save, read, known, command):
     a = save("a", "Relu", "Sigmoid", size=256)
-    compared = (a, *LOOSE, *(["--end-to-end"] if command == "run" else []))
-    done = dlbricks(command, *compared)
+    compared = (a, *LOOSE, *(["--end-to-end"] if command[0] == "estimate" else []))
+    done = dlbricks(*command, *compared)
     assert done.status == 0
     assert f"{FEWEST} to {MOST} runs, ±90% or {BUDGET_S:g} s" in " ".join(done.out.split())
     data, bricks_before = read("out.json"), known("out.json", "bricks")
@@ -44,7 +44,7 @@ def test_what_is_precise_is_not_measured_on(dlbricks, save, read, known, command
     model, *bricks = counts(data)
     assert (wall["models_runs"], wall["bricks_runs"]) == (model, sum(bricks))
     assert 0 < wall["bricks_loading_s"] < wall["bricks_s"]
-    assert dlbricks(command, *compared).status == 0
+    assert dlbricks(*command, *compared).status == 0
     assert read("out.json")["benchmarking"]["measured_networks"] == 0
     assert known("out.json", "bricks") == bricks_before
 
@@ -94,15 +94,15 @@ def test_fixed_runs_stay_fixed(dlbricks, save, read):
     assert read("out.json")["settings"]["precision"] is None
 
 
-@pytest.mark.parametrize("command", ["run", "evaluate", "compare"])
+@pytest.mark.parametrize("command", [("estimate", "--measure"), ("check",), ("compare",)])
 def test_what_contradicts_itself_is_refused(dlbricks, save, command):
     a = save("a", "Relu")
-    backend = ("--backends", "onnxruntime,pytorch") if command == "compare" else BACKEND
+    backend = ("--backends", "onnxruntime,pytorch") if command == ("compare",) else BACKEND
     for option in (("--precision", "1%"), ("--budget", "60s")):
-        alone = command == "compare" and option[0] == "--budget"  # refused with or without runs
+        alone = command == ("compare",) and option[0] == "--budget"  # refused with or without runs
         words = option[:1] if alone else ("--runs", option[0])
-        check_refused(dlbricks(command, a, *backend, *option, "--runs", "3"), *words)
-        check_refused(dlbricks(command, a, *backend, *option, "--protocol", "paper"), option[0])
+        check_refused(dlbricks(*command, a, *backend, *option, "--runs", "3"), *words)
+        check_refused(dlbricks(*command, a, *backend, *option, "--protocol", "paper"), option[0])
 
 
 @pytest.mark.parametrize(

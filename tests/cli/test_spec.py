@@ -250,10 +250,10 @@ def test_wrong_input_is_an_error_in_one_line(dlbricks, recorded):
             assert len(done.err.splitlines()) == 2
 
 
-@pytest.mark.parametrize("command", ["spec", "rerun"])
+@pytest.mark.parametrize("command", ["record", "repeat"])
 def test_the_file_that_is_read_is_not_written_over(dlbricks, recorded, command):
     before = Path(recorded).read_bytes()
-    done = dlbricks(command, recorded, "--json", recorded)
+    done = dlbricks("results", command, recorded, "--json", recorded)
     assert done.status == 2
     assert "names the same file" in done.err
     assert Path(recorded).read_bytes() == before

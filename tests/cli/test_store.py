@@ -343,14 +343,14 @@ def test_wrong_input_is_told_in_one_line(dlbricks, measured, arguments, words, t
 
 def test_flags_may_stand_anywhere(dlbricks, measured):
     measured("a.db")
-    for line in ("-q store info", "store -q info", "store info -q"):
+    for line in ("-q results info", "results -q info", "results info -q"):
         done = dlbricks(*line.split(), "--store", "a.db")
         assert (done.status, done.out) == (0, "")
 
 
 def test_a_check_names_what_is_damaged_and_ends_with_3(dlbricks, tmp_path, measured, read):
     measured("a.db")
-    check = ("store", "check", "--store", "a.db", "--json", "a.json")
+    check = ("results", "check", "--store", "a.db", "--json", "a.json")
     done = dlbricks(*check)
     assert done.status == 0
     assert "Nothing is damaged." in done.out
@@ -375,7 +375,7 @@ def test_a_bomb_on_standard_input_ends_with_2_and_leaves_no_store(tmp_path):
     script = "import sys; from dlbricks_core.cli import main; sys.exit(main())"
     bomb = zstandard.ZstdCompressor().compress(b"[" * 2**24)
     done = subprocess.run(
-        [sys.executable, "-c", script, "store", "import", "-", "--store", "new.db"],
+        [sys.executable, "-c", script, "results", "import", "-", "--store", "new.db"],
         input=bomb, capture_output=True, cwd=tmp_path, check=False,
         env={**os.environ, "DLBRICKS_MOST_JSON_MIB": "1"},
     )  # fmt: skip

@@ -279,7 +279,7 @@ def test_a_failure_of_the_reference_shows_in_the_exit_status(
 ):
     pytest.importorskip("onnxruntime")
     monkeypatch.setattr(MODULE, "REFERENCE_HOST", "builtins:object")
-    asked = "verify", save("chain", "Relu"), "--backends", "onnxruntime,twin"
+    asked = "compare", "outputs", save("chain", "Relu"), "--backends", "onnxruntime,twin"
     done = dlbricks(*asked, "--threads", 1, "--json", "v.json")
     assert done.status == 3
     assert {v["agrees"] for v in read("v.json")["verdicts"]} == {True}

@@ -19,7 +19,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_a_local_command_waits_while_another_measures_and_says_so(folder, suite):
     with measurement_lock():
-        bench = ("bench", "suite", *HOW, "--busy", "accept", "--store", "local.db")
+        bench = ("suite", "time", "suite", *HOW, "--busy", "accept", "--store", "local.db")
         waiting = subprocess.Popen(
             [sys.executable, "-m", "dlbricks_core.cli", *bench],
             cwd=suite.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

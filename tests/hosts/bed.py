@@ -142,7 +142,7 @@ class Bed:
 
     def bench(self, host, suite, path):
         """Starts a measurement on a host that is not part of the fleet, and lasts for long."""
-        return self._dlbricks(host, "bench", suite, "--store", path, *_MEASURED,
+        return self._dlbricks(host, "suite", "time", suite, "--store", path, *_MEASURED,
                               "--runs", 10**6)  # fmt: skip
 
     def database(self):

@@ -64,7 +64,7 @@ class Site:
         return done
 
     def plugins(self):
-        found = json.loads(self.run("plugins", "--json", "-").stdout)["plugins"]
+        found = json.loads(self.run("list", "plugins", "--json", "-").stdout)["plugins"]
         return {(p["kind"], p["name"]): p for p in found}
 
     def backend(self, name):
@@ -95,7 +95,7 @@ def test_a_sound_plugin_is_listed_with_its_features(site):
     assert plugin["version"] == "1.2"
     assert plugin["options"] == {"mode": {"default": "a", "choices": ["a", "b"], "help": "How."}}
     assert plugin["capabilities"] == {"default_models": ["onnx:light_vgg19"]}
-    shown = site.run("plugins").stdout
+    shown = site.run("list", "plugins").stdout
     assert "--backend-option mode=a|b (default a): How." in shown
     assert "default models onnx:light_vgg19" in shown
     assert "suffixes .onnx, .pb" in shown
@@ -186,14 +186,14 @@ def test_a_broken_plugin_that_is_asked_for_is_an_error_for_users(wards, number):
 
 def test_an_interrupt_by_the_user_is_not_a_fault_of_the_plugin(site):
     site.install("bad", "raise KeyboardInterrupt")
-    assert "Interrupted" in site.run("plugins", status=130).stderr
+    assert "Interrupted" in site.run("list", "plugins", status=130).stderr
 
 
 def test_two_owners_of_a_name_are_both_named_and_neither_is_used(site):
     site.install("twin", BACKEND, dist="dlbricks-one")
     site.install("twin", BACKEND, dist="dlbricks-two")
     site.backend("twin")
-    found = json.loads(site.run("plugins", "--json", "-").stdout)["plugins"]
+    found = json.loads(site.run("list", "plugins", "--json", "-").stdout)["plugins"]
     twins = [p for p in found if p["name"] == "twin"]
     assert [p["distribution"] for p in twins] == ["dlbricks-one", "dlbricks-two"]
     for plugin in twins:
@@ -239,12 +239,12 @@ def test_a_failing_importer_leaves_files_to_the_others(site):
     import onnx
 
     light = Path(onnx.__file__).parent / "backend/test/data/light/light_squeezenet.onnx"
-    assert "squeezenet" in site.run("inspect", light).stdout
+    assert "squeezenet" in site.run("show", light).stdout
     found = site.plugins()
     assert {found["importer", name]["status"] for name in names} == {"broken"}
-    assert "onnx:light_squeezenet" in site.run("models").stdout
+    assert "onnx:light_squeezenet" in site.run("list").stdout
     (site.folder / "some.zzz").touch()
-    refused = site.run("inspect", site.folder / "some.zzz", status=2).stderr
+    refused = site.run("show", site.folder / "some.zzz", status=2).stderr
     assert ".onnx" in refused
     for name in names:
         assert f"importer {name} is broken" in " ".join(refused.split())
@@ -259,7 +259,7 @@ def test_a_failing_collection_does_not_affect_the_others(site):
     """
     site.install("zoo", source, kind="models")
     assert site.plugins()["models", "zoo"]["problem"] == "SystemExit: none"
-    listed = site.run("models")
+    listed = site.run("list")
     assert "onnx:light_squeezenet" in listed.stdout
     assert "SystemExit: none" in listed.stderr
 

@@ -99,13 +99,13 @@ def test_a_network_is_named_and_says_where_it_came_from(model):
 def test_the_list_says_what_the_paper_says(capfd, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit, match="0"):
-        main(["models", "paper:"])
+        main(["list", "paper:"])
     lines = capfd.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     (vgg,) = [line for line in lines if line.startswith(" paper:17 ")]
     assert vgg.split()[-3:] == ["IC", "3x224x224", "40"]
     with pytest.raises(SystemExit, match="0"):
-        main(["models", "paper:", "--json", "-"])
+        main(["list", "paper:", "--json", "-"])
     models = json.loads(capfd.readouterr().out)["models"]
     assert [model["name"] for model in models] == [f"paper:{number}" for number in NUMBERS]
     assert models[21]["inputs"] == {"data0": [3, 512, 512], "data1": [3, 512, 512]}

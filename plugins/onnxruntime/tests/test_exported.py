@@ -153,8 +153,8 @@ def test_a_decoder_of_four_bits_is_estimated_and_timed_whole(tmp_path, monkeypat
     onnx.save(four_bits(tmp_path), tmp_path / "four.onnx")
     dims = [word for dim in TOKEN.items() for word in ("--dim", "{}={}".format(*dim))]
     with pytest.raises(SystemExit) as ended:
-        main(["run", "--backend", "onnxruntime", "--threads", "1", "--batch", "1", *dims,
-              "--end-to-end", "--precision", "50%", "--budget", "5s", "--json",
+        main(["estimate", "--measure", "--backend", "onnxruntime", "--threads", "1", "--batch", "1",
+              *dims, "--end-to-end", "--precision", "50%", "--budget", "5s", "--json",
               str(tmp_path / "run.json"), str(tmp_path / "four.onnx")])  # fmt: skip
     assert ended.value.code == 0
     written = json.loads((tmp_path / "run.json").read_text())

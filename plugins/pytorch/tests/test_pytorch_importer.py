@@ -316,7 +316,7 @@ def run(capfd, *arguments):
 
 
 def test_command_line_takes_a_factory(factories, tmp_path, capfd):
-    status, captured = run(capfd, "inspect", "torch:own_factories:pair", "--batch", 8,
+    status, captured = run(capfd, "show", "torch:own_factories:pair", "--batch", 8,
                            "--json", tmp_path / "out.json")  # fmt: skip
     assert status == 0, captured.err
     model = json.loads((tmp_path / "out.json").read_text())["models"][0]
@@ -324,17 +324,17 @@ def test_command_line_takes_a_factory(factories, tmp_path, capfd):
 
 
 def test_command_line_names_what_is_wrong_with_a_factory(factories, capfd):
-    status, captured = run(capfd, "inspect", "torch:own_factories:absent")
+    status, captured = run(capfd, "show", "torch:own_factories:absent")
     assert status == 2
     assert "has no 'absent'" in captured.err
     assert "pair" in captured.err
 
 
 def test_collection_of_own_models_cannot_be_listed(factories, capfd):
-    status, captured = run(capfd, "inspect", "torch:")
+    status, captured = run(capfd, "show", "torch:")
     assert status == 2
     assert "torch:package.module:factory" in captured.err
-    status, captured = run(capfd, "models")
+    status, captured = run(capfd, "list")
     assert status == 0
     assert "torch:package.module:factory" in captured.out
     assert ".pt2" in captured.out
