@@ -12,7 +12,7 @@ from dlbricks_core.figures import RESAMPLES, Predicted
 from dlbricks_core.figures.figure import interval, relative_half_width
 from dlbricks_core.figures.predicted import Discrepancy
 from dlbricks_core.passes.convert import convert
-from dlbricks_core.predict import Contribution, Provenance, from_atlas
+from dlbricks_core.predict import Contribution, Provenance, from_atlas, from_features
 from dlbricks_core.predict.atlas import LayerTable, counts_matrix
 from dlbricks_core.predict.baseline import Processor, doubted, expected_ms
 from dlbricks_core.predict.features import Features, joined
@@ -22,10 +22,10 @@ from dlbricks_core.predict.from_atlas import (
     believed,
     kernel_of,
     nearest,
-    predicted_from_features,
     prior_of,
     with_pulls,
 )
+from dlbricks_core.predict.from_features import predicted_from_features
 from dlbricks_core.predict.layer_posterior import LayerPosterior
 from dlbricks_core.predict.whole_errors import discrepancy_of
 from dlbricks_core.testing import cases
@@ -405,12 +405,12 @@ def test_each_network_of_which_only_features_are_known_has_an_error_of_its_own(
     atlas = [contributed(system(), setup(), 1.0)]
     features = {name: Features.of(bricks[name].model) for name in names}
     before = 0.033
-    monkeypatch.setattr(from_atlas, "discrepancy_of", lambda _: Discrepancy(before))
+    monkeypatch.setattr(from_features, "discrepancy_of", lambda _: Discrepancy(before))
     sure = [
         np.log(each.figure.draws)
         for each in predicted_from_features(features, setup(), system(), atlas).values()
     ]
-    monkeypatch.setattr(from_atlas, "discrepancy_of", lambda _: Discrepancy(0.2))
+    monkeypatch.setattr(from_features, "discrepancy_of", lambda _: Discrepancy(0.2))
     wide = [
         np.log(each.figure.draws)
         for each in predicted_from_features(features, setup(), system(), atlas).values()

@@ -39,7 +39,7 @@ from dlbricks_core.figures.figure import Measured, interval
 from dlbricks_core.figures.hours import between_hours
 from dlbricks_core.ir import CanonicalModel, unpacked
 from dlbricks_core.predict import Contribution
-from dlbricks_core.predict.from_atlas import FeaturePrediction, predicted_from_features
+from dlbricks_core.predict.from_features import FeaturePrediction, predicted_from_features
 from dlbricks_core.predict.training_data import features_of, training_data
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
