@@ -14,7 +14,7 @@ _LEAST_MS, _MOST_MS = 1.0, 400.0
 """Latencies of the shortest and longest models that factors of the spread were fitted to."""
 
 _USUAL_MS = 20.0
-"""Latency of a usual model, to which the others are related."""
+"""Latency of a model with the usual factor, in milliseconds."""
 
 
 @dataclass(frozen=True)
