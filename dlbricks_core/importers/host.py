@@ -132,7 +132,8 @@ def canonical(raw: RawModel, options: LoadOptions, spec: str = "") -> Imported:
             fold_batchnorm=own.fold_batchnorm,
         )
     except UnboundDimensionsError as error:
-        unknown = [shown(name) for name in own.dims if name not in names]
+        # A name with a colon may be meant for another model.
+        unknown = [shown(name) for name in own.dims if name not in names and ":" not in name]
         if not unknown:
             raise
         message = f"{error.message}; no dimension is called {' or '.join(unknown)}"

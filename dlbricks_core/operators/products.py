@@ -39,6 +39,7 @@ from dlbricks_core.operators.operator import (
     sizes,
     unit,
 )
+from dlbricks_core.operators.ranges.interval import EVERYTHING, RangeStep, Rule
 from dlbricks_core.operators.ranges.weighted import (
     of_convolution,
     of_equation,
@@ -148,9 +149,23 @@ def _of_factors(layer: Layer, powers: Sequence[float], model: CanonicalModel) ->
     return powers[0] * powers[1] * model.tensors[layer.inputs[0]].sizes[-1]
 
 
+def _alone(rule: Rule) -> Rule:
+    """The rule of a layer without a fused activation or summand; nothing is known of others."""
+
+    def fused(step: RangeStep) -> bool:
+        return "activation" in step.layer.attributes or any(step.inputs[3:])
+
+    return Rule(
+        lambda step: [EVERYTHING] if fused(step) else rule.image(step),
+        lambda step, wanted: {} if fused(step) else rule.asked(step, wanted),
+    )
+
+
+_CONVOLVED = weighted(of_convolution, bias=2)
+
 ROWS: Mapping[str, Operator] = {
     "Conv": row("convolution", _conv, DATA, FILTER, BIAS, power=unit, shape=shapes.convolution,
-                ranges=weighted(of_convolution, bias=2)),
+                ranges=_CONVOLVED),
     "ConvInteger": row("convolution", _integer_conv, DATA, DATA, ZERO_POINT, ZERO_POINT),
     "ConvTranspose": row(
         "convolution:transposed", _conv_transpose, DATA, TRANSPOSED_FILTER, BIAS, power=unit,
@@ -158,8 +173,11 @@ ROWS: Mapping[str, Operator] = {
     ),
     "QLinearConv": row("convolution", _coded_conv, *CODED, *CODED, SCALE, ZERO_POINT, DATA),
     "com.microsoft.FusedConv": row(
-        "convolution", _fused_conv, DATA, FILTER, BIAS, DATA, power=unit
+        "convolution", _fused_conv, DATA, FILTER, BIAS, DATA, power=unit,
+        ranges=_alone(_CONVOLVED),
     ),
+    "com.microsoft.nchwc.Conv": row("convolution", _conv, DATA, FILTER, BIAS, DATA, power=unit,
+                                    ranges=_alone(_CONVOLVED)),
     "CausalConvWithState": row(LATE, LATE, DATA, DATA, DATA, DATA),
     "Col2Im": row(RARE, Lacks("no framework has it"), DATA, PARAMETER, PARAMETER),
     "DeformConv": row(RARE, Lacks("no framework has it"), DATA, DATA, DATA, DATA, DATA,

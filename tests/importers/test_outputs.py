@@ -55,6 +55,9 @@ def test_a_misspelt_dimension_is_named_where_one_lacks_a_size():
     words = "without a size: side.0 .N.; no dimension is called 'n'"
     with ModelLoader(LoadOptions()) as loader, pytest.raises(ModelError, match=words):
         loader.load_one(raw(), LoadOptions(dims={"n": 3}))
+    with ModelLoader(LoadOptions()) as loader, pytest.raises(ModelError, match="size: side") as two:
+        loader.load_one(raw(), LoadOptions(dims={"other:k": 3}))
+    assert "is called" not in two.value.message
 
 
 @pytest.mark.parametrize("name", ["N", "x", "other:y", "Y", "net"])

@@ -84,8 +84,17 @@ class Actions(click.Group):
         if rest[:1] in (["-h"], ["--help"]):
             return super().parse_args(ctx, rest)
         if not rest or rest[0] not in self._actions:
-            rest = [next(iter(self._actions)), *rest]
+            first, *_ = self._actions
+            self._check_argument(ctx, first, rest[:1])
+            rest = [first, *rest]
         return super().parse_args(ctx, [rest[0], *flags, *rest[1:]])
+
+    def _check_argument(self, ctx: click.Context, first: str, word: Sequence[str]) -> None:
+        """Refuses a word in place of an action, where the first action takes no argument."""
+        command = self.get_command(ctx, first) if word and not word[0].startswith("-") else None
+        if command and not any(isinstance(each, click.Argument) for each in command.params):
+            known = ", ".join(self._actions)
+            raise click.UsageError(f"unknown action {word[0]!r}; there are {known}", ctx)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names of actions, and options of the first one."""

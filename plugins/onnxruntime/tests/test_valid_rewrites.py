@@ -6,6 +6,7 @@ from dlbricks_onnxruntime.backend import OnnxruntimeBackend
 from dlbricks_testing import cases
 
 from dlbricks_core.backends import BackendSettings
+from dlbricks_core.bricks import BrickSet
 from dlbricks_core.values import materialize
 
 MODELS = {
@@ -26,5 +27,8 @@ def test_numbers_of_an_executed_graph_are_valid(name):
     settings = BackendSettings(1, {"optimizations": "all"})
     graph = backend.rewrite(model, settings, 0)
     assert any("nchwc" in layer.domain for layer in graph.layers)
-    loaded = backend.timer(settings).load(materialize(graph, 0))
-    assert all(np.isfinite(each).all() for each in loaded.run())
+    timer = backend.timer(settings)
+    for brick in BrickSet.of([model], 128, "segments", {0: graph}).bricks.values():
+        loaded = timer.load(materialize(brick.model, 0))
+        timer.run(loaded)
+        assert all(np.isfinite(each).all() for each in timer.outputs(loaded).values())

@@ -133,3 +133,12 @@ def test_directions_are_those_of_the_ratio_beyond_the_limit(ratio, low, high, li
     if found in {"more", "less"}:
         assert (ratio > 1) == (found == "more")
         assert not change.low <= 1 <= change.high
+
+
+@pytest.mark.parametrize(("command", "action"), [("results", "compare"), ("machine", "check")])
+def test_an_unknown_action_is_named_with_those_that_there_are(dlbricks, command, action):
+    done = dlbricks(command, "lisst")
+    assert done.status == 2
+    assert "unknown action 'lisst'; there are " in done.err
+    assert action in done.err
+    assert dlbricks(command, "-h").status == 0
