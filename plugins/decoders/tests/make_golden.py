@@ -33,12 +33,13 @@ HERE = Path(__file__).parent
 PROMPT = 7
 
 COMMON = [
-    (r"^(model\.decoder|model|transformer|gpt_neox|decoder)\.", ""),
+    (r"^(model\.decoder|model|transformer|gpt_neox|biogpt|decoder)\.", ""),
+    (r"\bembed_positions\.weights$", "embed_positions.weight"),
     (r"^h\.", "layers."),
     (r"\b(word_embeddings|wte|embed_in|tokens_embed)\b", "embed_tokens"),
     (r"\b(wpe|positions_embed)\b", "embed_positions"),
     (r"\bword_embeddings_layernorm\b", "embed_norm"),
-    (r"^(ln_f|final_layernorm|final_layer_norm)\b", "norm"),
+    (r"^(ln_f|final_layernorm|final_layer_norm|layer_norm)\b", "norm"),
     (r"\bembed_out\b", "lm_head"),
     (r"\b(self_attention|attention|attn)\.", "self_attn."),
     (r"\b(query_key_value|c_attn)\b", "qkv_proj"),
@@ -108,7 +109,6 @@ CROSSED = [
     (r"\blayernorm_embedding\b", "embed_norm"),
     (r"^model\.(?=encoder)", ""),
     (r"^final_logits_bias$", "lm_head.bias"),
-    (r"\bembed_positions\.weights$", "embed_positions.weight"),
 ]
 BESIDE = [
     (r"(?<=layers\.\d)\.experts\b", ".experts.experts"),

@@ -56,7 +56,7 @@ def fields_of(job: type) -> set[str]:
 
 MODELS = {
     *("batch", "dims", "values", "outputs", "fold_batchnorm", "dtype", "reimport"),
-    *("prompt", "generate", "task", "sweeps"),
+    *("prompt", "generate", "task", "pictures", "sweeps"),
 }
 """Options of commands that are in the field ``models`` of a job."""
 
@@ -128,7 +128,7 @@ PLACES = {
     "measure": "invocation.measures",
     "end_to_end": "invocation.end_to_end",
     "system": "system.machine",
-    **dict.fromkeys(("prompt", "generate", "task"), "answers.prompt"),
+    **dict.fromkeys(("prompt", "generate", "task", "pictures"), "answers.prompt"),
     "sweeps": "curves.points.sizes",
 }
 """Places of options in JSON, where these are not in ``settings``."""

@@ -8,8 +8,7 @@ from dlbricks_core.commands.options.given import sizes_of
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.sizes import Generation, Sweep
 
-OPEN = {"prompt": None, "generate": None, "task": None, "batch": None, "dims": (),
-        "pictures": None}  # fmt: skip
+OPEN = {"prompt": None, "generate": None, "task": None, "pictures": None, "batch": None, "dims": ()}
 
 TYPED = {
     "sequence=1,128,1": Sweep({"sequence": (1, 128)}),
@@ -50,3 +49,8 @@ def test_a_dimension_of_several_may_not_be_given_by_itself():
         asked("batch,sequence=1x2", dims=("sequence=3",))
     with pytest.raises(click.BadParameter, match="prompt is also given by itself"):
         asked("batch,prompt=1x2", prompt=4)
+
+
+def test_pictures_are_in_prompts_alone():
+    with pytest.raises(click.UsageError, match="--pictures needs --prompt"):
+        asked("sequence=1,2", pictures=(1,))

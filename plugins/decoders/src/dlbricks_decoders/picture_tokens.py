@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dlbricks_core.errors import ModelError
 from dlbricks_decoders.fields import Fields
 
 _Rule = Callable[[Fields, Fields, int, int], int]
@@ -41,13 +40,7 @@ def picture_tokens(values: Any, width: int, height: int, source: str) -> int | N
     rule = next((_RULES[kind] for kind in kinds if isinstance(kind, str) and kind in _RULES), None)
     if rule is None:
         return None
-    try:
-        return rule(Fields(values, source), Fields(vision, source, "vision_config."), width, height)
-    except (ArithmeticError, TypeError, ValueError) as error:
-        raise ModelError(
-            f"{source}: its vision_config does not fit a picture of {width}x{height}",
-            hint="Compare it with the config.json that the model ships with.",
-        ) from error
+    return rule(Fields(values, source), Fields(vision, source, "vision_config."), width, height)
 
 
 def _side(vision: Fields, size: int, patch: int) -> int:

@@ -13,6 +13,10 @@ from dlbricks_core.ir import CanonicalModel
 _CACHED = re.compile(r"past_[a-z_]+\.(\d+)")
 """Names of inputs that keep what a block remembers, with the number of the block."""
 
+_ATTENDING = re.compile(r"((?:encoder\.)?layers\.\d+)\.self_attn\b")
+"""Names of the layers of attention: blocks of an encoder, and those that borrow keys and values,
+keep nothing."""
+
 _KEPT_BYTES = 2**25
 """Bytes of weights that leave room for Python's objects in the caches: models that the factor was
 fitted to have more than ten times as many."""
@@ -45,9 +49,10 @@ def transformers_python() -> TransformersPython:
 
 def python_of(model: CanonicalModel) -> Interpreted | None:
     """Python that transformers runs for a model; ``None`` for a model without a cache."""
-    blocks = {found[1] for name in model.inputs if (found := _CACHED.match(name))}
+    blocks = {f"layers.{found[1]}" for name in model.inputs if (found := _CACHED.match(name))}
     if not blocks:
         return None
+    blocks |= {found[1] for layer in model.layers if (found := _ATTENDING.match(layer.name))}
     cost = transformers_python()
     calls = cost.token_calls + cost.block_calls * len(blocks)
     calls *= cost.cold if model.weight_bytes > _KEPT_BYTES else 1.0

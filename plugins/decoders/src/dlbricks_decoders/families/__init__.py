@@ -23,6 +23,7 @@ from dlbricks_decoders.families import (
     hybrid,
     llama,
     mamba,
+    newer,
     olmo,
     parallel,
     pictures,
@@ -46,6 +47,7 @@ FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
     **deepseek.FAMILIES,
     **hybrid.FAMILIES,
     **mamba.FAMILIES,
+    **newer.FAMILIES,
     **encoders.FAMILIES,
     **pictures.FAMILIES,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -87,6 +88,24 @@ def _opt(fields: Fields) -> Decoder:
         fields, sizes, [block] * sizes.layers, norm if before and not removed else None, tied=True,
         embedding=fields.integer("word_embed_proj_dim", default=sizes.hidden),
         positions=sizes.longest + _OPT_OFFSET, position_offset=_OPT_OFFSET,
+    )  # fmt: skip
+
+
+def _biogpt(fields: Fields) -> Decoder:
+    """BioGPT and XGLM: like OPT, with a scaled embedding; XGLM computes its positions."""
+    heads = fields.get("attention_heads")
+    sizes = sizes_of(fields.with_default("num_attention_heads", heads) if heads else fields)
+    norm = Norm(1e-5, centered=True, bias=True)
+    attention = attention_of(sizes, bias=True, output_bias=True)
+    feed_forward = FeedForward(
+        sizes.width, activation_of(fields, "hidden_act", "activation_function", default="gelu"),
+        gated=False, bias=True,
+    )  # fmt: skip
+    scale = math.sqrt(sizes.hidden) if fields.flag("scale_embedding", default=True) else 1.0
+    fields.ignore("layer_norm_eps", "hidden_dropout_prob", "layerdrop", "activation_dropout")
+    return decoder_with(
+        fields, sizes, [before_both(norm, attention, feed_forward)] * sizes.layers, norm, tied=True,
+        embedding_scale=scale, positions=sizes.longest + _OPT_OFFSET, position_offset=_OPT_OFFSET,
     )  # fmt: skip
 
 
@@ -188,6 +207,8 @@ FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
     "gpt_neo": _gpt_neo,
     "mpt": _mpt,
     "opt": _opt,
+    "biogpt": _biogpt,
+    "xglm": _biogpt,
     "bloom": _bloom,
 }
 """Families by ``model_type``."""
