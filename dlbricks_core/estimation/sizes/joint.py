@@ -120,7 +120,8 @@ def jointly(results: Mapping[Sizes, ModelResult]) -> dict[Sizes, ModelResult]:
             for sizes, each in results.items()
             if sizes.phase == phase and each.estimate.value and not each.estimate.partial
         }
-        fitted |= _fitted(known)
+        if known:
+            fitted |= _fitted(known)
     return fitted
 
 
