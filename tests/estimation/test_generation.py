@@ -128,6 +128,33 @@ def test_an_estimate_beyond_the_roofline_is_refused_by_name(predicted):
     assert within(Roofline(1.0), replace(result, models=[seen])).models == [seen]
 
 
+def test_an_answer_beyond_the_roofline_has_no_figures(predicted, monkeypatch):
+    monkeypatch.setattr(Roofline, "of", lambda _result: Roofline(1.0))
+    result = predicted(Generation({"prompt": (64,), "generate": (3,)}))
+    assert [each.subject for each in result.failures] == [
+        "decoder [64 after 0]",
+        "decoder [1 after 64]",
+        "decoder [1 after 65]",
+    ]
+    (answer,) = result.answers
+    assert answer.first.estimate.value is None
+    assert answer.token.estimate.value is None
+    assert not result.is_sound
+
+
+def test_what_the_joint_fit_lowers_is_held_against_the_roofline(predicted, monkeypatch):
+    def lowered(_models, result):
+        found = [
+            replace(each, estimate=replace(each.estimate, value=1e-9)) for each in result.models
+        ]
+        return replace(result, models=found)
+
+    monkeypatch.setattr("dlbricks_core.estimation.sizes.generation.with_joint_fit", lowered)
+    result = predicted(Generation({"prompt": (64,), "generate": (3,)}))
+    assert len(result.failures) == 3
+    assert all("refused as a defect" in each.reason for each in result.failures)
+
+
 def test_weights_that_are_read_whole_bound_a_token(predicted):
     result = predicted(Generation({"prompt": (64,), "generate": (3,)}))
     model = result.models[-1].cut.model

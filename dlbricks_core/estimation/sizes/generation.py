@@ -109,7 +109,10 @@ class Generation:
         if result.request.metric:
             found = {each.cut.model.name: each for each in result.models}
             return replace(result, curves=[self._curve(each, found) for each in models])
-        result = with_engine(with_joint_fit(models, within(Roofline.of(result), result)))
+        roof = Roofline.of(result)
+        # The fit may lower an estimate, so its results are held against the roofline, too.
+        fitted = within(roof, with_joint_fit(models, within(roof, result)))
+        result = with_engine(fitted)
         result = self._with_scores(models, result)
         found = {each.cut.model.name: each for each in result.models}
         answers = []
