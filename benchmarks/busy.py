@@ -17,11 +17,10 @@ from statistics import fmean, median, quantiles
 from time import process_time_ns
 from typing import Any
 
-from dlbricks_core.importers.options import LoadOptions
-
 from dlbricks_core.backends import BackendSettings, host
 from dlbricks_core.backends.host import CALLS, TimerHost
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.host import canonical
 from dlbricks_core.machine.system import largest_cache, near_caches
 from dlbricks_core.measure.worker import start_of_a_line

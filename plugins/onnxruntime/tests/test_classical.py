@@ -9,8 +9,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.ir import read_model
+from dlbricks_core.operators.others import DOMAIN
 from dlbricks_core.passes import normalize
-from dlbricks_core.passes.contrib.shapes import DOMAIN
 from dlbricks_core.values import materialize
 
 TREE = {"nodes_treeids": [0, 0, 0], "nodes_nodeids": [0, 1, 2], "nodes_featureids": [1, 0, 0],
