@@ -78,7 +78,9 @@ def test_facts_are_given_for_each_input(name):
 
 def test_every_row_is_of_an_operator():
     trees = {f"{CLASSICAL}.TreeEnsemble{kind}" for kind in ("Classifier", "Regressor")}
-    assert set(OPERATORS) - set(SCHEMAS) == {*OLD, *trees}  # both are deprecated, and common
+    blocked = {f"com.microsoft.nchwc.{op}" for op in ("Conv", "ReorderInput", "ReorderOutput")}
+    # The first are deprecated, and common; ONNX Runtime writes the last into graphs that it runs.
+    assert set(OPERATORS) - set(SCHEMAS) == {*OLD, *trees, *blocked}
 
 
 def test_no_operator_has_two_rows():
