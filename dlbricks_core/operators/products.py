@@ -152,7 +152,7 @@ def _of_factors(layer: Layer, powers: Sequence[float], model: CanonicalModel) ->
     return powers[0] * powers[1] * model.tensors[layer.inputs[0]].sizes[-1]
 
 
-def _alone(rule: Rule) -> Rule:
+def _unless_fused(rule: Rule) -> Rule:
     """The rule of a layer without a fused activation or summand; nothing is known of others."""
 
     def fused(step: RangeStep) -> bool:
@@ -177,10 +177,10 @@ ROWS: Mapping[str, Operator] = {
     "QLinearConv": row("convolution", _coded_conv, *CODED, *CODED, SCALE, ZERO_POINT, DATA),
     "com.microsoft.FusedConv": row(
         "convolution", _fused_conv, DATA, FILTER, BIAS, DATA, power=unit,
-        ranges=_alone(_CONVOLVED),
+        ranges=_unless_fused(_CONVOLVED),
     ),
     "com.microsoft.nchwc.Conv": row("convolution", _conv, DATA, FILTER, BIAS, DATA, power=unit,
-                                    ranges=_alone(_CONVOLVED)),
+                                    ranges=_unless_fused(_CONVOLVED)),
     "CausalConvWithState": row(LATE, LATE, DATA, DATA, DATA, DATA),
     "Col2Im": row(RARE, Lacks("no framework has it"), DATA, PARAMETER, PARAMETER),
     "DeformConv": row(RARE, Lacks("no framework has it"), DATA, DATA, DATA, DATA, DATA,
