@@ -31,6 +31,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+os.environ["DLBRICKS_TURNS"] = ""  # no input waits until another measurement ends
 for folder in ("tests/fuzz", "plugins/mxnet/tests", "plugins/pytorch/tests", "tests/fleet"):
     sys.path.append(str(ROOT / folder))
 

@@ -15,7 +15,7 @@ def sanitized(text: str) -> str:
     Control characters drive a terminal, marks of direction turn the order of what is read, and
     line breaks imitate further output. Letters, signs and blanks of any script stay as they are.
 
-    >>> harmless("a[/b] ünï 士 \x1b[31m\n\u202e\udce9")
+    >>> sanitized("a[/b] ünï 士 \x1b[31m\n\u202e\udce9")
     'a[/b] ünï 士 \\x1b[31m\\n\\u202e\\xe9'
     """
     if text.isprintable():
@@ -23,16 +23,23 @@ def sanitized(text: str) -> str:
     return "".join(c if c.isprintable() or category(c) == "Zs" else _escaped(c) for c in text)
 
 
-_SCHEME = r"(?:[a-z][a-z0-9+.-]*:/+|(?<![^\s'\"=(\[,/])\w*(?:sql|post|pg)[\w+.-]*[:/]+)"
+# Each of the patterns looks at a character a bounded number of times: a name may have millions of
+# them. Hence the possessive quantifiers, and beginnings that only the begin of a word matches.
+_SCHEME = (
+    r"(?:(?<![a-z0-9+.-])[a-z0-9+.-]*+:/+"
+    r"|(?<![^\s'\"=(\[,/])(?=\w*(?:sql|post|pg))[\w+.-]*+[:;/|\\]++)"
+)
 """Begins a URL, whatever its scheme is, or something with a database in its name that is mistyped:
-``postgresql:me@host``, ``postgresql//me@host``."""
+``postgresql:me@host``, ``postgresql;//me@host``."""
 
-_PASSWORD = re.compile(rf"({_SCHEME}[^\s/:@]*):.*@", re.IGNORECASE)
+_PASSWORD = re.compile(rf"({_SCHEME}[^\s/:@]*+):.*@", re.IGNORECASE)
 """A database's URL up to its last @: a password that is not escaped may hold others."""
 
-_QUERY = re.compile(r"(postgres\w*(?:\+\w+)?:/+[^\s?]*)\?\S+", re.IGNORECASE)
+_QUERY = re.compile(r"(?<!\w)((?=\w*postgres)\w*+(?:\+\w++)?:/+[^\s?]*+)\?\S*", re.IGNORECASE)
 
-_SECRET_FIELD = re.compile(r"([?&;]\w*(?:pass|key|secret|token)\w*=)[^\s&;]+", re.IGNORECASE)
+_ANY_WORD = re.compile(r"\S++")
+
+_SECRET_FIELD = re.compile(r"([?&;](?=\w*(?:pass|key|secret|token))\w*+=)[^\s&;]+", re.IGNORECASE)
 """A field of a query, of any URL, that may be a secret by its name."""
 
 
@@ -46,8 +53,18 @@ def without_secrets(text: str) -> str:
     >>> without_secrets("postgresql:me:s3cret@host/results")
     'postgresql:me:***@host/results'
     """
-    text = _QUERY.sub(r"\1?...", _PASSWORD.sub(r"\1:***@", text))
-    return _SECRET_FIELD.sub(r"\1***", text)
+    text = "\n".join(map(_without_passwords, text.split("\n")))
+    return _SECRET_FIELD.sub(r"\1***", _ANY_WORD.sub(_without_query, text))
+
+
+# Both give a pattern a text in which its matches can end: none looks for its end in vain.
+def _without_query(word: re.Match[str]) -> str:
+    return _QUERY.sub(r"\1?...", word[0]) if "?" in word[0] else word[0]
+
+
+def _without_passwords(line: str) -> str:
+    head, at, rest = line.rpartition("@")
+    return _PASSWORD.sub(r"\1:***@", head + at) + rest
 
 
 _MOST_LETTERS = 300

@@ -306,7 +306,8 @@ def read_studies(path: Path) -> list[StudyRecord]:
         with opened(path) as raw, lzma.open(raw) if path.suffix == ".xz" else raw as file:
             content = file.read(STUDIES.most * 2**20 + 1)
     except (OSError, EOFError, lzma.LZMAError) as error:
-        raise DLBricksError(f"{path} cannot be read: {error}", hint=hint) from error
+        why = getattr(error, "strerror", None) or error
+        raise DLBricksError(f"{path} cannot be read: {why}", hint=hint) from error
     if len(content) > STUDIES.most * 2**20:
         raise DLBricksError(f"{path} holds {STUDIES.words}", hint=STUDIES.hint)
     try:

@@ -86,7 +86,9 @@ def _toml(path: Path, known: set[str], hint: str) -> dict[str, Any]:
     try:
         data = tomllib.loads(content(path, _MOST_BYTES).decode("utf-8"))
         str(data)  # raises an error for a number of more digits than Python writes
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise DLBricksError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
+    except (ValueError, RecursionError) as error:
         raise DLBricksError(f"{path} cannot be read: {reason(error)}", hint=hint) from error
     for name in data:
         if name not in known:
