@@ -435,11 +435,6 @@ def test_on_an_unknown_system_the_rates_come_first_and_once(adapted, stack, ran,
     assert ran == ["stack4", "stack3"]
 
 
-def test_beside_rates_a_model_runs_as_precisely_as_before(adapted, stack, rates):
-    (model,) = adapted([stack(4)], precision=0.051).models
-    assert model.is_measurement
-
-
 @pytest.mark.parametrize("budget_s", [None, 5.0])
 def test_rates_wait_for_models_that_take_long(adapted, stack, rates, monkeypatch, budget_s):
     worth_ms = 1e9 if budget_s is None else 6e3
