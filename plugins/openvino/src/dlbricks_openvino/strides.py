@@ -22,6 +22,7 @@ _ELEMENTWISE = frozenset((
 """Operators that strides pass through."""
 
 _FIRST_SPATIAL = 2
+"""Axis of a feature map from which on its axes are spatial, behind batch and channels."""
 
 Strides = tuple[int, ...]
 
