@@ -180,6 +180,8 @@ class Record:
         moment(self.written_at)
         if not self.models or not self.backends:
             raise ValueError("there are no models or no backends")
+        if len(self.backends) > 1 and self.command != "compare":
+            raise ValueError(f"{self.command} has {len(self.backends)} backends")
         if self.cut.split not in STRATEGIES or self.cut.granularity < 1:
             raise ValueError(f"split is {self.cut.split!r:.40} of {self.cut.granularity} layers")
         if self.cut.calibration is not None:

@@ -1,6 +1,7 @@
 """What a site shows of a store: each value as reports have it, with its origin."""
 
 import re
+import sqlite3
 from dataclasses import replace
 
 import pytest
@@ -40,6 +41,15 @@ def test_a_value_and_its_interval_are_those_of_reports(stored):
 def test_a_store_without_measurements_is_an_error_with_a_hint(tmp_path):
     with pytest.raises(DLBricksError, match="holds no measurements"):
         read(tmp_path / "none.sqlite")
+
+
+def test_samples_of_a_damaged_measurement_are_left_out(stored):
+    path = stored((2.0, "a" * 24), (3.0, "b" * 24, "brick"))
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE measurements SET unsupported = 9e999 WHERE signature LIKE 'b%'")
+    atlas = read(path)
+    assert [entry.subject.signature for entry in atlas.entries] == ["a" * 24]
+    assert dict(site(atlas))
 
 
 def test_queries_of_a_load_are_no_values(stored, question):

@@ -195,6 +195,13 @@ def test_without_two_figures_there_is_no_change(arguments):
     assert Change.of(*arguments) is None
 
 
+def test_a_record_of_one_backend_holds_no_second_one(results, written):
+    data = read_record(written(results)).to_dict()
+    data["software"]["backends"] *= 2
+    with pytest.raises(DLBricksError, match="is damaged: estimate has 2 backends"):
+        read_record(written(data))
+
+
 def test_fitted_numbers_travel_with_a_record(results, asked, tmp_path):
     fitted = {"values": {"composing_error": 0.02}, "models": [], "bricks": 1, "version": "0.1.0",
               "taken_at": "2026-01-01T00:00:00+00:00"}  # fmt: skip

@@ -231,7 +231,9 @@ def read_atlas(store: ResultStore, observer: Observer) -> Atlas:
             f"{store.place} holds no measurements", hint=f"Name another one as {argument('store')}."
         )
     quantities = sorted({each.question.quantity for each in outlines})
-    sampled = list(_sampled(store, quantities))
+    # A measurement whose row is damaged has no facts, though its samples may be readable.
+    intact = {each.question for each in outlines}
+    sampled = [each for each in _sampled(store, quantities) if each[0].question in intact]
     observer.stage("Finding intervals", len(sampled))
     entries = []
     for each, machine, disturbed in sampled:
