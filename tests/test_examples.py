@@ -93,6 +93,9 @@ def environment(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Pa
         copied(EXAMPLES / name, folder / name, "pyproject.toml", "src", "tests")
         for name in TEMPLATES
     ]
+    suites = ROOT / "plugins/testing"
+    shown = ("pyproject.toml", "README.md", "LICENSE", "src")
+    plugins.append(copied(suites, folder / "testing", *shown))
     # Installed from outside: the new environment needs no pip of its own, and no bytecode.
     call(sys.executable, "-m", "venv", "--without-pip", folder / "env")
     programs = folder / "env" / "bin"

@@ -328,7 +328,7 @@ def test_a_quantity_is_named_and_counted_before_it_is_deleted(
         (("results", "prune", "--store", "a.db", "--quantity", "lode"), "of the quantity 'lode'"),
         (("machine", "show", "lab", "--store", "a.db"), "no system 'lab'"),
         (("machine", "name", "71bf", "a b", "--store", "a.db"), "not a valid name for a machine"),
-        (("machine", "unknown"), "unexpected extra argument"),
+        (("machine", "unknown"), "unknown action 'unknown'; there are check"),
     ],
 )
 def test_wrong_input_is_told_in_one_line(dlbricks, measured, arguments, words, tmp_path):
