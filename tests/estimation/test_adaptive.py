@@ -1,6 +1,7 @@
 """Whole models that run, and what they tell of others."""
 
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,7 @@ def synthetic(monkeypatch):
     found = Plugin("backend", "synthetic", synthetic_backend.TARGET, "tests", "1",
                    synthetic_backend.SyntheticBackend)  # fmt: skip
     monkeypatch.setattr("dlbricks_core.measure.request.find", lambda *_: found)
-    monkeypatch.setattr("dlbricks_core.bricks.split.SHORT_BYTES", 10_000)
+    monkeypatch.setattr(import_module("dlbricks_core.bricks.split"), "SHORT_BYTES", 10_000)
     return synthetic_backend
 
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from importlib import import_module
 from itertools import count, pairwise, product
 from pathlib import Path
 from time import perf_counter
@@ -51,7 +52,7 @@ def plugins(monkeypatch):
     atlas = Plugin("predictor", "atlas", "rates:Rates", "tests", "1", Rates)
     monkeypatch.setattr("dlbricks_core.measure.request.find", lambda *_: backend)
     monkeypatch.setattr("dlbricks_core.estimation.conditioned.find", lambda *_: atlas)
-    monkeypatch.setattr("dlbricks_core.bricks.split.SHORT_BYTES", 10_000)
+    monkeypatch.setattr(import_module("dlbricks_core.bricks.split"), "SHORT_BYTES", 10_000)
     return synthetic_backend
 
 

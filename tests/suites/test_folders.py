@@ -369,13 +369,13 @@ def test_bad_bricks_are_named_and_the_others_are_read(tmp_path):
 #: A reader that a file crashes: which files crash ONNX's own changes with its version.
 CRASHING = """
 import os
-from dlbricks_core.suites.reader import NetworkReader
+from dlbricks_core.suites.read import NetworkReader
 
 class Crashing(NetworkReader):
-    def read_brick(self, path, identity):
+    def read_weighted(self, path, identity):
         if b"a name that crashes" in path.read_bytes():
             os.abort()
-        return super().read_brick(path, identity)
+        return super().read_weighted(path, identity)
 """
 
 

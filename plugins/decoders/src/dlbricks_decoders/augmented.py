@@ -33,7 +33,7 @@ def embedded_by_layer(graph: Graph, part: LayerEmbedding, tokens: str, x: str, h
 def gated_by_layer(
     graph: Graph, part: LayerEmbedding, embeddings: str, x: str, hidden: int, index: int
 ) -> str:
-    """What a block adds of its embedding of the tokens, ``[batch, sequence, hidden]``."""
+    """Part of the tokens' embedding that a block adds, ``[batch, sequence, hidden]``."""
     at = f"layers.{index}"
     mine = graph.add("Gather", embeddings, graph.integer(index), out=f"{at}.per_layer", axis=2)
     y = linear(graph, x, hidden, part.size, f"{at}.per_layer_input_gate")

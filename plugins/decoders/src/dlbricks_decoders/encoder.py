@@ -47,7 +47,7 @@ def encoded(graph: Graph, decoder: Decoder, encoder: Encoder, positions: Positio
 
 
 def _read(graph: Graph, encoder: Encoder) -> str:
-    """What the encoder reads."""
+    """Inputs of the encoder."""
     sound = encoder.sound
     if sound:
         return graph.input("input_features", "float32", "batch", sound.bands, sound.frames)

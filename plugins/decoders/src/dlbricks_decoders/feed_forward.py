@@ -75,7 +75,7 @@ def _expert(graph: Graph, part: FeedForward, x: str, hidden: int, at: str) -> st
 
 
 def _sparse(graph: Graph, x: str, sparsity: float, at: str) -> str:
-    """What is above a cutoff, of numbers as if normally distributed; all where no share is 0."""
+    """Numbers above a cutoff, as if normally distributed; all where no share is 0."""
     if not sparsity:
         return x
     last = graph.integers(-1)

@@ -73,7 +73,7 @@ def _t5(
 
 @dataclass(frozen=True)
 class _Style:
-    """What differs among relatives of BART.
+    """Differences among relatives of BART.
 
     Attributes:
         first: Whether norms come before parts, and after the last block.
