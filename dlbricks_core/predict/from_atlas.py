@@ -102,12 +102,14 @@ class FromAtlas(Predictor):
         """
         table = LayerTable()
         inside = {s: table.add(Features.of(brick.model)) for s, brick in bricks.items()}
-        # With one known brick, the ends of all bricks: the layers then stay the same with more.
-        ends = {s: table.add(Features.of_ends(bricks[s].model)) for s in (bricks if known else ())}
+        # With one brick that ran alone, the ends of all: the layers then stay the same with more.
+        alone = {s for s, figure in known.items() if figure.origin != "profiled"}
+        ends = {s: table.add(Features.of_ends(bricks[s].model)) for s in (bricks if alone else ())}
         layers = len(table.kinds)
         belief = self._believed(table.features, setup, system, atlas)
         networks = counts_matrix(inside.values(), layers)
-        timed = counts_matrix((_sum(inside[s], ends[s]) for s in known), layers)
+        parts = (_sum(inside[s], ends[s]) if s in alone else inside[s] for s in known)
+        timed = counts_matrix(parts, layers)
         log_ms = np.log([figure.value for figure in known.values()])
         noise = np.array([figure.log_variance for figure in known.values()])
         noise += kernel_of(setup.backend).noise

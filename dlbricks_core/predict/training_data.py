@@ -57,6 +57,12 @@ def training_data(store: ResultStore, backend: str | None = None) -> list[Contri
     return [*contributions(store, backend, sessions), *elsewhere]
 
 
+def is_surveyed(system: str, backend: str, threads: int) -> bool:
+    """Whether the reference data hold a system, with a backend and a number of threads."""
+    place = system, threads
+    return any((each.system.fingerprint, each.setup.threads) == place for each in shipped(backend))
+
+
 def contributions(
     store: ResultStore, backend: str | None = None, without: frozenset[str] = frozenset()
 ) -> list[Contribution]:

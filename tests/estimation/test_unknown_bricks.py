@@ -1,5 +1,7 @@
 """Bricks that no running model has shown: corrected by those that were."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from dlbricks_core.bricks import BrickSet
 from dlbricks_core.estimation.adaptive import unknown
 from dlbricks_core.figures.figure import RESAMPLES, InPlace
 from dlbricks_core.figures.predicted import Discrepancy, Predicted, SpreadFactor
+from dlbricks_core.progress import Observer
 
 
 @pytest.fixture
@@ -65,6 +68,63 @@ def test_the_factor_of_models_without_runs_holds_until_runs_set_the_spread():
     )
     assert unknown._corrected(few, "Relu", prediction).discrepancy.spread == factor
     assert unknown._corrected(many, "Relu", prediction).discrepancy.spread == SpreadFactor()
+
+
+@pytest.fixture
+def asked(bricks, monkeypatch):
+    """Figures of some bricks beside others that ran, and what the predictor was asked."""
+    questions = []
+
+    class Noted:
+        def __init__(self, *_):
+            pass
+
+        def figures(self, wanted, known):
+            questions.append((set(wanted), dict(known)))
+            return {s: Predicted(2.5, np.full(RESAMPLES, 2.5), overhead=0.5) for s in wanted}
+
+    monkeypatch.setattr(unknown, "ConditionedPredictor", Noted)
+    monkeypatch.setattr(unknown, "training_data", lambda *_: [])
+    setup = SimpleNamespace(backend="synthetic", threads=1)
+    request = SimpleNamespace(setup=setup, fingerprint="f" * 16)
+    cutting = SimpleNamespace(brickset=SimpleNamespace(bricks=bricks))
+    asking = unknown.Unknown(cutting, request, None, Observer(), "atlas")
+    return asking.figures, questions
+
+
+def test_on_an_unknown_system_predictions_rest_on_the_bricks_that_ran(bricks, asked):
+    figures, questions = asked
+    relu, tanh = split(bricks, "Relu"), split(bricks, "Tanh")
+    seen = {s: InPlace((4.0,), 0) for s in relu} | {tanh[0]: InPlace((0.001,), 0)}
+    found = figures(tanh[1:3], seen)
+    assert questions == [({*relu, *tanh[1:3]}, {s: seen[s] for s in relu})]
+    assert {s: (each.value, each.overhead) for s, each in found.items()} == dict.fromkeys(
+        tanh[1:3], (2.0, 0.0)
+    )
+    assert found[tanh[1]].draws == pytest.approx(np.full(RESAMPLES, 2.0))
+
+
+def test_on_a_known_system_bricks_that_ran_correct_predictions(bricks, asked, monkeypatch):
+    monkeypatch.setattr(unknown, "is_surveyed", lambda *place: place == ("f" * 16, "synthetic", 1))
+    figures, questions = asked
+    relu = split(bricks, "Relu")
+    found = figures(relu[1:], {relu[0]: InPlace((4.0,), 0)})
+    assert all(known == {} for _, known in questions)
+    assert found[relu[1]].value == pytest.approx(4.0)
+
+
+def test_the_same_question_is_asked_once(bricks, asked):
+    figures, questions = asked
+    relu, tanh = split(bricks, "Relu"), split(bricks, "Tanh")
+    for value in (4.0, 4.0, 5.0):
+        figures(tanh, {relu[0]: InPlace((value,), 0)})
+    assert len(questions) == 2
+
+
+def test_bricks_that_take_next_to_nothing_do_not_correct_predictions():
+    seen = {str(i): InPlace((10.0 / 2**i,), 0) for i in range(12)}
+    assert unknown._telling(seen) == ["0", "1", "2", "3", "4"]
+    assert unknown._telling({}) == []
 
 
 def test_few_bricks_of_a_kind_count_less_than_all_together():

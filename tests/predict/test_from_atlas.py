@@ -10,7 +10,7 @@ from dlbricks_testing import cases
 
 from dlbricks_core.bricks import Brick, BrickSet, extract, signature
 from dlbricks_core.figures import RESAMPLES, Predicted
-from dlbricks_core.figures.figure import interval, relative_half_width
+from dlbricks_core.figures.figure import InPlace, interval, relative_half_width
 from dlbricks_core.figures.predicted import Discrepancy
 from dlbricks_core.passes.convert import convert
 from dlbricks_core.predict import Contribution, Provenance, from_atlas, from_features
@@ -119,6 +119,18 @@ def test_without_anything_known_the_baseline_is_believed_and_not_much(
     assert [found[s].value for s in bricks] == pytest.approx(truth)
     ratios = [np.median(found[s].draws) / found[s].value for s in bricks]
     assert np.mean(ratios) == pytest.approx(1, abs=0.05)
+
+
+def test_a_brick_that_ran_in_a_model_tells_of_its_layers_alone(bricks, system, setup, errors):
+    known, *others = bricks
+    ran_ms = true_ms(bricks[known], system(), 1, 1.5, ends=False)
+    found = FromAtlas().predict(bricks, setup(), system(), {known: InPlace((ran_ms,), 0)})
+    assert found[known].value == pytest.approx(ran_ms)
+    with_ends = true_ms(bricks[known], system(), 1, 1.5)
+    alone = Predicted(with_ends, np.full(RESAMPLES, with_ends))
+    beside = FromAtlas().predict(bricks, setup(), system(), {known: alone})
+    for one in others:
+        assert found[one].value == pytest.approx(beside[one].value, rel=0.1)
 
 
 def test_systems_that_nobody_measured_share_what_the_atlas_believes(

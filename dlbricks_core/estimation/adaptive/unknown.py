@@ -19,7 +19,7 @@ from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.request import Request
 from dlbricks_core.predict import Contribution
-from dlbricks_core.predict.training_data import training_data
+from dlbricks_core.predict.training_data import is_surveyed, training_data
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 
@@ -29,6 +29,10 @@ _FEW = 5.0
 _LEAST_SPREAD = 0.1
 """Minimum standard deviation of the logarithm of a prediction's error, even if predictions fit the
 bricks of running models well."""
+
+_NEARLY_ALL, _MOST_TELLING = 0.95, 150
+"""Share of the time of what ran in the bricks that predictions of an unknown system rest on, and
+maximum number of these bricks."""
 
 
 class Unknown:
@@ -56,6 +60,7 @@ class Unknown:
         self._observer = observer
         self._predictor = predictor
         self._predicted: dict[str, Predicted] = {}
+        self._conditioned: dict[object, Mapping[str, Predicted]] = {}
 
     @cached_property
     def _contributions(self) -> Sequence[Contribution]:
@@ -72,6 +77,11 @@ class Unknown:
         every = training_data(self._store, self._request.setup.backend)
         return any((each.system.fingerprint, each.setup.threads) == place for each in every)
 
+    @cached_property
+    def _is_surveyed(self) -> bool:
+        setup = self._request.setup
+        return is_surveyed(self._request.fingerprint, setup.backend, setup.threads)
+
     def figures(
         self, signatures: Collection[str], seen: Mapping[str, InPlace]
     ) -> Mapping[str, Predicted]:
@@ -81,6 +91,8 @@ class Unknown:
             signatures: Signatures of the bricks.
             seen: Figures of bricks inside of running models, by signature.
         """
+        if seen and not self._is_surveyed:
+            return self._resting_on(seen, signatures)
         also = [s for s in seen if s in self._bricks]
         asked = [s for s in (*signatures, *also) if s not in self._predicted]
         if asked:
@@ -97,6 +109,44 @@ class Unknown:
             for s, (predicted, shown) in compared.items()
         )
         return {s: _corrected(ratios, kinds[s], each) for s, each in found.items()}
+
+    def _resting_on(
+        self, seen: Mapping[str, InPlace], signatures: Collection[str]
+    ) -> Mapping[str, Predicted]:
+        """Predictions from other systems' data and from bricks that ran on this one.
+
+        Without data of its own system, a prediction errs by much that layers share, which bricks
+        that ran show. Where its own system's data predict, they would take a slow moment of the
+        machine for a contradiction of each brick (research/2026-11-30-probes.md).
+        """
+        telling = [s for s in _telling(seen) if s in self._bricks]
+        every = dict.fromkeys((*signatures, *telling))
+        bricks = {s: self._bricks[s] for s in every if not self._bricks[s].opaque}
+        known = {s: seen[s] for s in telling if s in bricks}
+        question = frozenset(bricks), tuple((s, each.samples) for s, each in known.items())
+        if question not in self._conditioned:
+            self._observer.stage(f"Predicting {len(bricks)} bricks")
+            self._conditioned[question] = self._oracle.figures(bricks, known)
+        found = self._conditioned[question]
+        return {s: _in_place(found[s]) for s in signatures if s in found}
+
+
+def _telling(seen: Mapping[str, InPlace]) -> list[str]:
+    """Signatures of the bricks that make up nearly all of the time of what ran, largest first.
+
+    The many bricks that take next to nothing, such as those that a framework fuses into others,
+    tell little about those that take time.
+    """
+    order = sorted(seen, key=lambda s: -seen[s].value)
+    passed = np.cumsum([seen[s].value for s in order])
+    number = int(np.searchsorted(passed, _NEARLY_ALL * passed[-1])) + 1 if order else 0
+    return order[: min(number, _MOST_TELLING)]
+
+
+def _in_place(predicted: Predicted) -> Predicted:
+    """A prediction without the call of the timer, which is no part of a running model."""
+    draws = np.maximum(predicted.draws - predicted.overhead, 0.0)
+    return replace(predicted, expected=predicted.own, draws=draws, overhead=0.0)
 
 
 def by_size(
