@@ -196,7 +196,7 @@ def test_an_unknown_load_is_stated_and_not_taken_for_none(dlbricks, shared, read
 
 def test_backends_take_turns_model_by_model_in_every_round(dlbricks, shared, twin):
     a, b = shared("a", "Relu", "Sigmoid"), shared("b", "Tanh", "Abs", size=24)
-    assert dlbricks(*TWO, a, b).status == 0
+    assert dlbricks(*TWO, a, b).status in (0, 3)  # 3: other programs made it doubtful
     with ResultStore.open("results.sqlite") as store:
         taken = [
             (
