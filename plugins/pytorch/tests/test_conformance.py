@@ -1,5 +1,7 @@
 """PyTorch passes the suites that every backend, importer and collection must pass."""
 
+import os
+
 import pytest
 from dlbricks_pytorch.backend import PytorchBackend
 from dlbricks_pytorch.factories import TorchFactories
@@ -47,11 +49,13 @@ class TestTorchFactories(CollectionConformance):
 
     @pytest.fixture(scope="class")
     @classmethod
-    def worker(cls, tmp_path_factory, path_with):
+    def worker(cls, tmp_path_factory):
         """With a module of factories among those that can be imported."""
         folder = tmp_path_factory.mktemp("factories")
         (folder / "sample_networks.py").write_text(FACTORY)
+        # By itself: these tests run alone, too, without what all tests share.
+        path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))
         with WorkerProcess(
-            "dlbricks_core.importers.host:ImportHost", {"PYTHONPATH": path_with(folder)}
+            "dlbricks_core.importers.host:ImportHost", {"PYTHONPATH": path}
         ) as process:
             yield process
