@@ -6,32 +6,13 @@ token to token, as in transformers without kernels of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dlbricks_decoders.architecture import SelectiveScan
-from dlbricks_decoders.graph import Graph
 from dlbricks_decoders.layers import linear, normalized
-from dlbricks_decoders.positions import Positions
-from dlbricks_decoders.recurrent import convolved
+from dlbricks_decoders.recurrent import PartWriter, convolved
 
 
-@dataclass(frozen=True)
-class SelectiveScanWriter:
-    """Writer of the selective scan of one block.
-
-    Attributes:
-        graph: Graph of the decoder.
-        positions: Positions of the decoder's tokens.
-        index: Number of the block.
-        hidden: Elements of a token's state between blocks.
-        at: Name of the part.
-    """
-
-    graph: Graph
-    positions: Positions
-    index: int
-    hidden: int
-    at: str
+class SelectiveScanWriter(PartWriter):
+    """Writer of the selective scan of one block."""
 
     def write(self, part: SelectiveScan, x: str) -> str:
         """The layers of the part, from normalized states to the projected result."""
