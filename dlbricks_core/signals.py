@@ -10,6 +10,8 @@ from types import FrameType
 
 _STDERR = 2
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_IMPORT_POLL_S = 0.02
+"""Seconds between two looks at whether an import has ended."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -50,9 +52,18 @@ def starting() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _imports(frame: FrameType | None) -> bool:
+    """Whether a frame belongs to the import of a module."""
+    while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
+        frame = frame.f_back
+    return frame is not None
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Raises :class:`Interrupted` at the first signal. The next one ends the process at once.
+
+    During the import of a module, the exception waits for its end.
 
     Signals that are ignored, as under ``nohup``, stay ignored.
     """
@@ -74,7 +85,15 @@ def interruptible() -> Iterator[None]:
         for each in taken:
             signal.signal(each, signal.SIG_DFL)
         caught.append(Interrupted(number))
-        raise caught[0]
+        end_once_imported(signal.SIGALRM, frame)
+
+    def end_once_imported(number: int, frame: FrameType | None) -> None:
+        # An exception within the initialization of an extension module would abort the process.
+        if _imports(frame):
+            signal.signal(signal.SIGALRM, end_once_imported)
+            signal.setitimer(signal.ITIMER_REAL, _IMPORT_POLL_S)
+        else:
+            raise caught[0]
 
     for number in taken:
         signal.signal(number, end)

@@ -81,7 +81,7 @@ def test_a_stranger_at_the_address_is_one_line_within_seconds(
     server, plain, encrypted = STRANGERS[stranger]
     role = {"status": "client", "worker": "hosts/one"}[command]
     given = ("--certificates", keys / role) if scheme == "tls" else ()
-    more = ("--patience", "1s", "--spool", "strangers") if command == "worker" else ()
+    more = ("--patience", "4s", "--spool", "strangers") if command == "worker" else ()
     with server() as port:
         address = f"{scheme}://127.0.0.1:{port}"
         begin = time.monotonic()

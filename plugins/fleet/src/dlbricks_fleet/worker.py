@@ -360,7 +360,7 @@ async def _reached(address: str, access: Access, patience_s: float, say: Say) ->
     Raises:
         DLBricksError: If none does in time, or something else answers.
     """
-    end, announced = monotonic() + patience_s, False
+    end, announced, seen = monotonic() + patience_s, False, ""
     security = security_of(access).get_connection_args("worker")
     while True:
         try:
@@ -371,7 +371,7 @@ async def _reached(address: str, access: Access, patience_s: float, say: Say) ->
             found = found_at_other_end(error)
             if found is not None and not isinstance(found, SilentError):
                 raise stranger(address, found) from error
-            seen = f": {found}" if found else ""
+            seen = f": {found}" if found else seen
             if monotonic() > end:
                 raise DLBricksError(
                     f"no scheduler answers at {address} (for {patience_s:g} s){seen}",
