@@ -220,7 +220,7 @@ def schema_of_commands() -> Schema:
             raise PluginError(plugin.problem, hint=plugin.cure)
         for action, place in plugin.loaded.objects.items():
             module, _, name = place.partition(":")
-            words = "_".join(filter(None, (plugin.name, action)))
+            words = "_".join(filter(None, (*plugin.name.split("."), action)))
             written[words] = getattr(import_module(module), name)
     return schema_of(dict(sorted(written.items())))
 

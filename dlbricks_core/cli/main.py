@@ -22,34 +22,27 @@ from click.shell_completion import CompletionItem, shell_complete
 
 from dlbricks_core.cli.title import hide_secrets
 from dlbricks_core.commands import Command
-from dlbricks_core.commands.command import imported
-from dlbricks_core.commands.options.actions import RESUMED, completed_options
+from dlbricks_core.commands.options.actions import (
+    completed_options,
+    installed_command,
+    listed_purpose,
+    refuse_missing,
+)
 from dlbricks_core.commands.options.spelling import FLAGS, option_of
 from dlbricks_core.commands.own import OWN
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.limits import OWN_TIME
-from dlbricks_core.plugins import blamed, discover, find, names, use
+from dlbricks_core.plugins import blamed, discover, names
 from dlbricks_core.sanitize import sanitized, shortened, shortened_words, without_secrets
 from dlbricks_core.signals import Interrupted, interruptible
 from dlbricks_core.version import __version__
-from dlbricks_core.wording import arguments_spelled, clone_install
+from dlbricks_core.wording import arguments_spelled
 from dlbricks_core.worker.memory import (
     OwnTimeError,
-    check_limits,
     lacks_memory,
     limited,
     own_memory_hint,
 )
-
-#: Distributions that commands come with, other than DLBricks itself.
-_DISTRIBUTIONS = {
-    "advise": "dlbricks-serving",
-    "fleet": "dlbricks-fleet",
-    "private": "dlbricks-private",
-    "serve": "dlbricks-serving",
-    "study": "dlbricks-study",
-}
-
 
 #: New words for the names that commands had before; they are understood for one release.
 RENAMED = {
@@ -194,31 +187,20 @@ class _Commands(click.Group):
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(names("command"), key=_place)
+        return sorted(_names(), key=_place)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in names("command"):
-            return None
-        plugin = find("command", cmd_name, Command)
-        found: Command = use(plugin, plugin.loaded)
-        if found.resumes:
-            ctx.ensure_object(dict)["kept"] = RESUMED
-        check_limits()
-        with imported(predicts=found.predicts):
-            return use(plugin, found.load)
+        return installed_command(ctx, cmd_name) if cmd_name in _names() else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         every = sorted(discover("command", Command), key=lambda each: _place(each.name))
-        rows = [
-            (each.name, f"Broken: {each.problem}" if each.problem else each.loaded.purpose)
-            for each in every
-        ]
+        rows = [(each.name, listed_purpose(each)) for each in every if "." not in each.name]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         flags = [*takewhile(FLAGS.__contains__, args)]
-        known = names("command")
+        known = _names()
         if ctx.resilient_parsing:  # a shell completes what need not be right yet
             words = args[len(flags) :]
             is_named = not words or words[0] in known
@@ -226,8 +208,7 @@ class _Commands(click.Group):
         if len(flags) < len(args) and args[len(flags)] in {*known, *RENAMED}:
             args = [args[len(flags)], *flags, *args[len(flags) + 1 :]]
         if args and args[0] not in {*known, "--help", "-h", "--version"}:
-            if args[0] in _DISTRIBUTIONS and not Path(args[0]).is_file():
-                raise _missing(args[0])
+            refuse_missing(args[0])
             if args[0] in RENAMED and not Path(args[0]).exists():
                 _say(f"Note: 'dlbricks {args[0]}' is 'dlbricks {' '.join(RENAMED[args[0]])}' now.")
                 args = [*RENAMED[args[0]], *args[1:]]
@@ -242,13 +223,9 @@ class _Commands(click.Group):
         return [*found, *completed_options(self, ctx, _UNNAMED[0], incomplete)]
 
 
-def _missing(command: str) -> DLBricksError:
-    """Error for a command whose distribution is not installed."""
-    distribution = _DISTRIBUTIONS[command]
-    return DLBricksError(
-        f"'dlbricks {command}' comes with {distribution}, which is not installed",
-        hint=clone_install(f"plugins/{distribution.removeprefix('dlbricks-')}"),
-    )
+def _names() -> set[str]:
+    """Names of the commands, without those of actions that distributions add to a command."""
+    return {each for each in names("command") if "." not in each}
 
 
 def _place(name: str) -> tuple[int, str]:

@@ -12,10 +12,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from dlbricks_core.plugins import names
 from dlbricks_core.signals import starting
 
 if TYPE_CHECKING:
     import click
+
+
+#: Distributions of DLBricks itself that commands come with, and actions of commands.
+DISTRIBUTIONS: Mapping[str, str] = {
+    "advise": "dlbricks-serving",
+    "fleet": "dlbricks-fleet",
+    "private": "dlbricks-private",
+    "results.pages": "dlbricks-pages",
+    "serve": "dlbricks-serving",
+    "study": "dlbricks-study",
+}
+
+
+def added_actions(command: str) -> list[str]:
+    """Names of the actions that installed distributions add to a command."""
+    found = (each.partition(".") for each in names("command"))
+    return sorted(action for name, _, action in found if name == command and action)
 
 
 class Command(ABC):
@@ -24,7 +42,8 @@ class Command(ABC):
     The class is imported whenever the list of commands is shown, so its module imports little.
     """
 
-    #: Name that users type, equal to the entry point's name.
+    #: Name that users type, equal to the entry point's name. ``"results.pages"`` adds the action
+    #: ``pages`` to the command ``results``.
     name: str
     #: Purpose in one line, for the list of commands.
     purpose: str
@@ -128,20 +147,22 @@ class ActionCommand(Command):
 
     #: The actions, each in a module that is imported when it is used.
     actions: tuple[Action, ...] = ()
+    #: Whether further actions of it are in other distributions of DLBricks, installed or not.
+    grows: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         if not cls.actions:  # a base of further commands
             return
         first = cls.actions[0]
         cls.objects = {"": first.writes}
-        if len(cls.actions) == 1:
+        if len(cls.actions) == 1 and not cls.grows:
             cls.predicts, cls.resumes = first.predicts, first.resumes
         else:
             cls.objects |= {each.name: each.writes for each in cls.actions}
 
     def load(self) -> click.Command:
         """The action, or a group of the actions."""
-        if len(self.actions) == 1:
+        if len(self.actions) == 1 and not self.grows and not added_actions(self.name):
             return loaded(self.actions[0])
         from dlbricks_core.commands.options.actions import Actions
 

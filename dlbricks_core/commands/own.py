@@ -137,8 +137,6 @@ class ResultsCommand(_CoreCommand):
                "commands.results.repetition:ResultsRepeatData", predicts=True),
         Action("compare", "Compare two results, with a status for CI.",
                "results.actions:compare_command", "commands.results.comparison:ResultsCompareData"),
-        Action("pages", "Write a store as pages for a browser.", "results.atlas",
-               "commands.results.pages.pages:ResultsPagesData", predicts=True),
     )  # fmt: skip
 
 

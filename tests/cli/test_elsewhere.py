@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dlbricks_core.commands import command
 from dlbricks_core.errors import UnknownPluginError
 from dlbricks_core.plugins import names
 
@@ -14,9 +15,9 @@ PROGRAM = import_module("dlbricks_core.cli.main")
 
 OTHERS = {
     "advise": "serving", "fleet": "fleet", "private": "private", "serve": "serving",
-    "study": "study",
+    "results.pages": "pages", "study": "study",
 }  # fmt: skip
-"""Distributions of commands."""
+"""Distributions of commands, and of actions of commands."""
 
 INSTALL = "pip install -c constraints.txt -e plugins/{} (in a clone of DLBricks)"
 
@@ -27,7 +28,8 @@ def installed(monkeypatch):
     own = names("command") - OTHERS.keys()
 
     def install(*others):
-        monkeypatch.setattr(PROGRAM, "names", lambda _kind: own | {*others})
+        for module in (PROGRAM, command):
+            monkeypatch.setattr(module, "names", lambda _kind: own | {*others})
 
     return install
 
@@ -35,13 +37,31 @@ def installed(monkeypatch):
 @pytest.mark.parametrize("name", sorted(OTHERS))
 def test_a_missing_command_names_its_distribution(dlbricks, installed, tmp_path, name):
     installed()
-    (tmp_path / name).mkdir()  # a folder of that name is not a model
-    done = dlbricks(name, "run")
+    words = name.split(".")
+    (tmp_path / words[-1]).mkdir()  # a folder of that name is not a model
+    done = dlbricks(*words, "run")
     assert done.status == 2
+    spoken = " ".join(words)
     assert done.err.splitlines() == [
-        f"Error: 'dlbricks {name}' comes with dlbricks-{OTHERS[name]}, which is not installed",
+        f"Error: 'dlbricks {spoken}' comes with dlbricks-{OTHERS[name]}, which is not installed",
         f"Hint: {INSTALL.format(OTHERS[name])}",
     ]
+
+
+def test_distributions_of_dlbricks_have_the_commands_that_the_core_names():
+    assert entries("dlbricks.commands") == OTHERS
+    named = {name: each.removeprefix("dlbricks-") for name, each in command.DISTRIBUTIONS.items()}
+    assert named == OTHERS
+
+
+def entries(group):
+    """Distribution of each entry point of a group."""
+    return {
+        name: project["name"].removeprefix("dlbricks-")
+        for path in (Path(__file__).parents[2] / "plugins").glob("*/pyproject.toml")
+        for project in [tomllib.loads(path.read_text())["project"]]
+        for name in project.get("entry-points", {}).get(group, {})
+    }
 
 
 @pytest.mark.process  # its framework is imported while it is read
@@ -72,13 +92,7 @@ def missing(kind, name, _interface):
 
 
 def test_collections_of_dlbricks_are_in_the_distributions_that_the_core_names():
-    found = {
-        name: project["name"].removeprefix("dlbricks-")
-        for path in (Path(__file__).parents[2] / "plugins").glob("*/pyproject.toml")
-        for project in [tomllib.loads(path.read_text())["project"]]
-        for name in project.get("entry-points", {}).get("dlbricks.models", {})
-    }
-    assert found == COLLECTIONS
+    assert entries("dlbricks.models") == COLLECTIONS
 
 
 @pytest.mark.parametrize("old", PROGRAM.RENAMED)

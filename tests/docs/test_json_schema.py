@@ -15,6 +15,7 @@ from dlbricks_core.cli import main
 from dlbricks_core.cli.json_schema import schema_of_commands
 from dlbricks_core.commands.own import OWN
 from dlbricks_core.machine.system import current_system
+from dlbricks_core.plugins import names
 
 jsonschema = pytest.importorskip("jsonschema")
 pytest.importorskip("onnxruntime")
@@ -38,9 +39,13 @@ COMMANDS = (*OWN, Serve, Advise, StudyCommand)
 
 #: Names of the actions that users type, by command.
 ACTIONS = {
-    each.name: {action.name for action in each.actions} if len(each.actions) > 1 else set()
+    each.name: {action.name for action in each.actions} if len(each.objects) > 1 else set()
     for each in COMMANDS
 }
+for name in names("command"):
+    command, _, action = name.partition(".")
+    if action:
+        ACTIONS[command].add(action)
 
 #: Every command, in an order in which later ones find what earlier ones left.
 LINES = [
@@ -142,11 +147,11 @@ def test_the_committed_schema_is_that_of_the_code():
 
 
 def test_every_action_is_in_the_schema_and_here():
-    names = {f"{each.name}_{action}" for each in COMMANDS for action in ACTIONS[each.name]}
-    assert names <= set(SCHEMA["$defs"])
+    every = {f"{command}_{action}" for command in ACTIONS for action in ACTIONS[command]}
+    assert every <= set(SCHEMA["$defs"])
     # The first action of a command need not be named.
     first = {f"{each.name}_{each.actions[0].name}" for each in COMMANDS}
-    assert {name_of(line) for line in LINES} | first >= names
+    assert {name_of(line) for line in LINES} | first >= every
 
 
 def test_what_commands_write(written, closed):

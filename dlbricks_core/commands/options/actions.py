@@ -4,16 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from dlbricks_core.commands.command import Action, loaded
+from dlbricks_core.commands.command import (
+    DISTRIBUTIONS,
+    Action,
+    Command,
+    added_actions,
+    imported,
+    loaded,
+)
 from dlbricks_core.commands.options.spelling import FLAGS
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.plugins import Plugin, discover, find, use
+from dlbricks_core.wording import clone_install
+from dlbricks_core.worker.memory import check_limits
 
 RESUMED = "All measurements are in the store; run it again to go on."
 """Sentence on the measurements of an interrupted command."""
+
+
+def installed_command(context: click.Context, name: str) -> click.Command:
+    """The click command of an entry point, imported now.
+
+    Args:
+        context: Context of the group that has the command.
+        name: Name of the entry point.
+    """
+    plugin = find("command", name, Command)
+    command: Command = use(plugin, plugin.loaded)
+    if command.resumes:
+        context.ensure_object(dict)["kept"] = RESUMED
+    check_limits()
+    with imported(predicts=command.predicts):
+        return use(plugin, command.load)
+
+
+def listed_purpose(plugin: Plugin) -> str:
+    """Text about a command in the list of commands."""
+    return f"Broken: {plugin.problem}" if plugin.problem else plugin.loaded.purpose
+
+
+def refuse_missing(name: str) -> None:
+    """Raises an error that names the distribution of a command or action, if it is one of ours.
+
+    Args:
+        name: Name of an entry point that is not installed. A file may have the name, too.
+    """
+    distribution = DISTRIBUTIONS.get(name)
+    if distribution is None or Path(name.rpartition(".")[2]).is_file():
+        return
+    raise DLBricksError(
+        f"'dlbricks {name.replace('.', ' ')}' comes with {distribution}, which is not installed",
+        hint=clone_install(f"plugins/{distribution.removeprefix('dlbricks-')}"),
+    )
 
 
 def completed_options(
@@ -55,14 +103,18 @@ class Actions(click.Group):
         epilog = f"'dlbricks {name} {first} -h' shows the options of an action."
         super().__init__(name, help=purpose, epilog=epilog, no_args_is_help=False)
         self._actions = {each.name: each for each in actions}
+        self._added = [each for each in added_actions(name) if each not in self._actions]
+        self._entry = f"{name}.{{}}"
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names of the actions."""
-        return [*self._actions]
+        """Names of the actions, followed by those that other distributions add."""
+        return [*self._actions, *self._added]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The action of a name, imported now."""
         action = self._actions.get(cmd_name)
+        if cmd_name in self._added:
+            return installed_command(ctx, self._entry.format(cmd_name))
         if action is None:
             return None
         if action.resumes:
@@ -72,8 +124,12 @@ class Actions(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the list of actions, none of which is imported."""
         first, *_ = self._actions
+        rows = [(name, each.purpose) for name, each in self._actions.items()]
+        for name in self._added:
+            plugin, *_ = discover("command", Command, self._entry.format(name))
+            rows.append((name, listed_purpose(plugin)))
         with formatter.section(f"Actions ({first} if none is named)"):
-            formatter.write_dl([(name, each.purpose) for name, each in self._actions.items()])
+            formatter.write_dl(rows)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Moves common flags behind the name of the action, which may be left out."""
@@ -83,7 +139,9 @@ class Actions(click.Group):
             return super().parse_args(ctx, rest)
         if rest[:1] in (["-h"], ["--help"]):
             return super().parse_args(ctx, rest)
-        if not rest or rest[0] not in self._actions:
+        if not rest or rest[0] not in self.list_commands(ctx):
+            if rest:
+                refuse_missing(self._entry.format(rest[0]))
             first, *_ = self._actions
             self._check_argument(ctx, first, rest[:1])
             rest = [first, *rest]
@@ -93,7 +151,7 @@ class Actions(click.Group):
         """Refuses a word in place of an action, where the first action takes no argument."""
         command = self.get_command(ctx, first) if word and not word[0].startswith("-") else None
         if command and not any(isinstance(each, click.Argument) for each in command.params):
-            known = ", ".join(self._actions)
+            known = ", ".join(self.list_commands(ctx))
             raise click.UsageError(f"unknown action {word[0]!r}; there are {known}", ctx)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -134,5 +134,6 @@ class CommandConformance(ConformanceSuite):
         assert "Traceback" not in done.stderr
 
     def _called(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        line = [sys.executable, "-m", "dlbricks_core.cli", self.plugin.name, *arguments]
+        words = self.plugin.name.split(".")  # of an action: its command's first
+        line = [sys.executable, "-m", "dlbricks_core.cli", *words, *arguments]
         return subprocess.run(line, capture_output=True, text=True, check=False)

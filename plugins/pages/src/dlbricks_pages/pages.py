@@ -11,15 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, TypedDict, cast
 
-from dlbricks_core.commands.results.pages import tables, view
-from dlbricks_core.commands.results.pages.contents import (
-    BASES,
-    Atlas,
-    Home,
-    MachineSetup,
-    NetworkValue,
-)
-from dlbricks_core.commands.results.pages.view import Axis, Mark, View, holdings, origin
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import LATENCY, Failure, System
 from dlbricks_core.facts.system import Cache
@@ -32,6 +23,15 @@ from dlbricks_core.report.html.templating import Cell, Fact, page, render
 from dlbricks_core.report.remarks import alike
 from dlbricks_core.report.tables import Console, styled
 from dlbricks_core.sanitize import sanitized
+from dlbricks_pages import tables, view
+from dlbricks_pages.contents import (
+    BASES,
+    Atlas,
+    Home,
+    MachineSetup,
+    NetworkValue,
+)
+from dlbricks_pages.view import Axis, Mark, View, holdings, origin
 
 
 class ResultsPagesData(ListedFailuresData):
@@ -65,6 +65,7 @@ class OriginCountsData(TypedDict):
 
 
 _UNKNOWN = "unknown"
+_PACKAGE = "dlbricks_pages"
 
 
 def facts_of(system: System) -> list[Fact]:
@@ -127,8 +128,8 @@ def site(atlas: Atlas) -> Iterator[File]:
     """Files of the site, generated one by one to save memory."""
     check_number(atlas)
     shown = View(atlas)
-    yield "style.css", render("commands/results/pages/site.css")
-    yield "table.js", render("commands/results/pages/table.js", rows=ROWS)
+    yield "style.css", render("site.css", _PACKAGE)
+    yield "table.js", render("table.js", _PACKAGE, rows=ROWS)
     yield from _measurements(shown)
     yield "index.html", _overview(shown)
     yield "models.html", _models(shown)
@@ -142,7 +143,7 @@ def site(atlas: Atlas) -> Iterator[File]:
 def _page(shown: View, template: str, root: str, **values: Any) -> str:
     """A page; ``root`` is the path from it to the site's folder."""
     facts = [("Store", shown.atlas.source), ("Intervals", "90%")]
-    return page(f"commands/results/pages/{template}", facts=facts, root=root, rows=ROWS, **values)
+    return page(template, package=_PACKAGE, facts=facts, root=root, rows=ROWS, **values)
 
 
 def _overview(shown: View) -> str:

@@ -13,7 +13,12 @@ from functools import cached_property
 from typing import Self, TypeVar
 
 from dlbricks_core.bricks.naming import fold, operator_name
-from dlbricks_core.commands.results.pages.contents import (
+from dlbricks_core.estimation.systems import told_apart
+from dlbricks_core.facts import LATENCY, Machine, Subject, System
+from dlbricks_core.report.heading import count, quantity_name
+from dlbricks_core.report.html.templating import Cell
+from dlbricks_core.report.tables import ms
+from dlbricks_pages.contents import (
     BASES,
     Atlas,
     Failed,
@@ -21,11 +26,6 @@ from dlbricks_core.commands.results.pages.contents import (
     MachineSetup,
     NetworkValue,
 )
-from dlbricks_core.estimation.systems import told_apart
-from dlbricks_core.facts import LATENCY, Machine, Subject, System
-from dlbricks_core.report.heading import count, quantity_name
-from dlbricks_core.report.html.templating import Cell
-from dlbricks_core.report.tables import ms
 
 ItemT = TypeVar("ItemT")
 KeyT = TypeVar("KeyT", bound=Hashable)

@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from dlbricks_core.bricks.naming import fold, operator_name
-from dlbricks_core.commands.results.pages import view
-from dlbricks_core.commands.results.pages.contents import (
+from dlbricks_core.report.html.templating import Cell, PageTable, page_table
+from dlbricks_core.report.tables import ms
+from dlbricks_pages import view
+from dlbricks_pages.contents import (
     BASES,
     BrickShare,
     MachineSetup,
     NetworkValue,
 )
-from dlbricks_core.commands.results.pages.view import View
-from dlbricks_core.report.html.templating import Cell, PageTable, page_table
-from dlbricks_core.report.tables import ms
+from dlbricks_pages.view import View
 
 #: Function that returns a column's cell for a value, given the path from the page to the site's
 #: folder.

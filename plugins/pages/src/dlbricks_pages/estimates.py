@@ -9,17 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.commands.results.pages.contents import (
-    DEFAULT_PROTOCOL,
-    Atlas,
-    BrickShare,
-    Home,
-    MachineSetup,
-    ModelBricks,
-    NetworkFacts,
-    NetworkValue,
-    Parts,
-)
 from dlbricks_core.compose import Composer
 from dlbricks_core.compose.options import DEFAULT_COMPOSER, find_composer
 from dlbricks_core.errors import ModelError
@@ -43,6 +32,17 @@ from dlbricks_core.predict.from_features import FeaturePrediction, predicted_fro
 from dlbricks_core.predict.training_data import features_of, training_data
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
+from dlbricks_pages.contents import (
+    DEFAULT_PROTOCOL,
+    Atlas,
+    BrickShare,
+    Home,
+    MachineSetup,
+    ModelBricks,
+    NetworkFacts,
+    NetworkValue,
+    Parts,
+)
 
 
 def with_composed(atlas: Atlas, store: ResultStore, observer: Observer) -> Atlas:

@@ -4,9 +4,9 @@ import re
 from time import perf_counter
 
 import pytest
+from dlbricks_pages.view import short
 
 from dlbricks_core.cli import main
-from dlbricks_core.commands.results.pages.view import short
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("torch")

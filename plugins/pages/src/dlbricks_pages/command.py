@@ -10,14 +10,14 @@ import click
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.output import Output
-from dlbricks_core.commands.results.pages import pages
-from dlbricks_core.commands.results.pages.contents import read_atlas
-from dlbricks_core.commands.results.pages.estimates import with_composed, with_unmeasured
 from dlbricks_core.importers.cache import kept_names
 from dlbricks_core.store import ResultStore
+from dlbricks_pages import pages
+from dlbricks_pages.contents import read_atlas
+from dlbricks_pages.estimates import with_composed, with_unmeasured
 
 
-@click.command("atlas", cls=Concise)
+@click.command("pages", cls=Concise)
 @click.option(
     "-o",
     "--output",

@@ -5,14 +5,14 @@ import sqlite3
 from dataclasses import replace
 
 import pytest
+from dlbricks_pages import tables
+from dlbricks_pages import view as words
+from dlbricks_pages.contents import NetworkValue, read_atlas
+from dlbricks_pages.pages import site
+from dlbricks_pages.view import Axis, Mark, View
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dlbricks_core.commands.results.pages import tables
-from dlbricks_core.commands.results.pages import view as words
-from dlbricks_core.commands.results.pages.contents import NetworkValue, read_atlas
-from dlbricks_core.commands.results.pages.pages import site
-from dlbricks_core.commands.results.pages.view import Axis, Mark, View
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.systems import name_machine
 from dlbricks_core.facts import LATENCY, SCENARIO_LATENCY, Observation, Session, Subject

@@ -3,8 +3,8 @@
 import json
 
 import pytest
+from dlbricks_pages.pages import MANIFEST, check_site, write_site
 
-from dlbricks_core.commands.results.pages.pages import MANIFEST, check_site, write_site
 from dlbricks_core.errors import DLBricksError
 
 PAGES = [("index.html", "new"), ("models/a.html", "a")]
