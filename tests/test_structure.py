@@ -85,7 +85,7 @@ def unexplained(source: str) -> list[str]:
         first = node.lineno - 1
         while lines[first - 1][:1].isalpha() and " = " in lines[first - 1]:
             first -= 1
-        commented = lines[first - 1].startswith("#: ") or "  # " in lines[node.end_lineno - 1]
+        commented = lines[first - 1].startswith("#: ") or "  #" in lines[node.end_lineno - 1]
         if not documented and not commented:
             found.append(ast.unparse(node))
     return found

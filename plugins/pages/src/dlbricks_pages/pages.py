@@ -322,7 +322,7 @@ def _plot(marks: Sequence[Mark]) -> dict[str, Any] | None:
 
 MANIFEST = "dlbricks-atlas.json"  #: File that marks a folder as a site, and lists its files.
 
-_VERSION = 1
+_VERSION = 1  #: Version of its format.
 
 _MOST_BYTES = 1 << 26  #: Maximum bytes of a manifest.
 

@@ -35,7 +35,7 @@ _STEPS = ((1,), (1, 2, 5))  #: Ticks within a decade; axes of many decades have 
 #: Candidate ticks where all values are close together; only every n-th is shown.
 _FINE = [step / 10 for step in range(10, 100)]
 
-_MOST_TICKS = 6
+_MOST_TICKS = 6  #: Maximum ticks of an axis.
 
 
 @dataclass(frozen=True)
