@@ -58,7 +58,7 @@ class Replay(TimingWorker):
 
     def time(self, signatures: Iterable[str]) -> None:
         """Takes the first runs of networks from the store."""
-        keys = [self.subjects.key(signature) for signature in signatures]
+        keys = [self.key(signature) for signature in signatures]
         found = self.store.get(keys)
         for key in keys:
             measurement = found.get(key)
@@ -100,9 +100,9 @@ def stops(
     found = {}
     for precision in PRECISIONS:
         asked = replace(request, precision=precision)
-        subjects = Candidates.of(cut, asked, end_to_end=True)
-        bench = Replay(subjects, store, Observer(), ExitStack())
-        beliefs = Posterior(PREDICTOR, subjects, bench, atlas)
+        subjects = Candidates.of(cut, end_to_end=True)
+        bench = Replay(subjects, asked, store, Observer(), ExitStack())
+        beliefs = Posterior(PREDICTOR, bench, atlas)
         state = beliefs.state()
         while not turn(state, bench, _HOURS_S):
             state = beliefs.state()
@@ -112,12 +112,12 @@ def stops(
 
 def _stop(state: State, subjects: Candidates, bench: Replay) -> Stop:
     models = subjects.cutting.brickset.models
-    keys = [subjects.request.key(cut.whole.signature, "model") for cut in models]
+    keys = [bench.request.key(cut.whole.signature, "model") for cut in models]
     measured = bench.store.get(keys)
     errors, halves = [], []
     for i, key in enumerate(keys):
         if key in measured and not measured[key].failure:
-            value = Measured.of(measured[key], subjects.request.protocol).value
+            value = Measured.of(measured[key], bench.request.protocol).value
             errors.append(float(state.sums[:, i].mean() / value - 1))
             halves.append(float(state.half_widths[i]))
     return Stop(errors, halves, bench.seconds)

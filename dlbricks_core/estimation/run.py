@@ -99,7 +99,6 @@ def _time_bricks(
     """Estimates from the most informative bricks, or from all of them for a fine precision."""
     # Few models need this code, and every command waits for what it imports.
     from dlbricks_core.estimation.adaptive.brick_loop import measure_adaptively
-    from dlbricks_core.estimation.adaptive.candidates import memory_notes
 
     if request.precision is not None and request.precision > FINEST:
         return measure_adaptively(
@@ -110,7 +109,7 @@ def _time_bricks(
     models = [cut.model for cut in cutting.brickset.models]
     every = cut_models(models, options, request, observer, store)
     result = run_bricks(every, request, store, observer, end_to_end=end_to_end)
-    notes = () if end_to_end else memory_notes(every)
+    notes = () if end_to_end else every.memory_notes
     return replace(result, ledger=result.ledger.noting(*notes))
 
 

@@ -136,17 +136,6 @@ def _token_bytes(model: CanonicalModel) -> float:
     return grown
 
 
-def memory_note(name: str, footprint: Footprint) -> Note:
-    """A note on a whole model whose bricks are timed instead, to save memory."""
-    return note(
-        "whole-takes-much-memory",
-        name,
-        needed_bytes=footprint.needed_bytes,
-        available_bytes=footprint.available_bytes,
-        most_share=CHOSEN_SHARE,
-    )
-
-
 def gigabytes(nbytes: float) -> str:
     """Bytes in units of 10^9, with one digit after the point below 10: ``4.2``, ``282``."""
     size = nbytes / 1e9
@@ -188,6 +177,23 @@ class Cutting:
     def whole(self, cut: CutModel) -> Brick:
         """A whole model as one brick, as the backend runs it."""
         return Brick(cut.whole.signature, cut.graph) if self.runs_graphs else cut.whole
+
+    @property
+    def memory_notes(self) -> tuple[Note, ...]:
+        """Notes on whole models that fit, but do not run because of the memory that they take."""
+        return tuple(
+            note(
+                "whole-takes-much-memory",
+                cut.model.name,
+                needed_bytes=each.needed_bytes,
+                available_bytes=each.available_bytes,
+                most_share=CHOSEN_SHARE,
+            )
+            for cut in self.brickset.models
+            if (each := self.footprints.get(cut.whole.signature)) is not None
+            and each.fits
+            and not each.is_modest
+        )
 
     @classmethod
     def all_timed(cls, options: CutOptions, brickset: BrickSet) -> Cutting:
@@ -253,23 +259,13 @@ def cut_models(
     brickset = BrickSet.of(
         models, granularity, strategy, rewrites.graphs, rereading=composer.rereading
     )
+    cuts = [
+        replace(cut, notes=tuple(_notes(position, cut.model, request, rewrites)))
+        for position, cut in enumerate(brickset.models)
+    ]
+    brickset = replace(brickset, models=cuts)
     if store is not None and rewrites_now:
-        keep_rewrites(rewrites, brickset.models, request, store)
-    for position, reason in rewrites.refused.items():
-        refused = note("cut-as-it-is", backend=request.backend.name, reason=reason)
-        brickset.models[position] = replace(brickset.models[position], notes=(refused,))
-    for position, layers in rewrites.shortened.items():
-        cut = brickset.models[position]
-        shortened = note(
-            "blocks-repeat",
-            backend=request.backend.name,
-            layers=layers,
-            of_layers=len(cut.model.layers),
-        )
-        brickset.models[position] = replace(cut, notes=(shortened,))
-    for position, cut in enumerate(brickset.models):
-        values = *_of_weights(cut.model), *_of_loops(cut.model, request), *_of_inputs(cut.model)
-        brickset.models[position] = replace(cut, notes=(*cut.notes, *values))
+        keep_rewrites(rewrites, cuts, request, store)
     calibration = None
     if store is not None and calibrated:
         calibration = store.calibration(request.calibration_key(cut_options))
@@ -295,19 +291,22 @@ def cut_models(
     return Cutting(cut_options, brickset, plan, calibration, rewrites.seconds, footprints, blocks)
 
 
-def _of_weights(model: CanonicalModel) -> tuple[Note, ...]:
-    """A warning of denormal weights in the model's file."""
-    return (warning("denormal-weights", share=model.denormal_share),) if model.is_slowed else ()
-
-
-def _of_loops(model: CanonicalModel, request: Request) -> tuple[Note, ...]:
-    """A note on loops that the backend runs as loops, and whose bricks are the steps."""
-    as_loops = model.loop_steps and request.backend.opens(model.source)
-    return (note("loops-written-out", steps=model.loop_steps),) if as_loops else ()
-
-
-def _of_inputs(model: CanonicalModel) -> Iterator[Note]:
-    """Notes on values of inputs that decide how long the model takes; they are drawn."""
+def _notes(
+    position: int, model: CanonicalModel, request: Request, rewrites: Rewrites
+) -> Iterator[Note]:
+    """Notes on how a model was cut, and on what decides how long it takes."""
+    backend = request.backend
+    if position in rewrites.refused:
+        yield note("cut-as-it-is", backend=backend.name, reason=rewrites.refused[position])
+    if position in rewrites.shortened:
+        layers, of_layers = rewrites.shortened[position], len(model.layers)
+        yield note("blocks-repeat", backend=backend.name, layers=layers, of_layers=of_layers)
+    if model.is_slowed:
+        yield warning("denormal-weights", share=model.denormal_share)
+    # The bricks of loops that the backend runs as loops are their steps.
+    if model.loop_steps and backend.opens(model.source):
+        yield note("loops-written-out", steps=model.loop_steps)
+    # Values of inputs are drawn.
     found = ByValues.of(model)
     if found.operators:
         yield note("values-decide-branches", operators=list(found.operators))

@@ -92,12 +92,12 @@ def test_a_model_that_does_not_fit_is_named_and_its_bricks_are_timed(asked, resi
 @pytest.mark.usefixtures("little_memory")
 def test_the_dial_does_not_try_a_model_that_does_not_fit(asked, residual):
     cutting = cut_models([residual()], CutOptions.chosen(1, None, None), asked, Observer())
-    assert Candidates.of(cutting, asked, end_to_end=False).wholes == {}
+    assert Candidates.of(cutting, end_to_end=False).wholes == {}
 
 
 def test_the_dial_may_time_a_model_that_fits(asked, residual):
     cutting = cut_models([residual()], CutOptions.chosen(1, None, None), asked, Observer())
-    assert Candidates.of(cutting, asked, end_to_end=False).wholes.keys() == {
+    assert Candidates.of(cutting, end_to_end=False).wholes.keys() == {
         cutting.brickset.models[0].whole.signature
     }
 

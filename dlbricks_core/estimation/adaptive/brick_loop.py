@@ -11,7 +11,7 @@ from time import perf_counter
 import numpy as np
 
 from dlbricks_core.estimation.adaptive.acquisition import Choice
-from dlbricks_core.estimation.adaptive.candidates import Candidates, memory_notes
+from dlbricks_core.estimation.adaptive.candidates import Candidates
 from dlbricks_core.estimation.adaptive.drift import drift, scatter_within
 from dlbricks_core.estimation.adaptive.posterior import Posterior, State
 from dlbricks_core.estimation.adaptive.precisions import FINEST
@@ -65,12 +65,12 @@ def measure_adaptively(
     """
     atlas = training_data(store, request.setup.backend)
     probes = probes_for(request, atlas)
-    subjects = Candidates.of(cutting, request, end_to_end=end_to_end, probes=probes)
+    subjects = Candidates.of(cutting, end_to_end=end_to_end, probes=probes)
     with ExitStack() as opened:
-        bench = TimingWorker(subjects, store, observer, opened)
+        bench = TimingWorker(subjects, request, store, observer, opened)
         bench.look_up()
         bench.check_doubtful()
-        beliefs = Posterior(predictor, subjects, bench, atlas)
+        beliefs = Posterior(predictor, bench, atlas)
         probing = Probing(bench)
         end = begin + (request.budget_s or math.inf)
         reason: Note | None = None
@@ -97,14 +97,14 @@ def measure_adaptively(
         offers=offers,
         probed=probing.found(),
     )
-    precision = subjects.precision
+    precision = bench.precision
     lacking = [
         (half, cut.model.name)
         for half, cut in zip(found.half_widths, cutting.brickset.models, strict=True)
         if half > precision
     ]
     notes = not_within(precision, reason, lacking)
-    ledger = bench.ledger.noting(first=(*notes, *(() if end_to_end else memory_notes(cutting))))
+    ledger = bench.ledger.noting(first=(*notes, *(() if end_to_end else cutting.memory_notes)))
     ledger = replace(ledger, effort=ledger.effort.with_loading("brick", predicting_s))
     plan = cutting.plan.believing(state.figures, bench.known)
     result = assemble(request, replace(cutting, plan=plan), ledger)
@@ -120,27 +120,26 @@ def turn(state: State, bench: TimingWorker, left_s: float, least_s: float = 0.0)
         left_s: Remaining seconds of the budget.
         least_s: Minimum seconds of a batch.
     """
-    subjects = bench.subjects
-    if state.widest <= subjects.precision:
+    if state.widest <= bench.precision:
         return note("precision-reached")
     # A start may take longer than the minimum. The batch is then timed after the end of the budget,
     # because the user has waited for the start anyway.
     spare_s = left_s if bench.started else left_s - QUICK_START_S
     if spare_s <= 0:
-        budget_s, backend = subjects.request.budget_s, subjects.request.setup.backend
+        budget_s, backend = bench.request.budget_s, bench.request.setup.backend
         if bench.started:
             return note("budget-ended", budget_s=budget_s)
         return note("budget-ended-at-start", budget_s=budget_s, backend=backend)
-    if batch := Choice.of(state, bench).batch(subjects.precision, spare_s, least_s):
+    if batch := Choice.of(state, bench).batch(bench.precision, spare_s, least_s):
         bench.time(batch)
         return None
     wholes = _insistent(state, bench)
     seconds = _seconds_of(wholes, state, bench)
     if able := {s for s in wholes if seconds[s] <= spare_s}:
-        bench.insist(able, scatter_within(subjects.precision), spare_s)
+        bench.insist(able, scatter_within(bench.precision), spare_s)
         return None
     if wholes:
-        return note("budget-too-small", budget_s=subjects.request.budget_s)
+        return note("budget-too-small", budget_s=bench.request.budget_s)
     return note("no-timing-narrows")
 
 
@@ -148,7 +147,7 @@ def _insistent(state: State, bench: TimingWorker) -> set[str]:
     """Whole models that lack precision, and may be timed until they are precise."""
     subjects = bench.subjects
     models = subjects.cutting.brickset.models
-    lacking = np.flatnonzero(state.half_widths > subjects.precision)
+    lacking = np.flatnonzero(state.half_widths > bench.precision)
     wholes = {models[i].whole.signature for i in lacking}
     return {s for s in wholes if s in subjects.every and not bench.failed(s)} - bench.insisted
 
@@ -163,7 +162,7 @@ def _seconds_of(wholes: Collection[str], state: State, bench: TimingWorker) -> M
 
 def _offers(state: State, bench: TimingWorker) -> Iterator[Offer]:
     """Precisions that more time would reach, the cheapest first."""
-    precision = bench.subjects.precision
+    precision = bench.precision
     wanted = min(precision, state.widest)
     finer = [each for each in (precision, *_LEVELS) if each < state.widest]
     levels = sorted({each for each in finer if each == precision or each < wanted}, reverse=True)

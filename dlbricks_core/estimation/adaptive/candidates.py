@@ -9,10 +9,7 @@ from types import MappingProxyType
 from typing import Self
 
 from dlbricks_core.bricks import Brick
-from dlbricks_core.estimation.adaptive.precisions import FINEST
-from dlbricks_core.facts import Note, Question
-from dlbricks_core.measure.cutting import Cutting, memory_note
-from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.targets import Target, alike_together
 
 
@@ -22,7 +19,6 @@ class Candidates:
 
     Attributes:
         cutting: The models and their bricks.
-        request: How networks are measured.
         bricks: Bricks by signature.
         wholes: Whole models that may be timed instead of their bricks, by signature.
         kept_apart: Signatures of whole models for comparison, which estimates must not use.
@@ -30,7 +26,6 @@ class Candidates:
     """
 
     cutting: Cutting
-    request: Request
     bricks: Mapping[str, Brick]
     wholes: Mapping[str, Brick]
     kept_apart: frozenset[str]
@@ -40,7 +35,6 @@ class Candidates:
     def of(
         cls,
         cutting: Cutting,
-        request: Request,
         *,
         end_to_end: bool,
         probes: Mapping[str, Target] = MappingProxyType({}),
@@ -49,7 +43,6 @@ class Candidates:
 
         Args:
             cutting: The models and their bricks.
-            request: How networks are measured.
             end_to_end: Whether whole models are for comparison.
             probes: Networks of the survey, by signature.
         """
@@ -62,15 +55,10 @@ class Candidates:
         }
         others = {s: each for s, each in probes.items() if s not in bricks and s not in wholes}
         if end_to_end:
-            return cls(cutting, request, bricks, {}, frozenset(wholes), others)
+            return cls(cutting, bricks, {}, frozenset(wholes), others)
         large = {s for s, footprint in cutting.footprints.items() if not footprint.is_modest}
         able = {s: whole for s, whole in wholes.items() if s not in large}
-        return cls(cutting, request, bricks, able, frozenset(), others)
-
-    @property
-    def precision(self) -> float:
-        """Half-width of all models' intervals to reach, relative to their latencies."""
-        return self.request.precision or FINEST
+        return cls(cutting, bricks, able, frozenset(), others)
 
     @cached_property
     def every(self) -> Mapping[str, Brick]:
@@ -89,18 +77,3 @@ class Candidates:
         if signature in self.probes:
             return self.probes[signature]
         return Target(self.wholes[signature], "model")
-
-    def key(self, signature: str) -> Question:
-        """Key of the samples of a network."""
-        return self.request.key(signature, self.target(signature).kind)
-
-
-def memory_notes(cutting: Cutting) -> tuple[Note, ...]:
-    """Notes on whole models that fit, but do not run because of the memory that they take."""
-    return tuple(
-        memory_note(cut.model.name, each)
-        for cut in cutting.brickset.models
-        if (each := cutting.footprints.get(cut.whole.signature)) is not None
-        and each.fits
-        and not each.is_modest
-    )

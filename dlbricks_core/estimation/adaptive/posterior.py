@@ -10,7 +10,6 @@ import numpy as np
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.compose.base import common_error
 from dlbricks_core.compose.options import find_composer
-from dlbricks_core.estimation.adaptive.candidates import Candidates
 from dlbricks_core.estimation.adaptive.drift import drift, drifting
 from dlbricks_core.estimation.adaptive.timings import TimingWorker
 from dlbricks_core.estimation.conditioned import ConditionedPredictor
@@ -54,23 +53,16 @@ class Posterior:
 
     Args:
         predictor: Name of the predictor.
-        subjects: Networks that could be timed.
-        bench: Source of the known figures of these networks.
+        bench: The networks that could be timed, and their known figures.
         atlas: Further measurements on all systems.
     """
 
-    def __init__(
-        self,
-        predictor: str,
-        subjects: Candidates,
-        bench: TimingWorker,
-        atlas: Sequence[Contribution],
-    ) -> None:
-        self.subjects = subjects
+    def __init__(self, predictor: str, bench: TimingWorker, atlas: Sequence[Contribution]) -> None:
         self._bench = bench
+        subjects = bench.subjects
         # Stored figures of these networks are passed separately, or must stay unknown.
         apart = subjects.kept_apart | bench.known.keys()
-        self._oracle = ConditionedPredictor(predictor, subjects.request, atlas, apart)
+        self._oracle = ConditionedPredictor(predictor, bench.request, atlas, apart)
         models = len(subjects.cutting.brickset.models)
         self._composing_error = find_composer(subjects.cutting.options.composer).composing_error
         normal = np.random.default_rng(0).standard_normal((models, RESAMPLES)).T
@@ -80,7 +72,7 @@ class Posterior:
     def state(self) -> State:
         """The present posterior."""
         figures = self._figures()
-        models = self.subjects.cutting.brickset.models
+        models = self._bench.subjects.cutting.brickset.models
         sums = np.stack([_drawn(cut, figures) for cut in models], axis=1)
         # A model of a single brick may be predicted as well.
         wholes = [figures.get(cut.whole.signature) for cut in models]
@@ -91,7 +83,7 @@ class Posterior:
         return State(figures, sums, half_widths(sums), common)
 
     def _figures(self) -> Mapping[str, Predicted | Placed]:
-        subjects, known = self.subjects, self._bench.known
+        subjects, known = self._bench.subjects, self._bench.known
         parts = subjects.bricks.keys() | subjects.probes.keys()
         asked = {
             s: each

@@ -106,7 +106,7 @@ class Probing:
         return figure is not None and figure.teaches
 
     def _next(self, state: State) -> list[str]:
-        precision, left = self._bench.subjects.precision, _MOST - len(self._tried)
+        precision, left = self._bench.precision, _MOST - len(self._tried)
         if state.widest <= precision or left <= 0:
             return []
         # The cost of timing on this system is unknown before the first batch.

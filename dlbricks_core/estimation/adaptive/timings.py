@@ -9,6 +9,8 @@ from dataclasses import replace
 from time import perf_counter
 
 from dlbricks_core.estimation.adaptive.candidates import Candidates
+from dlbricks_core.estimation.adaptive.precisions import FINEST
+from dlbricks_core.facts import Question
 from dlbricks_core.figures.figure import Figure
 from dlbricks_core.figures.protocols import FEWEST_QUIET
 from dlbricks_core.figures.statistics import WIDENS
@@ -33,12 +35,14 @@ class TimingWorker:
 
     Args:
         subjects: Networks that could be timed.
+        request: How networks are measured, to what precision, and for how long.
         store: Store of the measurements.
         observer: Receives the progress.
         opened: Closes the worker.
 
     Attributes:
         subjects: Networks that could be timed.
+        request: How they are measured.
         ledger: Measurements and failures so far.
         known: Figures of measured networks, by signature.
         nothing: Signatures of networks whose samples are useless.
@@ -48,7 +52,12 @@ class TimingWorker:
     """
 
     def __init__(
-        self, subjects: Candidates, store: ResultStore, observer: Observer, opened: ExitStack
+        self,
+        subjects: Candidates,
+        request: Request,
+        store: ResultStore,
+        observer: Observer,
+        opened: ExitStack,
     ) -> None:
         self.ledger = Ledger()
         self.known: dict[str, Figure] = {}
@@ -56,6 +65,7 @@ class TimingWorker:
         self.nothing: set[str] = set()
         self.spent_s = self.importing_s = 0.0
         self.subjects = subjects
+        self.request = request
         self.store = store
         self._observer = observer
         self._opened = opened
@@ -71,6 +81,15 @@ class TimingWorker:
         """Whether the worker has timed anything."""
         return self._worker is not None
 
+    @property
+    def precision(self) -> float:
+        """Half-width of all models' intervals to reach, relative to their latencies."""
+        return self.request.precision or FINEST
+
+    def key(self, signature: str) -> Question:
+        """Key of the samples of a network."""
+        return self.request.key(signature, self.subjects.target(signature).kind)
+
     def open(self, signature: str) -> bool:
         """Whether a network can be timed, and has not been."""
         tried = signature in self.known or signature in self.nothing
@@ -78,14 +97,14 @@ class TimingWorker:
 
     def failed(self, signature: str) -> bool:
         """Whether timing a network failed."""
-        return self.subjects.key(signature) in self.ledger.failures
+        return self.key(signature) in self.ledger.failures
 
     def look_up(self) -> None:
         """Adds stored measurements and failures."""
-        request = self.subjects.request
+        request = self.request
         if request.force:
             return
-        found = self.store.get(map(self.subjects.key, self.subjects.every))
+        found = self.store.get(map(self.key, self.subjects.every))
         enough = {
             key: each
             for key, each in found.items()
@@ -99,7 +118,7 @@ class TimingWorker:
             self.ledger = self.ledger.recalling(failed)
             refused = self.store.refused(request.setup, request.fingerprint)
             self.ledger = self.ledger.recalling(
-                (self.subjects.key(signature), reason, True)
+                (self.key(signature), reason, True)
                 for signature, reason in refused.items()
                 if signature in self.subjects.every and self.open(signature)
             )
@@ -107,7 +126,7 @@ class TimingWorker:
 
     def check_doubtful(self) -> None:
         """Checks all bricks if a model is known to be unsupported, and no brick explains it."""
-        request = self.subjects.request
+        request = self.request
         refused = self.store.refused(request.setup, request.fingerprint).keys()
         models = self.subjects.cutting.brickset.models
         if refused and any(
@@ -131,7 +150,7 @@ class TimingWorker:
         chosen = set(signatures)
         able = [s for s in self.subjects.every if s in chosen and self.open(s)]
         request = replace(
-            self.subjects.request, precision=None, budget_s=None, runs=RUNS, enough_s=_ENOUGH_S
+            self.request, precision=None, budget_s=None, runs=RUNS, enough_s=_ENOUGH_S
         )
         self._measure(map(self.subjects.target, able), request)
         self.spent_s += perf_counter() - begin
@@ -147,14 +166,14 @@ class TimingWorker:
         begin = perf_counter()
         if self._worker is None:
             self._start()
-        request = replace(self.subjects.request, precision=scatter, budget_s=left_s)
+        request = replace(self.request, precision=scatter, budget_s=left_s)
         self.insisted |= wholes
         self._measure(map(self.subjects.target, wholes), request)
         self.spent_s += perf_counter() - begin
 
     def time_wholes(self) -> None:
         """Times whole models, and their native forms, for comparison."""
-        request, cutting = self.subjects.request, self.subjects.cutting
+        request, cutting = self.request, self.subjects.cutting
         targets = run_targets(cutting, end_to_end=True, backend=request.runs_natives)
         wholes = [each for each in targets if each.kind != "brick"]
         self._add(
@@ -182,20 +201,20 @@ class TimingWorker:
         """Starts the worker, and checks which bricks the backend does not support."""
         begin = perf_counter()
         subjects = self.subjects
-        self._worker = self._opened.enter_context(open_worker(subjects.request))
+        self._worker = self._opened.enter_context(open_worker(self.request))
         self._worker.start()
         self.importing_s = perf_counter() - begin
-        bricks = {subjects.key(s): each for s, each in subjects.bricks.items()}
-        unknown = {subjects.key(s): each for s, each in subjects.bricks.items() if self.open(s)}
-        request, store = subjects.request, self.store
+        bricks = {self.key(s): each for s, each in subjects.bricks.items()}
+        unknown = {self.key(s): each for s, each in subjects.bricks.items() if self.open(s)}
+        request, store = self.request, self.store
         self.ledger = check(unknown, self.ledger, request, self._worker, store, self._observer)
         settle_models(subjects.cutting, bricks, self.ledger, request, store)
 
     def drop(self, signatures: Iterable[str]) -> None:
         """Marks networks, here and in the store, that must not be used for other networks."""
-        keys = list(map(self.subjects.key, signatures))
+        keys = list(map(self.key, signatures))
         self.store.mark(keys, WIDENS)
-        self._add(Ledger.of(self.store.get(keys), self.subjects.request.protocol))
+        self._add(Ledger.of(self.store.get(keys), self.request.protocol))
 
     def _add(self, found: Ledger) -> None:
         """Adds measurements, failures and their cost."""
