@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.importers import FileNotes, ModelCollection, ModelNotes
+from dlbricks_core.importers import FileNotes, LoadOptions, ModelCollection, ModelNotes
+from dlbricks_core.importers.cache import FileState, ImportCache
 from dlbricks_core.importers.lookup import importer_for
-from dlbricks_core.plugins import attempt, discover
+from dlbricks_core.plugins import Plugin, attempt, discover
 
 if TYPE_CHECKING:
     from dlbricks_core.ir import CanonicalModel
@@ -47,13 +48,22 @@ class ModelFacts:
 
     @classmethod
     def of(cls, model: CanonicalModel) -> Self:
-        """Provenance of a loaded model."""
+        """Provenance of a loaded model. A file that has not changed is read once."""
         path = Path(model.source)
         if not path.is_file():
             return cls(notes=FileNotes(task=_listed(model.source).task))
-        with path.open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        return cls(sha256, path.stat().st_size, _notes(path))
+        importer = importer_for(str(path))
+        cache = ImportCache()
+        key = cache.key(importer.target, path, LoadOptions(), "facts")
+        kept = cache.get(key)
+        if kept is None:
+            state = FileState.of(path)
+            with path.open("rb") as file:
+                sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            kept = sha256, path.stat().st_size, _notes(importer, path)
+            if state is not None:
+                cache.put(key, [state], kept)
+        return cls(*kept)
 
 
 @dataclass(frozen=True)
@@ -119,14 +129,13 @@ def environment_of(request: Request) -> dict[str, str]:
     return {**users, **request.backend.environment(request.settings)}
 
 
-def _notes(path: Path) -> FileNotes:
+def _notes(importer: Plugin, path: Path) -> FileNotes:
     """Metadata in a file; empty if its importer cannot read any."""
-    plugin = importer_for(str(path))
 
     def describe() -> Any:
-        return plugin.loaded().describe(path)
+        return importer.loaded().describe(path)
 
-    found = attempt(plugin, describe)
+    found = attempt(importer, describe)
     return found if isinstance(found, FileNotes) else FileNotes()
 
 

@@ -1,8 +1,9 @@
 """Cache of imported models: a model that has not changed is imported once.
 
-An entry contains a model in canonical form and the state of every file that was read for it: the
-model file, its external data, the Python modules of a factory. An entry is valid as long as these
-files, the importer, the options and the installed packages are the same.
+An entry contains a model in canonical form, or the hash and the metadata of its file, and the state
+of every file that was read for it: the model file, its external data, the Python modules of a
+factory. An entry is valid as long as these files, the importer, the options and the installed
+packages are the same.
 """
 
 from __future__ import annotations
@@ -170,7 +171,9 @@ class ImportCache:
             "given": str(source),
             "target": target,
             "options": asdict(options),
-            "environment": _environment(target.partition(":")[0].partition(".")[0]),
+            "environment": _environment(
+                target.partition(":")[0].partition(".")[0], tuple(sys.path)
+            ),
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -287,7 +290,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 _CLASSES = {
-    "dlbricks_core.importers.base": {"Imported"},
+    "dlbricks_core.importers.base": {"FileNotes", "Imported"},
     "dlbricks_core.passes.options": {"OpenDimension"},
     "dlbricks_core.ir.model": {
         *("CanonicalModel", "Folded", "Layer", "RawModel", "Subgraph", "TensorValue"),
@@ -302,14 +305,17 @@ _CLASSES = {
 }
 
 
-def _environment(package: str) -> list[str]:
-    """Versions that an import depends on: Python, installed packages, DLBricks and the importer.
+@cache
+def _environment(package: str, folders: tuple[str, ...]) -> str:
+    """Hash of what an import depends on: Python, installed packages, DLBricks and the importer.
 
     Args:
         package: Package of the importer.
+        folders: Folders of installed packages.
     """
-    installed = {name for folder in sys.path for name in _installed(folder)}
-    return [sys.version, *sorted(installed), *_code("dlbricks_core"), *_code(package)]
+    installed = {name for folder in folders for name in _installed(folder)}
+    parts = [sys.version, *sorted(installed), *_code("dlbricks_core"), *_code(package)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 @cache
