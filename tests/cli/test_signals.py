@@ -213,9 +213,17 @@ def test_a_limit_too_low_for_the_framework_is_named_in_one_line(start, tmp_path,
     assert hint.startswith("Hint: Raise or remove that limit")
 
 
-@pytest.mark.parametrize("megabytes", [60, 100, 180])
-@pytest.mark.parametrize("command", ["show", "estimate"])
-@pytest.mark.parametrize("kind", ["ulimit -v", "ulimit -d"])
+@pytest.mark.parametrize(
+    ("kind", "megabytes", "command"),
+    [
+        ("ulimit -v", 60, "show"),
+        ("ulimit -v", 100, "estimate"),
+        ("ulimit -v", 180, "show"),
+        ("ulimit -d", 60, "estimate"),
+        ("ulimit -d", 100, "show"),
+        ("ulimit -d", 180, "estimate"),
+    ],
+)
 def test_a_limit_too_low_for_any_command_is_named_at_once(start, megabytes, command, kind):
     limit = _limit(megabytes * 10**6, LIMITED[kind])
     process = start(command, "small.onnx", before=limit)
@@ -259,14 +267,17 @@ main()
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_while_modules_load_prints_one_line(number, save, tmp_path):
-    """Extension modules of numpy and scipy load at most of these times."""
+@pytest.mark.parametrize(("number", "first_ms"), [(signal.SIGINT, 15), (signal.SIGTERM, 60)])
+def test_a_signal_while_modules_load_prints_one_line(number, first_ms, save, tmp_path):
+    """Extension modules of numpy and scipy load at most of these times.
+
+    The two signals have the same handler: each has every second of the times.
+    """
     model = save("small", "Relu")
     command = [sys.executable, "-c", LOADING, "estimate", "--backend", "onnxruntime", str(model),
                "--store", str(tmp_path / "none.sqlite")]  # fmt: skip
     interrupted = 0
-    for delay_ms in range(15, 600, 45):
+    for delay_ms in range(first_ms, 600, 90):
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 import threading
@@ -10,7 +11,13 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from dlbricks_fleet import extra
+from dlbricks_fleet.access import Access
 from dlbricks_fleet.certificates import make
+
+from dlbricks_core.errors import DLBricksError
+
+client, wire, worker = (extra.load(room) for room in ("client", "wire", "worker"))
 
 LIMIT_S = 60
 
@@ -72,16 +79,48 @@ def keys(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("command", ["status", "worker"])
+@pytest.fixture
+def hasty(monkeypatch, request):
+    """Waits a tenth of the usual seconds for others that say nothing, and tries for as long."""
+    monkeypatch.setattr(client, "_TRY_S", 1.0)
+    if request.node.callspec.params["stranger"] == "silent":
+        monkeypatch.setattr(wire, "LIMIT_S", 0.3)
+
+
+def client_of(address, access):
+    client.FleetClient(address, access)
+
+
+def worker_of(address, access):
+    asyncio.run(worker._reached(address, access, 0.0, lambda line: None))
+
+
+@pytest.mark.parametrize("member", [client_of, worker_of])
 @pytest.mark.parametrize("scheme", ["tcp", "tls"])
 @pytest.mark.parametrize("stranger", STRANGERS)
+def test_each_member_finds_out_what_a_stranger_is(hasty, keys, stranger, scheme, member):
+    server, plain, encrypted = STRANGERS[stranger]
+    role = {client_of: "client", worker_of: "hosts/one"}[member]
+    access = Access(keys / role) if scheme == "tls" else Access()
+    with server() as port:
+        address = f"{scheme}://127.0.0.1:{port}"
+        with pytest.raises(DLBricksError) as caught:
+            member(address, access)
+    assert re.search(plain if scheme == "tcp" else encrypted, str(caught.value))
+    assert address in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("command", "stranger", "scheme"),
+    [("status", "silent", "tls"), ("worker", "silent", "tcp"), ("worker", "closing", "tls")],
+)
 def test_a_stranger_at_the_address_is_one_line_within_seconds(
-    start, keys, stranger, scheme, command
+    start, keys, command, stranger, scheme
 ):
     server, plain, encrypted = STRANGERS[stranger]
     role = {"status": "client", "worker": "hosts/one"}[command]
     given = ("--certificates", keys / role) if scheme == "tls" else ()
-    more = ("--patience", "4s", "--spool", "strangers") if command == "worker" else ()
+    more = ("--patience", "1s", "--spool", "strangers") if command == "worker" else ()
     with server() as port:
         address = f"{scheme}://127.0.0.1:{port}"
         begin = time.monotonic()
@@ -104,19 +143,31 @@ def test_a_member_without_tls_and_a_scheduler_with_it_find_each_other_out(start,
 
 
 @pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: Access().listening_at("0.0.0.0"), "can be reached from other machines"),
+        (lambda: Access().listening_at("192.0.2.1"), "can be reached from other machines"),
+        (lambda: Access().check_scheduler("tcp://192.0.2.1:8786"), "can be reached from other"),
+        (lambda: Access().check_scheduler("tls://192.0.2.1:8786"), "needs certificates"),
+        (lambda: Access(insecure=True).check_scheduler("tls://h:1"), "needs certificates"),
+    ],
+)
+def test_nothing_leaves_this_machine_in_plain_text_unasked(call, words):
+    with pytest.raises(DLBricksError, match=words):
+        call()
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("scheduler", "--host", "0.0.0.0"), "can be reached from other machines"),
         (("scheduler", "--host", "192.0.2.1"), "can be reached from other machines"),
         (("worker", "--scheduler", "tcp://192.0.2.1:8786"), "can be reached from other machines"),
         (("worker", "--scheduler", "tcp://127.0.0.1:9", "--host", "192.0.2.1"), "can be reached"),
         (("status", "--scheduler", "tcp://192.0.2.1:8786"), "can be reached from other machines"),
-        (("status", "--scheduler", "tls://192.0.2.1:8786"), "needs certificates"),
-        (("status", "--scheduler", "tls://h:1", "--insecure"), "needs certificates"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, tuple) else None,
 )
-def test_nothing_leaves_this_machine_in_plain_text_unasked(start, arguments, words):
+def test_each_command_asks_before_plain_text_leaves_this_machine(start, arguments, words):
     status, _, err = start(*arguments).done()
     assert status == 2
     assert words in err
@@ -124,11 +175,11 @@ def test_nothing_leaves_this_machine_in_plain_text_unasked(start, arguments, wor
 
 def test_certificates_and_no_protection_exclude_each_other(start, keys):
     given = ("--certificates", keys / "client")
-    for arguments, words in [
-        (("--scheduler", "tls://127.0.0.1:9", "--insecure", *given), "exclude each other"),
-        (("--scheduler", "tcp://127.0.0.1:9", *given), "is not encrypted, in spite of"),
-        (("--scheduler", "tls://h:1", "--certificates", keys / "hosts"), "lacks authority.pem"),
-    ]:
-        status, _, err = start("status", *arguments).done()
-        assert status == 2
-        assert words in err
+    arguments = ("--scheduler", "tls://127.0.0.1:9", "--insecure", *given)
+    status, _, err = start("status", *arguments).done()
+    assert status == 2
+    assert "exclude each other" in err
+    with pytest.raises(DLBricksError, match="is not encrypted, in spite of"):
+        Access(keys / "client").check_scheduler("tcp://127.0.0.1:9")
+    with pytest.raises(DLBricksError, match=r"lacks authority\.pem"):
+        Access(keys / "hosts")
