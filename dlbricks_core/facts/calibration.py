@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from dlbricks_core.facts.checks import LARGEST, canonical_json, checked, moment, number
+from dlbricks_core.facts.checks import LARGEST, canonical_json, checked, flat, moment, number
 from dlbricks_core.facts.observation import Quantity, Setup
 
 _LARGEST = 1e3
@@ -44,7 +44,7 @@ class CalibrationKey:
                 "strategy": self.strategy,
                 "granularity": self.granularity,
                 "quantity": self.quantity.name,
-                **asdict(self.setup),
+                **flat(self.setup),
                 "system": self.system,
             }
         )
@@ -125,7 +125,7 @@ class Calibration:
         """The calibration without its key, as plain data for JSON."""
         return {
             "values": dict(self.values),
-            "models": [asdict(model) for model in self.models],
+            "models": [flat(model) for model in self.models],
             "bricks": self.bricks,
             "version": self.version,
             "taken_at": self.taken_at.isoformat(),

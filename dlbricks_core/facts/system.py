@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Self
 
-from dlbricks_core.facts.checks import canonical_json, checked, moment, number, text
+from dlbricks_core.facts.checks import canonical_json, checked, flat, moment, number, text
 
 _NOT_IDENTITY = frozenset(
     {"os", "kernel", "python", "memory", "memory_limit", "microarchitecture", "hypervisor"}
@@ -169,7 +169,7 @@ _MOST = 2.0**63
 
 def _field_values(record: type[System] | type[Cache], data: Mapping[str, Any]) -> dict[str, Any]:
     """Checked values of the record's fields, lists as tuples; ``caches`` are left to the caller."""
-    kinds = {each.name: str(each.type) for each in fields(record)}
+    kinds = _annotations(record)
     return {
         name: value if name == "caches" else _fact(value, kinds[name], name)
         for name, value in checked(data, Mapping, "facts").items()
@@ -177,13 +177,24 @@ def _field_values(record: type[System] | type[Cache], data: Mapping[str, Any]) -
     }
 
 
+@cache
+def _annotations(record: type) -> dict[str, str]:
+    return {each.name: str(each.type) for each in fields(record)}
+
+
+@cache
+def _allowed(kind: str) -> frozenset[type]:
+    return frozenset(each for word in kind.split(" | ") for each in _KINDS[word])
+
+
 def _fact(value: Any, kind: str, name: str) -> Any:
     """A value that an annotation such as ``"int | None"`` or ``"tuple[str, ...]"`` allows."""
     if kind.startswith("tuple["):
         part = kind.removeprefix("tuple[").removesuffix(", ...]")
         return tuple(_fact(each, part, name) for each in checked(value, (list, tuple), name))
-    allowed = [each for word in kind.split(" | ") for each in _KINDS[word]]
-    if type(value) not in allowed or (isinstance(value, int | float) and not abs(value) <= _MOST):
+    if type(value) not in _allowed(kind) or (
+        isinstance(value, int | float) and not abs(value) <= _MOST
+    ):
         raise TypeError(f"{name} is {value!r:.40}")
     return value
 
@@ -211,7 +222,7 @@ class MachineName:
 
     def to_dict(self) -> dict[str, Any]:
         """The name as plain data for JSON."""
-        return {**asdict(self), "named_at": self.named_at.isoformat()}
+        return {**flat(self), "named_at": self.named_at.isoformat()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -270,7 +281,7 @@ class Session:
 
     def to_dict(self) -> dict[str, Any]:
         """The session as plain data for JSON."""
-        return {**asdict(self), "started_at": self.started_at.isoformat()}
+        return {**flat(self), "started_at": self.started_at.isoformat()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

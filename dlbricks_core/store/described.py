@@ -225,7 +225,7 @@ class DerivedStore(OpenStore):
     def calibration(self, key: CalibrationKey) -> Calibration | None:
         """Calibration of this key; ``None`` if there is none."""
         with self._reading() as connection, Reader(connection, self.place) as reader:
-            return reader.calibration(key)
+            return reader.calibrations_of([key]).get(key)
 
     @again_when_lost
     def forget_calibration(self, key: CalibrationKey) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from sqlalchemy.types import NullType
 from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import (
     Calibration,
+    CalibrationKey,
     MachineName,
     Measurement,
     NetworkFeatures,
@@ -22,6 +23,7 @@ from dlbricks_core.facts import (
     Rewrite,
     Session,
 )
+from dlbricks_core.facts.checks import flat
 from dlbricks_core.limits import packed
 from dlbricks_core.store.database import Database
 from dlbricks_core.store.records import KnownSystem, Record
@@ -37,7 +39,7 @@ from dlbricks_core.store.schema import (
     sessions,
     systems,
 )
-from dlbricks_core.store.selection import BATCH, all_equal, batches, columns_of, conditions
+from dlbricks_core.store.selection import BATCH, all_among, batches, columns_of, conditions
 from dlbricks_core.wording import argument
 
 
@@ -103,7 +105,7 @@ class Merger:
 
     def systems(self, batch: Sequence[KnownSystem]) -> None:
         """Adds systems that are new."""
-        rows = {each.fingerprint: {**asdict(each), "facts": dict(each.facts)} for each in batch}
+        rows = {each.fingerprint: {**flat(each), "facts": dict(each.facts)} for each in batch}
         # A file may alternate kinds of records: batches are of one then, and read no whole table.
         query = select(systems.c.fingerprint).where(systems.c.fingerprint.in_(rows))
         known = self.connection.scalars(query)
@@ -114,13 +116,14 @@ class Merger:
         with Reader(self.connection, self.place) as reader:
             own = machines.c.host.in_({each.host for each in batch})
             known = {(each.system, each.host): each for each in reader.machines(own)}
+        changed: dict[tuple[str, str], MachineName] = {}
         for each in batch:
-            same = all_equal(machines, {"system": each.system, "host": each.host})
-            before = known.get((each.system, each.host))
+            key = each.system, each.host
+            before = known.get(key)
             if before is None or _rank(before) < _rank(each):
-                self.connection.execute(delete(machines).where(same))
-                self.merged.machines += self._insert(machines, [each.to_dict()])
-                known[each.system, each.host] = each
+                known[key] = changed[key] = each
+                self.merged.machines += 1
+        self._replace(machines, ("system", "host"), [each.to_dict() for each in changed.values()])
 
     def sessions(self, batch: Sequence[Session]) -> None:
         """Adds sessions that are new; where only the load is new, it is filled in."""
@@ -168,12 +171,15 @@ class Merger:
     def calibrations(self, batch: Sequence[Calibration]) -> None:
         """Adds calibrations that are new, or later than the stored calibration of the same key."""
         self.introduce(each.key.quantity for each in batch)
+        with Reader(self.connection, self.place) as reader:
+            known = reader.calibrations_of([each.key for each in batch])
+        changed: dict[CalibrationKey, Calibration] = {}
         for each in batch:
-            with Reader(self.connection, self.place) as reader:
-                before = reader.calibration(each.key)
+            before = known.get(each.key)
             if before is None or before.taken_at < each.taken_at:
+                known[each.key] = changed[each.key] = each
                 self.merged.calibrations += 1
-                keep_calibration(self.connection, each)
+        self._replace(calibrations, ("key",), list(map(calibration_row, changed.values())))
 
     def rewrites(self, batch: Sequence[Rewrite]) -> None:
         """Adds graphs that are new."""
@@ -234,6 +240,13 @@ class Merger:
                 found[identifier].add((session, number))
         return found
 
+    def _replace(self, table: Table, key: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+        """Inserts rows of at most one batch, in place of those with the same keys."""
+        if rows:
+            same = all_among(table, [{name: each[name] for name in key} for each in rows])
+            self.connection.execute(delete(table).where(same))
+            self._insert(table, rows)
+
     def _insert(self, table: Table, rows: Iterable[Mapping[str, Any]]) -> int:
         """Inserts rows and counts them."""
         rows = list(rows)
@@ -280,9 +293,14 @@ def unknown_quantities(
 
 def keep_calibration(connection: Connection, calibration: Calibration) -> None:
     """Keeps a calibration, in place of one with the same key."""
-    key = calibration.key.text
-    connection.execute(delete(calibrations).where(calibrations.c.key == key))
-    connection.execute(insert(calibrations), {"key": key, "found": calibration.to_dict()})
+    same = calibrations.c.key == calibration.key.text
+    connection.execute(delete(calibrations).where(same))
+    connection.execute(insert(calibrations), calibration_row(calibration))
+
+
+def calibration_row(calibration: Calibration) -> dict[str, Any]:
+    """Row of a calibration."""
+    return {"key": calibration.key.text, "found": calibration.to_dict()}
 
 
 def network_row(network: NetworkFeatures) -> dict[str, Any]:
@@ -298,7 +316,7 @@ def network_row(network: NetworkFeatures) -> dict[str, Any]:
 
 def rewrite_row(rewrite: Rewrite) -> dict[str, Any]:
     """Row of a rewritten graph."""
-    return {**asdict(rewrite), "graph": packed(rewrite.graph)}
+    return {**flat(rewrite), "graph": packed(rewrite.graph)}
 
 
 def storable(text: object) -> str:

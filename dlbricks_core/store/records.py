@@ -7,7 +7,7 @@ import binascii
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, select, true
@@ -25,7 +25,7 @@ from dlbricks_core.facts import (
     Session,
     System,
 )
-from dlbricks_core.facts.checks import checked
+from dlbricks_core.facts.checks import checked, flat
 from dlbricks_core.store.rows import Reader
 from dlbricks_core.store.schema import measurements, networks, observations, quantities, rewrites
 from dlbricks_core.store.selection import (
@@ -122,7 +122,7 @@ def _measurement(measurement: Measurement) -> dict[str, Any]:
 
 def _network(network: NetworkFeatures) -> dict[str, Any]:
     return {
-        **asdict(network),
+        **flat(network),
         "kinds": list(network.kinds),
         "numbers": _encoded(network.numbers),
         "groups": sorted(network.groups),
@@ -148,19 +148,19 @@ def _rewrite_of(data: Mapping[str, Any], _quantities: Quantities) -> Rewrite:
     key = key_of({each.name: data[each.name] for each in fields(Rewrite) if each.name != "graph"})
     rewrite = Rewrite(**key, graph=_decoded(data["graph"]))
     # Files of earlier versions have no digest.
-    if data.get("digest", _digest(rewrite)) != _digest(rewrite):
+    if "digest" in data and data["digest"] != _digest(rewrite):
         raise ValueError(f"the graph of {rewrite.signature:.24} is another one")
     return rewrite
 
 
 def _rewrite(rewrite: Rewrite) -> dict[str, Any]:
-    data = {**asdict(rewrite), "graph": _encoded(rewrite.graph)}
+    data = {**flat(rewrite), "graph": _encoded(rewrite.graph)}
     return {**data, "digest": _digest(rewrite)}
 
 
 def _digest(rewrite: Rewrite) -> str:
     """Hash of a graph with all that it belongs to. A graph alone does not identify its model."""
-    about = {**asdict(rewrite), "graph": hashlib.sha256(rewrite.graph).hexdigest()}
+    about = {**flat(rewrite), "graph": hashlib.sha256(rewrite.graph).hexdigest()}
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 
 

@@ -288,13 +288,17 @@ class Reader:
                 found[fingerprint] = facts
         return found
 
-    def calibration(self, key: CalibrationKey) -> Calibration | None:
-        """Calibration of this key; ``None`` if there is none, or it is damaged."""
-        query = _raw(calibrations).where(calibrations.c.key == key.text)
-        for row in self._connection.execute(query):
+    def calibrations_of(self, keys: Sequence[CalibrationKey]) -> dict[CalibrationKey, Calibration]:
+        """Calibrations of these keys, of at most one batch; damaged ones are left out."""
+        by_text = {each.text: each for each in keys}
+        found = {}
+        for row in self._connection.execute(
+            _raw(calibrations).where(calibrations.c.key.in_(by_text))
+        ):
+            key = by_text[row.key]
             with self._intact(calibrations, key.composer):
-                return Calibration.from_dict(key, _json(row.found, dict, "found"))
-        return None
+                found[key] = Calibration.from_dict(key, _json(row.found, dict, "found"))
+        return found
 
     def calibrations(self) -> list[Calibration]:
         """All calibrations, by their keys."""

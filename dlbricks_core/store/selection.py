@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, TypeVar, get_args
@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 
 from dlbricks_core.facts import Machine, Quantity, Question, Setup, Subject
-from dlbricks_core.facts.checks import LARGEST_COUNT, checked, text
+from dlbricks_core.facts.checks import LARGEST_COUNT, checked, flat, text
 from dlbricks_core.facts.observation import DISTURBED_LOAD, Kind
 from dlbricks_core.store.schema import measurements, observations, sessions
 
@@ -52,9 +52,9 @@ KEY = (
 def columns_of(question: Question) -> dict[str, Any]:
     """Values of a question's key columns; the quantity goes by its name."""
     return {
-        **asdict(question.subject),
+        **flat(question.subject),
         "quantity": question.quantity.name,
-        **asdict(question.setup),
+        **flat(question.setup),
         "system": question.system,
     }
 
@@ -144,7 +144,7 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
 
 def all_equal(table: Table, columns: Mapping[str, Any]) -> ColumnElement[bool]:
     """Condition for rows that have these values."""
-    return and_(*(table.c[name] == value for name, value in columns.items()))
+    return and_(true(), *(table.c[name] == value for name, value in columns.items()))
 
 
 def all_given(table: Table, names: Iterable[str]) -> ColumnElement[bool]:
@@ -164,15 +164,23 @@ def batches(items: Iterable[ItemT]) -> Iterator[list[ItemT]]:
 
 def conditions(questions: Iterable[Question]) -> Iterator[ColumnElement[bool]]:
     """A few conditions that together select the rows of exactly these questions."""
-    signatures = defaultdict(list)
-    for question in dict.fromkeys(questions):
-        columns = columns_of(question)
-        signature = columns.pop("signature")
-        signatures[tuple(columns.items())].append(signature)
-    for columns_in_common, group in signatures.items():
-        same = [measurements.c[name] == value for name, value in columns_in_common]
-        for batch in batches(group):
-            yield and_(*same, measurements.c.signature.in_(batch))
+    for batch in batches(questions):
+        yield all_among(measurements, list(map(columns_of, batch)))
+
+
+def all_among(table: Table, rows: Sequence[Mapping[str, Any]]) -> ColumnElement[bool]:
+    """Condition for rows that have all values of one of these rows, of at most one batch."""
+    first, *others = rows
+    differ = [name for name in first if any(each[name] != first[name] for each in others)]
+    same = {name: value for name, value in first.items() if name not in differ}
+    if not differ:
+        return all_equal(table, same)
+    if len(differ) == 1:
+        (name,) = differ
+        return all_equal(table, same) & table.c[name].in_([each[name] for each in rows])
+    columns = tuple_(*(table.c[name] for name in differ))
+    keys = [tuple(each[name] for name in differ) for each in rows]
+    return all_equal(table, same) & columns.in_(keys)
 
 
 @dataclass(frozen=True)
