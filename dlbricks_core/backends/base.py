@@ -363,11 +363,12 @@ class Backend(ABC):
         """
         return None
 
-    def engine(self, settings: BackendSettings) -> str:
+    def engine(self, settings: BackendSettings, model: CanonicalModel) -> str:
         """Program whose speed is estimated for a language model; by default from the traits.
 
         Args:
             settings: How models run.
+            model: The model, at one of its sizes.
         """
         return self.traits.engine or f"{self.name} on the graph of DLBricks"
 

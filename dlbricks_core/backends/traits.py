@@ -79,6 +79,8 @@ class Traits:
         engine: Name of the program for language models whose speed is estimated, and its parts that
             the estimate leaves out; the text follows "Figures are for". If empty, the estimate
             is for the framework on the graph of DLBricks.
+        form: Program whose files collections of language models imitate for the backend, where they
+            can (``ImportOptions.form``); empty for layers of ONNX.
         blocks_only: Whether the framework runs only the graphs that :meth:`Backend.rewrite` makes
             from the configuration of a language model. Whole models are then rewritten, which needs
             no weights, and estimated from bricks that are timed alone. The timer
@@ -95,4 +97,5 @@ class Traits:
     rewrite_uses_all_threads: bool = False
     domains: frozenset[str] | None = frozenset()
     engine: str = ""
+    form: str = ""
     blocks_only: bool = False

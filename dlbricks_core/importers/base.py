@@ -85,6 +85,7 @@ class LoadOptions:
             element; ``None`` for an optional input that is left out.
         outputs: Outputs that are kept, with the layers that they need; empty for all outputs.
         dtype: Name of the conversion to another element type; ``None`` for no conversion.
+        form: As for :class:`ImportOptions`.
     """
 
     batch: int | None = None
@@ -94,6 +95,7 @@ class LoadOptions:
     values: Mapping[str, InputValue] = field(default_factory=dict)
     dtype: str | None = None
     outputs: tuple[str, ...] = ()
+    form: str = ""
 
     def of(self, model: str, *aliases: str) -> LoadOptions:
         """Options for one model; an option for this model overrides the option for all models.
@@ -166,11 +168,14 @@ class ImportOptions:
         shapes: Shapes of inputs by name.
         dtype: Name of the conversion that follows; ``None`` for no conversion. A model whose own
             element type cannot be read may be read with 32 bits for it.
+        form: Program whose files a language model has the form of, where the collection writes
+            such models in it; empty for layers of ONNX.
     """
 
     batch: int | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     dtype: str | None = None
+    form: str = ""
 
 
 #: Default options.

@@ -78,7 +78,7 @@ class ImportHost:
         name = source.stem if isinstance(source, Path) else source.rpartition(":")[2]
         given = options.of(name, *_aliases(spec))
         shapes = {key: value for key, value in given.shapes.items() if ":" not in key}
-        own = ImportOptions(batch=given.batch, shapes=shapes, dtype=given.dtype)
+        own = ImportOptions(batch=given.batch, shapes=shapes, dtype=given.dtype, form=given.form)
         key = (target, source, own)
         if self._last is None or self._last.key != key or not self._last.holds():
             model = self.raw(target, source, own)

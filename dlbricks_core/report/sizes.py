@@ -65,9 +65,9 @@ def engine(answer: Answer, result: RunResult) -> str:
 
     A model of the user's own runs its own graph, whatever such a program makes of its layers.
     """
-    backend = result.request.backend
-    if answer.prefill.cut.model.configuration:
-        return backend.engine(result.request.settings)
+    backend, model = result.request.backend, answer.prefill.cut.model
+    if model.configuration:
+        return backend.engine(result.request.settings, model)
     return f"{backend.name} on the graph of {answer.name} as it is"
 
 

@@ -47,7 +47,7 @@ class _ThreadedJob(jobs.BackendJob, jobs.PreciseJob):
         observer: Observer,
     ) -> T:
         """Result of work on the single model of the job."""
-        job = jobs.with_own_types(self)
+        job = jobs.for_backend(self)
         cut_options, request = job.cut_options, job.request()
         with jobs.opened(store) as there:
             model = job.models.load_one(observer)
@@ -78,7 +78,7 @@ class CheckJob(_ThreadedJob):
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> Done[Evaluation]:
         """Checks the estimates."""
-        job = jobs.with_own_types(self)
+        job = jobs.for_backend(self)
         approach = Approach.of_comparison(Wishes.among(vars(job)))
         if approach.condition == "hot":
             jobs.refuse_budget(job)

@@ -64,7 +64,7 @@ class EstimateJob(jobs.TimedJob, jobs.PreciseJob):
     def run(self, store: str | ResultStore | None, observer: Observer) -> Done[RunResult]:
         """Estimates the models."""
         self._check_threads()
-        job = jobs.with_own_types(self)
+        job = jobs.for_backend(self)
         if self.measures:
             self.refuse_known(*_ONLY_KNOWN)
             return job._measured(store, observer)

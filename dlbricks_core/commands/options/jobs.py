@@ -44,21 +44,24 @@ def opened(
 JobT = TypeVar("JobT")
 
 
-def with_own_types(job: JobT) -> JobT:
-    """A job in which an element type that the backend itself converts to is the backend's option.
+def for_backend(job: JobT) -> JobT:
+    """A job whose models are read in the form that the backend's users run.
+
+    An element type that the backend itself converts to becomes the backend's option.
 
     Args:
         job: A job with the fields ``models``, ``backend`` and ``backend_options``.
     """
     each: Any = job
-    dtype = each.models.options.dtype
-    found = discover("backend", Backend, each.backend) if dtype else []
-    if not any("dtype" in plugin.loaded.options for plugin in found if not plugin.problem):
+    found = discover("backend", Backend, each.backend)
+    backend = next((plugin.loaded for plugin in found if not plugin.problem), None)
+    if backend is None:
         return job
-    models = replace(each.models, options=replace(each.models.options, dtype=None))
-    changed: JobT = replace(
-        each, models=models, backend_options={**each.backend_options, "dtype": dtype}
-    )
+    read, chosen = each.models.options, each.backend_options
+    if read.dtype and "dtype" in backend.options:
+        read, chosen = replace(read, dtype=None), {**chosen, "dtype": read.dtype}
+    models = replace(each.models, options=replace(read, form=backend.traits.form))
+    changed: JobT = replace(each, models=models, backend_options=chosen)
     return changed
 
 

@@ -32,6 +32,7 @@ def with_engine(result: RunResult) -> RunResult:
     works = [each for each in found if each is not None]
     if not works:
         return result
+    model = result.models[0].cut.model
     is_here = result.request.target.fingerprint == result.request.system.fingerprint
     call_ms = 1e3 * (call_s() if is_here else _call_s(works[0], result.request.target))
     models = [
@@ -39,7 +40,7 @@ def with_engine(result: RunResult) -> RunResult:
         for each, work in zip(result.models, found, strict=True)
     ]
     most = call_ms * max(work.calls for work in works)
-    named = note("engine-python", engine=backend.engine(settings), ms=most, measured=is_here)
+    named = note("engine-python", engine=backend.engine(settings, model), ms=most, measured=is_here)
     return replace(result, models=models, ledger=result.ledger.noting(named))
 
 

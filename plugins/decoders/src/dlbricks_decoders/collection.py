@@ -17,6 +17,7 @@ from dlbricks_core.ir import RawModel
 from dlbricks_decoders.architecture import Attention, Decoder
 from dlbricks_decoders.build import build
 from dlbricks_decoders.families import decoder_of, text_of
+from dlbricks_decoders.genai import BITS, FORM, build_genai, has_form
 from dlbricks_decoders.parameters import check_layers, parameters
 from dlbricks_decoders.picture_tokens import picture_tokens
 
@@ -48,7 +49,7 @@ class LanguageModels(ModelCollection):
         source, published = f"{self.name}:{name}", _FOLDER / f"{name}.json"
         if "/" not in name and published.exists():
             values = _read(published)
-            return _built(decoder_of(values, name), name, source, values)
+            return _built(decoder_of(values, name), name, source, values, options)
         path = Path(name)
         if not (path.exists() or "/" in name or name.endswith(".json")):
             raise self.unknown(name)
@@ -56,7 +57,7 @@ class LanguageModels(ModelCollection):
         values, part = text_of(_read(path), str(path), options.dtype)
         decoder = decoder_of(values, f"{path}: {part}" if part else str(path), options.dtype)
         check_layers(decoder, str(path))
-        return _built(decoder, f"{_name_of(path)} {part}".rstrip(), source, values)
+        return _built(decoder, f"{_name_of(path)} {part}".rstrip(), source, values, options)
 
     def describe(self, name: str) -> ModelNotes | None:
         """Size and kind of a configuration that comes with DLBricks."""
@@ -86,8 +87,15 @@ class LanguageModels(ModelCollection):
         return error.with_hint(f"{error.hint}. Or name a file: {self.name}:PATH/{_FILE}")
 
 
-def _built(decoder: Decoder, name: str, source: str, values: dict[str, Any]) -> RawModel:
-    return replace(build(decoder, name, source), configuration=json.dumps(values, sort_keys=True))
+def _built(
+    decoder: Decoder, name: str, source: str, values: dict[str, Any], options: ImportOptions
+) -> RawModel:
+    """The decoder in the form that is asked for, if it has that form."""
+    if options.form == FORM and options.dtype in BITS and has_form(decoder):
+        model = build_genai(decoder, name, source, bits=BITS[options.dtype])
+    else:
+        model = build(decoder, name, source)
+    return replace(model, configuration=json.dumps(values, sort_keys=True))
 
 
 @cache

@@ -67,9 +67,9 @@ class Graph:
         self._outputs.append(name)
         self._tensors[name] = TensorSpec("float32", shape)
 
-    def weight(self, name: str, *shape: int) -> str:
-        """A weight of 32-bit floats with unknown values; an existing one if the name is in use."""
-        self._tensors[name] = TensorSpec("float32", shape)
+    def weight(self, name: str, *shape: int, dtype: str = "float32") -> str:
+        """A weight with unknown values; an existing one if the name is in use."""
+        self._tensors[name] = TensorSpec(dtype, shape)
         return name
 
     def constant(self, value: Array) -> str:

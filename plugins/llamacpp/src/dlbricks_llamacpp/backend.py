@@ -56,7 +56,7 @@ class LlamaBackend(Backend):
         """A chain of blocks of next to no work."""
         return smallest(layers)
 
-    def engine(self, settings: BackendSettings) -> str:
+    def engine(self, settings: BackendSettings, model: CanonicalModel) -> str:
         """llama.cpp on a file of some type."""
         return f"llama.cpp on a file of {settings.options['dtype']} weights, as llama-bench runs it"
 

@@ -43,6 +43,7 @@ class OnnxruntimeBackend(Backend):
         rewrites=True,
         domains=frozenset({"com.microsoft"}),
         engine="ONNX Runtime on ONNX operators, with scores of the last position alone",
+        form="onnxruntime-genai",
     )
     default_models = (
         "onnx:light_resnet50",
@@ -59,6 +60,12 @@ class OnnxruntimeBackend(Backend):
     def environment(self, settings: BackendSettings) -> Mapping[str, str]:
         """Number of threads outside of ONNX Runtime's own pool, which all sessions share."""
         return {"OMP_NUM_THREADS": str(settings.threads), "DLBRICKS_ONNXRUNTIME_WORKER": "1"}
+
+    def engine(self, settings: BackendSettings, model: CanonicalModel) -> str:
+        """onnxruntime-genai, for a model in the form of its files."""
+        if any(layer.op == "GroupQueryAttention" for layer in model.layers):
+            return "onnxruntime-genai on the file of its model builder, with scores of all tokens"
+        return super().engine(settings, model)
 
     def timer(self, settings: BackendSettings) -> OnnxruntimeTimer:
         """Imports ONNX Runtime and returns a timer."""

@@ -11,6 +11,7 @@ import onnxruntime as ort
 
 from dlbricks_core.backends import Array, Network
 from dlbricks_core.ir import CanonicalModel, numpy_dtype
+from dlbricks_core.operators.caches import caches_with_room
 from dlbricks_onnxruntime.buffers import aligned
 from dlbricks_onnxruntime.sessions import value_of
 
@@ -50,6 +51,7 @@ def allocate(network: Network, shared: Mapping[str, str]) -> dict[str, Array]:
     """
     model = network.model
     arrays = {name: aligned(network.inputs[name]) for name in model.inputs}
+    share_caches(model, arrays)
     for name in model.outputs:
         if name not in arrays and name not in shared:
             spec = model.tensors[name]
@@ -57,6 +59,16 @@ def allocate(network: Network, shared: Mapping[str, str]) -> dict[str, Array]:
     for name, place in shared.items():
         arrays[name] = arrays[place].reshape(model.tensors[name].sizes)
     return arrays
+
+
+def share_caches(model: CanonicalModel, arrays: dict[str, Array]) -> None:
+    """Gives caches after attention the memory of those before it, where these have room.
+
+    Attention writes the same numbers to the same places in every run.
+    """
+    for present, past in caches_with_room(model).items():
+        if past in model.input_names:
+            arrays[present] = arrays[past]
 
 
 def bind(

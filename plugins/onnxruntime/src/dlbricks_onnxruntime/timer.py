@@ -24,7 +24,13 @@ from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_onnxruntime.buffers import ThreadPool, aligned, places, share_arena
 from dlbricks_onnxruntime.limits import refusal
-from dlbricks_onnxruntime.loading import Loaded, allocate, bind, handed_on
+from dlbricks_onnxruntime.loading import (
+    Loaded,
+    allocate,
+    bind,
+    handed_on,
+    share_caches,
+)
 from dlbricks_onnxruntime.sessions import (
     QUIET,
     create_session,
@@ -82,6 +88,7 @@ class OnnxruntimeTimer(CpuTimer[Loaded]):
         """
         cold = cold_tensors(network.model) & loaded.arrays.keys()
         arrays = {**loaded.arrays, **{name: aligned(loaded.arrays[name]) for name in cold}}
+        share_caches(network.model, arrays)
         if loaded.graph is None:
             return self._bound(network, arrays)
         return bind(loaded.graph.session(self._settings), network.model, arrays)
