@@ -173,6 +173,20 @@ def alone(request, monkeypatch):
     monkeypatch.setattr(LoadSampler, "_used", only_own)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def most_span():
+    """Lets runs scatter without end: of two of a small network, one may have to wait for its turn.
+
+    Gives the limit of commands, for tests of it.
+    """
+    from dlbricks_core.figures import figure
+
+    with pytest.MonkeyPatch.context() as patch:
+        limit = figure.MOST_SPAN
+        patch.setattr(figure, "MOST_SPAN", float("inf"))
+        yield limit
+
+
 @pytest.fixture(scope="session")
 def path_with():
     """Gives ``PYTHONPATH`` for a process that finds a folder's modules beside those of this one."""
