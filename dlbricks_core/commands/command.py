@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 #: Distributions of DLBricks itself that commands come with, and actions of commands.
 DISTRIBUTIONS: Mapping[str, str] = {
     "advise": "dlbricks-serving",
+    "check.layers": "dlbricks-explain",
+    "check.trace": "dlbricks-explain",
+    "compare.outputs": "dlbricks-verify",
     "fleet": "dlbricks-fleet",
     "private": "dlbricks-private",
     "results.pages": "dlbricks-pages",

@@ -8,6 +8,8 @@ from typing import Any, get_args, get_type_hints
 
 import click
 import pytest
+from dlbricks_explain import command as explain
+from dlbricks_explain.command import LayersJob, TraceJob
 from dlbricks_graph import command as graph
 from dlbricks_graph.command import ShowLatenciesJob, ShowOperationsJob
 from dlbricks_serving import advise, serve
@@ -18,15 +20,17 @@ from dlbricks_serving.serving.job import ServeCompareJob, ServeJob
 from dlbricks_serving.settings import OWN
 from dlbricks_study.command import command as study_command
 from dlbricks_study.job import StudyJob, StudyReportJob
+from dlbricks_verify import command as verify
+from dlbricks_verify.command import OutputsJob
 
 import dlbricks_core as dlbricks
 from dlbricks_core.api import AtSizes, Measuring
 from dlbricks_core.api.inputs import checked
 from dlbricks_core.commands.check import actions as check
-from dlbricks_core.commands.check.actions import CheckJob, LayersJob, TraceJob
+from dlbricks_core.commands.check.actions import CheckJob
 from dlbricks_core.commands.command import Action, Command, loaded
 from dlbricks_core.commands.compare import actions as compare
-from dlbricks_core.commands.compare.actions import CompareJob, OutputsJob
+from dlbricks_core.commands.compare.actions import CompareJob
 from dlbricks_core.commands.estimate.actions import EstimateJob
 from dlbricks_core.commands.estimate.actions import command as estimate_command
 from dlbricks_core.commands.machine import timing_actions as machine
@@ -73,11 +77,11 @@ COMMANDS = {
     "serve": (serving.command, ServeJob),
     "serve compare": (serving.compare_command, ServeCompareJob),
     "compare": (compare.latencies_command, CompareJob),
-    "compare outputs": (compare.outputs_command, OutputsJob),
+    "compare outputs": (verify.outputs_command, OutputsJob),
     "advise": (advise_command, AdviseJob),
     "check": (check.accuracy_command, CheckJob),
-    "check layers": (check.layers_command, LayersJob),
-    "check trace": (check.trace_command, TraceJob),
+    "check layers": (explain.layers_command, LayersJob),
+    "check trace": (explain.trace_command, TraceJob),
     "show": (show.layers_command, ShowLayersJob),
     "show repeats": (show.repeats_command, ShowRepeatsJob),
     "show graph": (graph.command, ShowLatenciesJob, ShowOperationsJob),
