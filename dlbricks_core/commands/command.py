@@ -26,6 +26,7 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "check.trace": "dlbricks-explain",
     "compare.outputs": "dlbricks-verify",
     "fleet": "dlbricks-fleet",
+    "machine.survey": "dlbricks-survey",
     "private": "dlbricks-private",
     "results.pages": "dlbricks-pages",
     "serve": "dlbricks-serving",

@@ -15,7 +15,8 @@ PROGRAM = import_module("dlbricks_core.cli.main")
 
 OTHERS = {
     "advise": "serving", "check.layers": "explain", "check.trace": "explain",
-    "compare.outputs": "verify", "fleet": "fleet", "private": "private", "serve": "serving",
+    "compare.outputs": "verify", "fleet": "fleet", "machine.survey": "survey", "private": "private",
+    "serve": "serving",
     "results.pages": "pages", "show.graph": "graph", "study": "study",
 }  # fmt: skip
 """Distributions of commands, and of actions of commands."""

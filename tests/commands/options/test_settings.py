@@ -20,6 +20,9 @@ from dlbricks_serving.serving.job import ServeCompareJob, ServeJob
 from dlbricks_serving.settings import OWN
 from dlbricks_study.command import command as study_command
 from dlbricks_study.job import StudyJob, StudyReportJob
+from dlbricks_survey import pack_survey, take_survey
+from dlbricks_survey.command import command as survey_command
+from dlbricks_survey.job import PackJob, SurveyJob
 from dlbricks_verify import command as verify
 from dlbricks_verify.command import OutputsJob
 
@@ -34,13 +37,7 @@ from dlbricks_core.commands.compare.actions import CompareJob
 from dlbricks_core.commands.estimate.actions import EstimateJob
 from dlbricks_core.commands.estimate.actions import command as estimate_command
 from dlbricks_core.commands.machine import timing_actions as machine
-from dlbricks_core.commands.machine.timing_actions import (
-    CalibrateJob,
-    ForgetJob,
-    PackJob,
-    ProbeJob,
-    SurveyJob,
-)
+from dlbricks_core.commands.machine.timing_actions import CalibrateJob, ForgetJob, ProbeJob
 from dlbricks_core.commands.options.settings import MODEL_OUTPUT, SETTINGS
 from dlbricks_core.commands.options.spelling import option_of
 from dlbricks_core.commands.results.json_records import ResultsRecordData
@@ -88,7 +85,7 @@ COMMANDS = {
     "suite time": (suite.time_command, SuiteTimeJob),
     "suite write": (suite.write_command, SuiteWriteJob),
     "machine calibrate": (machine.calibrate_command, CalibrateJob, ForgetJob, ProbeJob),
-    "machine survey": (machine.survey_command, SurveyJob, PackJob),
+    "machine survey": (survey_command, SurveyJob, PackJob),
     "study": (study_command, StudyJob, StudyReportJob),
 }
 """Commands with their jobs, one for each mode."""
@@ -100,8 +97,8 @@ FUNCTIONS = [
     pytest.param(AdviseJob, advise, id="advise"),
     pytest.param(SuiteWriteJob, dlbricks.generate, id="suite write"),
     pytest.param(SuiteTimeJob, dlbricks.bench, id="suite time"),
-    pytest.param(SurveyJob, dlbricks.take_survey, id="machine survey"),
-    pytest.param(PackJob, dlbricks.pack_survey, id="machine survey --pack"),
+    pytest.param(SurveyJob, take_survey, id="machine survey"),
+    pytest.param(PackJob, pack_survey, id="machine survey --pack"),
 ]
 
 
