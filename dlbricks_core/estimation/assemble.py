@@ -236,7 +236,7 @@ class _Assembly:
             has_scatter = latency.samples and not self.request.metric
             notes += warnings_for(latency.samples) if has_scatter else ()
             notes += (warning("timed-while-disturbed", disturbance=f) for f in measured.flags)
-        origin = _origin(latency, signature, self._bricks)
+        origin = self._brick_origin(latency, signature)
         return BrickResult(
             brick, occurrences, latency, warnings=notes, origin=origin, quantity=quantity
         )
@@ -323,7 +323,7 @@ class _Assembly:
         alike = not any(figure.own for figure in known.values())
         sums: dict[Origin, float] = {}
         for signature, figure in known.items():
-            origin = _origin(figure, signature, self._bricks)
+            origin = self._brick_origin(figure, signature)
             part = cut.counts[signature] * (1.0 if alike else figure.own)
             sums[origin] = sums.get(origin, 0.0) + part
         total = sum(sums.values())
@@ -383,6 +383,11 @@ class _Assembly:
         if others and self.request.protocol.interleaved:
             return (note("bricks-in-other-rounds", bricks=others, of_bricks=len(rounds)),)
         return ()
+
+    def _brick_origin(self, figure: Figure, signature: str) -> Origin:
+        """Origin of a brick's figure, which may be that of a model with no other brick."""
+        alone = signature in self._wholes.figures and signature not in self._bricks.figures
+        return _origin(figure, signature, self._wholes if alone else self._bricks)
 
     def _benchmarking(self, models: Sequence[ModelResult]) -> Benchmarking | None:
         compared = [m for m in models if m.normalized is not None]

@@ -156,7 +156,7 @@ def _needs(result: RunResult) -> Iterator[Note]:
             quantity=request.quantity.name,
             models=new,
             backend=request.backend.name,
-            system=request.machine or request.fingerprint,
+            system=request.machine or request.fingerprint[:8],
             observed=request.metric is not None,
         )
 
