@@ -94,6 +94,9 @@ DRAWN = Limit("DLBRICKS_MOST_DRAWN", 50_000, "boxes, lines and bends")
 FILES = Limit("DLBRICKS_MOST_FILES", 20_000, "files")
 """Files that one command writes: bricks of a suite, pages of a site."""
 
+ESTIMATES = Limit("DLBRICKS_MOST_ESTIMATES", 2000, "estimates")
+"""Models that the pages of a store compose, and as many that they predict; others get no value."""
+
 OWN_MEMORY = Limit("DLBRICKS_MOST_MEMORY_MIB", 16_384, "MiB")
 """Memory of a command itself, until it measures; never more than 90% of the free memory."""
 
@@ -101,8 +104,8 @@ OWN_TIME = Limit("DLBRICKS_MOST_SECONDS", 3600, "seconds")
 """Time that a command itself computes, over all threads, until it measures."""
 
 LIMITS = (
-    EXPORTED, JSON_TEXT, CONTRIBUTION, JSON_VALUES, UNPACKED, STORE, DRAWN, FILES, OWN_MEMORY,
-    OWN_TIME,
+    EXPORTED, JSON_TEXT, CONTRIBUTION, JSON_VALUES, UNPACKED, STORE, DRAWN, FILES, ESTIMATES,
+    OWN_MEMORY, OWN_TIME,
 )  # fmt: skip
 
 

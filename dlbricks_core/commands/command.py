@@ -26,6 +26,7 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "private": "dlbricks-private",
     "results.pages": "dlbricks-pages",
     "serve": "dlbricks-serving",
+    "show.graph": "dlbricks-graph",
     "study": "dlbricks-study",
 }
 

@@ -73,7 +73,6 @@ class ShowCommand(_CoreCommand):
                "commands.show.inspection:ShowLayersData"),
         Action("repeats", "Show how layers repeat, within and across models.",
                "show.actions:repeats_command", "report.analysis:ShowRepeatsData"),
-        Action("graph", "Draw a model.", "show.graph", "commands.show.graph:ShowGraphData"),
     )  # fmt: skip
 
 

@@ -18,8 +18,9 @@ from dlbricks_core.estimation.adaptive.precisions import FINEST, USUAL
 from dlbricks_core.estimation.adaptive.wholes import WholeRuns
 from dlbricks_core.estimation.assemble import assemble
 from dlbricks_core.estimation.conditioned import PREDICTOR
-from dlbricks_core.estimation.joining import cutting_of, joined, part_of
+from dlbricks_core.estimation.joining import joined, part_of
 from dlbricks_core.estimation.results import RunResult
+from dlbricks_core.facts import Note
 from dlbricks_core.figures.precision import BUDGET_S
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.load import measurement_lock
@@ -62,12 +63,10 @@ def run(
     """
     start, begin = monotonic(), perf_counter()
     cutting = cut_models(models, cut_options, request, observer, store)
-    if request.condition == "hot":
-        result = _run_wholes(cutting, request, store, observer, begin, ahead, end_to_end=end_to_end)
-    elif cut_options.composer == LEARNED_COMPOSER and request.precision is not None:
+    if request.condition == "cold":
         result = _time_bricks(cutting, request, store, observer, begin, end_to_end=end_to_end)
     else:
-        result = run_bricks(cutting, request, store, observer, end_to_end=end_to_end)
+        result = _run_wholes(cutting, request, store, observer, begin, ahead, end_to_end=end_to_end)
     return replace(result, peak_bytes=PEAKS.since(start))
 
 
@@ -96,21 +95,25 @@ def _time_bricks(
     *,
     end_to_end: bool = False,
 ) -> RunResult:
-    """Estimates from the most informative bricks, or from all of them for a fine precision."""
-    # Few models need this code, and every command waits for what it imports.
-    from dlbricks_core.estimation.adaptive.brick_loop import measure_adaptively
+    """Estimates from the most informative bricks if the composer is that of the dial.
 
-    if request.precision is not None and request.precision > FINEST:
-        return measure_adaptively(
-            cutting, request, store, observer, begin=begin, end_to_end=end_to_end
-        )
-    # As precise as that is only a sum over all bricks of what the backend makes of the models.
-    options = CutOptions.chosen(None, None, DEFAULT_COMPOSER)
-    models = [cut.model for cut in cutting.brickset.models]
-    every = cut_models(models, options, request, observer, store)
-    result = run_bricks(every, request, store, observer, end_to_end=end_to_end)
-    notes = () if end_to_end else every.memory_notes
-    return replace(result, ledger=result.ledger.noting(*notes))
+    Any other composer needs all bricks, and so does a fine precision.
+    """
+    notes: Sequence[Note] = ()
+    if cutting.options.composer == LEARNED_COMPOSER and request.precision is not None:
+        if request.precision > FINEST:
+            # Few models need this code, and every command waits for what it imports.
+            from dlbricks_core.estimation.adaptive.brick_loop import measure_adaptively
+
+            return measure_adaptively(
+                cutting, request, store, observer, begin=begin, end_to_end=end_to_end
+            )
+        # As precise as that is only a sum over all bricks of what the backend makes of the models.
+        options = CutOptions.chosen(None, None, DEFAULT_COMPOSER)
+        models = [cut.model for cut in cutting.brickset.models]
+        cutting = cut_models(models, options, request, observer, store)
+        notes = () if end_to_end else cutting.memory_notes
+    return run_bricks(cutting, request, store, observer, end_to_end=end_to_end).noting(*notes)
 
 
 def _run_wholes(
@@ -148,7 +151,7 @@ def _run_wholes(
     alone = _time_bricks(rest, of_rest, store, observer, perf_counter())
     able = tuple(i for i in range(len(cutting.brickset.models)) if i not in unable)
     if not able:
-        return replace(alone, ledger=alone.ledger.noting(first=adapting.notes))
+        return alone.noting(first=adapting.notes)
     found = joined({able: part_of(result, able), tuple(unable): alone})
     assert result.adaptive is not None
     progress = replace(
@@ -167,7 +170,7 @@ def _cut(models: Sequence[CanonicalModel], request: Request, observer: Observer)
 
 def _part(cutting: Cutting, positions: Sequence[int]) -> Cutting:
     """Some of the models, and a plan for their bricks alone."""
-    part = cutting_of(cutting, positions)
+    part = cutting.only(positions)
     return replace(part, plan=Plan.all_timed(part.brickset.bricks))
 
 

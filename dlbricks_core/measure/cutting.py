@@ -195,6 +195,17 @@ class Cutting:
             and not each.is_modest
         )
 
+    def only(self, positions: Sequence[int]) -> Cutting:
+        """The part for some models, with their bricks.
+
+        Args:
+            positions: Positions of the models that stay, in order.
+        """
+        models = [self.brickset.models[i] for i in positions]
+        kept = dict.fromkeys(signature for cut in models for signature in cut.counts)
+        bricks = {signature: self.brickset.bricks[signature] for signature in kept}
+        return replace(self, brickset=replace(self.brickset, bricks=bricks, models=models))
+
     @classmethod
     def all_timed(cls, options: CutOptions, brickset: BrickSet) -> Cutting:
         """A cutting in which all bricks are timed, for any composer."""
@@ -237,11 +248,12 @@ def cut_models(
         models = [unfolded(model) for model in models]
     plugin = find("composer", cut_options.composer, Composer)
     composer: Composer = use(plugin, plugin.loaded)
-    rewrites_now = composer.cuts_rewritten and rewrites is None
-    if rewrites is None or not composer.cuts_rewritten:
+    if not composer.cuts_rewritten:
         rewrites = Rewrites()
-    if rewrites_now:
+    elif rewrites is None:
         rewrites = rewrite_models(models, request, observer)
+        if store is not None:
+            keep_rewrites(rewrites, models, request, store)
         if request.backend.traits.blocks_only and rewrites.refused:
             position, reason = next(iter(rewrites.refused.items()))
             raise DLBricksError(
@@ -259,13 +271,6 @@ def cut_models(
     brickset = BrickSet.of(
         models, granularity, strategy, rewrites.graphs, rereading=composer.rereading
     )
-    cuts = [
-        replace(cut, notes=tuple(_notes(position, cut.model, request, rewrites)))
-        for position, cut in enumerate(brickset.models)
-    ]
-    brickset = replace(brickset, models=cuts)
-    if store is not None and rewrites_now:
-        keep_rewrites(rewrites, cuts, request, store)
     calibration = None
     if store is not None and calibrated:
         calibration = store.calibration(request.calibration_key(cut_options))
@@ -287,8 +292,19 @@ def cut_models(
             hint=f"Leave {argument('composer')} out.",
         )
     footprints = _footprints(brickset, request)
-    blocks = request.backend.traits.blocks_only
-    return Cutting(cut_options, brickset, plan, calibration, rewrites.seconds, footprints, blocks)
+    cuts = [
+        replace(cut, notes=tuple(_notes(position, cut.model, request, rewrites)))
+        for position, cut in enumerate(brickset.models)
+    ]
+    return Cutting(
+        cut_options,
+        replace(brickset, models=cuts),
+        plan,
+        calibration,
+        rewrites.seconds,
+        footprints,
+        runs_graphs=request.backend.traits.blocks_only,
+    )
 
 
 def _notes(
@@ -315,7 +331,6 @@ def _notes(
 
 
 def _footprints(brickset: BrickSet, request: Request) -> Mapping[str, Footprint]:
-    available = available_to(request)
-    traits = request.backend.traits
+    available, traits = available_to(request), request.backend.traits
     found = {c.whole.signature: Footprint.of(c.model, traits, available) for c in brickset.models}
     return {signature: each for signature, each in found.items() if each is not None}

@@ -197,7 +197,7 @@ class _Plan:
     def check(self, worker: BackendWorker, store: ResultStore, observer: Observer) -> None:
         """Removes targets that the backend does not support or cannot check."""
         bricks = {key: target.brick for key, target in self.lacking.items()}
-        self.ledger = check(bricks, self.ledger, self.request, worker, store, observer)
+        self.ledger |= check(bricks, self.request, worker, store, observer)
         failed = self.ledger.failures
         self.lacking = {key: each for key, each in self.lacking.items() if key not in failed}
         if self.share.cutting is not None:
@@ -396,13 +396,12 @@ def _worker(request: Request, memory_bytes: int) -> BackendWorker:
 
 def check(
     bricks: Mapping[Question, Brick],
-    ledger: Ledger,
     request: Request,
     worker: BackendWorker,
     store: ResultStore,
     observer: Observer,
 ) -> Ledger:
-    """The ledger with failures of networks that the backend does not support or cannot check.
+    """Failures of networks that the backend does not support or cannot check.
 
     The store keeps the unsupported networks, so that no estimate predicts their latencies.
     """
@@ -413,7 +412,7 @@ def check(
     for key, reason in refused.items():
         store.record_failure(key, reason, bricks[key].operators, unsupported=True)
     failed = {keys[handle]: reason for handle, reason in found.failed.items()}
-    return ledger.failing(refused, unsupported=True).failing(failed)
+    return Ledger(failures={**failed, **refused}, unsupported=refused)
 
 
 def settle_models(

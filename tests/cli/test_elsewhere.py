@@ -15,7 +15,7 @@ PROGRAM = import_module("dlbricks_core.cli.main")
 
 OTHERS = {
     "advise": "serving", "fleet": "fleet", "private": "private", "serve": "serving",
-    "results.pages": "pages", "study": "study",
+    "results.pages": "pages", "show.graph": "graph", "study": "study",
 }  # fmt: skip
 """Distributions of commands, and of actions of commands."""
 

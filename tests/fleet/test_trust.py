@@ -338,3 +338,10 @@ def test_all_connections_of_this_process_carry_plain_data():
 def test_what_is_not_plain_is_not_sent(value):
     with pytest.raises(TypeError):
         wire.packed(value)
+
+
+@pytest.mark.parametrize("data", [b"\x81\x81\x01\x02\x03", b"\x81", b"\xc1", b"\x91" * 2000])
+def test_bytes_that_are_no_message_are_one_error(data):
+    """A key that is a mapping, an end that is missing, a code that is unused, depth."""
+    with pytest.raises(ValueError):
+        wire.unpacked(data)

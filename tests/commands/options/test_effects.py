@@ -4,6 +4,7 @@ import re
 
 import click
 import pytest
+from dlbricks_graph import command as graph
 from dlbricks_private.command import command as private
 from dlbricks_serving.commands import serve
 from dlbricks_study.command import command as study
@@ -14,7 +15,6 @@ from dlbricks_core.commands.compare import actions as compare
 from dlbricks_core.commands.estimate.actions import command as estimate
 from dlbricks_core.commands.machine import timing_actions as machine
 from dlbricks_core.commands.options.spelling import option_of
-from dlbricks_core.commands.show import graph
 from dlbricks_core.commands.suite import actions as suite
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.wording import arguments_spelled

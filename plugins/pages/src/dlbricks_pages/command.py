@@ -54,7 +54,7 @@ def command(
     pages.check_site(folder)
     with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
         atlas = read_atlas(opened, progress)
-        pages.check_number(atlas)
+        pages.check_number(len(atlas.models) + len(atlas.machines))
         if not measured_only:
             atlas = with_composed(atlas, opened, progress)
             atlas = with_unmeasured(atlas, opened, progress)

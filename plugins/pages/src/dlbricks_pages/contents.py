@@ -24,6 +24,7 @@ from dlbricks_core.facts import (
 )
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.limits import FILES
 from dlbricks_core.predict.training_data import is_usable, quiet_values
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
@@ -222,6 +223,12 @@ class Atlas:
         return not name, name, signature
 
 
+def check_number(pages: int) -> None:
+    """Refuses a site of too many pages."""
+    if pages > FILES.most:
+        raise DLBricksError(f"the site would have {pages:,} pages, {FILES.words}", FILES.hint)
+
+
 def read_atlas(store: ResultStore, observer: Observer) -> Atlas:
     """The content of a store, without predictions."""
     observer.stage(f"Reading {store.place.name}")
@@ -230,6 +237,13 @@ def read_atlas(store: ResultStore, observer: Observer) -> Atlas:
         raise DLBricksError(
             f"{store.place} holds no measurements", hint=f"Name another one as {argument('store')}."
         )
+    questions = [
+        each.question
+        for each in outlines
+        if each.question.quantity.composition is not Composition.LOAD
+    ]
+    models = {each.subject for each in questions if each.subject.is_whole}
+    check_number(len(models) + len({each.system for each in questions}))  # before all of it is read
     quantities = sorted({each.question.quantity for each in outlines})
     # A measurement whose row is damaged has no facts, though its samples may be readable.
     intact = {each.question for each in outlines}
@@ -267,7 +281,8 @@ def _sampled(
     """
     machines = store.machines()
     alone = {each.system: each for each in machines if each.alone}
-    equal = [each for each in machines if not each.alone]
+    recorded = {"", *(each.host for each in store.sessions())}
+    equal = [each for each in machines if not each.alone and each.hosts & recorded]
     for quantity in quantities:
         if quantity.composition is not Composition.LOAD:
             every = store.sampled(quantity) if alone else []

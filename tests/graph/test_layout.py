@@ -4,8 +4,7 @@ import itertools
 import random
 
 import pytest
-
-from dlbricks_core.commands.show.layout import Box, extent, layered
+from dlbricks_graph.layout import Box, extent, layered
 
 
 def overlap(a, at, b, bt):

@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
-from dlbricks_core.analysis import Basis, Module
 from dlbricks_core.commands.options import given, measuring
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import option
-from dlbricks_core.commands.show.drawing import Picture, draw
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.data import SCHEMA_VERSION, ReadingData, WrittenData, reading_data
 from dlbricks_core.report.files import write_text
 from dlbricks_core.report.html.templating import render
+from dlbricks_graph.costs import Basis
+from dlbricks_graph.drawing import Picture, draw
+from dlbricks_graph.modules import Module
 
 if TYPE_CHECKING:
     from dlbricks_core.estimation.layers import LayerLatencies
@@ -139,6 +140,7 @@ def _with_latencies(model: CanonicalModel, found: LayerLatencies) -> Picture:
 
 _MARGIN, _LEAST_WIDTH, _TITLE, _LINE = 20.0, 720.0, 34.0, 18.0
 _LETTER = 6.9
+_PACKAGE = "dlbricks_graph"
 
 
 def graph_svg(picture: Picture) -> str:
@@ -153,7 +155,8 @@ def graph_svg(picture: Picture) -> str:
     head = _MARGIN + _TITLE + _LINE * len(lines)
     drawing.move((width - drawing.width) / 2, head)
     return render(
-        "commands/show/graph.svg",
+        "graph.svg",
+        _PACKAGE,
         name=picture.model.name,
         lines=lines,
         drawing=drawing,

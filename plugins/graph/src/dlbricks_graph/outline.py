@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dlbricks_core.analysis.modules import Module
 from dlbricks_core.ir import CanonicalModel, layer_graph
+from dlbricks_graph.modules import Module
 
 #: Stands for the outside of the model in a pair of layers.
 OUTSIDE = -1

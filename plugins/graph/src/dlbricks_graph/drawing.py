@@ -10,26 +10,25 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Self
 
-from dlbricks_core.analysis import (
-    Basis,
-    Chain,
-    LayerCosts,
-    Modules,
-    Outline,
-    Repeated,
-    Terminal,
-    critical_path,
-    outline,
-    repeated_modules,
-)
-from dlbricks_core.analysis.outline import OUTSIDE, Node, Pair
 from dlbricks_core.bricks import BrickSet, CutModel
 from dlbricks_core.bricks.naming import operator
-from dlbricks_core.commands.show.layout import Box, Point, extent, layered
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.limits import DRAWN
 from dlbricks_core.report.tables import ms, quantity
+from dlbricks_graph.costs import Basis, LayerCosts, critical_path
+from dlbricks_graph.layout import Box, Point, extent, layered
+from dlbricks_graph.modules import Modules, repeated_modules
+from dlbricks_graph.outline import (
+    OUTSIDE,
+    Chain,
+    Node,
+    Outline,
+    Pair,
+    Repeated,
+    Terminal,
+    outline,
+)
 
 
 @dataclass(frozen=True)
@@ -125,8 +124,8 @@ class Picture:
 
 _LETTER, _LINE = 7.2, 15.0  #: Maximum width and height of a character of 12 pixels, in pixels.
 
-_PADDING, _LABEL = 9.0, 22.0
-_CHARACTERS = 40
+_PADDING, _LABEL = 9.0, 22.0  #: Space in a frame, and height of its label, in pixels.
+_CHARACTERS = 40  #: Maximum characters of a line.
 
 
 @dataclass

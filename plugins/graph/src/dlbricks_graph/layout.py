@@ -11,8 +11,8 @@ import networkx as nx
 
 Point = tuple[float, float]
 
-_ROW_GAP, _COLUMN_GAP, _BEND_WIDTH = 30.0, 22.0, 10.0
-_SWEEPS = 12
+_ROW_GAP, _COLUMN_GAP, _BEND_WIDTH = 30.0, 22.0, 10.0  #: In pixels.
+_SWEEPS = 12  #: Passes over all rows that put the boxes of a row in order.
 _STRAIGHT = 8  #: Weight of an edge's straightness at a bend, relative to that at a box.
 
 

@@ -5,21 +5,13 @@ import itertools
 import networkx as nx
 import numpy as np
 import pytest
+from dlbricks_graph import modules as modules_room
+from dlbricks_graph.costs import Basis, LayerCosts, critical_path
+from dlbricks_graph.modules import ModuleWiring, repeated_modules
+from dlbricks_graph.outline import Chain, Repeated, Terminal, outline
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dlbricks_core.analysis import (
-    Basis,
-    Chain,
-    LayerCosts,
-    Repeated,
-    Terminal,
-    critical_path,
-    outline,
-    repeated_modules,
-)
-from dlbricks_core.analysis import modules as modules_room
-from dlbricks_core.analysis.modules import ModuleWiring
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import layer_graph
