@@ -104,13 +104,13 @@ def _estimated(
     collected: _Collected,
 ) -> list[Alternative]:
     """Every combination of job and place whose figures are known or predicted."""
-    models = [model for job in jobs for model in job.models]
     found: dict[Place, RunResult] = {}
     # The predictor caches the layers of one backend from one system to the next.
     for place in sorted(places, key=lambda each: each.setup.backend):
         observer.advance(f"{place.setup.backend} on {place.name}")
         request = Request.for_stored(place.setup, place.system)
         seen = place.seen_in(store)
+        models = [model for job in jobs for model in job.on(place.setup.backend).models]
         found[place] = estimate(models, None, request, seen, predictor=predictor)
         collected.of[place] = [each.about(str(place)) for each in found[place].ledger.notes]
     results = [found[place] for place in places]
@@ -207,7 +207,6 @@ def _with_required(
     """
     if not wanted.with_metric:
         return list(alternatives)
-    models = [model for job in jobs for model in job.models]  # one each: none of them is an answer
     positions = {id(job): position for position, job in enumerate(jobs)}
     answers: dict[tuple[Place, int], Answers] = {}
     found = []
@@ -216,6 +215,8 @@ def _with_required(
         for number, requirement in enumerate(wanted.with_metric):
             key = each.place, number
             if key not in answers:
+                # One model each: none of the tasks is an answer.
+                models = [it for job in jobs for it in job.on(each.place.setup.backend).models]
                 answers[key] = Answers.of(requirement, models, each.place, store, predicts=predicts)
             position = positions[id(each.job)]
             told = answers[key].known(position)
@@ -341,7 +342,8 @@ def _alternatives(
     for place, result in zip(places, results, strict=True):
         each_of = iter(result.models)
         for job in jobs:
-            times = job.times(list(islice(each_of, len(job.models))))
+            own = job.on(place.setup.backend)
+            times = own.times(list(islice(each_of, len(own.models))))
             if times[LATENCY].is_known:
                 figures = _figures([Requirement(LATENCY), *told], times, place)
                 drafts.append(_Draft(job, place, times, figures))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Self
 
 from dlbricks_core.estimation.model_result import ModelResult
@@ -28,6 +28,12 @@ class AdviceTask:
     models: Sequence[CanonicalModel]
     #: Function that gives the times of the job from results for these models.
     times: Callable[[Sequence[ModelResult]], Times]
+    #: The same work on models in the form that users of a backend run, by the backend's name.
+    forms: Mapping[str, AdviceTask] = field(default_factory=dict)
+
+    def on(self, backend: str) -> AdviceTask:
+        """The work with the models that users of a backend run."""
+        return self.forms.get(backend, self)
 
     @classmethod
     def of(cls, model: CanonicalModel) -> Self:

@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from dlbricks_core.commands.options.jobs import MeasuredJob, TimedJob, opened, requests_of_each
+from dlbricks_core.commands.options.jobs import (
+    MeasuredJob,
+    TimedJob,
+    for_backend,
+    opened,
+    requests_of_each,
+)
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.estimation.systems import at_system
 from dlbricks_core.estimation.without_runs import predictor_named
@@ -54,12 +60,12 @@ class ServeJob(_LoadJob, TimedJob):
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> UnderLoad:
         """Figures of the models under load."""
-        models = self.models.or_default()
-        cut_options = self.cut_options
+        job = for_backend(self)
+        models, cut_options = job.models.or_default(), job.cut_options
         if self.measure:
             self.refuse_known("system", "predictor")
             load = self.load()
-            request = self.request(threads=load.placements[-1].threads)
+            request = job.request(threads=load.placements[-1].threads)
             with opened(store) as there:
                 loaded = models.load(observer)
                 result = run_scenario(loaded.models, load, request, there, observer, cut_options)
@@ -68,7 +74,7 @@ class ServeJob(_LoadJob, TimedJob):
         with opened(store, writes=False) as every:
             target, there = at_system(every, self.system)
             setups = partial(known_setups, there, self.backend)
-            request = self.request(threads=None, system=target, known=setups)
+            request = job.request(threads=None, system=target, known=setups)
             load = self.load(request.target.available_cores)
             predictor = predictor_named(self.predictor, request)
             loaded = models.load(observer)
