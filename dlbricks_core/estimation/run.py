@@ -20,7 +20,6 @@ from dlbricks_core.estimation.assemble import assemble
 from dlbricks_core.estimation.conditioned import PREDICTOR
 from dlbricks_core.estimation.joining import joined, part_of
 from dlbricks_core.estimation.results import RunResult
-from dlbricks_core.facts import Note
 from dlbricks_core.figures.precision import BUDGET_S
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.load import measurement_lock
@@ -62,11 +61,26 @@ def run(
         ahead: Process that was begun before; ``None`` if there is none.
     """
     start, begin = monotonic(), perf_counter()
+    precision, hot = request.precision, request.condition == "hot"
+    learned = cut_options.composer == LEARNED_COMPOSER
+    # As precise as that is only a sum over all bricks of what the backend makes of the models.
+    fine = learned and not hot and precision is not None and precision <= FINEST
+    if fine:
+        cut_options = CutOptions.chosen(None, None, DEFAULT_COMPOSER)
     cutting = cut_models(models, cut_options, request, observer, store)
-    if request.condition == "cold":
-        result = _time_bricks(cutting, request, store, observer, begin, end_to_end=end_to_end)
-    else:
+    if hot:
         result = _run_wholes(cutting, request, store, observer, begin, ahead, end_to_end=end_to_end)
+    elif learned and not fine and precision is not None:
+        # Few models need this code, and every command waits for what it imports.
+        from dlbricks_core.estimation.adaptive.brick_loop import measure_adaptively
+
+        result = measure_adaptively(
+            cutting, request, store, observer, begin=begin, end_to_end=end_to_end
+        )
+    else:
+        result = run_bricks(cutting, request, store, observer, end_to_end=end_to_end)
+        if fine and not end_to_end:
+            result = result.noting(*cutting.memory_notes)
     return replace(result, peak_bytes=PEAKS.since(start))
 
 
@@ -84,36 +98,6 @@ def run_bricks(
     ledger = measure(targets, request, store, observer, cutting)
     ledger = replace(ledger, effort=ledger.effort.with_loading("brick", cutting.seconds))
     return replace(assemble(request, cutting, ledger), peak_bytes=PEAKS.since(begin))
-
-
-def _time_bricks(
-    cutting: Cutting,
-    request: Request,
-    store: ResultStore,
-    observer: Observer,
-    begin: float,
-    *,
-    end_to_end: bool = False,
-) -> RunResult:
-    """Estimates from the most informative bricks if the composer is that of the dial.
-
-    Any other composer needs all bricks, and so does a fine precision.
-    """
-    notes: Sequence[Note] = ()
-    if cutting.options.composer == LEARNED_COMPOSER and request.precision is not None:
-        if request.precision > FINEST:
-            # Few models need this code, and every command waits for what it imports.
-            from dlbricks_core.estimation.adaptive.brick_loop import measure_adaptively
-
-            return measure_adaptively(
-                cutting, request, store, observer, begin=begin, end_to_end=end_to_end
-            )
-        # As precise as that is only a sum over all bricks of what the backend makes of the models.
-        options = CutOptions.chosen(None, None, DEFAULT_COMPOSER)
-        models = [cut.model for cut in cutting.brickset.models]
-        cutting = cut_models(models, options, request, observer, store)
-        notes = () if end_to_end else cutting.memory_notes
-    return run_bricks(cutting, request, store, observer, end_to_end=end_to_end).noting(*notes)
 
 
 def _run_wholes(
@@ -146,9 +130,9 @@ def _run_wholes(
     if not unable:
         return result
     left_s = BUDGET_S if math.isinf(end) else max(end - perf_counter(), 1e-3)
-    rest = _part(cutting, unable)
-    of_rest = replace(request, budget_s=left_s)
-    alone = _time_bricks(rest, of_rest, store, observer, perf_counter())
+    rest = [cutting.brickset.models[i].model for i in unable]
+    of_rest = replace(request, condition="cold", budget_s=left_s)
+    alone = run(rest, cutting.options, of_rest, store, observer, end_to_end=False)
     able = tuple(i for i in range(len(cutting.brickset.models)) if i not in unable)
     if not able:
         return alone.noting(first=adapting.notes)

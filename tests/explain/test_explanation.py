@@ -3,17 +3,17 @@
 from dataclasses import replace
 
 import pytest
-
-from dlbricks_core.backends import Profile, ProfiledLayer
-from dlbricks_core.bricks import BrickSet
-from dlbricks_core.commands.check.explanation import Explanation, Profiling, explain
-from dlbricks_core.commands.check.explanation_report import (
+from dlbricks_explain.explanation import Explanation, Profiling, explain
+from dlbricks_explain.report import (
     explanation_data,
     group_names,
     places,
     rest_line,
     total_lines,
 )
+
+from dlbricks_core.backends import Profile, ProfiledLayer
+from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Sequential
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.estimation.model_result import ModelResult

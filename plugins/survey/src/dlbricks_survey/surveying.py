@@ -14,7 +14,6 @@ import numpy as np
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.bricks.naming import fold
-from dlbricks_core.commands.machine import survey_networks
 from dlbricks_core.errors import DLBricksError, UnboundDimensionsError, or_room
 from dlbricks_core.facts import Failure, Note, Question, Setup
 from dlbricks_core.importers import LoadOptions, ModelCollection
@@ -34,6 +33,7 @@ from dlbricks_core.report.heading import count
 from dlbricks_core.store import ResultStore
 from dlbricks_core.survey import Drawn, draw, is_quick, weights
 from dlbricks_core.wording import argument
+from dlbricks_survey.candidates import BASE, Judged, Judges, SurveyCandidates, already_timed
 
 #: Default number of runs of each network. Where runs scatter by 5%, the mean of the faster half of
 #: 8 has an error of 2%, less than any predictor's. Another network therefore yields more
@@ -68,9 +68,7 @@ class Survey:
     #: Number of drawn networks among them, by family.
     families: Mapping[str, int] = field(default_factory=dict)
     anew: int = 0  #: Number of networks that this survey timed.
-    judged: Sequence[
-        survey_networks.Judged
-    ] = ()  #: Networks that the last judgement predicted from others.
+    judged: Sequence[Judged] = ()  #: Networks that the last judgement predicted from others.
     unread: Sequence[Failure] = ()  #: Models that could not be loaded.
     failures: Sequence[Failure] = ()  #: Networks that could not be timed.
     #: Networks with an operator that the backend does not support.
@@ -119,13 +117,13 @@ def survey(
         pieces = []
     else:
         pieces = _pieces(_some(request.seed, load, budget_s * _LOADING_SHARE, observer))
-    timed = partial(survey_networks.already_timed, request, store)
-    candidates = survey_networks.SurveyCandidates(pieces, _drawn(request.seed, families), timed)
+    timed = partial(already_timed, request, store)
+    candidates = SurveyCandidates(pieces, _drawn(request.seed, families), timed)
     surveyed = Survey(request, budget_s)
     failures: dict[Question, Failure] = {}
     unsupported: dict[Question, Failure] = {}
-    judges = survey_networks.Judges(request, store)
-    if candidates.drawn >= survey_networks.BASE:
+    judges = Judges(request, store)
+    if candidates.drawn >= BASE:
         judges.judge()
     size: float = _FIRST_BATCH
     least_s, most_s = _BATCH_S
@@ -145,7 +143,7 @@ def survey(
         warnings = tuple(dict.fromkeys((*surveyed.warnings, *outcome.warnings)))
         anew = surveyed.anew + len(outcome.anew & outcome.measurements.keys())
         surveyed = replace(surveyed, anew=anew, warnings=warnings)
-        if candidates.drawn >= survey_networks.BASE:
+        if candidates.drawn >= BASE:
             judges.judge()
         left_s = begin + budget_s - perf_counter()
         size = min(left_s, max(budget_s * _BATCH_SHARE, least_s), most_s) / each_s

@@ -1,7 +1,8 @@
 """Reports of surveys."""
 
-from dlbricks_core.commands.machine.survey_report import print_survey, survey_data
-from dlbricks_core.commands.machine.surveying import Survey
+from dlbricks_survey.report import print_survey, survey_data
+from dlbricks_survey.surveying import Survey
+
 from dlbricks_core.facts import Failure
 from dlbricks_core.report.tables import Console
 

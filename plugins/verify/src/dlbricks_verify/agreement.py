@@ -23,7 +23,7 @@ _AS_TYPED: Precisions = MappingProxyType({})
 #: networks of 200 layers, errors reach nine units compared with results computed in float32.
 _UNITS, _MOST_ROUNDED = 12, 0.25
 
-_SHORT_BYTES = 4
+_SHORT_BYTES = 4  #: Floats of fewer bytes are short.
 
 #: Minimum spread of an output relative to its size. An output that varies less reveals no
 #: difference.

@@ -5,10 +5,10 @@ from functools import partial
 from itertools import chain, count
 
 import pytest
+from dlbricks_survey import surveying as package
+from dlbricks_survey.surveying import survey
 
 from dlbricks_core.bricks import Brick, extract, signature
-from dlbricks_core.commands.machine import surveying as package
-from dlbricks_core.commands.machine.surveying import survey
 from dlbricks_core.errors import DLBricksError, UnboundDimensionsError
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import ImportSettings

@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from dlbricks_core.bricks.naming import LENGTH, fold, names, operator_name
-from dlbricks_core.commands.check.explanation import BrickGroup, Explanation
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.ir import TensorSpec
 from dlbricks_core.report import heading
@@ -33,6 +32,7 @@ from dlbricks_core.report.run.data import EstimateData, run_data
 from dlbricks_core.report.run.page import without_subject
 from dlbricks_core.report.tables import Console, lines, ms, styled, table, value_text
 from dlbricks_core.wording import argument
+from dlbricks_explain.explanation import BrickGroup, Explanation
 
 
 class CheckLayersData(EstimateData):
@@ -333,7 +333,8 @@ def explanation_page(explanation: Explanation, load: LoadOptions | None = None) 
     first, *others = total_lines(explanation)
     farthest = largest(explanation, labels)
     return page(
-        "commands/check/page.html",
+        "page.html",
+        package="dlbricks_explain",
         title=f"{title}, explained",
         answer=[without_subject(first, title), *([farthest] if farthest else [])],
         facts=run_facts({result.request.backend.name: result}, load),

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from dlbricks_survey import surveying as packing
+from dlbricks_survey.surveying import pack
 
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.commands.machine import surveying as packing
-from dlbricks_core.commands.machine.surveying import pack
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Observation
 from dlbricks_core.predict import Contribution

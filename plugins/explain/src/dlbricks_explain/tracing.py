@@ -12,16 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from dlbricks_core.backends import Timeline
-from dlbricks_core.commands.check.explanation import Explanation, explain, run_tool
-from dlbricks_core.commands.check.explanation_report import (
-    CheckLayersData,
-    explanation_data,
-    group_names,
-    largest,
-    places,
-    shapes,
-    total_lines,
-)
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.figures.figure import Figure
 from dlbricks_core.importers import LoadOptions
@@ -33,6 +23,16 @@ from dlbricks_core.report.heading import print_result
 from dlbricks_core.report.remarks import run_remarks
 from dlbricks_core.report.tables import Console, table, value_text
 from dlbricks_core.store import ResultStore
+from dlbricks_explain.explanation import Explanation, explain, run_tool
+from dlbricks_explain.report import (
+    CheckLayersData,
+    explanation_data,
+    group_names,
+    largest,
+    places,
+    shapes,
+    total_lines,
+)
 
 
 class CheckTraceData(CheckLayersData):
@@ -304,7 +304,7 @@ def levels_data(levels: Sequence[Level], measured_ms: float | None) -> list[Trac
     ]
 
 
-_NAME_LENGTH = 38
+_NAME_LENGTH = 38  #: Maximum characters of a name in the first sentence.
 
 
 def print_trace(console: Console, trace: Trace, path: Path) -> None:

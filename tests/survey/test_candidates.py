@@ -4,10 +4,10 @@ from collections import Counter
 from itertools import count, islice
 
 import pytest
+from dlbricks_survey import candidates as module
+from dlbricks_survey.candidates import BASE, SurveyCandidates
 
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.commands.machine import survey_networks as module
-from dlbricks_core.commands.machine.survey_networks import BASE, SurveyCandidates
 from dlbricks_core.measure.targets import Target
 from dlbricks_core.predict.training_data import drawn_family
 from dlbricks_core.survey import draw, weights

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_survey import candidates as judging
+from dlbricks_survey.candidates import Judged, Judges
 
-from dlbricks_core.commands.machine import survey_networks as judging
-from dlbricks_core.commands.machine.survey_networks import Judged, Judges
 from dlbricks_core.facts import Observation
 from dlbricks_core.predict.baseline import Processor, expected_ms
 from dlbricks_core.predict.training_data import described, features_of, remember
