@@ -77,7 +77,7 @@ class AdviseJob:
     def _in_forms(
         self, tasks: Sequence[AdviceTask], backends: Iterable[str], observer: Observer
     ) -> tuple[list[AdviceTask], list[Failure]]:
-        """The tasks with models in the forms that users of backends run, and failures to read these.
+        """The tasks with models in the forms of backends, and failures to read these.
 
         Args:
             tasks: Tasks whose models have no form.

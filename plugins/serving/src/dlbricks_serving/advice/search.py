@@ -12,6 +12,7 @@ import numpy as np
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.answers import FIRST_TOKEN, OUTPUT_TOKEN, SHORT
 from dlbricks_core.estimation.results import RunResult
+from dlbricks_core.estimation.sizes.generation import of_answers
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.estimation.workloads import Time, Times
 from dlbricks_core.facts import LATENCY, Failure, Note, Quantity
@@ -110,8 +111,11 @@ def _estimated(
         observer.advance(f"{place.setup.backend} on {place.name}")
         request = Request.for_stored(place.setup, place.system)
         seen = place.seen_in(store)
-        models = [model for job in jobs for model in job.on(place.setup.backend).models]
-        found[place] = estimate(models, None, request, seen, predictor=predictor)
+        own = [job.on(place.setup.backend) for job in jobs]
+        models = [model for job in own for model in job.models]
+        result = estimate(models, None, request, seen, predictor=predictor)
+        answering = [job.answering for job in own if job.answering is not None]
+        found[place] = of_answers(answering, result) if answering else result
         collected.of[place] = [each.about(str(place)) for each in found[place].ledger.notes]
     results = [found[place] for place in places]
     alternatives = _alternatives(jobs, places, results, wanted, collected)

@@ -10,7 +10,6 @@ from dlbricks_core.estimation.model_result import ModelResult
 from dlbricks_core.estimation.sizes import ModelsAtSizes
 from dlbricks_core.estimation.sizes.decoder import DecoderDimensions
 from dlbricks_core.estimation.sizes.generation import sizes_of, times_of
-from dlbricks_core.estimation.sizes.joint import jointly
 from dlbricks_core.estimation.sizes.loading import SizedModel
 from dlbricks_core.estimation.workloads import Time, Times
 from dlbricks_core.facts import LATENCY, Workload
@@ -28,6 +27,8 @@ class AdviceTask:
     models: Sequence[CanonicalModel]
     #: Function that gives the times of the job from results for these models.
     times: Callable[[Sequence[ModelResult]], Times]
+    #: The language model with the sizes of its answer; ``None`` for one run.
+    answering: SizedModel | None = None
     #: The same work on models in the form that users of a backend run, by the backend's name.
     forms: Mapping[str, AdviceTask] = field(default_factory=dict)
 
@@ -70,7 +71,6 @@ def _answering(model: SizedModel, workload: Workload) -> AdviceTask:
     models = [model.models[each] for each in sizes.values()]
 
     def times(results: Sequence[ModelResult]) -> Times:
-        joint = jointly(dict(zip(sizes.values(), results, strict=True)))
-        return times_of(workload, {depth: joint[each] for depth, each in sizes.items()})
+        return times_of(workload, dict(zip(sizes, results, strict=True)))
 
-    return AdviceTask(model.name, models[0].source, models, times)
+    return AdviceTask(model.name, models[0].source, models, times, model)
