@@ -11,12 +11,11 @@ from time import perf_counter
 import numpy as np
 
 from dlbricks_core.estimation.adaptive.acquisition import Choice
-from dlbricks_core.estimation.adaptive.candidates import Candidates
 from dlbricks_core.estimation.adaptive.drift import drift, scatter_within
 from dlbricks_core.estimation.adaptive.posterior import Posterior, State
 from dlbricks_core.estimation.adaptive.precisions import FINEST
 from dlbricks_core.estimation.adaptive.probing import Probing, probes_for
-from dlbricks_core.estimation.adaptive.timings import RUNS, TimingWorker
+from dlbricks_core.estimation.adaptive.timings import RUNS, Candidates, TimingWorker
 from dlbricks_core.estimation.assemble import assemble
 from dlbricks_core.estimation.conditioned import PREDICTOR
 from dlbricks_core.estimation.results import AdaptiveRun, Offer, RunResult
