@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -119,6 +119,7 @@ class TimingWorker:
         insisted: Signatures of whole models that were timed to the requested precision.
         spent_s: Seconds of timing, including the start of the worker.
         importing_s: Part of these seconds until the framework was imported.
+        worker: The worker; ``None`` before it is needed.
     """
 
     def __init__(
@@ -139,17 +140,17 @@ class TimingWorker:
         self.store = store
         self._observer = observer
         self._opened = opened
-        self._worker: BackendWorker | None = None
+        self.worker: BackendWorker | None = None
 
     @property
     def start_s(self) -> float:
         """Seconds until the worker is ready."""
-        return START_S if self._worker is None else 0.0
+        return START_S if self.worker is None else 0.0
 
     @property
     def started(self) -> bool:
         """Whether the worker has timed anything."""
-        return self._worker is not None
+        return self.worker is not None
 
     @property
     def precision(self) -> float:
@@ -210,7 +211,7 @@ class TimingWorker:
         less of its code in the caches than in its model (research/2026-11-27-order.md).
         """
         begin = perf_counter()
-        if self._worker is None:
+        if self.worker is None:
             self._start()
         chosen = set(signatures)
         able = [s for s in self.subjects.every if s in chosen and self.open(s)]
@@ -229,21 +230,16 @@ class TimingWorker:
             left_s: Remaining seconds of the budget.
         """
         begin = perf_counter()
-        if self._worker is None:
+        if self.worker is None:
             self._start()
         request = replace(self.request, precision=scatter, budget_s=left_s)
         self.insisted |= wholes
         self._measure(map(self.subjects.target, wholes), request)
         self.spent_s += perf_counter() - begin
 
-    def time_wholes(self, wholes: Sequence[Target]) -> None:
-        """Times whole models, and their native forms, for comparison."""
-        cutting = self.subjects.cutting
-        self._add(measure(wholes, self.request, self.store, self._observer, cutting, self._worker))
-
     def _measure(self, targets: Iterable[Target], request: Request) -> None:
         cutting = self.subjects.cutting
-        found = measure(targets, request, self.store, self._observer, cutting, self._worker)
+        found = measure(targets, request, self.store, self._observer, cutting, self.worker)
         # All timing for an estimate is part of the estimate's cost.
         effort = found.effort.counted_as("brick")
         self._add(replace(found, effort=effort, notes=(), reused=0))
@@ -262,13 +258,13 @@ class TimingWorker:
         """Starts the worker, and checks which bricks the backend does not support."""
         begin = perf_counter()
         subjects = self.subjects
-        self._worker = self._opened.enter_context(open_worker(self.request))
-        self._worker.start()
+        self.worker = self._opened.enter_context(open_worker(self.request))
+        self.worker.start()
         self.importing_s = perf_counter() - begin
         bricks = {self.key(s): each for s, each in subjects.bricks.items()}
         unknown = {self.key(s): each for s, each in subjects.bricks.items() if self.open(s)}
         request, store = self.request, self.store
-        self.ledger |= check(unknown, request, self._worker, store, self._observer)
+        self.ledger |= check(unknown, request, self.worker, store, self._observer)
         settle_models(subjects.cutting, bricks, self.ledger, request, store)
 
     def drop(self, signatures: Iterable[str], why: Note) -> None:
