@@ -173,6 +173,45 @@ def alone(request, monkeypatch):
     monkeypatch.setattr(LoadSampler, "_used", only_own)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def compiled_statements():
+    """Has stores in SQLite share the statements that SQLAlchemy has compiled.
+
+    It keeps them for each engine, that is for each store, and tests open thousands of stores: for
+    each of them it compiled statements for as long as it ran them.
+    """
+    from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite as Dialect
+    from sqlalchemy.engine import Engine
+
+    kept, make = {}, Engine.__init__
+
+    def make_sharing(engine, pool, dialect, *arguments, **more):
+        make(engine, pool, dialect, *arguments, **more)
+        if type(dialect) is Dialect:
+            engine._compiled_cache = kept.setdefault(Dialect, engine._compiled_cache)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Engine, "__init__", make_sharing)
+        # The dialect is a part of a statement's key.
+        patch.setattr(Dialect, "__hash__", lambda dialect: hash(Dialect))
+        patch.setattr(Dialect, "__eq__", lambda dialect, other: type(other) is type(dialect))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def most_span():
+    """Lets runs scatter without end: of two of a small network, one may have to wait for its turn.
+
+    Gives the limit of commands, for tests of it.
+    """
+    from dlbricks_core.figures import figure
+
+    with pytest.MonkeyPatch.context() as patch:
+        limit = figure.MOST_SPAN
+        patch.setattr(figure, "MOST_SPAN", float("inf"))
+        yield limit
+
+
 @pytest.fixture(scope="session")
 def path_with():
     """Gives ``PYTHONPATH`` for a process that finds a folder's modules beside those of this one."""

@@ -28,11 +28,11 @@ from tempfile import TemporaryDirectory
 from unittest import mock
 
 import numpy as np
+from dlbricks_survey import surveying as surveys
+from dlbricks_survey.candidates import already_timed
 from predictor.intervals import without_each
 
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.commands.machine import surveying as surveys
-from dlbricks_core.commands.machine.survey_networks import already_timed
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models

@@ -28,10 +28,8 @@ if TYPE_CHECKING:
         import_store,
         load,
         merge_stores,
-        pack_survey,
         sweep,
         systems,
-        take_survey,
         time,
     )
 
@@ -51,10 +49,8 @@ __all__ = [
     "import_store",
     "load",
     "merge_stores",
-    "pack_survey",
     "sweep",
     "systems",
-    "take_survey",
     "time",
 ]
 

@@ -19,9 +19,9 @@ from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
+from dlbricks_survey.surveying import GRANULARITIES, RUNS
 
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.commands.machine.surveying import GRANULARITIES, RUNS
 from dlbricks_core.importers.lookup import expand
 from dlbricks_core.importers.models import ModelLoader
 from dlbricks_core.ir import CanonicalModel

@@ -12,7 +12,6 @@ from dlbricks_core.api.results import (
     GeneratedSuite,
     LoadedModel,
     Result,
-    Surveyed,
     Systems,
     Timings,
 )
@@ -22,9 +21,7 @@ from dlbricks_core.api.stores import (
     generate,
     import_store,
     merge_stores,
-    pack_survey,
     systems,
-    take_survey,
 )
 
 __all__ = [
@@ -36,7 +33,6 @@ __all__ = [
     "LoadedModel",
     "Measuring",
     "Result",
-    "Surveyed",
     "Systems",
     "Timings",
     "answer",
@@ -50,9 +46,7 @@ __all__ = [
     "import_store",
     "load",
     "merge_stores",
-    "pack_survey",
     "sweep",
     "systems",
-    "take_survey",
     "time",
 ]

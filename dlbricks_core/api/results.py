@@ -14,8 +14,6 @@ from dlbricks_core.bricks import BrickSet
 from dlbricks_core.commands.compare.data import comparison_data
 from dlbricks_core.commands.compare.page import comparison_page
 from dlbricks_core.commands.compare.report import words_for
-from dlbricks_core.commands.machine.survey_report import survey_data
-from dlbricks_core.commands.machine.surveying import Survey
 from dlbricks_core.commands.machine.systems_report import systems_data
 from dlbricks_core.commands.options.models import Done
 from dlbricks_core.commands.show.inspection import inspect_data
@@ -27,7 +25,7 @@ from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.report import run_data
 from dlbricks_core.report.files import write_text
-from dlbricks_core.report.notes import text, texts
+from dlbricks_core.report.notes import texts
 from dlbricks_core.sanitize import sanitized
 from dlbricks_core.store import Inventory
 from dlbricks_core.suites import Suite
@@ -418,47 +416,3 @@ class GeneratedSuite(Result):
 
     def __repr__(self) -> str:
         return f"<GeneratedSuite: {len(self)} bricks, in {sanitized(str(self.folder))}>"
-
-
-@dataclass(frozen=True, repr=False)
-class Surveyed(Result):
-    """Networks that were timed to predict latencies on this system.
-
-    Attributes:
-        survey: Result of the workflow.
-    """
-
-    survey: Survey
-
-    @property
-    def failures(self) -> list[dict[str, str]]:
-        """Failures: networks that could not be timed (``where``), and the reason (``reason``)."""
-        return [dict(each) for each in self.to_dict()["failures"]]
-
-    @property
-    def warnings(self) -> list[str]:
-        """Reasons to doubt the figures, such as a machine that was busy."""
-        return [text(each) for each in self.survey.warnings]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The whole result, in the JSON form of ``dlbricks machine survey``."""
-        return dict(survey_data(self.survey))
-
-    def rows(self) -> Rows:
-        """One row for each family of networks."""
-        return [
-            {
-                "family": each["name"],
-                "networks": each["networks"],
-                **{name: (each["predictions"] or {}).get(name) for name in _PREDICTED},
-            }
-            for each in self.to_dict()["families"]
-        ]
-
-    def __repr__(self) -> str:
-        known, anew = self.survey.networks, self.survey.anew
-        return f"<Surveyed: {known} networks known, {anew} of them timed now>"
-
-
-_PREDICTED = ("error", "half_width", "coverage")
-"""Figures on predictions of a family."""

@@ -1,4 +1,4 @@
-"""Functions of the API for stores, and for suites and surveys, which other machines time."""
+"""Functions of the API for stores, and for suites, which other machines time."""
 
 from __future__ import annotations
 
@@ -15,13 +15,10 @@ from dlbricks_core.api.inputs import (
     check_names,
     checked,
     cold,
-    job_store,
     opened_store,
     strict_models,
 )
-from dlbricks_core.api.results import GeneratedSuite, Surveyed, Systems, Timings
-from dlbricks_core.commands.machine.timing_actions import PackJob, SurveyJob
-from dlbricks_core.commands.options.models import Models
+from dlbricks_core.api.results import GeneratedSuite, Systems, Timings
 from dlbricks_core.commands.results import transfer as travelling
 from dlbricks_core.commands.suite.actions import SuiteTimeJob, SuiteWriteJob
 from dlbricks_core.progress import Observer
@@ -177,67 +174,3 @@ def bench(
         folder=Path(folder), results=Path(results), backend_options=backend_options or {}, **given
     )
     return Timings(job.run(None, Observer()).result)
-
-
-def take_survey(
-    models: Sequence[str] = (),
-    *,
-    backend: str,
-    threads: int | None = None,
-    budget_s: float | None = None,
-    seed: int | None = None,
-    store: Store = None,
-    backend_options: Mapping[str, str] | None = None,
-    families: Sequence[str] = (),
-) -> Surveyed:
-    """Times networks for predictions of other networks, until a budget ends.
-
-    Networks in the store are not timed again, so a second call continues the first.
-
-    Args:
-        models: Paths, and names of models and collections, whose bricks are timed beside drawn
-            networks; none for the models of all collections.
-        backend: Name of the framework's plugin.
-        threads: Threads that compute one operator; ``None`` for all physical cores that the
-            process may use.
-        budget_s: Seconds after which no further network is begun; without it, 180.
-        seed: Seed of networks, weights and inputs; without it, 0.
-        store: As for :func:`time`.
-        backend_options: As for :func:`time`.
-        families: Names of the families from which networks are drawn, such as ``"half_floats"``;
-            empty for all. If it is not empty, only ``models`` are cut into bricks.
-
-    Raises:
-        DLBricksError: If an argument is wrong. A network that cannot be timed is not an error:
-            ``failures`` of the result names it.
-    """
-    given = checked(backend=backend, threads=threads, budget_s=budget_s, seed=seed)
-    named = Models(checked(models=models)["models"])
-    options = {} if backend_options is None else backend_options
-    job = SurveyJob(models=named, backend_options=options, families=families, **given)
-    return Surveyed(job.run(job_store(store), Observer()))
-
-
-def pack_survey(
-    folder: Pathlike, *, backend: str | None = None, extend: bool = False, store: Store = None
-) -> list[Path]:
-    """Writes the measurements of a store as training data for predictors.
-
-    There is one file for each system, backend and number of threads.
-
-    Args:
-        folder: Folder to write to.
-        backend: Name of a backend; ``None`` for all.
-        extend: Whether files also contain the installed atlas's networks of the same system and
-            setup.
-        store: As for :func:`systems`.
-
-    Returns:
-        The files.
-
-    Raises:
-        DLBricksError: If there is no such store, it is empty, or a file cannot be written.
-    """
-    given = checked(backend=backend) if backend is not None else {}
-    job = PackJob(folder=Path(folder), extend=extend, **given)
-    return [each.path for each in job.run(job_store(store), Observer())]

@@ -22,10 +22,15 @@ if TYPE_CHECKING:
 #: Distributions of DLBricks itself that commands come with, and actions of commands.
 DISTRIBUTIONS: Mapping[str, str] = {
     "advise": "dlbricks-serving",
+    "check.layers": "dlbricks-explain",
+    "check.trace": "dlbricks-explain",
+    "compare.outputs": "dlbricks-verify",
     "fleet": "dlbricks-fleet",
+    "machine.survey": "dlbricks-survey",
     "private": "dlbricks-private",
     "results.pages": "dlbricks-pages",
     "serve": "dlbricks-serving",
+    "show.graph": "dlbricks-graph",
     "study": "dlbricks-study",
 }
 

@@ -37,14 +37,12 @@ class CompareCommand(_CoreCommand):
     """Which framework, form or type is faster, and do they compute the same?"""
 
     name = "compare"
+    grows = True
     purpose = "Compare frameworks: latencies of models and parts, and outputs."
     actions = (
         Action("latencies", "Run models on several frameworks.",
                "compare.actions:latencies_command",
                "commands.compare.data:CompareLatenciesData", resumes=True),
-        Action("outputs", "Check that frameworks compute the same.",
-               "compare.actions:outputs_command",
-               "commands.compare.verification_report:CompareOutputsData"),
     )  # fmt: skip
 
 
@@ -52,14 +50,11 @@ class CheckCommand(_CoreCommand):
     """How good are estimates here, and where does one go wrong?"""
 
     name = "check"
+    grows = True
     purpose = "Compare estimates with measurements, and find where they deviate."
     actions = (
         Action("accuracy", "Show errors, model by model.", "check.actions:accuracy_command",
                "report.evaluation:CheckAccuracyData", resumes=True),
-        Action("layers", "Show errors by groups of layers.", "check.actions:layers_command",
-               "commands.check.explanation_report:CheckLayersData", resumes=True),
-        Action("trace", "Write a trace for viewers.", "check.actions:trace_command",
-               "commands.check.tracing:CheckTraceData"),
     )  # fmt: skip
 
 
@@ -73,7 +68,6 @@ class ShowCommand(_CoreCommand):
                "commands.show.inspection:ShowLayersData"),
         Action("repeats", "Show how layers repeat, within and across models.",
                "show.actions:repeats_command", "report.analysis:ShowRepeatsData"),
-        Action("graph", "Draw a model.", "show.graph", "commands.show.graph:ShowGraphData"),
     )  # fmt: skip
 
 
@@ -101,9 +95,6 @@ class MachineCommand(_CoreCommand):
         Action("calibrate", "Fit a composer's few numbers to this system.",
                "machine.timing_actions:calibrate_command",
                "commands.machine.calibration:MACHINE_CALIBRATE", predicts=True, resumes=True),
-        Action("survey", "Time networks from which latencies of others are predicted.",
-               "machine.timing_actions:survey_command",
-               "commands.machine.survey_report:MACHINE_SURVEY", predicts=True, resumes=True),
         Action("list", "List the systems of a store.", "machine.actions:list_command",
                "commands.machine.systems_report:MachineListData"),
         Action("show", "Show a system of a store.", "machine.actions:show_command",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import Protocol
@@ -66,16 +66,14 @@ def assemble(
     for signature, each in useless.items():
         for part in (signature, *stood_for.get(signature, ())):
             reasons.setdefault(part, why_nothing(each, request))
-    ledger = ledger.failing({request.key(s, "brick"): why for s, why in reasons.items()})
     predicted = predicted_parts or [{} for _ in measured_parts]
     return _Assembly(
         request,
         cutting,
         ledger,
+        reasons,
         {s: each for s, each in figures.items() if s not in useless},
         [{**new, **own} for new, own in zip(predicted, measured_parts, strict=True)],
-        ledger.networks("brick", request.quantity),
-        whole_networks(request, ledger),
     ).result()
 
 
@@ -168,20 +166,18 @@ class _Assembly:
     Attributes:
         request: How networks were measured.
         cutting: The models, their bricks, and the plan of their figures.
-        ledger: Figures and failures, including failures derived from the figures.
+        ledger: Figures and failures.
+        useless: Reason for each brick that cannot be measured, or whose samples are useless.
         latencies: Figures of bricks, and of whole models in place of them.
         parts: For each part of the quantity, figures of bricks.
-        bricks: Bricks in the ledger.
-        wholes: Whole models in the ledger.
     """
 
     request: Request
     cutting: Cutting
     ledger: Ledger
+    useless: Mapping[str, str]
     latencies: Figures
     parts: Sequence[Figures]
-    bricks: Networks
-    wholes: Networks
 
     def result(self) -> RunResult:
         """Results of all models and bricks."""
@@ -232,15 +228,15 @@ class _Assembly:
         signature, quantity = brick.signature, self.request.quantity
         latency = self.latencies.get(signature)
         if latency is None:
-            reason = self.bricks.failures.get(signature, NOT_MEASURED)
+            reason = self._bricks.failures.get(signature, NOT_MEASURED)
             return BrickResult(brick, occurrences, None, failure=reason, quantity=quantity)
         notes: list[Note] = []
-        if (measured := self.bricks.figures.get(signature)) is not None:
+        if (measured := self._bricks.figures.get(signature)) is not None:
             # A brick may have samples although the plan predicts it.
             has_scatter = latency.samples and not self.request.metric
             notes += warnings_for(latency.samples) if has_scatter else ()
             notes += (warning("timed-while-disturbed", disturbance=f) for f in measured.flags)
-        origin = _origin(latency, signature, self.bricks)
+        origin = self._brick_origin(latency, signature)
         return BrickResult(
             brick, occurrences, latency, warnings=notes, origin=origin, quantity=quantity
         )
@@ -263,14 +259,14 @@ class _Assembly:
         timed = {signature: self._timed(signature) for signature in cut.counts}
         reasons = {
             signature: next(
-                (self.bricks.failures[s] for s in several if s in self.bricks.failures),
+                (self._bricks.failures[s] for s in several if s in self._bricks.failures),
                 NOT_MEASURED,
             )
             for signature, several in timed.items()
             if signature not in latencies and not standing
         }
-        measured: Measured | None = self.wholes.figures.get(whole)
-        ran, failure = measured, self.wholes.failures.get(whole, "")
+        measured: Measured | None = self._wholes.figures.get(whole)
+        ran, failure = measured, self._wholes.failures.get(whole, "")
         if measured is not None and measured.measures_nothing:
             failure, measured = why_nothing(measured, request), None
         hot = request.protocol is HOT
@@ -295,7 +291,7 @@ class _Assembly:
             unsupported={
                 s: why
                 for s, why in reasons.items()
-                if not self.bricks.unsupported.isdisjoint(timed[s])
+                if not self._bricks.unsupported.isdisjoint(timed[s])
             },
             # If a brick is missing, the whole model fails for the same reason.
             failure="" if reasons else failure,
@@ -321,13 +317,13 @@ class _Assembly:
         If a figure of the whole model replaces its bricks, it is the whole sum.
         """
         if standing := _whole(cut, self.latencies):
-            return {_origin(standing, cut.whole.signature, self.wholes): 1.0}
+            return {_origin(standing, cut.whole.signature, self._wholes): 1.0}
         known = {s: self.latencies[s] for s in cut.counts if s in self.latencies}
         # If no brick takes longer than a call of the timer, all bricks have the same weight.
         alike = not any(figure.own for figure in known.values())
         sums: dict[Origin, float] = {}
         for signature, figure in known.items():
-            origin = _origin(figure, signature, self.bricks)
+            origin = self._brick_origin(figure, signature)
             part = cut.counts[signature] * (1.0 if alike else figure.own)
             sums[origin] = sums.get(origin, 0.0) + part
         total = sum(sums.values())
@@ -344,6 +340,15 @@ class _Assembly:
                 metric.estimate_parts(cut, self.parts).items(), self._part_wholes, strict=True
             )
         ]
+
+    @cached_property
+    def _bricks(self) -> Networks:
+        found = self.ledger.networks("brick", self.request.quantity)
+        return replace(found, failures={**self.useless, **found.failures})
+
+    @cached_property
+    def _wholes(self) -> Networks:
+        return whole_networks(self.request, self.ledger)
 
     @cached_property
     def _natives(self) -> Mapping[str, Measured]:
@@ -368,7 +373,7 @@ class _Assembly:
             return ()
         signatures = dict.fromkeys(chain.from_iterable(timed.values()))
         rounds = [
-            set(self.bricks.figures[s].rounds) for s in signatures if s in self.bricks.figures
+            set(self._bricks.figures[s].rounds) for s in signatures if s in self._bricks.figures
         ]
         sessions = {session for session, _ in whole.rounds}
         apart = sum(sessions.isdisjoint(session for session, _ in each) for each in rounds)
@@ -378,6 +383,11 @@ class _Assembly:
         if others and self.request.protocol.interleaved:
             return (note("bricks-in-other-rounds", bricks=others, of_bricks=len(rounds)),)
         return ()
+
+    def _brick_origin(self, figure: Figure, signature: str) -> Origin:
+        """Origin of a brick's figure, which may be that of a model with no other brick."""
+        alone = signature in self._wholes.figures and signature not in self._bricks.figures
+        return _origin(figure, signature, self._wholes if alone else self._bricks)
 
     def _benchmarking(self, models: Sequence[ModelResult]) -> Benchmarking | None:
         compared = [m for m in models if m.normalized is not None]

@@ -218,10 +218,14 @@ def _wide(model: ModelResult, draws: Mapping[str, FloatArray], far: Sequence[str
     """
     total = np.sum(list(draws.values()), axis=0)
     others = total - np.sum([draws[signature] for signature in far], axis=0)
-    now = relative_half_width(interval(total))
+    drawn = relative_half_width(interval(total))
     without = relative_half_width(interval(others)) if len(far) < len(draws) else 0.0
-    if now - without < _WIDENED:
+    if drawn - without < _WIDENED:
         return None
+    # The composer widens the sum of the draws: the note has the width that the report shows.
+    now = relative_half_width(model.estimate.interval) or drawn
+    if max(drawn, now) < 1:
+        without = math.tanh(math.atanh(without) * math.atanh(now) / math.atanh(drawn))
     widest = sorted(far, key=lambda signature: -float(np.std(draws[signature])))
     named = tuple(fold(model.cut.operators(signature)) for signature in widest[:_NAMED])
     return _Wide(model.cut.model.name, named, len(far) - len(named), float(now), float(without))

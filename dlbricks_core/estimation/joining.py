@@ -49,7 +49,7 @@ def part_of(result: RunResult, positions: Sequence[int]) -> RunResult:
         result: Result for all models.
         positions: Positions of the models that stay, in order.
     """
-    cutting = cutting_of(result.cutting, positions)
+    cutting = result.cutting.only(positions)
     kept = cutting.brickset.bricks
     return replace(
         result,
@@ -57,20 +57,6 @@ def part_of(result: RunResult, positions: Sequence[int]) -> RunResult:
         models=[result.models[i] for i in positions],
         bricks=[each for each in result.bricks if each.brick.signature in kept],
     )
-
-
-def cutting_of(cutting: Cutting, positions: Sequence[int]) -> Cutting:
-    """The part of a cutting for some models, with their bricks.
-
-    Args:
-        cutting: Cutting of all models.
-        positions: Positions of the models that stay, in order.
-    """
-    brickset = cutting.brickset
-    models = [brickset.models[i] for i in positions]
-    kept = dict.fromkeys(signature for cut in models for signature in cut.counts)
-    bricks = {signature: brickset.bricks[signature] for signature in kept}
-    return replace(cutting, brickset=replace(brickset, bricks=bricks, models=models))
 
 
 def _cutting(cuttings: Sequence[Cutting], places: Sequence[tuple[int, int]]) -> Cutting:

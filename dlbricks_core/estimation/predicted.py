@@ -90,8 +90,8 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
     silent = (
         note("predictor-silent", predictor=predictor, bricks=len(untold), of_bricks=len(wanted)),
     )
-    noted = predicted.ledger.noting(*doubts, *(silent if untold else ()))
-    return replace(predicted, predictor=predictor, ledger=noted)
+    noted = predicted.noting(*doubts, *(silent if untold else ()))
+    return replace(noted, predictor=predictor)
 
 
 def _wholes(result: RunResult, predicted: Collection[str]) -> dict[str, Placed]:

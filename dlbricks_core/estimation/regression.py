@@ -127,7 +127,7 @@ def _with_whole_models(result: RunResult) -> RunResult:
 
 
 def _noted(result: RunResult, added: Note) -> RunResult:
-    return replace(result, ledger=result.ledger.noting(added))
+    return result.noting(added)
 
 
 @dataclass(frozen=True)

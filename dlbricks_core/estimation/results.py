@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
@@ -170,6 +170,10 @@ class RunResult:
     curves: Sequence[SizeCurve] = ()
     peak_bytes: int | None = None
     phase_threads: Mapping[str, int] = field(default_factory=dict)
+
+    def noting(self, *added: Note, first: Iterable[Note] = ()) -> RunResult:
+        """The result with further notes after and before its own notes."""
+        return replace(self, ledger=self.ledger.noting(*added, first=first))
 
     @property
     def is_over_sizes(self) -> bool:

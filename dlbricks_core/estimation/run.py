@@ -18,7 +18,7 @@ from dlbricks_core.estimation.adaptive.precisions import FINEST, USUAL
 from dlbricks_core.estimation.adaptive.wholes import WholeRuns
 from dlbricks_core.estimation.assemble import assemble
 from dlbricks_core.estimation.conditioned import PREDICTOR
-from dlbricks_core.estimation.joining import cutting_of, joined, part_of
+from dlbricks_core.estimation.joining import joined, part_of
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.figures.precision import BUDGET_S
 from dlbricks_core.ir import CanonicalModel
@@ -61,13 +61,26 @@ def run(
         ahead: Process that was begun before; ``None`` if there is none.
     """
     start, begin = monotonic(), perf_counter()
+    precision, hot = request.precision, request.condition == "hot"
+    learned = cut_options.composer == LEARNED_COMPOSER
+    # As precise as that is only a sum over all bricks of what the backend makes of the models.
+    fine = learned and not hot and precision is not None and precision <= FINEST
+    if fine:
+        cut_options = CutOptions.chosen(None, None, DEFAULT_COMPOSER)
     cutting = cut_models(models, cut_options, request, observer, store)
-    if request.condition == "hot":
+    if hot:
         result = _run_wholes(cutting, request, store, observer, begin, ahead, end_to_end=end_to_end)
-    elif cut_options.composer == LEARNED_COMPOSER and request.precision is not None:
-        result = _time_bricks(cutting, request, store, observer, begin, end_to_end=end_to_end)
+    elif learned and not fine and precision is not None:
+        # Few models need this code, and every command waits for what it imports.
+        from dlbricks_core.estimation.adaptive.brick_loop import measure_adaptively
+
+        result = measure_adaptively(
+            cutting, request, store, observer, begin=begin, end_to_end=end_to_end
+        )
     else:
         result = run_bricks(cutting, request, store, observer, end_to_end=end_to_end)
+        if fine and not end_to_end:
+            result = result.noting(*cutting.memory_notes)
     return replace(result, peak_bytes=PEAKS.since(start))
 
 
@@ -85,32 +98,6 @@ def run_bricks(
     ledger = measure(targets, request, store, observer, cutting)
     ledger = replace(ledger, effort=ledger.effort.with_loading("brick", cutting.seconds))
     return replace(assemble(request, cutting, ledger), peak_bytes=PEAKS.since(begin))
-
-
-def _time_bricks(
-    cutting: Cutting,
-    request: Request,
-    store: ResultStore,
-    observer: Observer,
-    begin: float,
-    *,
-    end_to_end: bool = False,
-) -> RunResult:
-    """Estimates from the most informative bricks, or from all of them for a fine precision."""
-    # Few models need this code, and every command waits for what it imports.
-    from dlbricks_core.estimation.adaptive.brick_loop import measure_adaptively
-
-    if request.precision is not None and request.precision > FINEST:
-        return measure_adaptively(
-            cutting, request, store, observer, begin=begin, end_to_end=end_to_end
-        )
-    # As precise as that is only a sum over all bricks of what the backend makes of the models.
-    options = CutOptions.chosen(None, None, DEFAULT_COMPOSER)
-    models = [cut.model for cut in cutting.brickset.models]
-    every = cut_models(models, options, request, observer, store)
-    result = run_bricks(every, request, store, observer, end_to_end=end_to_end)
-    notes = () if end_to_end else every.memory_notes
-    return replace(result, ledger=result.ledger.noting(*notes))
 
 
 def _run_wholes(
@@ -143,12 +130,12 @@ def _run_wholes(
     if not unable:
         return result
     left_s = BUDGET_S if math.isinf(end) else max(end - perf_counter(), 1e-3)
-    rest = _part(cutting, unable)
-    of_rest = replace(request, budget_s=left_s)
-    alone = _time_bricks(rest, of_rest, store, observer, perf_counter())
+    rest = [cutting.brickset.models[i].model for i in unable]
+    of_rest = replace(request, condition="cold", budget_s=left_s)
+    alone = run(rest, cutting.options, of_rest, store, observer, end_to_end=False)
     able = tuple(i for i in range(len(cutting.brickset.models)) if i not in unable)
     if not able:
-        return replace(alone, ledger=alone.ledger.noting(first=adapting.notes))
+        return alone.noting(first=adapting.notes)
     found = joined({able: part_of(result, able), tuple(unable): alone})
     assert result.adaptive is not None
     progress = replace(
@@ -167,7 +154,7 @@ def _cut(models: Sequence[CanonicalModel], request: Request, observer: Observer)
 
 def _part(cutting: Cutting, positions: Sequence[int]) -> Cutting:
     """Some of the models, and a plan for their bricks alone."""
-    part = cutting_of(cutting, positions)
+    part = cutting.only(positions)
     return replace(part, plan=Plan.all_timed(part.brickset.bricks))
 
 

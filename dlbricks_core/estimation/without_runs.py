@@ -91,7 +91,7 @@ def estimate(
     else:
         result = _known_best(models, request, store, predictor)
     notes = *_needs(result), *_versions(request), *_machines(request, store)
-    return replace(result, ledger=result.ledger.noting(*notes))
+    return result.noting(*notes)
 
 
 def _known_best(
@@ -156,7 +156,7 @@ def _needs(result: RunResult) -> Iterator[Note]:
             quantity=request.quantity.name,
             models=new,
             backend=request.backend.name,
-            system=request.machine or request.fingerprint,
+            system=request.machine or request.fingerprint[:8],
             observed=request.metric is not None,
         )
 
@@ -251,8 +251,9 @@ def _missing(result: RunResult) -> int:
 
 
 def _noted(paper: RunResult) -> RunResult:
-    composer = note("other-composer", held=PAPER_COMPOSER, lacking=DEFAULT_COMPOSER)
-    return replace(paper, ledger=paper.ledger.noting(first=[composer]))
+    return paper.noting(
+        first=[note("other-composer", held=PAPER_COMPOSER, lacking=DEFAULT_COMPOSER)]
+    )
 
 
 def _nearest(

@@ -103,6 +103,11 @@ class Figure(ABC):
         return interval(self.replicates, self.value)
 
     @property
+    def relative_scatter(self) -> float:
+        """Half-width of :attr:`scatter`, relative to its middle."""
+        return relative_half_width(self.scatter)
+
+    @property
     def measures_nothing(self) -> bool:
         """Whether an interval is useless: samples scatter, or others used nearly all CPUs."""
         if self.origin not in ("measured", "profiled"):

@@ -18,6 +18,7 @@ from dlbricks_core.facts.note import note, warning
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.rewrites import Rewrites, keep_rewrites, rewrite_models
+from dlbricks_core.operators.caches import caches_with_room
 from dlbricks_core.plugins import find, use
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
@@ -33,6 +34,9 @@ _CACHE = re.compile(r"past|present")
 """Inputs and outputs with one of these words in their names are the cache of a decoder, as all
 exporters name it: ``past_key_values.0.key``, ``present.0.value``."""
 
+
+_TOKENS = 2
+"""Axis of tokens in a cache with room for further ones."""
 
 CHOSEN_SHARE = 0.25
 """Maximum share of the free memory for a whole model that runs without a user's request. Its
@@ -72,14 +76,15 @@ class Footprint:
         """
         if not all(spec.is_static for spec in model.tensors.values()):
             return None
-        ends = {*model.inputs, *model.outputs}
-        cache = sum(model.tensors[name].nbytes for name in ends if _CACHE.search(name))
+        ends, roomy = {*model.inputs, *model.outputs}, caches_with_room(model)
+        both = sum(model.tensors[name].nbytes for name in ends if _CACHE.search(name))
+        cache = both - sum(model.tensors[name].nbytes for name in roomy)
         weights = model.weight_bytes + model.idle_bytes
         return cls(
             weights_bytes=weights,
             cache_bytes=cache,
             # The cache stays in memory from the beginning of a run to its end.
-            live_bytes=model.live_bytes - cache,
+            live_bytes=model.live_bytes - both,
             copies_bytes=(traits.weights_held - 1) * weights,
             loading_bytes=traits.weights_loading * weights,
             available_bytes=available_bytes,
@@ -124,6 +129,9 @@ class Footprint:
 
 def _token_bytes(model: CanonicalModel) -> float:
     """Bytes by which one token of one text lengthens the cache; 0 without a growing cache."""
+    roomy = [model.tensors[name] for name in caches_with_room(model)]
+    if roomy:
+        return sum(each.nbytes / each.sizes[0] / each.sizes[_TOKENS] for each in roomy)
     before, after = ([model.tensors[name] for name in names if _CACHE.search(name)]
                      for names in (model.inputs, model.outputs))  # fmt: skip
     if len(before) != len(after):
@@ -195,6 +203,17 @@ class Cutting:
             and not each.is_modest
         )
 
+    def only(self, positions: Sequence[int]) -> Cutting:
+        """The part for some models, with their bricks.
+
+        Args:
+            positions: Positions of the models that stay, in order.
+        """
+        models = [self.brickset.models[i] for i in positions]
+        kept = dict.fromkeys(signature for cut in models for signature in cut.counts)
+        bricks = {signature: self.brickset.bricks[signature] for signature in kept}
+        return replace(self, brickset=replace(self.brickset, bricks=bricks, models=models))
+
     @classmethod
     def all_timed(cls, options: CutOptions, brickset: BrickSet) -> Cutting:
         """A cutting in which all bricks are timed, for any composer."""
@@ -237,11 +256,12 @@ def cut_models(
         models = [unfolded(model) for model in models]
     plugin = find("composer", cut_options.composer, Composer)
     composer: Composer = use(plugin, plugin.loaded)
-    rewrites_now = composer.cuts_rewritten and rewrites is None
-    if rewrites is None or not composer.cuts_rewritten:
+    if not composer.cuts_rewritten:
         rewrites = Rewrites()
-    if rewrites_now:
+    elif rewrites is None:
         rewrites = rewrite_models(models, request, observer)
+        if store is not None:
+            keep_rewrites(rewrites, models, request, store)
         if request.backend.traits.blocks_only and rewrites.refused:
             position, reason = next(iter(rewrites.refused.items()))
             raise DLBricksError(
@@ -259,13 +279,6 @@ def cut_models(
     brickset = BrickSet.of(
         models, granularity, strategy, rewrites.graphs, rereading=composer.rereading
     )
-    cuts = [
-        replace(cut, notes=tuple(_notes(position, cut.model, request, rewrites)))
-        for position, cut in enumerate(brickset.models)
-    ]
-    brickset = replace(brickset, models=cuts)
-    if store is not None and rewrites_now:
-        keep_rewrites(rewrites, cuts, request, store)
     calibration = None
     if store is not None and calibrated:
         calibration = store.calibration(request.calibration_key(cut_options))
@@ -287,8 +300,19 @@ def cut_models(
             hint=f"Leave {argument('composer')} out.",
         )
     footprints = _footprints(brickset, request)
-    blocks = request.backend.traits.blocks_only
-    return Cutting(cut_options, brickset, plan, calibration, rewrites.seconds, footprints, blocks)
+    cuts = [
+        replace(cut, notes=tuple(_notes(position, cut.model, request, rewrites)))
+        for position, cut in enumerate(brickset.models)
+    ]
+    return Cutting(
+        cut_options,
+        replace(brickset, models=cuts),
+        plan,
+        calibration,
+        rewrites.seconds,
+        footprints,
+        runs_graphs=request.backend.traits.blocks_only,
+    )
 
 
 def _notes(
@@ -315,7 +339,6 @@ def _notes(
 
 
 def _footprints(brickset: BrickSet, request: Request) -> Mapping[str, Footprint]:
-    available = available_to(request)
-    traits = request.backend.traits
+    available, traits = available_to(request), request.backend.traits
     found = {c.whole.signature: Footprint.of(c.model, traits, available) for c in brickset.models}
     return {signature: each for signature, each in found.items() if each is not None}

@@ -87,9 +87,24 @@ def measure(
     return measure_side_by_side([share], store, observer, worker)[0]
 
 
-def open_worker(request: Request) -> BackendWorker:
-    """A worker for one request at a time, not started yet."""
-    return _worker(request, memory_to_use())
+def open_worker(request: Request, number: int = 1) -> BackendWorker:
+    """A worker for one request at a time, not started yet.
+
+    Args:
+        request: The request.
+        number: Number of workers with loaded networks, which share the memory.
+    """
+    metric = request.metric
+    settings = WorkerSettings(
+        request.settings,
+        request.seed,
+        request.timeout_s,
+        memory_to_use() // number,
+        keeps_memory=metric is None or not (metric.isolated or metric.in_sequence),
+        warm=metric is None or not metric.in_sequence,
+        as_used=metric is not None and metric.isolated,
+    )
+    return BackendWorker(request.plugin.target, request.backend, settings)
 
 
 @dataclass(frozen=True)
@@ -197,12 +212,28 @@ class _Plan:
     def check(self, worker: BackendWorker, store: ResultStore, observer: Observer) -> None:
         """Removes targets that the backend does not support or cannot check."""
         bricks = {key: target.brick for key, target in self.lacking.items()}
-        self.ledger = check(bricks, self.ledger, self.request, worker, store, observer)
+        self.ledger |= check(bricks, self.request, worker, store, observer)
         failed = self.ledger.failures
         self.lacking = {key: each for key, each in self.lacking.items() if key not in failed}
         if self.share.cutting is not None:
             kind = [key for key in self.wanted if key.subject.kind == "brick"]
             settle_models(self.share.cutting, kind, self.ledger, self.request, store)
+
+    def add(
+        self,
+        session: TimingSession | MetricSession,
+        failures: Mapping[Question, str],
+        warnings: tuple[Note, ...],
+    ) -> None:
+        """Adds the failures and the cost of a session of all backends."""
+        own = {key: reason for key, reason in failures.items() if key in self.wanted}
+        self.ledger = replace(
+            self.ledger.failing(own),
+            anew=frozenset(self.lacking),
+            effort=session.effort,
+            warnings=warnings,
+            waited_s=session.waited_s,
+        )
 
     def finished(self, store: ResultStore, reason: Note) -> Ledger:
         """The ledger with all samples. Complete stored measurements already have their figures."""
@@ -276,14 +307,14 @@ def _measure(
     """Measures the lacking targets. Returns whether the budget ended first."""
     with ExitStack() as opened:
         opened.enter_context(measurement_lock(observer.note))
+        lacking = [plan for plan in plans if plan.lacking]
         benches = {
-            plan.request.backend.name: worker or opened.enter_context(_bench(plan.request, plans))
-            for plan in plans
-            if plan.lacking
+            plan.request.backend.name: worker
+            or opened.enter_context(open_worker(plan.request, len(lacking)))
+            for plan in lacking
         }
-        for plan in plans:
-            if plan.lacking:
-                plan.check(benches[plan.request.backend.name], store, observer)
+        for plan in lacking:
+            plan.check(benches[plan.request.backend.name], store, observer)
         cores = Cores.of(plans[0].request.settings.threads)
         turns = zip(*([(plan, each) for each in plan.share.sweeps] for plan in plans), strict=True)
         jobs = [job for sweeps in turns for plan, targets in sweeps for job in plan.jobs(targets)]
@@ -346,14 +377,7 @@ def _run(
     store.keep_session(replace(record, load=load.share))
     warnings = (*load.warnings, *cores.warnings)
     for plan in plans:
-        own = {k: reason for k, reason in failures.items() if k in plan.wanted}
-        plan.ledger = replace(
-            plan.ledger.failing(own),
-            anew=frozenset(plan.lacking),
-            effort=session.effort,
-            warnings=warnings,
-            waited_s=session.waited_s,
-        )
+        plan.add(session, failures, warnings)
 
 
 def _schedule(plans: Sequence[_Plan], jobs: Sequence[TimingJob]) -> Schedule:
@@ -374,35 +398,14 @@ def _schedule(plans: Sequence[_Plan], jobs: Sequence[TimingJob]) -> Schedule:
     )
 
 
-def _bench(request: Request, plans: Sequence[_Plan]) -> BackendWorker:
-    # Workers with loaded networks share the memory.
-    share = memory_to_use() // sum(bool(plan.lacking) for plan in plans)
-    return _worker(request, share)
-
-
-def _worker(request: Request, memory_bytes: int) -> BackendWorker:
-    metric = request.metric
-    settings = WorkerSettings(
-        request.settings,
-        request.seed,
-        request.timeout_s,
-        memory_bytes,
-        keeps_memory=metric is None or not (metric.isolated or metric.in_sequence),
-        warm=metric is None or not metric.in_sequence,
-        as_used=metric is not None and metric.isolated,
-    )
-    return BackendWorker(request.plugin.target, request.backend, settings)
-
-
 def check(
     bricks: Mapping[Question, Brick],
-    ledger: Ledger,
     request: Request,
     worker: BackendWorker,
     store: ResultStore,
     observer: Observer,
 ) -> Ledger:
-    """The ledger with failures of networks that the backend does not support or cannot check.
+    """Failures of networks that the backend does not support or cannot check.
 
     The store keeps the unsupported networks, so that no estimate predicts their latencies.
     """
@@ -413,7 +416,7 @@ def check(
     for key, reason in refused.items():
         store.record_failure(key, reason, bricks[key].operators, unsupported=True)
     failed = {keys[handle]: reason for handle, reason in found.failed.items()}
-    return ledger.failing(refused, unsupported=True).failing(failed)
+    return Ledger(failures={**failed, **refused}, unsupported=refused)
 
 
 def settle_models(

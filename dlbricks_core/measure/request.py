@@ -239,6 +239,7 @@ class Request:
         backend = AbsentBackend([setup])
         protocols = [*PROTOCOLS.values(), HOT] if metric is None else [metric.protocol]
         protocol = next(each for each in protocols if each.identity == setup.protocol)
+        here = current_system()
         return cls(
             plugin=Plugin("backend", setup.backend, "", "", ""),
             backend=backend,
@@ -246,8 +247,8 @@ class Request:
             settings=BackendSettings(setup.threads, json.loads(setup.options)),
             protocol=protocol,
             runs=FEWEST_QUIET if metric is None else _FEWEST_OBSERVED,
-            system=current_system(),
-            elsewhere=system,
+            system=here,
+            elsewhere=None if system.fingerprint == here.fingerprint else system,
             metric=metric,
         )
 

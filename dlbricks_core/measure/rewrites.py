@@ -171,7 +171,7 @@ def rewrite_models(
 
 
 def keep_rewrites(
-    rewrites: Rewrites, models: Sequence[CutModel], request: Request, store: ResultStore
+    rewrites: Rewrites, models: Sequence[CanonicalModel], request: Request, store: ResultStore
 ) -> None:
     """Stores the graphs that the backend made of models.
 
@@ -180,15 +180,16 @@ def keep_rewrites(
 
     Args:
         rewrites: Result of :func:`rewrite_models`.
-        models: The same models, cut.
+        models: The same models.
         request: The backend and its settings.
         store: Store of the graphs.
     """
     own: dict[int, CanonicalModel] = {}
     if not request.backend.traits.rewrites:
-        own = {i: cut.model for i, cut in enumerate(models) if not _is_opaque(cut.model)}
+        own = {i: model for i, model in enumerate(models) if not _is_opaque(model)}
     for position, graph in (own | rewrites.graphs).items():
-        signature = models[position].whole.signature
+        model = models[position]
+        signature = CutModel(model, (), model).whole.signature
         store.keep_rewrite(signature, request.setup, request.fingerprint, ir.packed(graph))
 
 

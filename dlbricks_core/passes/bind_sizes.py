@@ -235,7 +235,7 @@ def _check(model: RawModel, inputs: Mapping[str, TensorSpec], known: Mapping[str
         missing["dims"] = others
     raise UnboundDimensionsError(
         f"{model.name}: dimensions without a size: {_listed(places)}",
-        hint=f"Give {settings(**missing)} with sizes for N.",
+        hint=f"Give a size for each N: {settings(**missing)}.",
     )
 
 

@@ -143,6 +143,10 @@ def transferred(
     to = np.array([unlikeness(each, place) or _SAME for each in places])
     weights = kriging_weights(among, to)
     left = float(weights @ to - weights @ among @ weights / 2)
+    if left < 0:
+        # No field has such differences: a store has other facts under a fingerprint that is known.
+        weights = np.eye(len(to))[np.argmin(to)]
+        left = float(to.min())
     means = np.array([each.mean for each in beliefs])
     own = np.abs(weights) / np.abs(weights).sum()
     parts = [(left, _learned(means, among, asked, beliefs[0].spread.groups, kernel))]

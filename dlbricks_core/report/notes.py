@@ -98,6 +98,7 @@ def _imprecise(reason: str) -> Callable[..., str]:
 
 _BUDGET = "the budget of {budget_s:g} s ended first"
 
+_DECIMAL = 10  #: Least factor without a decimal.
 _DRIFT = "drift of the machine is part of the normalized latency"
 
 _TYPES = {"codes": "quantized numbers"}  #: Words for types that are not element types.
@@ -121,6 +122,11 @@ def _unlike(
     return (
         f"few measured networks resemble {named}: {intervals} {widest_text(half_widths)}{without}"
     )
+
+
+def _times(factor: float) -> str:
+    """A factor with two digits: ``5.6``, ``30,000``."""
+    return f"{factor:.1f}" if factor < _DECIMAL else f"{float(f'{factor:.2g}'):,.0f}"
 
 
 def _never_measured(
@@ -182,12 +188,12 @@ WORDS: dict[str, Callable[..., str]] = {
     ),
     "cpus-far-apart": lambda share, times: (
         f"the hypervisor ran virtual CPUs on distant cores for {share:.0%} of the time: reading "
-        f"another CPU's data took up to {times:.1f} times as long as reading memory"
+        f"another CPU's data took up to {_times(times)} times as long as reading memory"
     ),
     "timed-while-disturbed": _disturbed,
     "measured-beside-others": lambda load, times, stored: (
         f"{'rests on samples that were' if stored else 'was'} measured while other programs used "
-        f"{load:.0%} of the CPUs: the samples may be up to {times:.1f} times as long as on a "
+        f"{load:.0%} of the CPUs: the samples may be up to {_times(times)} times as long as on a "
         "quiet machine, and the interval includes this"
     ),
     "probes-disturbed": lambda networks: (

@@ -212,7 +212,8 @@ def _of_samples(runs: Mapping[str, RunResult], disturbances: Sequence[Note]) -> 
 class _Bricks:
     """Bricks of a run, by the doubts about their samples."""
 
-    every: Sequence[BrickResult]
+    every: Sequence[BrickResult]  #: Those with a figure.
+    lack: bool  #: Whether others have none, as where whole models ran.
     uncertain: Sequence[BrickResult]
     scattered: Sequence[BrickResult]
     short: Sequence[BrickResult]
@@ -233,6 +234,7 @@ class _Bricks:
 
         return cls(
             every=[each for each in run.bricks if each.latency],
+            lack=not all(each.latency for each in run.bricks),
             # Adaptive measuring leaves bricks uncertain if the estimates are precise enough.
             uncertain=[each for each in run.bricks if _is_uncertain(each) and not run.adaptive],
             scattered=those({s for s, values in samples.items() if scatters(values)}),
@@ -253,7 +255,8 @@ class _Bricks:
         """Text on the number of bricks, and on their share of the sum."""
         part = share(some, self.every)
         of = "" if part is None else f" ({part:.0%} of the sum)"
-        return f"{len(some)} of {len(self.every)} bricks{of}"
+        known = " with figures" if self.lack else ""
+        return f"{len(some)} of {len(self.every)} bricks{known}{of}"
 
 
 def _flags(each: BrickResult) -> list[str]:

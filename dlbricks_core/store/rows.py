@@ -95,7 +95,8 @@ class Reader:
         self._connection = connection
         self._place = place
         self._left = STORE.most * 2**20  # bytes that may still be unpacked
-        self._known: dict[str, Quantity] | None = None
+        self._known = dict(_OWN_QUANTITIES)
+        self._looked_up: set[object] = set()  # names of quantities, which the store may lack
         self.damage = damage or Damage()
 
     def __enter__(self) -> Reader:
@@ -126,13 +127,14 @@ class Reader:
 
     def measurements(self, condition: ColumnElement[bool]) -> list[Measurement]:
         """Measurements for which the condition holds, oldest first."""
-        known = self.known_quantities()
         taken: dict[int, list[Observation]] = defaultdict(list)
         for identifier, observation in self._observations(condition):
             taken[identifier].append(observation)
         found = []
         query = _raw(measurements).where(condition).order_by(measurements.c.id)
-        for row in self._connection.execute(query):
+        rows = self._connection.execute(query).all()
+        known = self._quantities_named({each.quantity for each in rows})
+        for row in rows:
             with self._intact(measurements, row.id):
                 found.append(_measurement(row, known, taken[row.id]))
         # Damage may have left a measurement without any observation.
@@ -249,10 +251,11 @@ class Reader:
                 self._left -= len(found[row.signature].numbers)
         return found
 
-    def quantities(self) -> dict[str, Quantity]:
+    def quantities(self, condition: ColumnElement[bool] | None = None) -> dict[str, Quantity]:
         """Quantities that the store has values of, by name."""
         found = {}
-        for row in self._connection.execute(_raw(quantities).order_by(*_in_order(quantities))):
+        query = _raw(quantities).where(true() if condition is None else condition)
+        for row in self._connection.execute(query.order_by(*_in_order(quantities))):
             with self._intact(quantities, row.name):
                 found[row.name] = Quantity.from_dict(row._asdict())
         return found
@@ -262,9 +265,14 @@ class Reader:
 
         A lost row must not make all measurements unreadable.
         """
-        # Measurements are read in batches, each of which needs them.
-        if self._known is None:
-            self._known = {**_OWN_QUANTITIES, **self.quantities()}
+        return {**_OWN_QUANTITIES, **self.quantities()}
+
+    def _quantities_named(self, names: set[object]) -> Mapping[str, Quantity]:
+        """Quantities of measurements: a store may have as many quantities as rows of any table."""
+        new = [each for each in names - self._looked_up if isinstance(each, str)]
+        self._looked_up.update(new)
+        for batch in batches(new):
+            self._known |= self.quantities(quantities.c.name.in_(batch))
         return self._known
 
     def sessions(self) -> list[Session]:

@@ -194,13 +194,15 @@ def test_a_suite_of_structures_needs_no_key(proto, tmp_path):
 
 def test_a_survey_goes_on_and_is_packed(tmp_path):
     pytest.importorskip("onnxruntime")
+    from dlbricks_survey import pack_survey, take_survey
+
     how = {"backend": "onnxruntime", "threads": 1, "budget_s": 0.5, "store": tmp_path / "s.db"}
-    first = dlbricks.take_survey(["onnx:light_squeezenet"], **how)
-    again = dlbricks.take_survey(["onnx:light_squeezenet"], **how)
+    first = take_survey(["onnx:light_squeezenet"], **how)
+    again = take_survey(["onnx:light_squeezenet"], **how)
     assert first.survey.anew > 0
     assert again.survey.networks == first.survey.networks + again.survey.anew
     assert sum(row["networks"] for row in again) <= again.survey.networks
-    (packed,) = dlbricks.pack_survey(tmp_path / "packed", store=tmp_path / "s.db")
+    (packed,) = pack_survey(tmp_path / "packed", store=tmp_path / "s.db")
     assert packed.exists()
 
 

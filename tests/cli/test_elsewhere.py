@@ -14,8 +14,10 @@ from dlbricks_core.plugins import names
 PROGRAM = import_module("dlbricks_core.cli.main")
 
 OTHERS = {
-    "advise": "serving", "fleet": "fleet", "private": "private", "serve": "serving",
-    "results.pages": "pages", "study": "study",
+    "advise": "serving", "check.layers": "explain", "check.trace": "explain",
+    "compare.outputs": "verify", "fleet": "fleet", "machine.survey": "survey", "private": "private",
+    "serve": "serving",
+    "results.pages": "pages", "show.graph": "graph", "study": "study",
 }  # fmt: skip
 """Distributions of commands, and of actions of commands."""
 

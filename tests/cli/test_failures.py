@@ -13,6 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from dlbricks_core.commands.options.given import _constant
 from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
 
@@ -114,7 +115,11 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_one_bad_model_does_not_end_the_others(dlbricks, shared, read, twin, command):
+def test_one_bad_model_does_not_end_the_others(
+    dlbricks, shared, read, twin, command, monkeypatch
+):
+    # Plots of a study take longer than all else; tests/study looks at its page.
+    monkeypatch.setattr("dlbricks_study.command.study_page", lambda *_: "")
     models = shared("first", "Relu", "Relu"), "absent.onnx", shared("second", "Tanh", "Tanh")
     done = dlbricks(*command.split(), *models, *COMMANDS[command], "--json", "o.json")
     assert done.status == 3
@@ -196,6 +201,8 @@ def test_unbound_dimensions_are_listed_and_can_be_bound(dlbricks, tmp_path, read
     refused = dlbricks(*sized, "--value", "x=fast")
     assert refused.status == 2
     assert "write a number" in refused.err
+    assert _constant("x", "true") == 1
+    assert _constant("x", "False,true") == (0, 1)
 
 
 def test_a_value_for_an_input_is_part_of_the_model(dlbricks, tmp_path, read):

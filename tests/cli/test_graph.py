@@ -158,7 +158,7 @@ def test_a_drawing_that_would_be_too_large_is_refused_before_it_is_drawn(
     dlbricks, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("DLBRICKS_MOST_DRAWN", "20")
-    monkeypatch.setattr("dlbricks_core.commands.show.drawing.layered", None)  # nothing is laid out
+    monkeypatch.setattr("dlbricks_graph.drawing.layered", None)  # nothing is laid out
     done = dlbricks("show", "graph", "onnx:resnet50", "-o", "out.svg")
     assert done.status == 2
     assert re.search(r"the drawing would have \d+ boxes, lines and bends, more than 20", done.err)

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from dlbricks_survey import surveying as module
 
-from dlbricks_core.commands.machine import surveying as module
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.training_data import contributions
 from dlbricks_core.store import ResultStore

@@ -229,15 +229,15 @@ def test_what_models_cost_is_learned_from_those_that_ran(stack):
     cuts = cut_models([stack(2), stack(9)], options, request, Observer()).brickset.models
     runs = 4
     costs = RunCosts(cuts, runs)
-    before, latency = costs.of_running(1), costs.models[0]
-    loading = costs.of_running(0) - runs * latency
+    before, latency = costs.running[1], costs.models[0]
+    loading = costs.running[0] - runs * latency
     costs.learn(0, loading + latency, latency)
-    assert costs.of_running(1) == pytest.approx(before)
+    assert costs.running[1] == pytest.approx(before)
     costs.learn(0, 9 * loading + latency, latency)
-    assert costs.of_running(1) > 2 * before
+    assert costs.running[1] > 2 * before
     slow = RunCosts(cuts, runs)
     slow.learn(0, loading + 900 * latency, 900 * latency)
-    assert slow.of_running(1) > before + runs * costs.models[1]
+    assert slow.running[1] > before + runs * costs.models[1]
 
 
 def test_the_order_uses_what_was_learned_meanwhile(stack):
@@ -262,10 +262,10 @@ def test_models_whose_predictions_suffice_do_not_run(
     place = "dlbricks_core.estimation.adaptive"
     monkeypatch.setattr(f"{place}.unknown.Unknown.system_is_known", True)
     monkeypatch.setattr(f"{place}.adapting._PREDICTING_MS", 0.0)
-    monkeypatch.setattr(f"{place}.coverage.RunCosts.of_running", lambda self, i: 1.0 + 200.0 * i)
+    monkeypatch.setattr(f"{place}.coverage.RunCosts.running", [1.0, 201.0])
     sure = {}
 
-    def figures(self, signatures, seen):
+    def figures(self, signatures, seen, small):
         sure.update((s, Predicted(1.0, np.ones(RESAMPLES))) for s in signatures)
         return {s: sure[s] for s in signatures}
 
@@ -441,7 +441,7 @@ def test_rates_wait_for_models_that_take_long(adapted, stack, rates, monkeypatch
     worth_ms = 1e9 if budget_s is None else 6e3
     name = "dlbricks_core.estimation.adaptive.adapting._WORTH_RATES_MS"
     monkeypatch.setattr(name, worth_ms)
-    monkeypatch.setattr(RunCosts, "of_running", lambda *_: 1e6)
+    monkeypatch.setattr(RunCosts, "running", [1e6])
     assert timed_rates(adapted([stack(4)], budget_s=budget_s)) == []
 
 

@@ -17,7 +17,7 @@ from dlbricks_core.estimation import extrapolation as doubts
 from dlbricks_core.estimation.systems import at_system, name_machine
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.facts import LATENCY, Observation, Session
-from dlbricks_core.figures.figure import RESAMPLES
+from dlbricks_core.figures.figure import RESAMPLES, relative_half_width
 from dlbricks_core.figures.predicted import Placed, Predicted
 from dlbricks_core.ir import packed
 from dlbricks_core.measure import rewrites
@@ -176,10 +176,13 @@ def test_what_is_unlike_all_that_was_measured_is_named(asked, store, builder):
     for operator in ("Abs", "Neg", "Exp"):
         last = b.add(operator, last)
     model = b.model(name="strange")
-    _, note = told_by(estimate([model], CutOptions(), asked, store, predictor="guess"))
+    result = estimate([model], CutOptions(), asked, store, predictor="guess")
+    _, note = told_by(result)
     expected = r"strange: few measured networks resemble Tanh: the interval is ±(\d+)%, and would "
     found = re.fullmatch(expected + r"be ±(\d+)% without it", note)
-    assert int(found[1]) > 30 > 10 > int(found[2])
+    assert int(found[1]) > 30 > 15 > int(found[2])
+    (shown,) = (relative_half_width(each.estimate.interval) for each in result.models)
+    assert found[1] == f"{shown:.0%}".removesuffix("%")
 
 
 def test_models_that_are_wide_for_the_same_reason_share_a_note(asked, store, builder):

@@ -87,8 +87,8 @@ def asked(bricks, monkeypatch):
     monkeypatch.setattr(unknown, "training_data", lambda *_: [])
     setup = SimpleNamespace(backend="synthetic", threads=1)
     request = SimpleNamespace(setup=setup, fingerprint="f" * 16)
-    cutting = SimpleNamespace(brickset=SimpleNamespace(bricks=bricks))
-    asking = unknown.Unknown(cutting, request, None, Observer(), "atlas")
+    costs = SimpleNamespace(bricks={})
+    asking = unknown.Unknown(bricks, costs, request, None, Observer(), "atlas")
     return asking.figures, questions
 
 

@@ -130,7 +130,8 @@ def test_where_others_leave_next_to_nothing_nothing_is_measured():
     assert measured((0.84, [10.0] * 4)).measures_nothing
 
 
-def test_samples_that_scatter_without_end_measure_nothing():
+def test_samples_that_scatter_without_end_measure_nothing(most_span, monkeypatch):
+    monkeypatch.setattr("dlbricks_core.figures.figure.MOST_SPAN", most_span)
     scattered = measured(*((0.0, [each]) for each in (0.1, 0.1, 600.0, 580.0, 0.2, 610.0)))
     assert scattered.measures_nothing
     assert not InPlace((0.1, 600.0), 1).measures_nothing

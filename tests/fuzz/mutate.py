@@ -35,13 +35,14 @@ from onnx import ModelProto
 from dlbricks_core.report.tables import Console
 
 sys.path.insert(0, str(Path(__file__).parent))
+from dlbricks_graph.command import ShowOperationsJob, graph_data, graph_svg
+from dlbricks_graph.costs import LayerCosts
+from dlbricks_graph.drawing import Picture
 from seeds import EXTERNAL_DATA, operator_seeds, seeds
 
-from dlbricks_core.analysis import LayerCosts, analyze
+from dlbricks_core.analysis import analyze
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.commands.options.models import Models
-from dlbricks_core.commands.show.drawing import Picture
-from dlbricks_core.commands.show.graph import ShowOperationsJob, graph_data, graph_svg
 from dlbricks_core.commands.show.inspection import inspect_data, print_inspection
 from dlbricks_core.errors import DLBricksError, UnboundDimensionsError
 from dlbricks_core.importers.onnx import OnnxImporter

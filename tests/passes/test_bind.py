@@ -38,7 +38,7 @@ def test_every_unbound_dimension_is_listed() -> None:
 def test_on_the_command_line_the_hint_can_be_copied() -> None:
     with arguments_spelled(option_of), pytest.raises(UnboundDimensionsError) as caught:
         normalize(model())
-    assert "Give --batch N --dim data.2=N --dim W=N " in caught.value.hint
+    assert "--batch N --dim data.2=N --dim W=N." in caught.value.hint
 
 
 def test_a_dimension_called_question_mark_has_no_name() -> None:
@@ -183,7 +183,7 @@ def test_an_expression_follows_from_its_parts(mask: str, size: int) -> None:
 def test_only_the_missing_parts_of_an_expression_are_asked_for() -> None:
     with pytest.raises(UnboundDimensionsError) as caught:
         normalize(cached(), batch=1, dims={"past": 0})
-    assert caught.value.hint == "Give dims={'seq': N} with sizes for N."
+    assert caught.value.hint == "Give a size for each N: dims={'seq': N}."
 
 
 @pytest.mark.parametrize("mask", ["__import__('os').remove('x')", "open(past)", "past + 'a'",
@@ -212,7 +212,7 @@ def test_an_expression_of_a_given_size_gives_its_missing_part(
 def test_an_expression_that_several_or_no_sizes_fit_gives_none(mask: str) -> None:
     with pytest.raises(UnboundDimensionsError) as caught:
         normalize(cached(mask), batch=1, dims={"past": 3}, shapes={"mask": (1, 5)})
-    assert caught.value.hint == "Give dims={'seq': N} with sizes for N."
+    assert caught.value.hint == "Give a size for each N: dims={'seq': N}."
 
 
 @given(

@@ -218,7 +218,10 @@ def test_a_loop_of_too_many_or_unknown_steps_stays_whole(steps: str) -> None:
 def test_if_with_an_open_condition_is_opaque() -> None:
     text = BRANCHES.format(more=", bool condition", weights="", condition="condition")
     model = normal(text)
-    reason = "subgraph (If), decided by the input condition: give values={'condition': N}"
+    reason = (
+        "subgraph (If), decided by the input condition: give values={'condition': N} "
+        "(N: 0 for no, 1 for yes)"
+    )
     assert reasons(model)["If"] == reason
     assert model.layers[0].captures == ("x",)
 

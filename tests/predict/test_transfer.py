@@ -150,3 +150,15 @@ def test_intervals_of_sums_hold_on_places_drawn_from_the_field(layers):
         sd = np.sqrt(found.covariance.sum())
         held.append(abs(drawn[-1].sum() - found.mean.sum()) < 1.645 * sd)
     assert 0.85 < np.mean(held) < 0.95
+
+
+def test_facts_that_contradict_a_fingerprint_leave_the_place_that_is_nearest(layers):
+    """A store from elsewhere may state anything of a system that the reference data know."""
+    others = [replace(OTHER, model=str(number)) for number in range(5)]
+    places = [(each, SETUP) for each in (SYSTEM, *others)]
+    liar = replace(OTHER, model="9", isa=("avx512f",))
+    vars(liar)["fingerprint"] = SYSTEM.fingerprint
+    means = [[float(number)] * 5 for number in range(6)]
+    found = carried(layers, means, places, (liar, SETUP))
+    assert np.isfinite(found.mean).all()
+    assert (np.diag(found.covariance) >= 0).all()

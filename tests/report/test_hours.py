@@ -42,6 +42,11 @@ def test_several_models_have_the_widest_of_both(model):
     assert said == "90% intervals: at most ±5% in this hour, at most ±11% on another day."
 
 
+def test_one_width_in_words_is_said_once(model):
+    said = _of_model(model(0.02, 0.001), "ms")
+    assert said.endswith("; ±3% in this hour and on another day)")
+
+
 def test_where_one_width_holds_always_nothing_is_added(model):
     assert hours(several(model(0.02, 0.0), model(0.03, 0.0))) == ""
     assert "hour" not in _of_model(model(0.02, 0.0), "ms")

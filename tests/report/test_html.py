@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import onnx
 import pytest
+from dlbricks_explain.explanation import Explanation, Profiling
+from dlbricks_explain.report import explanation_page
 from onnx import TensorProto, helper
 
 import dlbricks_core as dlbricks
 from dlbricks_core.backends import Profile, ProfiledLayer
-from dlbricks_core.commands.check.explanation import Explanation, Profiling
-from dlbricks_core.commands.check.explanation_report import explanation_page
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.evaluation import Evaluation
 from dlbricks_core.importers import LoadOptions

@@ -131,3 +131,9 @@ def test_equal_notes_are_one(first, second):
     one, other = note("plugin", **first), note("plugin", **second)
     assert (one == other) == (first == second)
     assert len({one, other, note("plugin", **first)}) == (1 if first == second else 2)
+
+
+@pytest.mark.parametrize(("times", "told"), [(5.63, "5.6"), (30449.3, "30,000")])
+def test_a_factor_has_two_digits(times, told):
+    beside = note("measured-beside-others", load=0.8, times=times, stored=True)
+    assert f"may be up to {told} times as long" in text(beside)

@@ -67,6 +67,12 @@ def texts(run):
     return [(remark.effect.label, remark.text) for remark in run_remarks(run)]
 
 
+def test_bricks_without_figures_are_not_counted(run):
+    few = with_samples(run, SCATTERED, *[QUIET] * 4)
+    lacking = replace(few, bricks=[*few.bricks[:4], replace(few.bricks[4], latency=None)])
+    assert texts(lacking)[0][1].startswith("samples of 1 of 4 bricks with figures (25% of the sum)")
+
+
 @pytest.mark.process
 def test_a_quiet_run_needs_no_remark(run):
     assert texts(run) == []

@@ -27,7 +27,7 @@ def answer(scenario, throughput, tail_ms, holds=None):
 
 
 def compared(scenario, bound_ms=None, **answers):
-    """What is said of one model, by the backend's figures at 1 x 1."""
+    """Loads of one model, by the backend's figures at 1 x 1."""
     place = Placement(1, 1)
     asked = LoadRequest(scenario, [place], bound_ms)
     model = SimpleNamespace(name="net", source="net.onnx")
@@ -39,8 +39,7 @@ def compared(scenario, bound_ms=None, **answers):
         )
         for name, found in answers.items()
     }
-    (sentence,) = compared_load_report(ComparedLoads(runs)).answers
-    return sentence
+    return ComparedLoads(runs)
 
 
 OFFLINE, STREAM = Scenario.OFFLINE, Scenario.SINGLE_STREAM
@@ -76,9 +75,21 @@ OFFLINE, STREAM = Scenario.OFFLINE, Scenario.SINGLE_STREAM
             {"late": answer(OFFLINE, 200, 10, False), "punctual": answer(OFFLINE, 100, 5, True)},
             "net: punctual with 1 x 1 serves most within 7 ms: 100 samples/s (composed)",
         ),
-        (OFFLINE, 7, {"late": answer(OFFLINE, 200, 10, False)}, "net: no n x m keeps 7 ms"),
+        (
+            OFFLINE,
+            7,
+            {"late": answer(OFFLINE, 200, 10, False)},
+            "net: no n x m keeps 7 ms; the least 99th percentile is 10.0 ms",
+        ),
         (OFFLINE, None, {"broken": None}, "net: no figure is known"),
     ],
 )
 def test_the_best_framework_is_named(scenario, bound_ms, answers, sentence):
-    assert compared(scenario, bound_ms, **answers) == sentence
+    (found,) = compared_load_report(compared(scenario, bound_ms, **answers)).answers
+    assert found == sentence
+
+
+@pytest.mark.parametrize("holds", [False, True])
+def test_loads_are_sound_where_a_framework_keeps_the_bound(holds):
+    late, other = answer(OFFLINE, 200, 10, False), answer(OFFLINE, 100, 5, holds)
+    assert compared(OFFLINE, 7, late=late, other=other).is_sound is holds

@@ -6,9 +6,9 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from dlbricks_survey.candidates import BASE
 
 from dlbricks_core.bricks import signature
-from dlbricks_core.commands.machine.survey_networks import BASE
 from dlbricks_core.predict import shipped
 from dlbricks_core.predict.features import Features
 from dlbricks_core.survey import draw, is_quick, weights

@@ -1,15 +1,12 @@
-"""``dlbricks machine calibrate`` and ``survey``: measurements for estimates of other models."""
+"""``dlbricks machine calibrate``: measurements for estimates of other models."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import click
 
-from dlbricks_core.commands.machine import survey_report
 from dlbricks_core.commands.machine.calibration import (
     CALIBRATION_SET,
     Fitting,
@@ -20,7 +17,6 @@ from dlbricks_core.commands.machine.calibration import (
     print_probing,
     probing_data,
 )
-from dlbricks_core.commands.machine.surveying import RUNS, Packed, Survey, pack, survey
 from dlbricks_core.commands.options import given, jobs, measuring
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.actions import Concise
@@ -31,11 +27,9 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.characterization import RUNS as PROBE_RUNS
 from dlbricks_core.estimation.characterization import Characterization, characterize
 from dlbricks_core.estimation.rates import rated
-from dlbricks_core.figures.precision import SURVEY_S
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-from dlbricks_core.survey import weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,45 +98,6 @@ class ProbeJob(jobs.SetupJob, jobs.RunsJob):
         return Done(probing, loaded.failures if loaded else [])
 
 
-@dataclass(frozen=True, kw_only=True)
-class SurveyJob(jobs.SetupJob):
-    """Times of many networks, from which latencies of others are predicted."""
-
-    #: Models whose bricks are timed beside drawn networks; none for all collections.
-    models: Models
-    #: Threads that compute one operator; ``None`` for all physical cores.
-    threads: int | None = None
-    budget_s: float = SURVEY_S  #: Seconds after which no further network is started.
-    seed: int | None = None  #: Seed of networks, weights and inputs; ``None`` for 0.
-    #: Maximum seconds to load a network, or to run it once; ``None`` for the default.
-    timeout_s: float | None = None
-    #: Names of the families that networks are drawn from; none for all.
-    families: Sequence[str] = ()
-
-    def run(self, store: str | ResultStore | None, observer: Observer) -> Survey:
-        """Times the networks."""
-        request = self.request(budget_s=None, runs=RUNS)
-        names = [str(each) for each in self.models.sources]
-        how = self.models.options, self.models.settings
-        with jobs.opened(store) as there:
-            return survey(names, request, there, observer, self.budget_s, *how, self.families)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PackJob:
-    """Files with what a store knows for predictors."""
-
-    folder: Path  #: Folder to write to.
-    backend: str | None = None  #: Name of a backend; ``None`` for all.
-    #: Whether files also hold the reference data of the same system and setup.
-    extend: bool = False
-
-    def run(self, store: str | ResultStore | None, observer: Observer) -> list[Packed]:
-        """Writes the files."""
-        with jobs.opened(store, writes=False, create=False) as there:
-            return pack(there, self.folder, observer, self.backend, extend=self.extend)
-
-
 @click.command("calibrate", cls=Concise)
 @options.models_argument
 @measuring.estimate_options
@@ -205,58 +160,3 @@ def _probe(job: ProbeJob, store: str | None, output: Output) -> int:
     data = probing_data(found.result, found.failures)
     output.write_json(data)
     return EXIT_PARTIAL if data["failures"] else 0
-
-
-@click.command("survey", cls=Concise)
-@options.models_argument
-@measuring.survey_options
-@options.load_options
-@click.option(
-    "--family",
-    "families",
-    metavar="NAME",
-    type=click.Choice(sorted(weights())),
-    multiple=True,
-    help="Draw networks of this family only (half_floats), and cut no models but those named. "
-    "May be given more than once.  [default: all families]",
-)
-@click.option(
-    "--pack",
-    "folder",
-    metavar="FOLDER",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Time nothing: write what the store knows, a file for each system, backend and number "
-    "of threads.",
-)
-@click.option(
-    "--extend",
-    is_flag=True,
-    help="With --pack: add what the installed atlas holds of the same system and setup.",
-)
-@options.store_option
-@options.json_option
-@options.table_options
-def survey_command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
-    """Time networks from which latencies of others are predicted.
-
-    The networks are operators over the shapes that real models have, and bricks of MODELs,
-    which are all models of the collections that are installed unless others are named. The first
-    networks are the same on every machine; later networks are chosen where predictions err. Run it
-    again, and it goes on. Exit status 3: a network could not be timed; it is named.
-    """
-    output = Output(values)
-    if values["folder"] is not None:
-        packing = given.job_of(PackJob, models, values, "--pack times nothing")
-        with output.progress() as progress:
-            packed = packing.run(store, progress)
-        survey_report.print_packed(output.console, packed)
-        output.write_json(survey_report.packed_data(packed))
-        return 0
-    backend = given.backend_of(values)
-    mode = "nothing is packed without --pack"
-    job = given.job_of(SurveyJob, models, values, mode, backend=backend)
-    with output.progress() as progress:
-        surveyed = job.run(store, progress)
-    survey_report.print_survey(output.console, surveyed)
-    output.write_json(survey_report.survey_data(surveyed))
-    return EXIT_PARTIAL if surveyed.failures or surveyed.unread else 0

@@ -190,14 +190,19 @@ def _constant(name: str, text: str) -> InputValue:
         numbers = tuple(map(_number, text.split(",")))
     except ValueError as error:
         raise click.BadParameter(
-            f"{name}={text}: write a number (0 or 1 for no or yes), several (1,3,224), or none "
+            f"{name}={text}: write a number, true or false, several (1,3,224), or none "
             "for an optional input that is left out",
             param_hint="--value",
         ) from error
     return numbers if "," in text else numbers[0]
 
 
+_TRUTHS = {"true": 1, "false": 0}
+
+
 def _number(text: str) -> float:
+    if text.lower() in _TRUTHS:
+        return _TRUTHS[text.lower()]
     try:
         return int(text)
     except ValueError:

@@ -19,7 +19,7 @@ from dlbricks_core.commands.options.settings import (
     options,
 )
 from dlbricks_core.estimation.adaptive.precisions import FINEST, USUAL
-from dlbricks_core.figures.precision import PRECISION, SURVEY_S
+from dlbricks_core.figures.precision import PRECISION
 
 answer_options = options(*ANSWER)
 sizes_options = options(*ANSWER, "pictures", "sweeps")
@@ -76,14 +76,3 @@ verify_options = group(
                  help="Seconds that the ONNX reference evaluator may take for a model; where it "
                  "takes longer, the first backend is the reference. 0 leaves it out."),
 )  # fmt: skip
-
-survey_options = options(
-    *(*SETUP, "threads", "budget_s", "seed"),
-    backend={"required": False},
-    budget_s={
-        "help": "Time after which no further network is started (60s, 5m).",
-        "default": "",
-        "value": f"{SURVEY_S:g}s",
-    },
-    seed={"help": "Seed of networks, weights and inputs."},
-)

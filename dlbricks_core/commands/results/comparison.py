@@ -289,7 +289,9 @@ def print_comparison(console: Console, found: TwoResults, limit: float) -> None:
             styled((verdict, _STYLES.get(each.verdict, ""))),
         )
     console.print(shown)
-    console.print(f"In {found.before.unit}. Unclear: the 90% interval of the ratio contains 1.")
+    unclear = any(each.verdict == "unclear" for each in found.changed)
+    explained = " Unclear: the 90% interval of the ratio contains 1." if unclear else ""
+    console.print(f"In {found.before.unit}.{explained}")
     for difference in found.differences:
         console.print(styled(("Differs:", "yellow"), f" {difference_text(difference)}"))
     print_failures(console, found.failures)

@@ -14,11 +14,10 @@ from dlbricks_core.compose.learned import Learned
 from dlbricks_core.compose.options import LEARNED_COMPOSER, find_composer
 from dlbricks_core.estimation.adaptive.ahead import Ahead
 from dlbricks_core.estimation.adaptive.coverage import RunCosts, chosen
-from dlbricks_core.estimation.adaptive.drift import drift, drifting, scatter_within
-from dlbricks_core.estimation.adaptive.unknown import Unknown, by_size
+from dlbricks_core.estimation.adaptive.drift import scatter_within
+from dlbricks_core.estimation.adaptive.unknown import Unknown
 from dlbricks_core.estimation.adaptive.wholes import WholeRuns
 from dlbricks_core.estimation.assemble import assemble
-from dlbricks_core.estimation.joining import cutting_of
 from dlbricks_core.estimation.results import AdaptiveRun, ModelResult, RunResult
 from dlbricks_core.facts import Note, Question
 from dlbricks_core.facts.note import note
@@ -26,11 +25,9 @@ from dlbricks_core.figures.figure import (
     Figure,
     InPlace,
     in_place_errors,
-    interval,
     relative_half_width,
 )
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
-from dlbricks_core.figures.predicted import Placed
 from dlbricks_core.measure.costs import QUICK_START_S
 from dlbricks_core.measure.cutting import Cutting, gigabytes
 from dlbricks_core.measure.ledger import Ledger
@@ -121,7 +118,8 @@ class Adapting:
         self._runs = WholeRuns(request.hot, store, observer, opened, session, ahead)
         self._runs.look_up(self._cuts)
         self._costs = RunCosts(self._cuts, self._burst.fewest + self._burst.profiled + 1)
-        self._unknown = Unknown(cutting, request, store, observer, predictor)
+        bricks = cutting.brickset.bricks
+        self._unknown = Unknown(bricks, self._costs, request, store, observer, predictor)
         self._reason = note("no-run-narrows")
         self.unable: list[int] = []
         again = request.force or request.retry_failed
@@ -143,7 +141,8 @@ class Adapting:
         able = [i for i in lacking if self._able(self._cuts[i])]
         known, enough = self._bricks.keys(), _enough(self._precision)
         left_ms = 1e3 * (end - perf_counter())
-        if min(left_ms, sum(map(self._costs.of_running, able))) >= _WORTH_RATES_MS:
+        running = self._costs.running
+        if min(left_ms, sum(running[i] for i in able)) >= _WORTH_RATES_MS:
             self._time_rates()
         self._run(chosen(self._costs, lacking, able, known, enough), len(able), end)
         lacking = [i for i in lacking if not self._precise(self._cuts[i])]
@@ -161,7 +160,7 @@ class Adapting:
         ledger = time_rates(self._request, self._store, self._observer)
         seconds = ledger.effort.seconds["brick"]
         timed = note("rates-timed", networks=len(ledger.figures), seconds=seconds)
-        self._runs.ledger = self._runs.ledger.noting(timed)
+        self._runs.remark(timed)
 
     def _not_predictable(self, positions: Sequence[int]) -> list[int]:
         """Positions of models whose predictions are too rough, or were not tried.
@@ -172,8 +171,9 @@ class Adapting:
         if self._precision < _PREDICTABLE:
             return list(positions)
         able = [i for i in positions if self._able(self._cuts[i])]
-        tried = [i for i in able if self._costs.of_running(i) > _LONG_RUN_MS]
-        if sum(map(self._costs.of_running, tried)) < _PREDICTING_MS:
+        running = self._costs.running
+        tried = [i for i in able if running[i] > _LONG_RUN_MS]
+        if sum(running[i] for i in tried) < _PREDICTING_MS:
             tried = []
         tried += set(positions) - set(able)
         if not tried or not self._unknown.system_is_known:
@@ -218,7 +218,7 @@ class Adapting:
         ]
         if self._request.precision is not None:
             notes = not_within(self._precision, self._reason, lacking)
-            found = replace(found, ledger=found.ledger.noting(first=notes))
+            found = found.noting(first=notes)
         progress = AdaptiveRun(
             halves,
             timed=len(self._cutting.brickset.bricks.keys() & self._bricks.keys()),
@@ -247,7 +247,7 @@ class Adapting:
         models: list[ModelResult] = []
         for i, cut in enumerate(self._cuts):
             self._excluded = {cut.whole.signature}
-            own = cutting_of(self._cutting, [i])
+            own = self._cutting.only([i])
             figures = self._figures([cut])
             models += self._assembled(own, figures, self._named(own, figures)).models
         self._excluded = set()
@@ -263,7 +263,7 @@ class Adapting:
         for cut in self._cuts:
             whole = self._figure(cut)
             if whole is not None and not cut.counts.keys() <= bricks.keys():
-                figures[cut.whole.signature] = self._drifting(cut, whole)
+                figures[cut.whole.signature] = self._runs.drifting[cut.whole.signature]
         return self._assembled(self._cutting, figures, self._named(self._cutting, figures))
 
     def _assembled(
@@ -406,8 +406,7 @@ class Adapting:
         figure = self._figure(cut)
         if figure is None or len(figure.samples) < self._burst.fewest_samples:
             return False
-        scatter = relative_half_width(interval(figure.replicates, figure.value))
-        return scatter <= scatter_within(self._precision)
+        return figure.relative_scatter <= scatter_within(self._precision)
 
     def _imprecise(self, positions: Sequence[int]) -> list[int]:
         """Positions of models whose estimates are not precise enough."""
@@ -424,8 +423,8 @@ class Adapting:
         needed: dict[str, None] = {}
         for cut in cuts:
             whole = cut.whole.signature
-            if (measured := self._figure(cut)) is not None:
-                figures[whole] = self._drifting(cut, measured)
+            if self._figure(cut) is not None:
+                figures[whole] = self._runs.drifting[whole]
             else:
                 needed |= dict.fromkeys(cut.counts)
         every = self._bricks
@@ -437,14 +436,8 @@ class Adapting:
         other = [cut for cut in cuts if all(cut is not self._cuts[i] for i in mostly)]
         large = {s for cut in other if self._figure(cut) is None for s in cut.counts}
         small = [s for s in missing if s not in large]
-        figures |= by_size(small, self._costs.bricks, self._cutting.brickset.bricks, shown)
-        if rest := [s for s in missing if s in large]:
-            figures |= self._unknown.figures(rest, shown)
-        return figures
-
-    def _drifting(self, cut: CutModel, measured: Figure) -> Placed:
-        """A measured latency with the drift of the machine."""
-        return Placed(measured, drifting(cut.whole.signature, measured, drift().plain_loop))
+        rest = [s for s in missing if s in large]
+        return {**figures, **self._unknown.figures(rest, shown, small)}
 
     def _named(self, cutting: Cutting, figures: Mapping[str, Figure]) -> Ledger:
         """The ledger with a reason for each model that was not run."""

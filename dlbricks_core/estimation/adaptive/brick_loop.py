@@ -26,7 +26,7 @@ from dlbricks_core.figures.precision import MOST, NORMAL_HALF_WIDTH
 from dlbricks_core.measure.costs import QUICK_START_S
 from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import not_within
+from dlbricks_core.measure.targets import not_within, run_targets
 from dlbricks_core.predict.training_data import training_data
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
@@ -88,7 +88,8 @@ def measure_adaptively(
         offers = tuple(_offers(state, bench))
         predicting_s = perf_counter() - begin - bench.spent_s
         if end_to_end:
-            bench.time_wholes()
+            targets = run_targets(cutting, end_to_end=True, backend=request.runs_natives)
+            bench.time_wholes([each for each in targets if each.kind != "brick"])
     found = AdaptiveRun(
         tuple(map(float, state.half_widths)),
         timed=len(subjects.bricks.keys() & bench.known.keys()),

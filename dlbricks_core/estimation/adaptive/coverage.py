@@ -84,10 +84,14 @@ class RunCosts:
         """Latency of each model in milliseconds."""
         return [sum(count * self.bricks[s] for s, count in cut.counts.items()) for cut in self.cuts]
 
-    def of_running(self, position: int) -> float:
-        """Milliseconds to load a model and to run it."""
-        running = self.runs * self.models[position] * self._running.factor
-        return self._loading_ms(position) * self._loading.factor + running
+    @property
+    def running(self) -> Sequence[float]:
+        """Milliseconds to load each model and to run it."""
+        loading, running = self._loading.factor, self.runs * self._running.factor
+        return [
+            self._loading_ms(i) * loading + latency_ms * running
+            for i, latency_ms in enumerate(self.models)
+        ]
 
     def _loading_ms(self, position: int) -> float:
         return _LOADING_MS + self.cuts[position].model.weight_bytes / _LOADED_BYTES_MS
@@ -121,8 +125,8 @@ def chosen(
     have = set(known)
     open_models = {i for i in lacking if costs.share(i, have) < enough}
     while candidates := [i for i in able if i in open_models]:
-        needed = _needed(costs, open_models, have)
-        best = max(candidates, key=lambda i: _gain(costs, i, needed) / costs.of_running(i))
+        needed, running = _needed(costs, open_models, have), costs.running
+        best = max(candidates, key=lambda i: _gain(costs, i, needed) / running[i])
         yield best
         have |= costs.cuts[best].counts.keys()
         open_models.discard(best)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import replace
@@ -18,7 +18,7 @@ from dlbricks_core.measure.costs import START_S, Costs
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.measuring import check, measure, open_worker, settle_models
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import Target, run_targets
+from dlbricks_core.measure.targets import Target
 from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
@@ -110,18 +110,13 @@ class TimingWorker:
             for key, each in found.items()
             if not each.failure and len(each.values) >= FEWEST_QUIET
         }
-        self._add(Ledger.of(enough, request.protocol))
         if not request.retry_failed:
-            failed = [
-                (k, each.failure, each.unsupported) for k, each in found.items() if each.failure
-            ]
-            self.ledger = self.ledger.recalling(failed)
             refused = self.store.refused(request.setup, request.fingerprint)
-            self.ledger = self.ledger.recalling(
-                (self.key(signature), reason, True)
-                for signature, reason in refused.items()
-                if signature in self.subjects.every and self.open(signature)
-            )
+            keys = {s: self.key(s) for s in self.subjects.every if s in refused}
+            failed = [(key, refused[s], True) for s, key in keys.items() if key not in enough]
+            failed += [(k, m.failure, m.unsupported) for k, m in found.items() if m.failure]
+            self.ledger = self.ledger.recalling(failed)
+        self._add(Ledger.of(enough, request.protocol))
         self.ledger = replace(self.ledger, reused=len(self.known))
 
     def check_doubtful(self) -> None:
@@ -171,14 +166,10 @@ class TimingWorker:
         self._measure(map(self.subjects.target, wholes), request)
         self.spent_s += perf_counter() - begin
 
-    def time_wholes(self) -> None:
+    def time_wholes(self, wholes: Sequence[Target]) -> None:
         """Times whole models, and their native forms, for comparison."""
-        request, cutting = self.request, self.subjects.cutting
-        targets = run_targets(cutting, end_to_end=True, backend=request.runs_natives)
-        wholes = [each for each in targets if each.kind != "brick"]
-        self._add(
-            measure(wholes, request, self.store, self._observer, cutting, worker=self._worker)
-        )
+        cutting = self.subjects.cutting
+        self._add(measure(wholes, self.request, self.store, self._observer, cutting, self._worker))
 
     def _measure(self, targets: Iterable[Target], request: Request) -> None:
         cutting = self.subjects.cutting
@@ -207,7 +198,7 @@ class TimingWorker:
         bricks = {self.key(s): each for s, each in subjects.bricks.items()}
         unknown = {self.key(s): each for s, each in subjects.bricks.items() if self.open(s)}
         request, store = self.request, self.store
-        self.ledger = check(unknown, self.ledger, request, self._worker, store, self._observer)
+        self.ledger |= check(unknown, request, self._worker, store, self._observer)
         settle_models(subjects.cutting, bricks, self.ledger, request, store)
 
     def drop(self, signatures: Iterable[str]) -> None:

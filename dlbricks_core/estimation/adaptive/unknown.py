@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, Self
 from zlib import crc32
@@ -12,11 +12,11 @@ from zlib import crc32
 import numpy as np
 
 from dlbricks_core.bricks import Brick
+from dlbricks_core.estimation.adaptive.coverage import RunCosts
 from dlbricks_core.estimation.conditioned import ConditionedPredictor
 from dlbricks_core.figures.figure import RESAMPLES, InPlace
 from dlbricks_core.figures.predicted import Discrepancy, Predicted, SpreadFactor
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.request import Request
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.training_data import is_surveyed, training_data
@@ -35,40 +35,35 @@ _NEARLY_ALL, _MOST_TELLING = 0.95, 150
 maximum number of these bricks."""
 
 
+@dataclass
 class Unknown:
     """Predicts bricks from the reference data and the store.
 
-    Args:
-        cutting: The models and their bricks.
+    Attributes:
+        bricks: All bricks of the models, by signature.
+        costs: Rough costs of the bricks.
         request: How bricks are timed alone, as predictions assume.
         store: Store of the measurements.
         observer: Receives the progress.
         predictor: Name of the predictor.
     """
 
-    def __init__(
-        self,
-        cutting: Cutting,
-        request: Request,
-        store: ResultStore,
-        observer: Observer,
-        predictor: str,
-    ) -> None:
-        self._bricks = cutting.brickset.bricks
-        self._request = request
-        self._store = store
-        self._observer = observer
-        self._predictor = predictor
-        self._predicted: dict[str, Predicted] = {}
-        self._conditioned: dict[object, Mapping[str, Predicted]] = {}
+    bricks: Mapping[str, Brick]
+    costs: RunCosts
+    request: Request
+    store: ResultStore
+    observer: Observer
+    predictor: str
+    _predicted: dict[str, Predicted] = field(default_factory=dict)
+    _conditioned: dict[object, Mapping[str, Predicted]] = field(default_factory=dict)
 
     @cached_property
     def _contributions(self) -> Sequence[Contribution]:
-        return training_data(self._store, self._request.setup.backend)
+        return training_data(self.store, self.request.setup.backend)
 
     @cached_property
     def _oracle(self) -> ConditionedPredictor:
-        return ConditionedPredictor(self._predictor, self._request, self._contributions, ())
+        return ConditionedPredictor(self.predictor, self.request, self._contributions, ())
 
     @property
     def system_is_known(self) -> bool:
@@ -76,37 +71,47 @@ class Unknown:
         if self._is_surveyed:
             return True
         # What predictions rest on is looked up later: rates may be timed until then.
-        place = self._request.fingerprint, self._request.setup.threads
-        every = training_data(self._store, self._request.setup.backend)
+        place = self.request.fingerprint, self.request.setup.threads
+        every = training_data(self.store, self.request.setup.backend)
         return any((each.system.fingerprint, each.setup.threads) == place for each in every)
 
     @cached_property
     def _is_surveyed(self) -> bool:
-        setup = self._request.setup
-        return is_surveyed(self._request.fingerprint, setup.backend, setup.threads)
+        setup = self.request.setup
+        return is_surveyed(self.request.fingerprint, setup.backend, setup.threads)
 
     def figures(
-        self, signatures: Collection[str], seen: Mapping[str, InPlace]
+        self,
+        signatures: Collection[str],
+        seen: Mapping[str, InPlace],
+        small: Collection[str] = (),
     ) -> Mapping[str, Predicted]:
         """Figures of bricks by signature.
 
         Args:
             signatures: Signatures of the bricks.
             seen: Figures of bricks inside of running models, by signature.
+            small: Signatures of further bricks for which rough figures suffice.
         """
+        rough = by_size(small, self.costs.bricks, self.bricks, seen)
+        return {**rough, **self._predictions(signatures, seen)} if signatures else rough
+
+    def _predictions(
+        self, signatures: Collection[str], seen: Mapping[str, InPlace]
+    ) -> Mapping[str, Predicted]:
         if seen and not self._is_surveyed:
             return self._resting_on(seen, signatures)
-        also = [s for s in seen if s in self._bricks]
+        also = [s for s in seen if s in self.bricks]
         asked = [s for s in (*signatures, *also) if s not in self._predicted]
         if asked:
-            self._observer.stage(f"Predicting {len(asked)} bricks")
-            bricks = {s: self._bricks[s] for s in asked if not self._bricks[s].opaque}
+            self.observer.stage(f"Predicting {len(asked)} bricks")
+            bricks = {s: self.bricks[s] for s in asked if not self.bricks[s].opaque}
             self._predicted |= self._oracle.figures(bricks, {})
         found = {s: self._predicted[s] for s in signatures if s in self._predicted}
         compared = {s: (self._predicted[s], seen[s]) for s in also if s in self._predicted}
         if not compared:
             return found
-        kinds = {s: kind_of(self._bricks[s]) for s in {*compared, *found}}
+        kinds = {s: kind_of(self.bricks[s]) for s in {*compared, *found}}
         ratios = _Ratios.of(
             _SeenBrick(kinds[s], shown.value, predicted.own)
             for s, (predicted, shown) in compared.items()
@@ -122,13 +127,13 @@ class Unknown:
         that ran show. Where its own system's data predict, they would take a slow moment of the
         machine for a contradiction of each brick (research/2026-11-30-probes.md).
         """
-        telling = [s for s in _telling(seen) if s in self._bricks]
+        telling = [s for s in _telling(seen) if s in self.bricks]
         every = dict.fromkeys((*signatures, *telling))
-        bricks = {s: self._bricks[s] for s in every if not self._bricks[s].opaque}
+        bricks = {s: self.bricks[s] for s in every if not self.bricks[s].opaque}
         known = {s: seen[s] for s in telling if s in bricks}
         question = frozenset(bricks), tuple((s, each.samples) for s, each in known.items())
         if question not in self._conditioned:
-            self._observer.stage(f"Predicting {len(bricks)} bricks")
+            self.observer.stage(f"Predicting {len(bricks)} bricks")
             self._conditioned[question] = self._oracle.figures(bricks, known)
         found = self._conditioned[question]
         return {s: _in_place(found[s]) for s in signatures if s in found}

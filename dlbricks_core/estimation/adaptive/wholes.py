@@ -15,10 +15,12 @@ from dlbricks_core.backends.burst import Burst, WholeRun
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.errors import DLBricksError, UnsupportedError
 from dlbricks_core.estimation.adaptive.ahead import Ahead, worker_of
+from dlbricks_core.estimation.adaptive.drift import drift, drifting
 from dlbricks_core.facts import Kind, Measurement, Note, Observation, Question
 from dlbricks_core.facts import Session as SessionRecord
 from dlbricks_core.facts.note import note
 from dlbricks_core.figures.figure import InPlace, Measured
+from dlbricks_core.figures.predicted import Placed
 from dlbricks_core.figures.protocols import Round
 from dlbricks_core.figures.statistics import Disturbance
 from dlbricks_core.ir import CanonicalModel
@@ -64,6 +66,7 @@ class WholeRuns:
 
     Attributes:
         figures: Figures of whole models, by signature.
+        drifting: The same figures with the drift of the machine, by signature.
         ledger: Measurements and failures, under the key of a whole model in either form.
         importing_s: Seconds until the framework was imported.
         waited_s: Seconds of waiting for a quiet machine, which count for no budget.
@@ -79,6 +82,7 @@ class WholeRuns:
         ahead: Ahead | None = None,
     ) -> None:
         self.figures: dict[str, Measured] = {}
+        self.drifting: dict[str, Placed] = {}
         self.ledger = Ledger()
         self.importing_s = 0.0
         self._request = request
@@ -174,7 +178,7 @@ class WholeRuns:
                 self._fail(key, cut, error)
                 return
             self._lowered.add(cut.model.source)
-            self._note(note("runs-as-lowered", cut.model.name, reason=error.message))
+            self.remark(note("runs-as-lowered", cut.model.name, reason=error.message))
             self.run(cut, burst, harvest=harvest)
             return
         except DLBricksError as error:
@@ -186,7 +190,7 @@ class WholeRuns:
             try:
                 profile = self._profile(cut, burst, latency_ms)
             except DLBricksError as error:
-                self._note(note("no-brick-latencies", cut.model.name, reason=reason_of(error)))
+                self.remark(note("no-brick-latencies", cut.model.name, reason=reason_of(error)))
         spent_s = perf_counter() - begin
         self._keep(cut, key, replace(found, profile=profile), spent_s, self._watch.lately())
         for worker in self._workers.values():
@@ -287,7 +291,8 @@ class WholeRuns:
             raise UnsupportedError(f"the profile of {name} names few of its layers")
         return found
 
-    def _note(self, found: Note) -> None:
+    def remark(self, found: Note) -> None:
+        """Adds a note to the ledger."""
         self.ledger = self.ledger.noting(found)
 
     def _worker(self, *, as_used: bool) -> BackendWorker:
@@ -337,7 +342,11 @@ class WholeRuns:
                 self._models |= dict.fromkeys(places, signature)
         found = Ledger.of(wholes, self._request.protocol)
         self.ledger |= found
-        self.figures |= {key.subject.signature: each for key, each in found.figures.items()}
+        for key, figure in found.figures.items():
+            signature = key.subject.signature
+            drifted = drifting(signature, figure, drift().plain_loop)
+            self.figures[signature] = figure
+            self.drifting[signature] = Placed(figure, drifted)
 
     def _count(self, key: Question, taken: Observation) -> None:
         effort = self.ledger.effort + Effort.of([Measurement(key, observations=(taken,))])
@@ -346,7 +355,7 @@ class WholeRuns:
     def _fail(self, key: Question, cut: CutModel, error: DLBricksError) -> None:
         reason = reason_of(error)
         self.ledger = self.ledger.failing({key: reason})
-        self._note(note("whole-did-not-run", cut.model.name, reason=reason))
+        self.remark(note("whole-did-not-run", cut.model.name, reason=reason))
         self._store.record_failure(key, reason, cut.whole.operators)
 
 

@@ -41,7 +41,7 @@ def with_engine(result: RunResult) -> RunResult:
     ]
     most = call_ms * max(work.calls for work in works)
     named = note("engine-python", engine=backend.engine(settings, model), ms=most, measured=is_here)
-    return replace(result, models=models, ledger=result.ledger.noting(named))
+    return replace(result, models=models).noting(named)
 
 
 def _call_s(work: Interpreted, system: System) -> float:

@@ -183,7 +183,7 @@ def run_facts(runs: Mapping[str, RunResult], load: LoadOptions | None) -> list[F
     found = []
     for name, each in runs.items():
         timer = ""
-        if each.call_ms is not None:
+        if each.call_ms:
             timer = f"; timer {each.call_ms * 1e3:.1f} µs a call, taken off each brick"
         about = f"{name} {each.request.setup.version}{heading.options(each.request)}{timer}"
         found.append(("Backend", about))

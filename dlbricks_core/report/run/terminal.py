@@ -122,6 +122,8 @@ def _of_hours(estimates: Sequence[Estimate]) -> str:
         return ""
     now = widest_text([relative_half_width(each.this_hour) for each in estimates])
     then = widest_text([relative_half_width(each.interval) for each in estimates])
+    if now == then:
+        return f"{now} in this hour and on another day"
     return f"{now} in this hour, {then} on another day"
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 from dlbricks_llamacpp.backend import LlamaBackend
+from dlbricks_verify.command import OutputsJob
 
 from dlbricks_core.backends import Backend
-from dlbricks_core.commands.compare.actions import OutputsJob
 from dlbricks_core.commands.options.jobs import Models
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.approach import Approach, Wishes

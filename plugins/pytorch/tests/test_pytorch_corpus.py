@@ -10,9 +10,9 @@ import pytest
 import torch
 import torch_networks as networks
 from dlbricks_pytorch.export import to_program, trace
+from dlbricks_verify.verification import VerifyOptions, verify
 
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.commands.compare.verification import VerifyOptions, verify
 from dlbricks_core.ir import read_model
 from dlbricks_core.measure.request import Request
 from dlbricks_core.passes import normalize

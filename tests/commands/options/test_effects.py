@@ -4,9 +4,11 @@ import re
 
 import click
 import pytest
+from dlbricks_graph import command as graph
 from dlbricks_private.command import command as private
 from dlbricks_serving.commands import serve
 from dlbricks_study.command import command as study
+from dlbricks_survey.command import command as survey
 
 import dlbricks_core as dlbricks
 from dlbricks_core.commands.check import actions as check
@@ -14,7 +16,6 @@ from dlbricks_core.commands.compare import actions as compare
 from dlbricks_core.commands.estimate.actions import command as estimate
 from dlbricks_core.commands.machine import timing_actions as machine
 from dlbricks_core.commands.options.spelling import option_of
-from dlbricks_core.commands.show import graph
 from dlbricks_core.commands.suite import actions as suite
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.wording import arguments_spelled
@@ -33,8 +34,8 @@ REFUSED = [
     (machine.calibrate_command, ("--forget", *ON, "--runs", "3"), "fits nothing: leave out --runs"),
     (machine.calibrate_command, ("--probes", "1", *ON, "-G", "1"), "fits nothing: leave out -G"),
     (machine.calibrate_command, ("--probes", "1", *ON, "--batch", "2"), "effect without a MODEL"),
-    (machine.survey_command, ("--pack", "f", "--seed", "0"), "times nothing: leave out --seed"),
-    (machine.survey_command, ("--extend", *ON), "packed without --pack: leave out --extend"),
+    (survey, ("--pack", "f", "--seed", "0"), "times nothing: leave out --seed"),
+    (survey, ("--extend", *ON), "packed without --pack: leave out --extend"),
     (study, ("--from", "f", "--seed", "0"), "--from measures nothing: leave out --seed"),
     (study, ("a", *ON, "--quick", "--runs", "3"), "--quick and --runs contradict each other"),
     *(

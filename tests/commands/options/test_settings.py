@@ -8,46 +8,46 @@ from typing import Any, get_args, get_type_hints
 
 import click
 import pytest
-from dlbricks_serving import advise, announced, serve
+from dlbricks_explain import command as explain
+from dlbricks_explain.command import LayersJob, TraceJob
+from dlbricks_graph import command as graph
+from dlbricks_graph.command import ShowLatenciesJob, ShowOperationsJob
+from dlbricks_serving import advise, serve
 from dlbricks_serving.advice.job import AdviseJob
 from dlbricks_serving.commands import serve as serving
 from dlbricks_serving.commands.advise import command as advise_command
 from dlbricks_serving.serving.job import ServeCompareJob, ServeJob
 from dlbricks_serving.settings import OWN
-from dlbricks_study.announced import StudyCommand
 from dlbricks_study.command import command as study_command
 from dlbricks_study.job import StudyJob, StudyReportJob
+from dlbricks_survey import pack_survey, take_survey
+from dlbricks_survey.command import command as survey_command
+from dlbricks_survey.job import PackJob, SurveyJob
+from dlbricks_verify import command as verify
+from dlbricks_verify.command import OutputsJob
 
 import dlbricks_core as dlbricks
 from dlbricks_core.api import AtSizes, Measuring
 from dlbricks_core.api.inputs import checked
-from dlbricks_core.commands import own
 from dlbricks_core.commands.check import actions as check
-from dlbricks_core.commands.check.actions import CheckJob, LayersJob, TraceJob
-from dlbricks_core.commands.command import Action, loaded
+from dlbricks_core.commands.check.actions import CheckJob
+from dlbricks_core.commands.command import Action, Command, loaded
 from dlbricks_core.commands.compare import actions as compare
-from dlbricks_core.commands.compare.actions import CompareJob, OutputsJob
+from dlbricks_core.commands.compare.actions import CompareJob
 from dlbricks_core.commands.estimate.actions import EstimateJob
 from dlbricks_core.commands.estimate.actions import command as estimate_command
 from dlbricks_core.commands.machine import timing_actions as machine
-from dlbricks_core.commands.machine.timing_actions import (
-    CalibrateJob,
-    ForgetJob,
-    PackJob,
-    ProbeJob,
-    SurveyJob,
-)
+from dlbricks_core.commands.machine.timing_actions import CalibrateJob, ForgetJob, ProbeJob
 from dlbricks_core.commands.options.settings import MODEL_OUTPUT, SETTINGS
 from dlbricks_core.commands.options.spelling import option_of
 from dlbricks_core.commands.results.json_records import ResultsRecordData
 from dlbricks_core.commands.show import actions as show
-from dlbricks_core.commands.show import graph
 from dlbricks_core.commands.show.actions import ShowLayersJob, ShowRepeatsJob
-from dlbricks_core.commands.show.graph import ShowLatenciesJob, ShowOperationsJob
 from dlbricks_core.commands.suite import actions as suite
 from dlbricks_core.commands.suite.actions import SuiteTimeJob, SuiteWriteJob
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.importers import LoadOptions
+from dlbricks_core.plugins import discover
 
 
 def fields_of(job: type) -> set[str]:
@@ -74,18 +74,18 @@ COMMANDS = {
     "serve": (serving.command, ServeJob),
     "serve compare": (serving.compare_command, ServeCompareJob),
     "compare": (compare.latencies_command, CompareJob),
-    "compare outputs": (compare.outputs_command, OutputsJob),
+    "compare outputs": (verify.outputs_command, OutputsJob),
     "advise": (advise_command, AdviseJob),
     "check": (check.accuracy_command, CheckJob),
-    "check layers": (check.layers_command, LayersJob),
-    "check trace": (check.trace_command, TraceJob),
+    "check layers": (explain.layers_command, LayersJob),
+    "check trace": (explain.trace_command, TraceJob),
     "show": (show.layers_command, ShowLayersJob),
     "show repeats": (show.repeats_command, ShowRepeatsJob),
     "show graph": (graph.command, ShowLatenciesJob, ShowOperationsJob),
     "suite time": (suite.time_command, SuiteTimeJob),
     "suite write": (suite.write_command, SuiteWriteJob),
     "machine calibrate": (machine.calibrate_command, CalibrateJob, ForgetJob, ProbeJob),
-    "machine survey": (machine.survey_command, SurveyJob, PackJob),
+    "machine survey": (survey_command, SurveyJob, PackJob),
     "study": (study_command, StudyJob, StudyReportJob),
 }
 """Commands with their jobs, one for each mode."""
@@ -97,8 +97,8 @@ FUNCTIONS = [
     pytest.param(AdviseJob, advise, id="advise"),
     pytest.param(SuiteWriteJob, dlbricks.generate, id="suite write"),
     pytest.param(SuiteTimeJob, dlbricks.bench, id="suite time"),
-    pytest.param(SurveyJob, dlbricks.take_survey, id="machine survey"),
-    pytest.param(PackJob, dlbricks.pack_survey, id="machine survey --pack"),
+    pytest.param(SurveyJob, take_survey, id="machine survey"),
+    pytest.param(PackJob, pack_survey, id="machine survey --pack"),
 ]
 
 
@@ -106,10 +106,11 @@ SHOWN = {"top", "trace_path", "svg_path"}
 """Options of single commands on how results are shown."""
 
 ACTIONS = {
-    f"{command.name} {action.name}": action
-    for command in (*vars(own).values(), *vars(announced).values(), StudyCommand)
+    " ".join(dict.fromkeys((*command.name.split("."), action.name))): action
+    for command in (plugin.loaded for plugin in discover("command", Command))
     for action in getattr(command, "actions", ())
 }
+"""Actions of all installed commands, by the words that users type."""
 
 WITHOUT_SETTINGS = {
     *("machine check", "machine list"),
@@ -309,10 +310,9 @@ def test_messages_spell_an_option_as_commands_declare_it():
 
 
 def test_an_option_has_a_spelling_of_its_own_in_each_command():
-    for command in (*vars(own).values(), *vars(announced).values()):
-        for action in getattr(command, "actions", ()):
-            spelled = [text for each in loaded(action).params for text in each.opts]
-            assert len(set(spelled)) == len(spelled), action
+    for action in ACTIONS.values():
+        spelled = [text for each in loaded(action).params for text in each.opts]
+        assert len(set(spelled)) == len(spelled), action
 
 
 def refused(setting, further, key):

@@ -68,7 +68,9 @@ def compared(asked, residual, tmp_path, dlbricks):
 def test_the_status_says_whether_a_model_became_slower(compared, before, after, status, words):
     done = compared([before], [after])
     assert done.status == status
-    assert words in " ".join(done.out.split())
+    shown = " ".join(done.out.split())
+    assert words in shown
+    assert ("Unclear: the 90%" in shown) is ("1 unclear" in words)
 
 
 @pytest.mark.parametrize(("limit", "told"), [("5", "500% is not from 0%"), ("-5%", "-5% is not")])

@@ -32,10 +32,13 @@ FORM = "onnxruntime-genai"
 """Name of the form, as backends ask for it."""
 
 FAMILIES = frozenset({
-    "ernie4_5", "gemma", "gemma2", "gemma3_text", "granite", "llama", "mistral", "nemotron", "olmo",
-    "phi", "phi3", "qwen2", "qwen3", "smollm3",
+    "ernie4_5", "gemma", "gemma2", "gemma3_text", "granite", "llama", "mistral", "nemotron", "phi",
+    "phi3", "qwen2", "qwen3",
 })  # fmt: skip
-"""Families that the builder knows and whose files have been compared with this form's."""
+"""Families of which the builder's files have the operators of this form."""
+
+_WITHOUT_WINDOWS = frozenset({"mistral", "phi3"})
+"""Families whose window the builder leaves out: their configurations list no kinds of blocks."""
 
 BITS: Mapping[str | None, int] = {None: 32, "float32": 32, "int4": 4}
 """Bits of the weights of products by conversion that follows: the builder's types."""
@@ -146,7 +149,8 @@ class _Writer:
     def block(self, block: Block, index: int) -> None:
         """A block, up to its last part's result."""
         at, part, feed = f"layers.{index}", block.attention, block.feed_forward
-        assert part is not None and feed is not None
+        assert part is not None
+        assert feed is not None
         x = self._summed(block.before_attention, f"{at}.input_layernorm")
         y = self._attention(part, x, index)
         if block.parallel:
@@ -226,13 +230,19 @@ class _Writer:
         tables = self._turns(part.rotary) if part.rotary else ()
         attributes: dict[str, Attribute] = {
             "num_heads": part.heads, "kv_num_heads": part.kv_heads, "scale": part.scale,
-            "softcap": part.softcap, "local_window_size": part.window or -1,
+            "softcap": part.softcap, "local_window_size": self._window(part),
             "do_rotary": int(part.rotary is not None),
             "rotary_interleaved": int(part.rotary is not None and part.rotary.interleaved),
         }  # fmt: skip
         self._own("GroupQueryAttention", (*read, *past, self._lengths, self._steps, *tables),
                   (at, *present), **attributes)  # fmt: skip
         return linear(graph, at, widths[0], hidden, f"{at}.o_proj", bias=part.output_bias)
+
+    def _window(self, part: Attention) -> int:
+        """Number of positions that a query attends to; -1 for all."""
+        if part.window is None or self._decoder.family in _WITHOUT_WINDOWS:
+            return -1
+        return part.window
 
     def _of_heads(self, norm: Norm, x: str, size: int, width: int, at: str) -> str:
         """The normalization of each head."""

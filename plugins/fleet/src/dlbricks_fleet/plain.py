@@ -25,7 +25,10 @@ def unpacked(data: bytes | memoryview) -> Any:
     Raises:
         ValueError: If the bytes are no message.
     """
-    return msgpack.unpackb(data, use_list=False, raw=False, strict_map_key=False)
+    try:
+        return msgpack.unpackb(data, use_list=False, raw=False, strict_map_key=False)
+    except TypeError as error:
+        raise ValueError("a key of the message is a mapping") from error
 
 
 def _plain(value: Any) -> Any:

@@ -13,7 +13,7 @@ from dlbricks_core.commands.options.output import Output
 from dlbricks_core.importers.cache import kept_names
 from dlbricks_core.store import ResultStore
 from dlbricks_pages import pages
-from dlbricks_pages.contents import read_atlas
+from dlbricks_pages.contents import check_number, read_atlas
 from dlbricks_pages.estimates import with_composed, with_unmeasured
 
 
@@ -54,7 +54,7 @@ def command(
     pages.check_site(folder)
     with output.progress() as progress, ResultStore.open(store, writes=False) as opened:
         atlas = read_atlas(opened, progress)
-        pages.check_number(atlas)
+        check_number(len(atlas.models) + len(atlas.machines))
         if not measured_only:
             atlas = with_composed(atlas, opened, progress)
             atlas = with_unmeasured(atlas, opened, progress)

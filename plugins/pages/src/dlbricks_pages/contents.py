@@ -24,6 +24,7 @@ from dlbricks_core.facts import (
 )
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.limits import FILES
 from dlbricks_core.predict.training_data import is_usable, quiet_values
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
@@ -222,6 +223,23 @@ class Atlas:
         return not name, name, signature
 
 
+def check_number(pages: int) -> None:
+    """Refuses a site of too many pages."""
+    if pages > FILES.most:
+        raise DLBricksError(f"the site would have {pages:,} pages, {FILES.words}", FILES.hint)
+
+
+def _check_outlines(outlines: Iterable[Measurement]) -> None:
+    """Refuses a store of too many models and systems before all of it is read."""
+    pages: set[Subject | str] = set()
+    for each in (outline.question for outline in outlines):
+        if each.quantity.composition is not Composition.LOAD:
+            pages.add(each.system)
+            if each.subject.is_whole:
+                pages.add(each.subject)
+    check_number(len(pages))
+
+
 def read_atlas(store: ResultStore, observer: Observer) -> Atlas:
     """The content of a store, without predictions."""
     observer.stage(f"Reading {store.place.name}")
@@ -230,6 +248,7 @@ def read_atlas(store: ResultStore, observer: Observer) -> Atlas:
         raise DLBricksError(
             f"{store.place} holds no measurements", hint=f"Name another one as {argument('store')}."
         )
+    _check_outlines(outlines)
     quantities = sorted({each.question.quantity for each in outlines})
     # A measurement whose row is damaged has no facts, though its samples may be readable.
     intact = {each.question for each in outlines}
@@ -267,7 +286,8 @@ def _sampled(
     """
     machines = store.machines()
     alone = {each.system: each for each in machines if each.alone}
-    equal = [each for each in machines if not each.alone]
+    recorded = {"", *(each.host for each in store.sessions())}
+    equal = [each for each in machines if not each.alone and each.hosts & recorded]
     for quantity in quantities:
         if quantity.composition is not Composition.LOAD:
             every = store.sampled(quantity) if alone else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from dlbricks_core.figures.figure import Measured, interval
 from dlbricks_core.figures.protocols import between_hours
 from dlbricks_core.figures.statistics import Disturbance
 from dlbricks_core.ir import CanonicalModel, unpacked
+from dlbricks_core.limits import ESTIMATES
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.from_features import FeaturePrediction, predicted_from_features
 from dlbricks_core.predict.training_data import features_of, training_data
@@ -78,10 +80,15 @@ class _Composed:
 
 def _composed(atlas: Atlas, store: ResultStore, observer: Observer) -> list[_Composed]:
     """Models whose bricks are all in the store, at each place with a stored graph."""
-    kept = [each for each in store.rewritten() if each[2] in atlas.systems]
+    every = [each for each in store.rewritten() if each[2] in atlas.systems]
+    kept = every[: ESTIMATES.most]
+    if left := len(every) - len(kept):
+        _note_limit(observer, f"{left:,} graphs of models are not composed")
     observer.stage("Composing models from their bricks", len(kept))
     composing = _Composing(atlas, store, find_composer(DEFAULT_COMPOSER))
-    machines = [*atlas.machines.values()]
+    machines: defaultdict[str, list[Machine]] = defaultdict(list)
+    for machine in atlas.machines.values():
+        machines[machine.system].append(machine)
     found = []
     for signature, setup, system in kept:
         data = store.rewrite(signature, setup, system)
@@ -93,9 +100,7 @@ def _composed(atlas: Atlas, store: ResultStore, observer: Observer) -> list[_Com
         if graph is not None:
             timed = replace(setup, protocol=DEFAULT_PROTOCOL.identity)
             found += [
-                composing.composed(signature, graph, timed, machine)
-                for machine in machines
-                if machine.system == system
+                composing.composed(signature, graph, timed, machine) for machine in machines[system]
             ]
         observer.advance(signature)
     return [each for each in found if each is not None]
@@ -182,7 +187,13 @@ def with_unmeasured(atlas: Atlas, store: ResultStore, observer: Observer) -> Atl
     no latency.
     """
     homes = _homes(atlas)
-    asked = _unmeasured_models(atlas, homes)
+    wanted = list(islice(_unmeasured_models(atlas, homes), ESTIMATES.most + 1))
+    if len(wanted) > ESTIMATES.most:
+        wanted.pop()
+        _note_limit(observer, "further models are not predicted")
+    asked: defaultdict[MachineSetup, list[str]] = defaultdict(list)
+    for place, signature in wanted:
+        asked[place].append(signature)
     observer.stage("Predicting latencies that were not measured", len(asked))
     predicted: list[NetworkValue] = []
     parts: dict[str, Parts] = {}
@@ -202,6 +213,10 @@ def with_unmeasured(atlas: Atlas, store: ResultStore, observer: Observer) -> Atl
     return replace(atlas, entries=[*atlas.entries, *predicted], parts=parts)
 
 
+def _note_limit(observer: Observer, what: str) -> None:
+    observer.note(f"{what}: there are {ESTIMATES.words}. {ESTIMATES.hint}")
+
+
 def _homes(atlas: Atlas) -> dict[str, MachineSetup]:
     """First place of each model whose features are known."""
     found: dict[str, MachineSetup] = {}
@@ -214,16 +229,14 @@ def _homes(atlas: Atlas) -> dict[str, MachineSetup]:
 
 def _unmeasured_models(
     atlas: Atlas, homes: Mapping[str, MachineSetup]
-) -> dict[MachineSetup, list[str]]:
+) -> Iterator[tuple[MachineSetup, str]]:
     measured, refused = atlas.known_latencies, atlas.refused
-    found: defaultdict[MachineSetup, list[str]] = defaultdict(list)
     for place in sorted({each.place for each in atlas.entries if each.quantity == LATENCY}):
         for signature, home in homes.items():
             if (replace(place, threads=0), signature) in refused:
                 continue
             if home == place or (place, signature) not in measured:
-                found[place].append(signature)
-    return found
+                yield place, signature
 
 
 def _predictions(

@@ -15,7 +15,6 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import LATENCY, Failure, System
 from dlbricks_core.facts.system import Cache
 from dlbricks_core.files import content
-from dlbricks_core.limits import FILES
 from dlbricks_core.report.data import SCHEMA_VERSION, ListedFailuresData, failures_data
 from dlbricks_core.report.files import check_folder, file_error
 from dlbricks_core.report.heading import count
@@ -30,6 +29,7 @@ from dlbricks_pages.contents import (
     Home,
     MachineSetup,
     NetworkValue,
+    check_number,
 )
 from dlbricks_pages.view import Axis, Mark, View, holdings, origin
 
@@ -117,16 +117,9 @@ _MOST_FAILED = 5  #: Maximum number of networks named for one reason of failure.
 File = tuple[str, str]  #: Path of a file in the site, and its content.
 
 
-def check_number(atlas: Atlas) -> None:
-    """Refuses an atlas of too many pages."""
-    number = len(atlas.models) + len(atlas.machines)
-    if number > FILES.most:
-        raise DLBricksError(f"the site would have {number:,} pages, {FILES.words}", FILES.hint)
-
-
 def site(atlas: Atlas) -> Iterator[File]:
     """Files of the site, generated one by one to save memory."""
-    check_number(atlas)
+    check_number(len(atlas.models) + len(atlas.machines))
     shown = View(atlas)
     yield "style.css", render("site.css", _PACKAGE)
     yield "table.js", render("table.js", _PACKAGE, rows=ROWS)

@@ -81,7 +81,7 @@ def study(
     analysis = analyze(models)
     rewrites = rewrite_models(models, request, observer)
     cuttings = [cut_models(models, way, request, observer, rewrites=rewrites) for way in ways]
-    keep_rewrites(rewrites, cuttings[0].brickset.models, request, store)
+    keep_rewrites(rewrites, [cut.model for cut in cuttings[0].brickset.models], request, store)
     targets = [target for sweep in sweeps_of(*cuttings, end_to_end=True) for target in sweep]
     ledger = measure(targets, request, store, observer)
     observer.stage("Composing")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dlbricks_core.backends import Backend
 from dlbricks_core.commands.options.jobs import opened
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.errors import DLBricksError
@@ -13,11 +14,12 @@ from dlbricks_core.estimation.conditioned import PREDICTOR
 from dlbricks_core.estimation.sizes import Generation
 from dlbricks_core.estimation.without_runs import NO_PREDICTOR
 from dlbricks_core.facts.workload import Workload
+from dlbricks_core.plugins import discover
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 from dlbricks_serving.advice.advice import Advice, AdviceRequest, order_by
-from dlbricks_serving.advice.places import places
+from dlbricks_serving.advice.places import Place, places
 from dlbricks_serving.advice.requirements import Requirement
 from dlbricks_serving.advice.search import advise
 from dlbricks_serving.advice.tariff import Accuracies, Prices
@@ -67,7 +69,10 @@ class AdviseJob:
                 installed=True,
             )
             loaded = models.load(observer)
-            tasks = tasks_of(loaded, workload)
+            forms = {}
+            if any(model.configuration for model in loaded.models):
+                forms = {form: models.in_form(form).load(observer) for form in _forms(where)}
+            tasks = tasks_of(loaded, workload, forms)
             advice = advise(tasks, where, request, there, observer, predictor)
         return replace(advice, unread=loaded.failures)
 
@@ -99,3 +104,10 @@ class AdviseJob:
                 hint=f"Name one {argument('prompt')} and one {argument('generate')} at a time.",
             )
         return answer.workloads[0]
+
+
+def _forms(where: Sequence[Place]) -> set[str]:
+    """Forms of language models that backends of some places ask for."""
+    backends = {place.setup.backend for place in where}
+    plugins = [each for name in backends for each in discover("backend", Backend, name)]
+    return {each.loaded.traits.form for each in plugins if not each.problem} - {""}

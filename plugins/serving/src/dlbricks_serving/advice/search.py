@@ -12,6 +12,7 @@ import numpy as np
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.answers import FIRST_TOKEN, OUTPUT_TOKEN, SHORT
 from dlbricks_core.estimation.results import RunResult
+from dlbricks_core.estimation.sizes.engine import with_engine
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.estimation.workloads import Time, Times
 from dlbricks_core.facts import LATENCY, Failure, Note, Quantity
@@ -104,14 +105,15 @@ def _estimated(
     collected: _Collected,
 ) -> list[Alternative]:
     """Every combination of job and place whose figures are known or predicted."""
-    models = [model for job in jobs for model in job.models]
     found: dict[Place, RunResult] = {}
     # The predictor caches the layers of one backend from one system to the next.
     for place in sorted(places, key=lambda each: each.setup.backend):
         observer.advance(f"{place.setup.backend} on {place.name}")
         request = Request.for_stored(place.setup, place.system)
         seen = place.seen_in(store)
-        found[place] = estimate(models, None, request, seen, predictor=predictor)
+        models = [each for job in jobs for each in job.models_in(request.backend.traits.form)]
+        result = estimate(models, None, request, seen, predictor=predictor)
+        found[place] = with_engine(result) if wanted.workload else result
         collected.of[place] = [each.about(str(place)) for each in found[place].ledger.notes]
     results = [found[place] for place in places]
     alternatives = _alternatives(jobs, places, results, wanted, collected)

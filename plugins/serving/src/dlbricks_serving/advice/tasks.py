@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from dlbricks_core.estimation.model_result import ModelResult
@@ -28,11 +28,17 @@ class AdviceTask:
     models: Sequence[CanonicalModel]
     #: Function that gives the times of the job from results for these models.
     times: Callable[[Sequence[ModelResult]], Times]
+    #: The same models in other forms, by the name of the form (``Traits.form``).
+    forms: Mapping[str, Sequence[CanonicalModel]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, model: CanonicalModel) -> Self:
         """One run of a model."""
         return cls(model.name, model.source, [model], _of_one)
+
+    def models_in(self, form: str) -> Sequence[CanonicalModel]:
+        """Models to estimate for a backend that asks for a form."""
+        return self.forms.get(form, self.models)
 
     @property
     def names(self) -> tuple[str, str]:
@@ -40,13 +46,29 @@ class AdviceTask:
         return self.name, self.source
 
 
-def tasks_of(loaded: LoadedModels | ModelsAtSizes, workload: Workload | None) -> list[AdviceTask]:
+Loaded = LoadedModels | ModelsAtSizes
+"""Models at one size, or at the sizes of a workload."""
+
+
+def tasks_of(
+    loaded: Loaded, workload: Workload | None, forms: Mapping[str, Loaded] | None = None
+) -> list[AdviceTask]:
     """A task for each model: an answer, or one run where there is no workload.
 
     Args:
-        loaded: Models at one size, or at the sizes of the workload.
+        loaded: The models.
         workload: The workload that the models were loaded for.
+        forms: The same models in other forms, by the name of the form.
     """
+    tasks = _tasks_of(loaded, workload)
+    others = {form: _tasks_of(each, workload) for form, each in (forms or {}).items()}
+    return [
+        replace(task, forms={form: each[i].models for form, each in others.items()})
+        for i, task in enumerate(tasks)
+    ]
+
+
+def _tasks_of(loaded: Loaded, workload: Workload | None) -> list[AdviceTask]:
     if isinstance(loaded, LoadedModels):
         return [AdviceTask.of(each) for each in loaded.models]
     if workload is None:

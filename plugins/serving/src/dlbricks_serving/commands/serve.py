@@ -43,7 +43,8 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Estimate throughput and tail latency of instances of MODELs.
 
     Figures come from the store and from predictions. With --measure, bricks are timed while other
-    instances are busy, for a fixed time.
+    instances are busy, for a fixed time. Exit status 3: a figure failed or is doubtful, or no n x m
+    keeps the bound for a model; it is named.
     """
     output = Output({**values, "store": store})
     job = given.job_of(ServeJob, models, values)
@@ -67,7 +68,8 @@ def compare_command(models: tuple[str, ...], store: str | None, **values: Any) -
     """Compare throughput and tail latency of instances of MODELs on several frameworks.
 
     Figures are composed from bricks that are timed while other instances are busy, for a fixed
-    time.
+    time. Exit status 3: a figure failed or is doubtful, or no framework keeps the bound for a
+    model; it is named.
     """
     output = Output({**values, "store": store})
     job = given.job_of(ServeCompareJob, models, values)

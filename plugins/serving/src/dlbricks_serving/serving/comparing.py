@@ -42,8 +42,10 @@ class ComparedLoads:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing failed, and the user need not doubt figures that others disturbed."""
-        return not self.unread and all(each.is_sound for each in self.runs.values())
+        """Whether nothing failed, each model keeps the bound somewhere, and no figure is doubtful."""
+        broken = any(all(each.breaks_bound for each in found.values()) for found in self.models)
+        doubtful = any(each.is_doubtful for each in self.runs.values())
+        return not (self.failures or doubtful or broken)
 
     @property
     def failures(self) -> list[Failure]:

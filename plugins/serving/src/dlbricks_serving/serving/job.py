@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from dlbricks_core.commands.options.jobs import MeasuredJob, TimedJob, opened, requests_of_each
+from dlbricks_core.commands.options.jobs import (
+    MeasuredJob,
+    TimedJob,
+    for_backend,
+    opened,
+    requests_of_each,
+)
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.estimation.systems import at_system
 from dlbricks_core.estimation.without_runs import predictor_named
@@ -54,6 +60,9 @@ class ServeJob(_LoadJob, TimedJob):
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> UnderLoad:
         """Figures of the models under load."""
+        return for_backend(self)._in_form(store, observer)
+
+    def _in_form(self, store: str | ResultStore | None, observer: Observer) -> UnderLoad:
         models = self.models.or_default()
         cut_options = self.cut_options
         if self.measure:

@@ -171,6 +171,11 @@ class ModelUnderLoad:
         ]
         return min(able, key=rank, default=None)
 
+    @property
+    def breaks_bound(self) -> bool:
+        """Whether figures are known, and none of them keeps the bound."""
+        return self.best is None and any(each.answer is not None for each in self.rows)
+
 
 @dataclass(frozen=True)
 class UnderLoad:
@@ -187,10 +192,16 @@ class UnderLoad:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing failed, and the user need not doubt figures that others disturbed."""
+        """Whether nothing failed, no model breaks the bound everywhere, and no figure is doubtful."""
+        broken = any(each.breaks_bound for each in self.models)
+        return not (self.failures or self.is_doubtful or broken)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether other programs disturbed figures, and the user did not accept that."""
         rows = (row for each in self.models for row in each.rows)
         doubtful = any(each.severity == "doubtful" for row in rows for each in row.warnings)
-        return not self.failures and (self.request.accepts_busy or not doubtful)
+        return doubtful and not self.request.accepts_busy
 
     @property
     def failures(self) -> list[Failure]:

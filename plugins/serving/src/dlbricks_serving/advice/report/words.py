@@ -72,8 +72,10 @@ def _times(best: Alternative, wanted: AdviceRequest) -> str:
     ``30 ms to the first token, 90 ms in all``, ``620 samples/s, 99th percentile 3.4 ms``.
     """
     if wanted.scenario is not None:
-        rate = f"{ms(best.per_second)} {wanted.counted}/s"
-        return f"{rate}, {latency_name(wanted)} {ms(best.ms)} ms"
+        latency = f"{latency_name(wanted)} {ms(best.ms)} ms"
+        if not best.per_second:  # no rate keeps the bound
+            return latency
+        return f"{ms(best.per_second)} {wanted.counted}/s, {latency}"
     parts = [
         f"{ms(each.value)} ms {_OF_ANSWERS[each.requirement.quantity]}"
         for each in best.required

@@ -183,7 +183,11 @@ def _none(rows: Sequence[Row], asked: LoadRequest) -> str:
     """Why there is no best n x m."""
     if all(each.answer is None for each in rows):
         return "no figure is known"
-    return f"no n x m keeps {asked.bound_ms:g} ms"
+    least = min(each.answer.tail_ms for each in rows if each.answer is not None)
+    percentile = _ordinal(PATTERNS[asked.scenario].percentile)
+    return (
+        f"no n x m keeps {asked.bound_ms:g} ms; the least {percentile} percentile is {ms(least)} ms"
+    )
 
 
 def _claim(row: Row, asked: LoadRequest) -> str:

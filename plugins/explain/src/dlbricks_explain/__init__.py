@@ -1,0 +1,1 @@
+"""Deviations of estimates by layers, and traces: two actions of ``dlbricks check``."""

@@ -1,0 +1,1 @@
+"""Drawings of models: the action ``graph`` of ``dlbricks show``."""

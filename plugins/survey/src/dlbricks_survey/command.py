@@ -1,0 +1,85 @@
+"""``dlbricks machine survey``: measurements for estimates of other models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dlbricks_core.commands.options import given
+from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options.actions import Concise
+from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
+from dlbricks_core.commands.options.settings import SETUP
+from dlbricks_core.commands.options.settings import options as settings
+from dlbricks_core.figures.precision import SURVEY_S
+from dlbricks_core.survey import weights
+from dlbricks_survey.job import PackJob, SurveyJob
+from dlbricks_survey.report import packed_data, print_packed, print_survey, survey_data
+
+survey_options = settings(
+    *(*SETUP, "threads", "budget_s", "seed"),
+    backend={"required": False},
+    budget_s={
+        "help": "Time after which no further network is started (60s, 5m).",
+        "default": "",
+        "value": f"{SURVEY_S:g}s",
+    },
+    seed={"help": "Seed of networks, weights and inputs."},
+)
+
+
+@click.command("survey", cls=Concise)
+@options.models_argument
+@survey_options
+@options.load_options
+@click.option(
+    "--family",
+    "families",
+    metavar="NAME",
+    type=click.Choice(sorted(weights())),
+    multiple=True,
+    help="Draw networks of this family only (half_floats), and cut no models but those named. "
+    "May be given more than once.  [default: all families]",
+)
+@click.option(
+    "--pack",
+    "folder",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Time nothing: write what the store knows, a file for each system, backend and number "
+    "of threads.",
+)
+@click.option(
+    "--extend",
+    is_flag=True,
+    help="With --pack: add what the installed atlas holds of the same system and setup.",
+)
+@options.store_option
+@options.json_option
+@options.table_options
+def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
+    """Time networks from which latencies of others are predicted.
+
+    The networks are operators over the shapes that real models have, and bricks of MODELs,
+    which are all models of the collections that are installed unless others are named. The first
+    networks are the same on every machine; later networks are chosen where predictions err. Run it
+    again, and it goes on. Exit status 3: a network could not be timed; it is named.
+    """
+    output = Output(values)
+    if values["folder"] is not None:
+        packing = given.job_of(PackJob, models, values, "--pack times nothing")
+        with output.progress() as progress:
+            packed = packing.run(store, progress)
+        print_packed(output.console, packed)
+        output.write_json(packed_data(packed))
+        return 0
+    backend = given.backend_of(values)
+    mode = "nothing is packed without --pack"
+    job = given.job_of(SurveyJob, models, values, mode, backend=backend)
+    with output.progress() as progress:
+        surveyed = job.run(store, progress)
+    print_survey(output.console, surveyed)
+    output.write_json(survey_data(surveyed))
+    return EXIT_PARTIAL if surveyed.failures or surveyed.unread else 0

@@ -1,0 +1,1 @@
+"""Outputs of frameworks side by side: the action ``outputs`` of ``dlbricks compare``."""

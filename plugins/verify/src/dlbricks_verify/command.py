@@ -1,0 +1,70 @@
+"""``dlbricks compare outputs``: outputs of models on several frameworks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from dlbricks_core.commands.options import given, jobs, measuring
+from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options.actions import Concise
+from dlbricks_core.commands.options.models import Done, Models
+from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
+from dlbricks_core.errors import DLBricksError
+from dlbricks_core.progress import Observer
+from dlbricks_core.report.remarks import print_failures
+from dlbricks_verify.report import print_verification, verification_data
+from dlbricks_verify.verification import Verdict, VerifyOptions, verify
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputsJob(VerifyOptions):
+    """Outputs of models on several backends. No store is used."""
+
+    models: Models  #: The models.
+    backends: Sequence[str]  #: Names of the backends.
+    #: Values of options that backends declare, by backend and name.
+    backend_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    threads: int = 1  #: Threads that compute one operator.
+    #: Maximum seconds to load a network, or to run it once; ``None`` for the default.
+    timeout_s: float | None = None
+
+    def run(self, observer: Observer) -> Done[Sequence[Verdict]]:
+        """Compares the outputs."""
+        requests = jobs.requests_of_each(self)
+        for each in requests:
+            if each.backend.traits.blocks_only:
+                raise DLBricksError(
+                    f"{each.backend.name} runs blocks with weights of its own, so its outputs "
+                    "cannot be compared",
+                    hint="Leave it out.",
+                )
+        loaded = self.models.or_default().load(observer)
+        return Done(verify(loaded.models, requests, self, observer), loaded.failures)
+
+
+@click.command("outputs", cls=Concise)
+@options.models_argument
+@measuring.verify_options
+@options.load_options
+@options.json_option
+@options.table_options
+def outputs_command(models: tuple[str, ...], **values: Any) -> int:
+    """Run whole models on several frameworks and compare their outputs.
+
+    All get the same random weights and inputs. If the backends agree with each other but not with
+    the ONNX reference, a remark names this and the reference's known defects. Exit status 3:
+    something disagrees, is unsupported, or fails, be it the ONNX reference.
+    """
+    output = Output(values)
+    job = given.job_of(OutputsJob, models, values)
+    with output.progress() as progress:
+        done = job.run(progress)
+    print_verification(output.console, done.result)
+    print_failures(output.console, done.failures)
+    output.write_record(lambda: verification_data(done, job))
+    agree = all(each.agrees and not each.reference_failure for each in done.result)
+    return 0 if agree and not done.failures else EXIT_PARTIAL
