@@ -19,6 +19,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -41,8 +42,8 @@ from dlbricks_core.predict.features import Features
 from dlbricks_core.predict.from_atlas import believed, processor_of
 from dlbricks_core.predict.warm import Warmth, are_warm, cold_twins
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
 from benchmarks.networks.small import FACTORIES, KINDS
 
 RECORDS = Path(__file__).with_name("warmth.csv")
@@ -93,8 +94,8 @@ def measure(paths: Mapping[str, Path], turns: int) -> None:
             feeds = {node.name: x for node, x in zip(session.get_inputs(), fed, strict=True)}
             with torch.inference_mode():
                 now = {
-                    "pytorch": in_loop(lambda: module(*inputs)),
-                    "onnxruntime": in_loop(lambda: session.run(None, feeds)),
+                    "pytorch": in_loop(partial(module, *inputs)),
+                    "onnxruntime": in_loop(partial(session.run, None, feeds)),
                 }
             for backend, ms in now.items():
                 found[backend, name] = min(ms, found.get((backend, name), np.inf))

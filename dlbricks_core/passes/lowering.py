@@ -257,7 +257,9 @@ def decided_by(layer: Layer, lowering: Lowering) -> str:
     }
     truths = all(spec.dtype == "bool" for spec in specs.values())
     which = " (N: 0 for no, 1 for yes)" if truths else ""
-    return f", decided by the input {' and '.join(deciding)}: give {settings(values=numbers)}{which}"
+    return (
+        f", decided by the input {' and '.join(deciding)}: give {settings(values=numbers)}{which}"
+    )
 
 
 def _is_short(spec: TensorSpec, is_read: bool) -> bool:
