@@ -178,7 +178,7 @@ def _field_values(record: type[System] | type[Cache], data: Mapping[str, Any]) -
 
 
 @cache
-def _annotations(record: type) -> dict[str, str]:
+def _annotations(record: Any) -> dict[str, str]:
     return {each.name: str(each.type) for each in fields(record)}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -278,6 +278,8 @@ class ModelCollection(ABC):
     runs_code: bool = False
     #: Form of the names, such as ``module:function``, if they cannot be listed.
     pattern: str = ""
+    #: Programs in the form of whose files ``load`` writes models (``ImportOptions.form``).
+    forms: Collection[str] = ()
     #: Publication about these models. ``dlbricks study`` shows the published figures beside its own
     #: if all models come from this collection.
     published: Publication | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -34,6 +34,16 @@ def runs_code(spec: str) -> bool:
     """
     plugin, _ = named_by(spec)
     return bool(getattr(use(plugin, plugin.loaded), "runs_code", False))
+
+
+def forms_of(spec: str) -> Collection[str]:
+    """Programs in the form of whose files the collection of a model writes language models.
+
+    Raises:
+        DLBricksError: If nothing imports the model.
+    """
+    plugin, _ = named_by(spec)
+    return getattr(use(plugin, plugin.loaded), "forms", ())
 
 
 def expand(specs: Iterable[str]) -> list[str]:
@@ -72,7 +82,7 @@ def find_collection(name: str) -> Plugin:
     except UnknownPluginError as error:
         if folder := _DISTRIBUTIONS.get(name):
             raise ModelError(
-                f"models of {name}: come with dlbricks-{folder}, which is not installed",
+                f"models of {name} come with dlbricks-{folder}, which is not installed",
                 hint=clone_install(f"plugins/{folder}"),
             ) from error
         known = ", ".join(f"{p.name}:" for p in discover("models", ModelCollection))

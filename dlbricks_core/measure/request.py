@@ -236,7 +236,11 @@ class Request:
             system: The system.
             metric: Metric of the quantity; ``None`` for latency.
         """
-        backend = AbsentBackend([setup])
+        try:
+            installed = find("backend", setup.backend, Backend)
+            backend = use(installed, installed.loaded)
+        except PluginError:
+            backend = AbsentBackend([setup])
         protocols = [*PROTOCOLS.values(), HOT] if metric is None else [metric.protocol]
         protocol = next(each for each in protocols if each.identity == setup.protocol)
         here = current_system()

@@ -84,7 +84,7 @@ def test_a_missing_collection_names_its_distribution(dlbricks, monkeypatch, name
     done = dlbricks("estimate", f"{name}:some", "--backend", "onnxruntime")
     assert done.status == 2
     assert done.err.splitlines() == [
-        f"Error: models of {name}: come with dlbricks-{COLLECTIONS[name]}, which is not installed",
+        f"Error: models of {name} come with dlbricks-{COLLECTIONS[name]}, which is not installed",
         f"Hint: {INSTALL.format(COLLECTIONS[name])}",
     ]
 

@@ -34,12 +34,13 @@ ADDRESS = f"postgresql://me:{SECRET}@127.0.0.1:1/{NAME}"
 
 RUN = "--backend onnxruntime --threads 1 --runs 2 --store store.sqlite"
 FEW = f"MODEL {RUN} --measure"
+BOTH = "--backends onnxruntime,openvino"
 LOAD = "--backend onnxruntime --scenario offline --duration 0.2s --store store.sqlite"
 
 LINES = {
     "estimate": f"{FEW} --html o.html",
-    "compare latencies": "MODEL --backends onnxruntime,openvino --runs 2 --store store.sqlite --html o.html",
-    "compare outputs": "MODEL --backends onnxruntime,openvino",
+    "compare latencies": f"MODEL {BOTH} --runs 2 --store store.sqlite --html o.html",
+    "compare outputs": f"MODEL {BOTH}",
     "check accuracy": f"MODEL {RUN} --html o.html",
     "check layers": f"MODEL {RUN} --html o.html",
     "check trace": f"MODEL {RUN} -o trace.json",
@@ -76,7 +77,7 @@ LINES = {
     "private estimate": "--key prices.toml --results run.json",
     "private generate": "MODEL -o published --key key.json",
     "serve load": f"MODEL {LOAD}",
-    "serve compare": f"MODEL {LOAD.replace('--backend', '--backends')},openvino",
+    "serve compare": f"MODEL {LOAD.replace('--backend onnxruntime', BOTH)}",
     "study": f"MODEL {RUN} -o study",
 }
 """Arguments of each command: they take the hostile files that :func:`files` writes."""
@@ -205,7 +206,7 @@ def check_files(folder):
 
 
 def test_every_command_has_a_line():
-    assert set(COMMANDS) == set(LINES)
+    assert set(COMMANDS) <= set(LINES)  # those of some distributions may be missing
 
 
 @pytest.mark.timeout(300)

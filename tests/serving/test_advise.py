@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from dlbricks_serving.advice import places as rooms
 from dlbricks_serving.advice.advice import AdviceRequest
+from dlbricks_serving.advice.job import AdviseJob
 from dlbricks_serving.advice.places import Place, places
 from dlbricks_serving.advice.report.data import advice_data
 from dlbricks_serving.advice.search import advise
@@ -14,6 +15,8 @@ from dlbricks_serving.advice.tariff import Accuracies, Prices
 from dlbricks_serving.advice.tasks import AdviceTask, tasks_of
 
 from dlbricks_core.bricks import CutModel
+from dlbricks_core.commands.estimate.actions import EstimateJob
+from dlbricks_core.commands.options.models import Models
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation import conditioned as oracle
 from dlbricks_core.estimation.sizes import Generation, load_asked
@@ -385,3 +388,17 @@ def test_times_of_an_answer_err_together_and_less_on_two_systems(
         assert high / low == pytest.approx(np.exp(2 * 1.645 * SPREAD), rel=0.1)
     one, other = (np.log(each.draws) for each in answers)
     assert np.corrcoef(one, other)[0, 1] == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("backend", ["onnxruntime", "pytorch"])
+def test_an_answer_has_the_figures_of_an_estimate(tmp_path, backend):
+    asked = Generation({"prompt": (8,), "generate": (3,)})
+    models = Models(["llm:smollm2-135m"], sizes=asked)
+    with ResultStore.open(tmp_path / "results.sqlite") as store:
+        done = EstimateJob(models=models, backend=backend).run(store, Observer())
+        advice = AdviseJob(models=models, backends=[backend]).run(store, Observer())
+    (answer,) = done.result.answers
+    (found,) = advice.alternatives
+    # The cost of a call of Python is timed anew in each process, and may vary.
+    assert found.ms == pytest.approx(answer.total.estimate.value, rel=0.02)

@@ -243,7 +243,7 @@ def _print_setting(console: Console, result: Comparison) -> None:
         listed = ", ".join(f"{count} of {name}" for name, count in reused.items())
         console.print(f"Networks that came from the store: {listed}.")
     for name, run in result.runs.items():
-        timer = f"; timer {run.call_ms * 1e3:.1f} us a call" if run.call_ms is not None else ""
+        timer = f"; timer {run.call_ms * 1e3:.1f} us a call" if run.call_ms else ""
         line = f"{name} {run.request.setup.version}{options(run.request)}{timer}"
         console.print(styled((line, "dim")))
     print_setting(console, result.any_run, several=True)

@@ -53,8 +53,7 @@ def for_backend(job: JobT) -> JobT:
         job: A job with the fields ``models``, ``backend`` and ``backend_options``.
     """
     each: Any = job
-    found = discover("backend", Backend, each.backend)
-    backend = next((plugin.loaded for plugin in found if not plugin.problem), None)
+    backend = _installed(each.backend)
     if backend is None:
         return job
     read, chosen = each.models.options, each.backend_options
@@ -63,6 +62,21 @@ def for_backend(job: JobT) -> JobT:
     models = replace(each.models, options=replace(read, form=backend.traits.form))
     changed: JobT = replace(each, models=models, backend_options=chosen)
     return changed
+
+
+def form_on(backend: str) -> str:
+    """Form of language models that users of a backend run; empty for layers of ONNX.
+
+    That of a backend that is not installed is unknown.
+    """
+    found = _installed(backend)
+    return "" if found is None else found.traits.form
+
+
+def _installed(backend: str) -> type[Backend] | None:
+    """The class of a backend; ``None`` if it is not installed, or broken."""
+    found = discover("backend", Backend, backend)
+    return next((plugin.loaded for plugin in found if not plugin.problem), None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,10 +49,6 @@ class Models:
     #: others, and the result names it.
     strict: bool = False
 
-    def in_form(self, form: str) -> Models:
-        """The models as collections write them for backends that ask for a form."""
-        return replace(self, options=replace(self.options, form=form))
-
     def or_default(self, names: Sequence[str] = ()) -> Models:
         """The models; where there are none, those of a default set as they are.
 

@@ -109,11 +109,7 @@ class Generation:
         if result.request.metric:
             found = {each.cut.model.name: each for each in result.models}
             return replace(result, curves=[self._curve(each, found) for each in models])
-        roof = Roofline.of(result)
-        # The fit may lower an estimate, so its results are held against the roofline, too.
-        fitted = within(roof, with_joint_fit(models, within(roof, result)))
-        result = with_engine(fitted)
-        result = self._with_scores(models, result)
+        result = self._with_scores(models, of_answers(models, result))
         found = {each.cut.model.name: each for each in result.models}
         answers = []
         for each in models:
@@ -151,6 +147,20 @@ class Generation:
                 result = found[model.models[sizes].name]
                 points.setdefault(sizes, SizePoint({**tokens, **batch}, result))
         return SizeCurve(model.name, list(points.values()))
+
+
+def of_answers(models: Sequence[SizedModel], result: RunResult) -> RunResult:
+    """The result of a run, with latencies of which answers are sums.
+
+    They are of one fit, not below the roofline, and include the Python of the backend's engine.
+
+    Args:
+        models: Language models at all sizes of their answers.
+        result: Result for all of these models.
+    """
+    roof = Roofline.of(result)
+    # The fit may lower an estimate, so its results are held against the roofline, too.
+    return with_engine(within(roof, with_joint_fit(models, within(roof, result))))
 
 
 _SCORES = "logits"

@@ -35,6 +35,7 @@ class LanguageModels(ModelCollection):
     """
 
     name = "llm"
+    forms = (FORM,)
 
     def names(self) -> Sequence[str]:
         """Names of the configurations that come with DLBricks, the smallest of a family first."""

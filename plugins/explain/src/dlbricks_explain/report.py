@@ -161,11 +161,12 @@ def _profile_lines(explanation: Explanation) -> list[str]:
     ]
     if explanation.in_layers_ms is None or explanation.in_no_layer_ms is None:
         return lines
-    composed = explanation.composed_ms
-    bricks = "" if composed is None else f", {ms(composed)} in bricks"
+    composed, call_ms = explanation.composed_ms, explanation.call_ms
+    timer = f", {ms(call_ms)} in the timer" if ms(call_ms) != ms(0) else ""
+    bricks = "" if composed is None else f" Bricks sum up to {ms(composed - call_ms)} ms."
     lines.append(
-        f"Of the measured latency, {ms(explanation.in_layers_ms)} ms are in layers{bricks}, "
-        f"{ms(explanation.in_no_layer_ms)} in no layer."
+        f"Of the measured latency, {ms(explanation.in_layers_ms)} ms are in layers, "
+        f"{ms(explanation.in_no_layer_ms)} in no layer{timer}.{bricks}"
     )
     if explanation.scale is not None and explanation.scale < 1:
         lines.append(

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dlbricks_core.backends import Backend
-from dlbricks_core.commands.options.jobs import opened
+from dlbricks_core.commands.options.jobs import form_on, opened
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.conditioned import PREDICTOR
 from dlbricks_core.estimation.sizes import Generation
 from dlbricks_core.estimation.without_runs import NO_PREDICTOR
+from dlbricks_core.facts import Failure
 from dlbricks_core.facts.workload import Workload
-from dlbricks_core.plugins import discover
+from dlbricks_core.importers.lookup import forms_of
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 from dlbricks_serving.advice.advice import Advice, AdviceRequest, order_by
-from dlbricks_serving.advice.places import Place, places
+from dlbricks_serving.advice.places import places
 from dlbricks_serving.advice.requirements import Requirement
 from dlbricks_serving.advice.search import advise
 from dlbricks_serving.advice.tariff import Accuracies, Prices
-from dlbricks_serving.advice.tasks import tasks_of
+from dlbricks_serving.advice.tasks import AdviceTask, tasks_of
 from dlbricks_serving.scenarios import Scenario
 
 
@@ -69,12 +69,36 @@ class AdviseJob:
                 installed=True,
             )
             loaded = models.load(observer)
-            forms = {}
-            if any(model.configuration for model in loaded.models):
-                forms = {form: models.in_form(form).load(observer) for form in _forms(where)}
-            tasks = tasks_of(loaded, workload, forms)
+            backends = dict.fromkeys(each.setup.backend for each in where)
+            tasks, failures = self._in_forms(tasks_of(loaded, workload), backends, observer)
             advice = advise(tasks, where, request, there, observer, predictor)
-        return replace(advice, unread=loaded.failures)
+        return replace(advice, unread=[*loaded.failures, *failures])
+
+    def _in_forms(
+        self, tasks: Sequence[AdviceTask], backends: Iterable[str], observer: Observer
+    ) -> tuple[list[AdviceTask], list[Failure]]:
+        """The tasks with models in the forms of backends, and failures to read these.
+
+        Args:
+            tasks: Tasks whose models have no form.
+            backends: Names of the backends.
+            observer: Receives the progress.
+        """
+        found: list[dict[str, AdviceTask]] = [{} for _ in tasks]
+        failures: list[Failure] = []
+        for backend in backends:
+            form = form_on(backend)
+            sources = [each.source for each in tasks if form in forms_of(each.source)]
+            if not form or not sources:
+                continue
+            options = replace(self.models.options, form=form)
+            loaded = replace(self.models, sources=sources, options=options).load(observer)
+            failures += loaded.failures
+            own = {each.source: each for each in tasks_of(loaded, self._workload())}
+            for task, known in zip(tasks, found, strict=True):
+                if task.source in own:
+                    known[backend] = own[task.source]
+        return [replace(task, forms=own) for task, own in zip(tasks, found, strict=True)], failures
 
     def _request(self, predictor: str | None) -> AdviceRequest:
         prices = Prices.read(self.prices) if self.prices else None
@@ -104,10 +128,3 @@ class AdviseJob:
                 hint=f"Name one {argument('prompt')} and one {argument('generate')} at a time.",
             )
         return answer.workloads[0]
-
-
-def _forms(where: Sequence[Place]) -> set[str]:
-    """Forms of language models that backends of some places ask for."""
-    backends = {place.setup.backend for place in where}
-    plugins = [each for name in backends for each in discover("backend", Backend, name)]
-    return {each.loaded.traits.form for each in plugins if not each.problem} - {""}

@@ -12,7 +12,7 @@ import numpy as np
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.answers import FIRST_TOKEN, OUTPUT_TOKEN, SHORT
 from dlbricks_core.estimation.results import RunResult
-from dlbricks_core.estimation.sizes.engine import with_engine
+from dlbricks_core.estimation.sizes.generation import of_answers
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.estimation.workloads import Time, Times
 from dlbricks_core.facts import LATENCY, Failure, Note, Quantity
@@ -111,9 +111,11 @@ def _estimated(
         observer.advance(f"{place.setup.backend} on {place.name}")
         request = Request.for_stored(place.setup, place.system)
         seen = place.seen_in(store)
-        models = [each for job in jobs for each in job.models_in(request.backend.traits.form)]
+        own = [job.on(place.setup.backend) for job in jobs]
+        models = [model for job in own for model in job.models]
         result = estimate(models, None, request, seen, predictor=predictor)
-        found[place] = with_engine(result) if wanted.workload else result
+        answering = [job.answering for job in own if job.answering is not None]
+        found[place] = of_answers(answering, result) if answering else result
         collected.of[place] = [each.about(str(place)) for each in found[place].ledger.notes]
     results = [found[place] for place in places]
     alternatives = _alternatives(jobs, places, results, wanted, collected)
@@ -209,7 +211,6 @@ def _with_required(
     """
     if not wanted.with_metric:
         return list(alternatives)
-    models = [model for job in jobs for model in job.models]  # one each: none of them is an answer
     positions = {id(job): position for position, job in enumerate(jobs)}
     answers: dict[tuple[Place, int], Answers] = {}
     found = []
@@ -218,6 +219,8 @@ def _with_required(
         for number, requirement in enumerate(wanted.with_metric):
             key = each.place, number
             if key not in answers:
+                # One model each: none of the tasks is an answer.
+                models = [it for job in jobs for it in job.on(each.place.setup.backend).models]
                 answers[key] = Answers.of(requirement, models, each.place, store, predicts=predicts)
             position = positions[id(each.job)]
             told = answers[key].known(position)
@@ -343,7 +346,8 @@ def _alternatives(
     for place, result in zip(places, results, strict=True):
         each_of = iter(result.models)
         for job in jobs:
-            times = job.times(list(islice(each_of, len(job.models))))
+            own = job.on(place.setup.backend)
+            times = own.times(list(islice(each_of, len(own.models))))
             if times[LATENCY].is_known:
                 figures = _figures([Requirement(LATENCY), *told], times, place)
                 drafts.append(_Draft(job, place, times, figures))

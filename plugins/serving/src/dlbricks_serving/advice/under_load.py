@@ -84,7 +84,7 @@ def _add(
     scenario, bound_ms = wanted.scenario, wanted.longest_ms
     assert scenario is not None
     request = Request.for_stored(place.setup, place.system)
-    models = [each for job in jobs for each in job.models_in(request.backend.traits.form)]
+    models = [model for job in jobs for model in job.on(place.setup.backend).models]
     numbers = range(1, _most(place) + 1)
     known = known_loads(models, request, numbers, scenario, bound_ms, store, predictor)
     predicted = _worth_predicting(place, scenario)

@@ -42,7 +42,7 @@ class ComparedLoads:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing failed, each model keeps the bound somewhere, and no figure is doubtful."""
+        """Whether nothing failed, each model keeps the bound, and no figure is doubtful."""
         broken = any(all(each.breaks_bound for each in found.values()) for found in self.models)
         doubtful = any(each.is_doubtful for each in self.runs.values())
         return not (self.failures or doubtful or broken)

@@ -60,15 +60,12 @@ class ServeJob(_LoadJob, TimedJob):
 
     def run(self, store: str | ResultStore | None, observer: Observer) -> UnderLoad:
         """Figures of the models under load."""
-        return for_backend(self)._in_form(store, observer)
-
-    def _in_form(self, store: str | ResultStore | None, observer: Observer) -> UnderLoad:
-        models = self.models.or_default()
-        cut_options = self.cut_options
+        job = for_backend(self)
+        models, cut_options = job.models.or_default(), job.cut_options
         if self.measure:
             self.refuse_known("system", "predictor")
             load = self.load()
-            request = self.request(threads=load.placements[-1].threads)
+            request = job.request(threads=load.placements[-1].threads)
             with opened(store) as there:
                 loaded = models.load(observer)
                 result = run_scenario(loaded.models, load, request, there, observer, cut_options)
@@ -77,7 +74,7 @@ class ServeJob(_LoadJob, TimedJob):
         with opened(store, writes=False) as every:
             target, there = at_system(every, self.system)
             setups = partial(known_setups, there, self.backend)
-            request = self.request(threads=None, system=target, known=setups)
+            request = job.request(threads=None, system=target, known=setups)
             load = self.load(request.target.available_cores)
             predictor = predictor_named(self.predictor, request)
             loaded = models.load(observer)

@@ -192,7 +192,7 @@ class UnderLoad:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing failed, no model breaks the bound everywhere, and no figure is doubtful."""
+        """Whether nothing failed, each model keeps the bound, and no figure is doubtful."""
         broken = any(each.breaks_bound for each in self.models)
         return not (self.failures or self.is_doubtful or broken)
 
