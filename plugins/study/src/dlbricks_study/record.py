@@ -275,6 +275,7 @@ class StudyRecord:
             values={name: input_value(value) for name, value in found["values"].items()},
             dtype=found.get("dtype"),
             outputs=tuple(found.get("outputs") or ()),
+            form=found.get("form") or "",
         )
 
     @property
