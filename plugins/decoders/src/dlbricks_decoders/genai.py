@@ -46,6 +46,9 @@ BITS: Mapping[str | None, int] = {None: 32, "float32": 32, "int4": 4}
 _BLOCK = 32
 """Elements of a row of four-bit weights that share a scale."""
 
+_TURNED = 16
+"""ONNX Runtime rotates a multiple of so many elements, of heads of a multiple of as many."""
+
 _TOTAL = "past + sequence"
 """Dimension of all tokens, earlier and new ones."""
 
@@ -66,8 +69,9 @@ def _has_form(block: Block) -> bool:
         return False
     known = replace(part, **{name: getattr(_PLAIN_ATTENTION, name) for name in _VARIED})
     joined = part.joined in (JoinedProjections.APART, JoinedProjections.IN_ROW)
-    rotary = part.rotary
-    turns = rotary is None or not rotary.long_frequencies or rotary.long_after > 0
+    turns = part.rotary is None or (
+        part.head_dim % _TURNED == 0 and 2 * len(part.rotary.frequencies) % _TURNED == 0
+    )
     return known == _PLAIN_ATTENTION and joined and turns
 
 
@@ -286,10 +290,14 @@ class _Writer:
         return linear(graph, y, width, hidden, f"{at}.down_proj", bias=part.bias)
 
     def _activated(self, activation: Activation, x: str, at: str) -> str:
+        graph = self._graph
+        if activation.op == "SquaredRelu":
+            y = graph.add("Relu", x, out=f"{at}.relu")
+            return graph.add("Pow", y, graph.constant(np.array([2], np.int32)), out=at)
         if activation.op != "Swish":
-            return activated(self._graph, activation, x, at)
-        y = self._graph.add("Sigmoid", x, out=f"{at}.sigmoid")
-        return self._graph.add("Mul", x, y, out=at)
+            return activated(graph, activation, x, at)
+        y = graph.add("Sigmoid", x, out=f"{at}.sigmoid")
+        return graph.add("Mul", x, y, out=at)
 
     def _own(
         self, op: str, read: tuple[str, ...], out: tuple[str, ...], **attributes: Attribute
