@@ -60,6 +60,11 @@ class Estimate:
         return bool(self.missing)
 
     @property
+    def half_width(self) -> float:
+        """Half-width of the interval relative to its middle; infinite if bricks are missing."""
+        return math.inf if self.partial or not self.value else relative_half_width(self.interval)
+
+    @property
     def interval_now(self) -> tuple[float, float] | None:
         """90% interval of the value in the hour of the measurements."""
         return self.this_hour or self.interval

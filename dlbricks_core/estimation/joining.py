@@ -99,13 +99,18 @@ def _adaptive(
     results: Sequence[RunResult], places: Sequence[tuple[int, int]]
 ) -> AdaptiveRun | None:
     """Progress of all parts together, without the precision that more time would reach."""
-    every = [each.adaptive for each in results]
-    runs = [each for each in every if each is not None]
-    if len(runs) < len(every):
-        return next(iter(every))
+    runs = [each.adaptive for each in results if each.adaptive is not None]
+    if not runs:
+        return None
+    halves = [
+        each.adaptive.half_widths
+        if each.adaptive
+        else [model.estimate.half_width for model in each.models]
+        for each in results
+    ]
     return replace(
         runs[0],
-        half_widths=tuple(runs[part].half_widths[i] for part, i in places),
+        half_widths=tuple(halves[part][i] for part, i in places),
         timed=sum(each.timed for each in runs),
         wholes=sum(each.wholes for each in runs),
         importing_s=sum(each.importing_s for each in runs),

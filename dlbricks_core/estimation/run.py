@@ -12,7 +12,7 @@ from time import monotonic, perf_counter
 from dlbricks_core.backends.burst import Burst
 from dlbricks_core.compose import Plan
 from dlbricks_core.compose.options import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
-from dlbricks_core.estimation.adaptive.adapting import Adapting, half_width
+from dlbricks_core.estimation.adaptive.adapting import Adapting
 from dlbricks_core.estimation.adaptive.ahead import Ahead
 from dlbricks_core.estimation.adaptive.precisions import FINEST, USUAL
 from dlbricks_core.estimation.adaptive.wholes import WholeRuns
@@ -140,7 +140,7 @@ def _run_wholes(
     assert result.adaptive is not None
     progress = replace(
         result.adaptive,
-        half_widths=tuple(half_width(each.estimate) for each in found.models),
+        half_widths=tuple(each.estimate.half_width for each in found.models),
         timed=result.adaptive.timed + sum(each.origin is not None for each in alone.bricks),
     )
     return replace(found, adaptive=progress)

@@ -31,6 +31,7 @@ from dlbricks_core.plugins import Plugin
 from dlbricks_core.predict.atlas import SURVEYED
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.notes import text
+from dlbricks_core.report.run.terminal import precision_reached
 from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import memory
 from dlbricks_core.worker.memory import limited
@@ -453,6 +454,19 @@ def test_rates_that_were_timed_are_for_a_system_that_the_reference_data_lack(
 ):
     monkeypatch.setattr(Unknown, "system_is_known", True)
     assert timed_rates(adapted([stack(4)])) == []
+
+
+def test_models_that_ran_are_reported_beside_others(adapted, stack, builder, tmp_path):
+    """Each has its own half-width, although only some of them ran."""
+    b = builder((2, 3000))
+    other = b.model(b.add("Sigmoid", b.input), name="other")
+    adapted([stack(4)])
+    with ResultStore.open(tmp_path / "results.sqlite") as store:
+        asked = Request.of("synthetic", threads=1)
+        found = estimate([other, stack(4)], None, asked, store, "atlas")
+    assert [each.is_measurement for each in found.models] == [False, True]
+    assert found.adaptive.half_widths == tuple(each.estimate.half_width for each in found.models)
+    assert precision_reached(found).startswith("1 of 2 models ran")
 
 
 @pytest.mark.parametrize(

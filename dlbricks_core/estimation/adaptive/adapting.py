@@ -9,7 +9,6 @@ from dataclasses import replace
 from time import perf_counter
 
 from dlbricks_core.bricks import CutModel
-from dlbricks_core.compose import Estimate
 from dlbricks_core.compose.learned import Learned
 from dlbricks_core.compose.options import LEARNED_COMPOSER, find_composer
 from dlbricks_core.estimation.adaptive.ahead import Ahead
@@ -25,7 +24,6 @@ from dlbricks_core.figures.figure import (
     Figure,
     InPlace,
     in_place_errors,
-    relative_half_width,
 )
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.measure.costs import QUICK_START_S
@@ -210,7 +208,7 @@ class Adapting:
         """
         figures = self._figures([cut for i, cut in enumerate(self._cuts) if i not in without])
         found = self._assembled(self._cutting, figures)
-        halves = tuple(half_width(each.estimate) for each in found.models)
+        halves = tuple(each.estimate.half_width for each in found.models)
         lacking = [
             (half, cut.model.name)
             for i, (half, cut) in enumerate(zip(halves, self._cuts, strict=True))
@@ -415,7 +413,7 @@ class Adapting:
         figures = self._figures(cuts) if cuts else {}
         composer = find_composer(LEARNED_COMPOSER)
         estimates = {i: composer.compose(self._cuts[i], figures) for i in positions}
-        return [i for i, each in estimates.items() if half_width(each) > self._precision]
+        return [i for i, each in estimates.items() if each.half_width > self._precision]
 
     def _figures(self, cuts: Collection[CutModel]) -> Mapping[str, Figure]:
         """Figures of whole models that ran, and of all bricks of the others."""
@@ -455,9 +453,3 @@ def _enough(precision: float) -> float:
     deviation = precision / NORMAL_HALF_WIDTH
     left = deviation**2 - in_place_errors().shared ** 2 - Learned.composing_error**2
     return 1 - math.sqrt(left) / _UNKNOWN_ERROR if left > 0 else 2.0
-
-
-def half_width(estimate: Estimate) -> float:
-    """Half-width of an estimate's interval relative to its middle; infinite if it is partial."""
-    partial = estimate.partial or not estimate.value
-    return math.inf if partial else relative_half_width(estimate.interval)
