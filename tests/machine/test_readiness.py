@@ -12,10 +12,14 @@ CPUS = "sys/devices/system/cpu"
 CLOCK = "sys/devices/system/clocksource/clocksource0/current_clocksource"
 QUIET = {"seconds": 1.0, "cpus": 4, "others": 0.1, "steal": 0.0, "throttled": 0.0}
 
+#: Starts a process that makes a file once it has used a CPU for as long as the second argument
+#: says, and goes on until that file is gone.
 ORPHAN = """
 import subprocess, sys
-busy = "import time\\nend = time.time() + 1.5\\nwhile time.time() < end: pass"
-subprocess.Popen([sys.executable, "-c", busy])
+busy = "import pathlib, sys, time\\nused = pathlib.Path(sys.argv[1])\\n"
+busy += "while time.process_time() < float(sys.argv[2]): pass\\n"
+busy += "used.touch()\\nwhile used.exists() and time.process_time() < 30: pass"
+subprocess.Popen([sys.executable, "-c", busy, *sys.argv[1:]])
 """
 
 
@@ -191,13 +195,16 @@ def test_the_share_of_others_follows_from_processor_times(change, share):
 
 
 @pytest.mark.process
-def test_processes_of_others_are_seen():
-    sampler = LoadSampler()
-    subprocess.run([sys.executable, "-c", ORPHAN], check=True)
-    time.sleep(0.8)
+def test_processes_of_others_are_seen(tmp_path):
+    used, least_s = tmp_path / "used", 0.5
+    sampler, end = LoadSampler(), time.monotonic() + 60
+    subprocess.run([sys.executable, "-c", ORPHAN, str(used), str(least_s)], check=True)
+    while not used.exists() and time.monotonic() < end:  # others may need the CPUs, too
+        time.sleep(0.02)
     load = sampler.load()
-    assert load.others > 0.4
-    assert load.seconds > 0.8
+    used.unlink()
+    assert load.seconds > least_s
+    assert load.others * load.seconds > 0.9 * least_s
 
 
 def test_without_proc_the_load_is_reported_as_unknown(monkeypatch):

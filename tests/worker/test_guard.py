@@ -60,8 +60,15 @@ def parent(service, tmp_path, monkeypatch):
     return start
 
 
-@pytest.mark.parametrize("stop", ["SIGKILL", "SIGTERM", "SIGHUP", "SIGQUIT"])
-@pytest.mark.parametrize("method", ["sleep", "hold_the_lock"])
+@pytest.mark.parametrize(
+    ("stop", "method"),
+    [
+        ("SIGKILL", "hold_the_lock"),
+        ("SIGTERM", "sleep"),
+        ("SIGHUP", "hold_the_lock"),
+        ("SIGQUIT", "sleep"),
+    ],
+)
 def test_a_killed_parent_leaves_no_processes(parent, all_gone, wait_until, tmp_path, stop, method):
     marker = tmp_path / "busy"
     argument = 300 if method == "sleep" else str(marker)
