@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ _MIB = 2**20
 
 _SMALL = 2**16
 """Length up to which a JSON text is too short to do harm; values are counted in longer ones."""
+
+
+_MOST_PAIRS_OF_PARTS = 10**7
+"""Pairs of parts of the keys in a TOML text: those of one key of some 3,000 parts."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +159,19 @@ def parsed(text: str | bytes) -> Any:
     """
     check_values(text)
     return json.loads(text)
+
+
+def parsed_toml(text: str) -> dict[str, Any]:
+    """The value of a TOML text.
+
+    Raises:
+        ValueError: If it is not TOML, or has keys of very many parts, each of which takes the time
+            and the memory of all parts before it.
+        RecursionError: If it is nested too deeply.
+    """
+    if sum(line.count(".") ** 2 for line in text.splitlines()) > _MOST_PAIRS_OF_PARTS:
+        raise ValueError("it has keys of too many parts")
+    return tomllib.loads(text)
 
 
 def check_values(text: str | bytes) -> None:

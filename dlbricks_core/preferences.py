@@ -7,7 +7,6 @@ that the user types overrides it, and a variable overrides the file.
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import platformdirs
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.files import content
+from dlbricks_core.limits import parsed_toml
 
 TEXT = "text"
 FORMATS = (TEXT, "csv", "markdown")
@@ -130,12 +130,12 @@ def _preference(name: str, value: str | int, origin: str) -> Preference:
 def _filed(path: Path) -> dict[str, Any]:
     """Content of the file; nothing if there is none."""
     try:
-        found = tomllib.loads(content(path, _MOST_BYTES).decode())
+        found = parsed_toml(content(path, _MOST_BYTES).decode())
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise DLBricksError(f"{path}: {error.strerror}", hint="Correct it, or move it.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DLBricksError(
             f"{path} is not TOML: {error}", hint='Write lines such as backend = "onnxruntime".'
         ) from error

@@ -24,6 +24,7 @@ from dlbricks_core.predict.from_atlas import kernel_of
 from dlbricks_core.predict.nearness import distances
 from dlbricks_core.predict.session_effects import session_error
 from dlbricks_core.predict.transfer import believed_of_baseline, difference, rates
+from dlbricks_core.predict.warm import warmth_of
 from dlbricks_core.predict.whole_errors import discrepancy_of, spread_factor
 
 ROOT = Path(__file__).parents[1]
@@ -48,6 +49,7 @@ READ_BY = {
         "rates": rates,
         "session": session_error,
         "spread": lambda: spread_factor(""),
+        "warmth": lambda: warmth_of("*"),
     },
 }
 """Functions that read each group, by room."""

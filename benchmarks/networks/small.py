@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +25,7 @@ def _dense(draw: Random) -> Built:
     sizes = [draw.choice([8, 32, 64, 200, 256, 512]) for _ in range(draw.randint(2, 6))]
     kind = draw.choice([nn.ReLU, nn.Tanh, nn.GELU, nn.SiLU, nn.Sigmoid])
     layers: list[nn.Module] = []
-    for width, out in zip(sizes, sizes[1:], strict=False):
+    for width, out in pairwise(sizes):
         layers += [nn.Linear(width, out), kind()]
         if draw.random() < 0.2:
             layers.append(nn.LayerNorm(out))
@@ -191,10 +192,10 @@ class Halves(nn.Module):
     def __init__(self, width: int, mode: str) -> None:
         super().__init__()
         self.mode = mode
-        self.down = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in
-                                  ((3, width), (width, 2 * width), (2 * width, 4 * width)))  # fmt: skip
-        self.up = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in
-                                ((6 * width, 2 * width), (3 * width, width)))  # fmt: skip
+        down = ((3, width), (width, 2 * width), (2 * width, 4 * width))
+        up = ((6 * width, 2 * width), (3 * width, width))
+        self.down = nn.ModuleList(nn.Conv2d(*sizes, 3, padding=1) for sizes in down)
+        self.up = nn.ModuleList(nn.Conv2d(*sizes, 3, padding=1) for sizes in up)
         self.head = nn.Conv2d(width, 4, 1)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -13,6 +13,8 @@ from weakref import WeakKeyDictionary
 from dlbricks_core.bricks.extract import exact_numbers, extract
 from dlbricks_core.bricks.signature import signature, with_cold, with_weights_reread
 from dlbricks_core.bricks.split import split
+from dlbricks_core.operators.operator import Traffic
+from dlbricks_core.operators.table import operator
 
 if TYPE_CHECKING:
     from dlbricks_core.bricks.split import LayerSequence
@@ -31,15 +33,32 @@ _MIN_BYTES = 65_536
 """Bytes of a sequence's weights, or of a tensor, below which it makes no difference where they come
 from."""
 
-HELD_BYTES = 2**20
-"""Bytes of weights and live activations that stay in the caches of one core from run to run."""
+HELD_BYTES = 2**22
+"""Bytes of weights and live activations that stay near a core from run to run."""
 
 
 def fits_in_core_cache(model: CanonicalModel) -> bool:
-    """Whether a whole model stays in the caches of one core from run to run."""
+    """Whether all that a run of a model reads stays near a core until the next run.
+
+    Of a table, a run reads the rows that are looked up.
+    """
     if not all(spec.is_static for spec in model.tensors.values()):
         return False
-    return model.weight_bytes + model.live_bytes <= HELD_BYTES
+    return _read_bytes(model) + model.live_bytes <= HELD_BYTES
+
+
+def _read_bytes(model: CanonicalModel) -> int:
+    """Bytes of the weights that a run reads."""
+    read = dict.fromkeys(model.weights, 0)
+    for layer in model.layers:
+        picks = operator(layer.qualified_op).traffic is Traffic.PICKED
+        for place, name in enumerate(layer.reads):
+            if name in read:
+                rows = sum(model.nbytes[each] for each in layer.outputs if each)
+                size = model.nbytes[name]
+                part = min(size, read[name] + rows) if picks and not place else size
+                read[name] = max(read[name], part)
+    return sum(read.values())
 
 
 def rereads(model: CanonicalModel, sequences: Iterable[Sequence[int]]) -> list[bool]:

@@ -337,8 +337,7 @@ class _OwnLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if self._told["verbose"]:
-            for line in record.getMessage().splitlines():
-                _say(line)
+            _say_lines(record.getMessage())
 
 
 @contextmanager
@@ -394,8 +393,13 @@ def _say_warning(message: Warning | str, *_where: Any, **_more: Any) -> None:
 
 
 def _say_traceback(error: Exception) -> None:
-    for line in "".join(traceback.format_exception(error)).splitlines():
-        _say(line)
+    _say_lines("".join(traceback.format_exception(error)))
+
+
+def _say_lines(text: str) -> None:
+    """Prints lines of a log. A name in them may hold a line that looks like an error: indented."""
+    for line in text.splitlines():
+        _say(f"  {line}")
 
 
 def _say_error(message: str, hint: str = "") -> None:

@@ -6,17 +6,17 @@ import mmap
 import os
 import stat
 from pathlib import Path
-
-import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from typing import TYPE_CHECKING
 
 from dlbricks_core import importers, ir
 from dlbricks_core.errors import Border, ModelError
 from dlbricks_core.importers.base import NO_OPTIONS, FileNotes, Importer, ImportOptions
 from dlbricks_core.importers.formats import HEAD_BYTES, kind_of
 from dlbricks_core.ir import RawModel
-from dlbricks_core.ir.lean import check_messages, without_weights
 from dlbricks_core.ir.limits import MAX_FILE_BYTES, SMALL_FILE_BYTES
+
+if TYPE_CHECKING:
+    import onnx
 
 # Reads ONNX files into protobufs, without the data of large weights.
 
@@ -27,6 +27,12 @@ def read_proto(path: Path) -> onnx.ModelProto:
     Raises:
         ModelError: If it is missing, unreadable, too large, or no ONNX model.
     """
+    # A command whose models were all imported before needs none of these.
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    from dlbricks_core.ir.lean import check_messages
+
     if path.is_dir():
         raise ModelError(
             f"{path} is a folder, not an ONNX file", hint=f"Name a file in it: {path}/*.onnx"
@@ -85,6 +91,8 @@ def _content(path: Path) -> bytes:
         if status.st_size <= SMALL_FILE_BYTES:
             file.seek(0)
             return file.read(status.st_size)
+        from dlbricks_core.ir.lean import without_weights  # imports onnx
+
         with mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ) as mapped:
             return without_weights(mapped)
 

@@ -18,6 +18,7 @@ from dlbricks_core.facts.note import note, warning
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.rewrites import Rewrites, keep_rewrites, rewrite_models
+from dlbricks_core.operators.caches import caches_with_room
 from dlbricks_core.plugins import find, use
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
@@ -33,6 +34,9 @@ _CACHE = re.compile(r"past|present")
 """Inputs and outputs with one of these words in their names are the cache of a decoder, as all
 exporters name it: ``past_key_values.0.key``, ``present.0.value``."""
 
+
+_TOKENS = 2
+"""Axis of tokens in a cache with room for further ones."""
 
 CHOSEN_SHARE = 0.25
 """Maximum share of the free memory for a whole model that runs without a user's request. Its
@@ -72,14 +76,15 @@ class Footprint:
         """
         if not all(spec.is_static for spec in model.tensors.values()):
             return None
-        ends = {*model.inputs, *model.outputs}
-        cache = sum(model.tensors[name].nbytes for name in ends if _CACHE.search(name))
+        ends, roomy = {*model.inputs, *model.outputs}, caches_with_room(model)
+        both = sum(model.tensors[name].nbytes for name in ends if _CACHE.search(name))
+        cache = both - sum(model.tensors[name].nbytes for name in roomy)
         weights = model.weight_bytes + model.idle_bytes
         return cls(
             weights_bytes=weights,
             cache_bytes=cache,
             # The cache stays in memory from the beginning of a run to its end.
-            live_bytes=model.live_bytes - cache,
+            live_bytes=model.live_bytes - both,
             copies_bytes=(traits.weights_held - 1) * weights,
             loading_bytes=traits.weights_loading * weights,
             available_bytes=available_bytes,
@@ -124,6 +129,9 @@ class Footprint:
 
 def _token_bytes(model: CanonicalModel) -> float:
     """Bytes by which one token of one text lengthens the cache; 0 without a growing cache."""
+    roomy = [model.tensors[name] for name in caches_with_room(model)]
+    if roomy:
+        return sum(each.nbytes / each.sizes[0] / each.sizes[_TOKENS] for each in roomy)
     before, after = ([model.tensors[name] for name in names if _CACHE.search(name)]
                      for names in (model.inputs, model.outputs))  # fmt: skip
     if len(before) != len(after):

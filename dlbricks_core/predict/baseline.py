@@ -277,7 +277,7 @@ def seconds_by_term(features: Features, processor: Processor) -> FloatArray:
     padded = _by_kind(features, lambda kind: sort_of(kind) in _PADDED)
     flops = (np.exp2(numbers[:, _FLOPS]) - 1) * np.exp2(padded * numbers[:, _EMPTY])
     moved = sum(np.exp2(numbers[:, column]) - 1 for column in (_READ, _WEIGHTS, _WRITTEN))
-    cold = np.exp2(numbers[:, _COLD]) - 1
+    cold = np.maximum(np.exp2(numbers[:, _COLD]) - 1, 0.0)
     computing = flops / (efficiency * _peaks(features, processor))
     moving = np.maximum(moved - cold, 0.0) / _bandwidth(moved, processor)
     far = moving * _share_of_memory(moved, processor)

@@ -43,6 +43,11 @@ logarithms to base 2: of operations, of bytes, of sizes of the layer's equivalen
 and of the padding of vectors.
 """
 
+WARM = -1.0
+"""Cold bytes of a layer that finds its data and the framework's code in the caches, as in a loop of
+a small model. A cold layer without weights has 0.
+"""
+
 LANES = 16
 """Elements of the widest vectors: 512 bits of float32."""
 
@@ -162,7 +167,7 @@ def _numbers(model: CanonicalModel, layer: Layer) -> list[float]:
         _log(groups),
         _waste(columns),
         _waste(depth),
-        0.0 if weights_are_reread(model) else _log(weights),
+        WARM if weights_are_reread(model) else _log(weights),
         math.log2(max(product(layer, "dilations"), 1)),
     ]
 

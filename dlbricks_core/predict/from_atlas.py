@@ -31,6 +31,7 @@ from dlbricks_core.predict.robust import doubt
 from dlbricks_core.predict.sampling import agreeing_draws, centred
 from dlbricks_core.predict.sites import sites_of
 from dlbricks_core.predict.transfer import Expected, transferred
+from dlbricks_core.predict.warm import cold_twins, warmed, warmth_of
 from dlbricks_core.predict.whole_errors import discrepancy_of, spread_of_wholes
 
 MOST_NETWORKS = 800
@@ -169,7 +170,9 @@ def believed(
     ]
     bases = [(each, far) for each, far in near if far or each.pulls.size]
     every = joined([asked, *(each.features for each in besides)])
-    belief = _from_bases(every, setup, system, bases)
+    cold = _from_bases(cold_twins(every), setup, system, bases)
+    processor = Processor.of(system, setup.threads)
+    belief = warmed(cold, every, warmth_of(setup.backend), processor)
     begin = len(asked.kinds)
     for each in besides:
         counts = _among(each.counts, begin, len(every.kinds))

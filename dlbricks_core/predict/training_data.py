@@ -18,7 +18,7 @@ from dlbricks_core.figures.protocols import FEWEST_QUIET, PROTOCOLS
 from dlbricks_core.figures.statistics import FloatArray, faster_half
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.predict import Contribution, Provenance, shipped
-from dlbricks_core.predict.atlas import SURVEYED, LayerTable, counts_matrix
+from dlbricks_core.predict.atlas import SURVEYED, LayerTable, counts_matrix, places
 from dlbricks_core.predict.features import NAMES, Features, joined
 from dlbricks_core.store import ResultStore
 from dlbricks_core.version import __version__
@@ -59,8 +59,7 @@ def training_data(store: ResultStore, backend: str | None = None) -> list[Contri
 
 def is_surveyed(system: str, backend: str, threads: int) -> bool:
     """Whether the reference data hold a system, with a backend and a number of threads."""
-    place = system, threads
-    return any((each.system.fingerprint, each.setup.threads) == place for each in shipped(backend))
+    return (system, threads) in places(backend)
 
 
 def contributions(

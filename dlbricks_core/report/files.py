@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dlbricks_core.errors import DLBricksError, or_room
+from dlbricks_core.sanitize import without_secrets
 
 _STDOUT = 1
 _STREAMS = {"-": _STDOUT, "/dev/stdout": _STDOUT, "/dev/stderr": 2}
@@ -66,6 +67,7 @@ def check_writable(path: Path) -> None:
     Raises:
         DLBricksError: If the file cannot be written.
     """
+    _check_no_address(path)
     with file_error(path):
         descriptor = _descriptor(path)
         if descriptor is not None:
@@ -91,9 +93,18 @@ def check_folder(path: Path) -> None:
     Raises:
         DLBricksError: If the folder cannot be created or written to.
     """
+    _check_no_address(path)
     with file_error(f"the folder {path}"):
         nearest = next(each for each in (path, *path.absolute().parents) if _exists(each))
         tempfile.TemporaryFile(dir=nearest).close()
+
+
+def _check_no_address(path: Path) -> None:
+    """Refuses the address of a database: what is printed of a file would hold its password."""
+    if (shown := without_secrets(str(path))) != str(path):
+        raise DLBricksError(
+            f"{shown} is the address of a database, not a file", "Give the path of a file."
+        )
 
 
 def to_standard_output(path: Path | None) -> bool:

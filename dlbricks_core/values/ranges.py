@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dlbricks_core.errors import WRONG_SIZES, ModelError
 from dlbricks_core.ir import Array, CanonicalModel, Layer
 from dlbricks_core.operators.operator import Lacks
 from dlbricks_core.operators.ranges.interval import (
@@ -93,7 +94,12 @@ def index_range(model: CanonicalModel, layer: Layer, position: int) -> Range:
             only = np.broadcast_to(only, model.tensors[layer.inputs[position]].sizes)
         return Range.of(only, only)
     assert facts.below is not None
-    most = np.maximum(np.asarray(facts.below(layer, *specs), dtype=np.float64) - 1, 0)
+    try:
+        below = facts.below(layer, *specs)
+    except IndexError as error:  # ONNX infers the results of GatherElements without its axis
+        why = f"{layer.op} does not fit its inputs: its data lack an axis that it names"
+        raise ModelError(why, hint=WRONG_SIZES) from error
+    most = np.maximum(np.asarray(below, dtype=np.float64) - 1, 0)
     if most.ndim:
         most = np.broadcast_to(most, model.tensors[layer.inputs[position]].sizes)
     return Range.of(np.zeros_like(most), most)

@@ -72,7 +72,7 @@ def test_warm_and_cold_are_two_bricks_if_asked_for():
 
 
 def test_all_bricks_of_a_model_that_fits_into_caches_are_warm():
-    fits, exceeds = steps("a", "b", size=350), steps("a", "b", size=370)
+    fits, exceeds = steps("a", "b", size=710), steps("a", "b", size=730)
     assert fits.weight_bytes < HELD_BYTES < exceeds.weight_bytes
     for model, held in ((fits, True), (exceeds, False)):
         assert fits_in_core_cache(model) == held
@@ -80,9 +80,23 @@ def test_all_bricks_of_a_model_that_fits_into_caches_are_warm():
         assert {weights_are_reread(brick.model) for brick in bricks.bricks.values()} == {held}
         assert weights_are_reread(bricks.models[0].whole.model) == held
     # What a small model keeps warm is another brick than the same of a large one.
-    larger = steps("a", "b", "c", "d", "e", "f", size=350)
+    larger = steps("a", "b", "c", "d", "e", "f", size=710)
     both = BrickSet.of([fits, larger], rereading=True)
     assert [weights_are_reread(brick.model) for brick in both.bricks.values()] == [True, False]
+
+
+def test_of_a_table_only_the_rows_that_are_looked_up_are_read():
+    def model(*readers):
+        tensors = {"table": TensorSpec("float32", (500_000, 16))}  # 32 MB
+        tensors |= {"ids": TensorSpec("int64", (8,)), "sums": TensorSpec("float32", (500_000, 1))}
+        tensors |= dict.fromkeys(("y0", "y1"), TensorSpec("float32", (8, 16)))
+        outputs = tuple(layer.outputs[0] for layer in readers)
+        return CanonicalModel("looks", readers, ("ids",), outputs, tensors, frozenset({"table"}))
+
+    looks = [Layer("Gather", ("table", "ids"), (f"y{i}",), {"axis": 0}) for i in range(2)]
+    assert fits_in_core_cache(model(*looks))
+    whole = Layer("ReduceSum", ("table",), ("sums",), {"axes": (1,)})
+    assert not fits_in_core_cache(model(*looks, whole))
 
 
 def test_a_small_model_and_a_brick_of_it_have_different_signatures():
@@ -130,7 +144,7 @@ def test_a_warm_brick_runs_right_after_itself(primed):
     host = TimerHost()
     host._timer, host._primed, host._wake = Loader(), primed, "wake"
     host._cache_bytes, host._private_cache_bytes = 1 << 30, 7
-    bricks = BrickSet.of([steps("w", "w", size=600)], rereading=True).bricks.values()
+    bricks = BrickSet.of([steps("w", "w", size=1100)], rereading=True).bricks.values()
     before = []
     for brick in bricks:
         host.load(brick.signature, brick.model, 0, "brick")
@@ -146,7 +160,7 @@ def test_a_priming_copy_is_told_how_much_of_the_caches_to_displace(kind, told):
     host = TimerHost()
     host._timer, host._primed, host._wake = Loader(), True, "wake"
     host._cache_bytes, host._private_cache_bytes = 1 << 30, 7
-    host.load("net", steps("w", size=600), 0, kind)
+    host.load("net", steps("w", size=1100), 0, kind)
     assert host.timer.told == told
 
 

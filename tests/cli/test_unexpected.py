@@ -69,8 +69,8 @@ def test_failures_in_workers_leave_their_traceback(dlbricks, monkeypatch):
     assert told not in dlbricks("show", "a.onnx").err
     assert told not in dlbricks("show", "a.onnx", "--json=-v").err
     lines = dlbricks("show", "a.onnx", "-v").err.splitlines()
-    assert lines[:2] == [told, "Traceback (most recent call last):"]
-    assert any(line.startswith("TypeError: ") for line in lines)
+    assert lines[:2] == [f"  {told}", "  Traceback (most recent call last):"]
+    assert any(line.startswith("  TypeError: ") for line in lines)
 
 
 def test_a_value_that_looks_like_the_flag_is_not_one(dlbricks, broken):

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from dlbricks_core.bricks.brickset import whole
-from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
+from dlbricks_core.compose.options import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.estimation.adaptive.ahead import begun
 from dlbricks_core.estimation.adaptive.coverage import RunCosts, chosen
 from dlbricks_core.estimation.adaptive.unknown import Unknown
 from dlbricks_core.estimation.adaptive.wholes import WholeRuns
+from dlbricks_core.estimation.assemble import assemble
 from dlbricks_core.estimation.run import run
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.facts.note import note
@@ -21,7 +22,9 @@ from dlbricks_core.figures import RESAMPLES, Predicted
 from dlbricks_core.figures.protocols import HOT
 from dlbricks_core.machine.load import LoadWatch, MachineLoad
 from dlbricks_core.measure.cutting import cut_models
+from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.rewrites import Rewrites
 from dlbricks_core.measure.targets import Target
 from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.plugins import Plugin
@@ -450,3 +453,30 @@ def test_rates_that_were_timed_are_for_a_system_that_the_reference_data_lack(
 ):
     monkeypatch.setattr(Unknown, "system_is_known", True)
     assert timed_rates(adapted([stack(4)])) == []
+
+
+@pytest.mark.parametrize(
+    ("precision", "composer"), [(0.05, DEFAULT_COMPOSER), (0.06, LEARNED_COMPOSER)]
+)
+def test_models_that_run_cold_are_cut_once(stack, monkeypatch, tmp_path, precision, composer):
+    """The precision decides for which composer."""
+    cuts = []
+
+    def noted(models, options, request, observer, store=None):
+        cuts.append(options.composer)
+        return cut_models(models, options, request, observer, rewrites=Rewrites())
+
+    def estimated(cutting, request, *_, **__):
+        return assemble(request, cutting, Ledger())
+
+    place = import_module("dlbricks_core.estimation.run")
+    monkeypatch.setattr(place, "cut_models", noted)
+    monkeypatch.setattr(place, "run_bricks", estimated)
+    monkeypatch.setattr(
+        "dlbricks_core.estimation.adaptive.brick_loop.measure_adaptively", estimated
+    )
+    asked = Request.of("synthetic", threads=1, precision=precision, condition="cold")
+    options = CutOptions.chosen(None, None, LEARNED_COMPOSER)
+    with ResultStore.open(tmp_path / "results.sqlite") as store:
+        found = run([stack(2)], options, asked, store, Observer())
+    assert cuts == [composer] == [found.cut_options.composer]

@@ -255,10 +255,11 @@ def test_further_runs_of_a_whole_model_that_scatters_are_offered(chain):
     cut = BrickSet.of([chain(0)], 128).models[0]
     whole, half = cut.whole.signature, 0.08
     figure = Measured((10.0, 11.0, 10.0, 12.0), PROTOCOLS["interleaved"])
-    subjects = SimpleNamespace(cutting=SimpleNamespace(brickset=SimpleNamespace(models=[cut])),
-                               every={whole: cut.whole}, precision=0.1)  # fmt: skip
+    subjects = SimpleNamespace(
+        cutting=SimpleNamespace(brickset=SimpleNamespace(models=[cut])), every={whole: cut.whole}
+    )
     stop = SimpleNamespace(subjects=subjects, known={whole: figure}, costs=lambda: Costs(1.0),
-                           start_s=2.0)  # fmt: skip
+                           start_s=2.0, precision=0.1)  # fmt: skip
     state = SimpleNamespace(half_widths=np.array([half]), widest=half, measured=lambda _: True)
     settled = Choice((), None, state.half_widths, [whole], np.array([True]))
     with pytest.MonkeyPatch.context() as patch:

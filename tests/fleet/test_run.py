@@ -78,8 +78,9 @@ def test_what_the_hosts_have_is_not_measured_again_and_a_store_takes_it_once(
     start, scheduler, measured
 ):
     before = samples(start, "first")
-    status, _, _, data = run(start, scheduler, "first")
+    status, out, _, data = run(start, scheduler, "first")
     assert (status, data["kinds"][0]["measured"]) == (0, 0)
+    assert "0 bricks timed now" in " ".join(out.split())
     assert samples(start, "first") == before
     _, _, _, other = run(start, scheduler, "second")
     assert other["kinds"][0]["known"] == len(before)

@@ -20,8 +20,8 @@ from dlbricks_core.progress import Observer
 def test_only_our_own_composers_tell_warm_weights_from_cold(asked, composer, bricks):
     names = ["x", "t0", "t1", "t2"]
     layers = tuple(Layer("MatMul", (before, "w"), (after,)) for before, after in pairwise(names))
-    tensors = dict.fromkeys(names, TensorSpec("float32", (1, 1000)))
-    tensors["w"] = TensorSpec("float32", (1000, 1000))
+    tensors = dict.fromkeys(names, TensorSpec("float32", (1, 2000)))
+    tensors["w"] = TensorSpec("float32", (2000, 2000))
     model = CanonicalModel("steps", layers, ("x",), ("t2",), tensors, frozenset("w"))
     chosen = CutOptions.chosen(None, None, composer)
     found = cut_models([model], chosen, asked, Observer(), rewrites=Rewrites())
@@ -57,3 +57,16 @@ def test_a_backend_of_blocks_runs_its_own_graph_as_the_whole(asked, builder, fau
     assert whole.kind == "model"
     assert whole.brick.signature == cutting.brickset.models[0].whole.signature
     assert (whole.brick.model is graph) is blocks_only
+
+
+def test_a_part_of_a_cutting_has_the_bricks_of_its_models(asked, builder):
+    def model(op):
+        b = builder()
+        return b.model(b.add(op, b.input))
+
+    models = [model("Relu"), model("Tanh"), model("Sigmoid")]
+    cutting = cut_models(models, CutOptions.chosen(1, None, None), asked, Observer())
+    part = cutting.only([2, 0])
+    assert [cut.model for cut in part.brickset.models] == [models[2], models[0]]
+    assert {each.operators for each in part.brickset.bricks.values()} == {("Sigmoid",), ("Relu",)}
+    assert len(cutting.brickset.bricks) == 3

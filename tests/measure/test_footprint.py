@@ -9,7 +9,7 @@ from dlbricks_core.analysis.shortening import KEPT, shorten
 from dlbricks_core.backends import Traits
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.adaptive.candidates import Candidates
+from dlbricks_core.estimation.adaptive.timings import Candidates
 from dlbricks_core.estimation.run import run
 from dlbricks_core.facts.note import note
 from dlbricks_core.importers import LoadOptions

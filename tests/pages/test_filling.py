@@ -100,3 +100,29 @@ def test_a_composed_latency_is_that_of_the_command_estimate(tmp_path, monkeypatc
     assert list(entry.interval) == pytest.approx(expected["interval"])
     shares = atlas.bricks_of[entry.subject.signature].shares
     assert sum(each.ms for each in shares) == pytest.approx(entry.value, rel=0.01)
+
+
+class Notes(Observer):
+    """What a user is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def note(self, text):
+        self.told.append(text)
+
+
+@pytest.mark.long
+def test_estimates_of_a_store_with_very_many_models_end_at_a_limit(stored, whole, monkeypatch):
+    own = whole.signature
+    path = stored(
+        (3.0, own, "model"), *((1.0, "b" * 24, "brick", name) for name in ("pytorch", "mxnet"))
+    )
+    notes = Notes()
+    monkeypatch.setenv("DLBRICKS_MOST_ESTIMATES", "1")
+    with ResultStore.open(path) as store:
+        store.keep_networks([described(whole, ["net"])])
+        atlas = with_unmeasured(read_atlas(store, Observer()), store, notes)
+    assert len([each for each in atlas.entries if each.origin == "predicted"]) == 1
+    (told,) = notes.told
+    assert "not predicted: there are more than 1 estimates, the limit DLBRICKS_MOST_EST" in told

@@ -107,10 +107,18 @@ def test_names_of_the_store_are_text_everywhere(stored):
 
 
 def test_a_site_of_too_many_pages_is_refused_before_it_is_written(stored, monkeypatch):
-    monkeypatch.setenv("DLBRICKS_MOST_FILES", "2")
     atlas = read(stored(*((1.0, each * 24, "model") for each in "ab")))
+    monkeypatch.setenv("DLBRICKS_MOST_FILES", "2")
     with pytest.raises(DLBricksError, match="3 pages, more than 2 files, the limit DLBRICKS_MOST"):
         next(site(atlas))
+
+
+def test_a_store_of_too_many_models_is_refused_before_it_is_read(stored, monkeypatch):
+    path = stored(*((1.0, each * 24, "model") for each in "ab"))
+    monkeypatch.setenv("DLBRICKS_MOST_FILES", "2")
+    monkeypatch.setattr(ResultStore, "sampled", None)
+    with pytest.raises(DLBricksError, match="3 pages, more than 2 files, the limit DLBRICKS_MOST"):
+        read(path)
 
 
 def test_measured_latencies_come_before_lower_ones_that_are_not(stored):

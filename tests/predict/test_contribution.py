@@ -18,6 +18,7 @@ from dlbricks_core.predict.atlas import (
     LayerTable,
     Provenance,
     counts_matrix,
+    places,
     shipped,
 )
 from dlbricks_core.predict.baseline import expected_ms
@@ -262,6 +263,12 @@ def test_contributions_of_the_package_can_be_read():
         assert each.provenance.sessions
         # Whoever fits kernels anew computes the pulls anew.
         assert each.kernel == kernel_of(each.setup.backend).identity
+
+
+@pytest.mark.parametrize("backend", ["mxnet", "onnxruntime"])
+def test_places_are_those_of_the_contributions(backend):
+    found = [(each.system.fingerprint, each.setup.threads) for each in shipped(backend)]
+    assert sorted(places(backend)) == sorted(found)
 
 
 @pytest.mark.long

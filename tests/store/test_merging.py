@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import event
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import (
@@ -206,3 +207,49 @@ def test_a_quantity_in_another_unit_changes_nothing(stores):
     with pytest.raises(StoreError, match="load-time in s"):
         store.merge([KnownSystem("new", {}), wrong])
     assert held(store) == before
+
+
+def test_records_of_as_many_systems_take_a_few_statements(tmp_path):
+    """A statement takes as long as a hundred rows."""
+    many = [f"m{number}" for number in range(90)]
+    added = [
+        *(KnownSystem(name, {"cpu": name}) for name in many),
+        *(MachineName(name, f"h-{name}", "lab", at(1)) for name in many),
+        *(
+            Measurement(
+                Question(Subject(f"n-{name}", "brick"), LATENCY, SETUP, name),
+                ("Conv",),
+                (Observation("s0", 0, (1.0,), taken_at=at(1)),),
+            )
+            for name in many
+        ),
+        *(
+            Calibration(CalibrationKey("c", "s", 8, LATENCY, SETUP, name), {"x": 0.1}, (), 1, "0")
+            for name in many
+        ),
+    ]
+    statements = []
+    with ResultStore.open(tmp_path / "s.db") as store:
+        event.listen(
+            store._engine, "before_cursor_execute", lambda *given: statements.append(given[2])
+        )
+        for _ in range(2):
+            store.merge(added)
+        assert len(statements) < 90
+        assert len(list(store.measurements())) == 90
+        assert len([each for each in store.machines() if each.name]) == 90
+
+
+def test_the_later_of_two_names_and_calibrations_in_one_file_counts(tmp_path):
+    key = CalibrationKey("c", "s", 8, LATENCY, SETUP, "m0")
+    added = [
+        KnownSystem("m0", {"cpu": "a"}),
+        *(MachineName("m0", "h", name, at(minute)) for name, minute in (("b", 2), ("a", 1))),
+        *(Calibration(key, {"x": x}, (), 1, "0", at(minute)) for x, minute in ((0.2, 2), (0.1, 1))),
+    ]
+    with ResultStore.open(tmp_path / "s.db") as store:
+        for _ in range(2):
+            merged = store.merge(added)
+        assert (merged.machines, merged.calibrations) == (0, 0)
+        assert {each.name for each in store.machines()} == {"", "b"}
+        assert store.calibration(key).values == {"x": 0.2}

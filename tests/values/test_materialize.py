@@ -228,6 +228,13 @@ def test_indices_of_several_axes_are_in_range_of_each():
     assert 6 <= at[:, 1].max() <= 8
 
 
+def test_an_axis_that_the_data_lack_is_refused_by_its_layer():
+    table = {"data": f(3, 4), "at": i64(3, 4, 1)}
+    model = single("GatherElements", table, {"y": f(3, 4, 1)}, {"axis": 2})
+    with pytest.raises(ModelError, match="GatherElements does not fit its inputs: its data lack"):
+        materialize(model)
+
+
 def test_indices_are_recognized_through_layers_that_pass_them_on(builder):
     layers = (
         Layer("Unsqueeze", ("ids", "axes"), ("wide",)),

@@ -11,12 +11,11 @@ from time import perf_counter
 import numpy as np
 
 from dlbricks_core.estimation.adaptive.acquisition import Choice
-from dlbricks_core.estimation.adaptive.candidates import Candidates
 from dlbricks_core.estimation.adaptive.drift import drift, scatter_within
 from dlbricks_core.estimation.adaptive.posterior import Posterior, State
 from dlbricks_core.estimation.adaptive.precisions import FINEST
 from dlbricks_core.estimation.adaptive.probing import Probing, probes_for
-from dlbricks_core.estimation.adaptive.timings import RUNS, TimingWorker
+from dlbricks_core.estimation.adaptive.timings import RUNS, Candidates, TimingWorker
 from dlbricks_core.estimation.assemble import assemble
 from dlbricks_core.estimation.conditioned import PREDICTOR
 from dlbricks_core.estimation.results import AdaptiveRun, Offer, RunResult
@@ -25,6 +24,7 @@ from dlbricks_core.facts.note import note
 from dlbricks_core.figures.precision import MOST, NORMAL_HALF_WIDTH
 from dlbricks_core.measure.costs import QUICK_START_S
 from dlbricks_core.measure.cutting import Cutting
+from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.targets import not_within, run_targets
 from dlbricks_core.predict.training_data import training_data
@@ -87,9 +87,11 @@ def measure_adaptively(
             reason = turn(state, bench, left_s, least_s=now - asked if bench.started else 0.0)
         offers = tuple(_offers(state, bench))
         predicting_s = perf_counter() - begin - bench.spent_s
+        ledger = bench.ledger
         if end_to_end:
             targets = run_targets(cutting, end_to_end=True, backend=request.runs_natives)
-            bench.time_wholes([each for each in targets if each.kind != "brick"])
+            wholes = [each for each in targets if each.kind != "brick"]
+            ledger |= measure(wholes, request, store, observer, cutting, bench.worker)
     found = AdaptiveRun(
         tuple(map(float, state.half_widths)),
         timed=len(subjects.bricks.keys() & bench.known.keys()),
@@ -105,7 +107,7 @@ def measure_adaptively(
         if half > precision
     ]
     notes = not_within(precision, reason, lacking)
-    ledger = bench.ledger.noting(first=(*notes, *(() if end_to_end else cutting.memory_notes)))
+    ledger = ledger.noting(first=(*notes, *(() if end_to_end else cutting.memory_notes)))
     ledger = replace(ledger, effort=ledger.effort.with_loading("brick", predicting_s))
     plan = cutting.plan.believing(state.figures, bench.known)
     result = assemble(request, replace(cutting, plan=plan), ledger)

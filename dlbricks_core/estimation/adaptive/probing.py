@@ -94,11 +94,9 @@ class Probing:
         batch, self._batch = [s for s in self._batch if self._teaches(s)], []
         if not batch or state.widest <= self.widths[-1]:
             return False
-        self._bench.drop(batch)
-        self._over = True
         names = [self._bench.subjects.every[s].operators[0] for s in batch]
-        widening = warning("widens-others", networks=list(dict.fromkeys(names)))
-        self._bench.ledger = self._bench.ledger.noting(widening)
+        self._bench.drop(batch, warning("widens-others", networks=list(dict.fromkeys(names))))
+        self._over = True
         return True
 
     def _teaches(self, signature: str) -> bool:

@@ -1,24 +1,28 @@
-"""The bench of adaptive measuring: times networks on one persistent worker."""
+"""Networks that adaptive measuring could time, and the worker that times them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from time import perf_counter
+from types import MappingProxyType
+from typing import Self
 
-from dlbricks_core.estimation.adaptive.candidates import Candidates
+from dlbricks_core.bricks import Brick
 from dlbricks_core.estimation.adaptive.precisions import FINEST
-from dlbricks_core.facts import Question
+from dlbricks_core.facts import Note, Question
 from dlbricks_core.figures.figure import Figure
 from dlbricks_core.figures.protocols import FEWEST_QUIET
 from dlbricks_core.figures.statistics import WIDENS
 from dlbricks_core.measure.costs import START_S, Costs
+from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.measuring import check, measure, open_worker, settle_models
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import Target
+from dlbricks_core.measure.targets import Target, alike_together
 from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
@@ -28,6 +32,72 @@ RUNS = 4
 
 _ENOUGH_S = 0.2
 """Total seconds of a network's runs after which three of them suffice."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Networks that could be timed.
+
+    Attributes:
+        cutting: The models and their bricks.
+        bricks: Bricks by signature.
+        wholes: Whole models that may be timed instead of their bricks, by signature.
+        kept_apart: Signatures of whole models for comparison, which estimates must not use.
+        probes: Networks of the survey that may be timed to characterize the system, by signature.
+    """
+
+    cutting: Cutting
+    bricks: Mapping[str, Brick]
+    wholes: Mapping[str, Brick]
+    kept_apart: frozenset[str]
+    probes: Mapping[str, Target] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        cutting: Cutting,
+        *,
+        end_to_end: bool,
+        probes: Mapping[str, Target] = MappingProxyType({}),
+    ) -> Self:
+        """All networks except opaque layers, models with opaque layers, and models of much memory.
+
+        Args:
+            cutting: The models and their bricks.
+            end_to_end: Whether whole models are for comparison.
+            probes: Networks of the survey, by signature.
+        """
+        every = cutting.brickset.bricks
+        bricks = {signature: each for signature, each in every.items() if not each.opaque}
+        wholes = {
+            cut.whole.signature: cut.whole
+            for cut in cutting.brickset.models
+            if cut.counts.keys() <= bricks.keys() and cut.whole.signature not in bricks
+        }
+        others = {s: each for s, each in probes.items() if s not in bricks and s not in wholes}
+        if end_to_end:
+            return cls(cutting, bricks, {}, frozenset(wholes), others)
+        large = {s for s, footprint in cutting.footprints.items() if not footprint.is_modest}
+        able = {s: whole for s, whole in wholes.items() if s not in large}
+        return cls(cutting, bricks, able, frozenset(), others)
+
+    @cached_property
+    def every(self) -> Mapping[str, Brick]:
+        """Each model followed by its bricks in execution order, then the probes."""
+        able = {**self.bricks, **self.wholes}
+        found: dict[str, Brick] = {}
+        for cut in self.cutting.brickset.models:
+            found |= {s: able[s] for s in (cut.whole.signature, *cut.counts) if s in able}
+        probes = alike_together(self.probes.values())
+        return {**found, **able, **{each.brick.signature: each.brick for each in probes}}
+
+    def target(self, signature: str) -> Target:
+        """A network with the role in which it is timed."""
+        if signature in self.bricks:
+            return Target(self.bricks[signature], "brick")
+        if signature in self.probes:
+            return self.probes[signature]
+        return Target(self.wholes[signature], "model")
 
 
 class TimingWorker:
@@ -49,6 +119,7 @@ class TimingWorker:
         insisted: Signatures of whole models that were timed to the requested precision.
         spent_s: Seconds of timing, including the start of the worker.
         importing_s: Part of these seconds until the framework was imported.
+        worker: The worker; ``None`` before it is needed.
     """
 
     def __init__(
@@ -69,17 +140,17 @@ class TimingWorker:
         self.store = store
         self._observer = observer
         self._opened = opened
-        self._worker: BackendWorker | None = None
+        self.worker: BackendWorker | None = None
 
     @property
     def start_s(self) -> float:
         """Seconds until the worker is ready."""
-        return START_S if self._worker is None else 0.0
+        return START_S if self.worker is None else 0.0
 
     @property
     def started(self) -> bool:
         """Whether the worker has timed anything."""
-        return self._worker is not None
+        return self.worker is not None
 
     @property
     def precision(self) -> float:
@@ -140,7 +211,7 @@ class TimingWorker:
         less of its code in the caches than in its model (research/2026-11-27-order.md).
         """
         begin = perf_counter()
-        if self._worker is None:
+        if self.worker is None:
             self._start()
         chosen = set(signatures)
         able = [s for s in self.subjects.every if s in chosen and self.open(s)]
@@ -159,21 +230,16 @@ class TimingWorker:
             left_s: Remaining seconds of the budget.
         """
         begin = perf_counter()
-        if self._worker is None:
+        if self.worker is None:
             self._start()
         request = replace(self.request, precision=scatter, budget_s=left_s)
         self.insisted |= wholes
         self._measure(map(self.subjects.target, wholes), request)
         self.spent_s += perf_counter() - begin
 
-    def time_wholes(self, wholes: Sequence[Target]) -> None:
-        """Times whole models, and their native forms, for comparison."""
-        cutting = self.subjects.cutting
-        self._add(measure(wholes, self.request, self.store, self._observer, cutting, self._worker))
-
     def _measure(self, targets: Iterable[Target], request: Request) -> None:
         cutting = self.subjects.cutting
-        found = measure(targets, request, self.store, self._observer, cutting, self._worker)
+        found = measure(targets, request, self.store, self._observer, cutting, self.worker)
         # All timing for an estimate is part of the estimate's cost.
         effort = found.effort.counted_as("brick")
         self._add(replace(found, effort=effort, notes=(), reused=0))
@@ -192,20 +258,20 @@ class TimingWorker:
         """Starts the worker, and checks which bricks the backend does not support."""
         begin = perf_counter()
         subjects = self.subjects
-        self._worker = self._opened.enter_context(open_worker(self.request))
-        self._worker.start()
+        self.worker = self._opened.enter_context(open_worker(self.request))
+        self.worker.start()
         self.importing_s = perf_counter() - begin
         bricks = {self.key(s): each for s, each in subjects.bricks.items()}
         unknown = {self.key(s): each for s, each in subjects.bricks.items() if self.open(s)}
         request, store = self.request, self.store
-        self.ledger |= check(unknown, request, self._worker, store, self._observer)
+        self.ledger |= check(unknown, request, self.worker, store, self._observer)
         settle_models(subjects.cutting, bricks, self.ledger, request, store)
 
-    def drop(self, signatures: Iterable[str]) -> None:
+    def drop(self, signatures: Iterable[str], why: Note) -> None:
         """Marks networks, here and in the store, that must not be used for other networks."""
         keys = list(map(self.key, signatures))
         self.store.mark(keys, WIDENS)
-        self._add(Ledger.of(self.store.get(keys), self.request.protocol))
+        self._add(Ledger.of(self.store.get(keys), self.request.protocol, notes=(why,)))
 
     def _add(self, found: Ledger) -> None:
         """Adds measurements, failures and their cost."""

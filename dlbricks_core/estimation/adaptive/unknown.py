@@ -68,6 +68,9 @@ class Unknown:
     @property
     def system_is_known(self) -> bool:
         """Whether anything was measured on this system, with the backend and as many threads."""
+        if self._is_surveyed:
+            return True
+        # What predictions rest on is looked up later: rates may be timed until then.
         place = self.request.fingerprint, self.request.setup.threads
         every = training_data(self.store, self.request.setup.backend)
         return any((each.system.fingerprint, each.setup.threads) == place for each in every)

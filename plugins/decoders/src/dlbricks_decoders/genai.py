@@ -32,16 +32,22 @@ FORM = "onnxruntime-genai"
 """Name of the form, as backends ask for it."""
 
 FAMILIES = frozenset({
-    "ernie4_5", "gemma", "gemma2", "gemma3_text", "granite", "llama", "mistral", "nemotron", "olmo",
-    "phi", "phi3", "qwen2", "qwen3", "smollm3",
+    "ernie4_5", "gemma", "gemma2", "gemma3_text", "granite", "llama", "mistral", "nemotron", "phi",
+    "phi3", "qwen2", "qwen3",
 })  # fmt: skip
-"""Families that the builder knows and whose files have been compared with this form's."""
+"""Families of which the builder's files have the operators of this form."""
+
+_WITHOUT_WINDOWS = frozenset({"mistral", "phi3"})
+"""Families whose window the builder leaves out: their configurations list no kinds of blocks."""
 
 BITS: Mapping[str | None, int] = {None: 32, "float32": 32, "int4": 4}
 """Bits of the weights of products by conversion that follows: the builder's types."""
 
 _BLOCK = 32
 """Elements of a row of four-bit weights that share a scale."""
+
+_TURNED = 16
+"""ONNX Runtime rotates a multiple of so many elements, of heads of a multiple of as many."""
 
 _TOTAL = "past + sequence"
 """Dimension of all tokens, earlier and new ones."""
@@ -63,8 +69,9 @@ def _has_form(block: Block) -> bool:
         return False
     known = replace(part, **{name: getattr(_PLAIN_ATTENTION, name) for name in _VARIED})
     joined = part.joined in (JoinedProjections.APART, JoinedProjections.IN_ROW)
-    rotary = part.rotary
-    turns = rotary is None or not rotary.long_frequencies or rotary.long_after > 0
+    turns = part.rotary is None or (
+        part.head_dim % _TURNED == 0 and 2 * len(part.rotary.frequencies) % _TURNED == 0
+    )
     return known == _PLAIN_ATTENTION and joined and turns
 
 
@@ -146,7 +153,8 @@ class _Writer:
     def block(self, block: Block, index: int) -> None:
         """A block, up to its last part's result."""
         at, part, feed = f"layers.{index}", block.attention, block.feed_forward
-        assert part is not None and feed is not None
+        assert part is not None
+        assert feed is not None
         x = self._summed(block.before_attention, f"{at}.input_layernorm")
         y = self._attention(part, x, index)
         if block.parallel:
@@ -226,13 +234,19 @@ class _Writer:
         tables = self._turns(part.rotary) if part.rotary else ()
         attributes: dict[str, Attribute] = {
             "num_heads": part.heads, "kv_num_heads": part.kv_heads, "scale": part.scale,
-            "softcap": part.softcap, "local_window_size": part.window or -1,
+            "softcap": part.softcap, "local_window_size": self._window(part),
             "do_rotary": int(part.rotary is not None),
             "rotary_interleaved": int(part.rotary is not None and part.rotary.interleaved),
         }  # fmt: skip
         self._own("GroupQueryAttention", (*read, *past, self._lengths, self._steps, *tables),
                   (at, *present), **attributes)  # fmt: skip
         return linear(graph, at, widths[0], hidden, f"{at}.o_proj", bias=part.output_bias)
+
+    def _window(self, part: Attention) -> int:
+        """Number of positions that a query attends to; -1 for all."""
+        if part.window is None or self._decoder.family in _WITHOUT_WINDOWS:
+            return -1
+        return part.window
 
     def _of_heads(self, norm: Norm, x: str, size: int, width: int, at: str) -> str:
         """The normalization of each head."""
@@ -276,10 +290,14 @@ class _Writer:
         return linear(graph, y, width, hidden, f"{at}.down_proj", bias=part.bias)
 
     def _activated(self, activation: Activation, x: str, at: str) -> str:
+        graph = self._graph
+        if activation.op == "SquaredRelu":
+            y = graph.add("Relu", x, out=f"{at}.relu")
+            return graph.add("Pow", y, graph.constant(np.array([2], np.int32)), out=at)
         if activation.op != "Swish":
-            return activated(self._graph, activation, x, at)
-        y = self._graph.add("Sigmoid", x, out=f"{at}.sigmoid")
-        return self._graph.add("Mul", x, y, out=at)
+            return activated(graph, activation, x, at)
+        y = graph.add("Sigmoid", x, out=f"{at}.sigmoid")
+        return graph.add("Mul", x, y, out=at)
 
     def _own(
         self, op: str, read: tuple[str, ...], out: tuple[str, ...], **attributes: Attribute

@@ -53,8 +53,9 @@ def _conv_integer(model: CanonicalModel, layer: Layer) -> str:
 
 def _grouped_query_attention(model: CanonicalModel, layer: Layer) -> str:
     batch, steps = model.tensors[layer.inputs[0]].sizes[:2]
-    cached = _given(model, layer, 3)
-    if batch > 1 and steps > 1 and cached is not None and cached.sizes[2]:
+    cached, total = _given(model, layer, 3), model.constants.get(layer.inputs[6])
+    begins = total is not None and int(total.item()) == steps  # the cache has room alone
+    if batch > 1 and steps > 1 and cached is not None and cached.sizes[2] and not begins:
         return "ONNX Runtime takes one sequence if there is a cache and more than one new step"
     cache = _given(model, layer, 7)
     heads = layer.attributes["num_heads"]

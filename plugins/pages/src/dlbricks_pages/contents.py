@@ -229,6 +229,17 @@ def check_number(pages: int) -> None:
         raise DLBricksError(f"the site would have {pages:,} pages, {FILES.words}", FILES.hint)
 
 
+def _check_outlines(outlines: Iterable[Measurement]) -> None:
+    """Refuses a store of too many models and systems before all of it is read."""
+    pages: set[Subject | str] = set()
+    for each in (outline.question for outline in outlines):
+        if each.quantity.composition is not Composition.LOAD:
+            pages.add(each.system)
+            if each.subject.is_whole:
+                pages.add(each.subject)
+    check_number(len(pages))
+
+
 def read_atlas(store: ResultStore, observer: Observer) -> Atlas:
     """The content of a store, without predictions."""
     observer.stage(f"Reading {store.place.name}")
@@ -237,13 +248,7 @@ def read_atlas(store: ResultStore, observer: Observer) -> Atlas:
         raise DLBricksError(
             f"{store.place} holds no measurements", hint=f"Name another one as {argument('store')}."
         )
-    questions = [
-        each.question
-        for each in outlines
-        if each.question.quantity.composition is not Composition.LOAD
-    ]
-    models = {each.subject for each in questions if each.subject.is_whole}
-    check_number(len(models) + len({each.system for each in questions}))  # before all of it is read
+    _check_outlines(outlines)
     quantities = sorted({each.question.quantity for each in outlines})
     # A measurement whose row is damaged has no facts, though its samples may be readable.
     intact = {each.question for each in outlines}

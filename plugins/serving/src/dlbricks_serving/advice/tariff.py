@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Self
 from dlbricks_core.errors import DLBricksError, reason
 from dlbricks_core.facts.checks import LARGEST
 from dlbricks_core.files import content
+from dlbricks_core.limits import parsed_toml
 from dlbricks_serving.advice.places import Place
 
 _MOST_BYTES = 1 << 22
@@ -84,7 +84,7 @@ class Accuracies:
 
 def _toml(path: Path, known: set[str], hint: str) -> dict[str, Any]:
     try:
-        data = tomllib.loads(content(path, _MOST_BYTES).decode("utf-8"))
+        data = parsed_toml(content(path, _MOST_BYTES).decode("utf-8"))
         str(data)  # raises an error for a number of more digits than Python writes
     except OSError as error:
         raise DLBricksError(f"{path} cannot be read: {error.strerror}", hint=hint) from error

@@ -1,0 +1,153 @@
+"""The form of onnxruntime-genai's model builder: its operators, and its results."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from dlbricks_decoders.build import build
+from dlbricks_decoders.collection import LanguageModels
+from dlbricks_decoders.families import decoder_of
+from dlbricks_decoders.genai import FAMILIES, build_genai, has_form
+from golden_weights import tokens, weight
+from test_golden import HERE, PROMPT
+
+from dlbricks_core.backends import BackendSettings, Network
+from dlbricks_core.importers import ImportOptions, LoadOptions
+from dlbricks_core.importers.host import canonical
+from dlbricks_core.passes import normalize
+
+BUILDER = json.loads((HERE / "builder_operators.json").read_text())
+"""Number of operators of each type in the files that the builder of onnxruntime-genai 0.18 wrote of
+``configurations/`` (of phi3: of Phi 3 Mini with two blocks), by family and precision. Weights were
+drawn, those of biases, too, which the builder leaves out where they are 0."""
+
+FOLDED = {"Constant", "Shape", "Cast", "Gather", "Transpose", "Reshape", "Slice"}
+"""Operators of layers that follow from sizes or weights, which canonical form computes once, or that
+cut an embedding of less than a block, which wider ones need not."""
+
+GENAI = "onnxruntime-genai"
+
+
+def wider(family):
+    """The small configuration of a family, with heads of 32 elements."""
+    config = json.loads((HERE / f"configurations/{family}.json").read_text())
+    if family == "phi3":  # whose window the builder leaves out
+        config["sliding_window"] = None
+    if config.get("head_dim"):
+        return {**config, "head_dim": 32}
+    return {**config, "hidden_size": 32 * config["num_attention_heads"]}
+
+
+def operators(names):
+    """Number of each operator that is not folded."""
+    return Counter(name for name in names if name not in FOLDED)
+
+
+@pytest.mark.parametrize("case", sorted(BUILDER))
+def test_a_family_has_the_operators_of_the_builders_file(case, tmp_path):
+    family, _, precision = case.partition("/")
+    dtype = None if precision == "fp32" else precision
+    options = ImportOptions(form=GENAI, dtype=dtype)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(wider(family)))
+    raw = LanguageModels().load(str(path), options)
+    dims = {"sequence": 3, "past": 5}
+    model = canonical(raw, LoadOptions(batch=1, dims=dims, dtype=dtype), raw.source).model
+    wanted = Counter(BUILDER[case])
+    assert operators(layer.op for layer in model.layers) == operators(wanted.elements())
+
+
+def test_every_family_of_the_form_was_compared():
+    assert {case.partition("/")[0] for case in BUILDER} == FAMILIES
+
+
+@pytest.mark.parametrize("family", ["falcon", "mixtral", "gpt_oss", "mamba", "olmo", "llama"])
+def test_other_decoders_keep_the_operators_of_onnx(family):
+    """So does a Llama with heads that ONNX Runtime does not rotate."""
+    config = HERE / f"configurations/{family}.json"
+    assert not has_form(decoder_of(json.loads(config.read_text()), family))
+    raw = LanguageModels().load(str(config), ImportOptions(form=GENAI))
+    assert {layer.domain for layer in raw.layers} == {""}
+
+
+@pytest.mark.parametrize("options", [ImportOptions(), ImportOptions(form=GENAI, dtype="int8")])
+def test_the_form_is_for_backends_that_ask_and_types_that_the_builder_writes(options, tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(wider("llama")))
+    raw = LanguageModels().load(str(path), options)
+    assert {layer.domain for layer in raw.layers} == {""}
+
+
+def values_of(name, shape, decoder):
+    """Weights of the formula: joined projections, and a tied head, from those of the other form."""
+    at, _, part = name.rpartition(".")
+    if at.endswith("qkv_proj") and decoder.family != "phi3":
+        attention = decoder.attentions[0]
+        heads = attention.heads, attention.kv_heads, attention.kv_heads
+        names = [f"{at.removesuffix('qkv_proj')}{each}_proj.{part}" for each in "qkv"]
+        shapes = [(*shape[:-1], each * attention.head_dim) for each in heads]
+        return np.concatenate(list(map(weight, names, shapes)), axis=-1)
+    if decoder.family == "phi3" and at.endswith((".gate_proj", ".up_proj")):
+        both = weight(f"{at.rpartition('.')[0]}.gate_up_proj.weight", (shape[0], 2 * shape[1]))
+        return np.ascontiguousarray(np.split(both, 2, axis=1)["up_proj" in name])
+    if decoder.tied and name in ("lm_head.weight", "embed_tokens.table"):
+        table = weight("embed_tokens.weight", (decoder.vocabulary, decoder.hidden))
+        return np.ascontiguousarray(table.T) if name == "lm_head.weight" else table
+    return weight(name, shape)
+
+
+def run(timer, write, decoder, ids, cache, past):
+    """Outputs for tokens after others, by name. A cache may have room for the new tokens."""
+    count = ids.shape[1]
+    model = normalize(write(decoder, "m", ""), batch=1, dims={"sequence": count, "past": past})
+    weights = {
+        name: model.constants[name]
+        if name in model.constants
+        else values_of(name, model.tensors[name].shape, decoder)
+        for name in model.weights
+    }
+    given = {"input_ids": ids, "attention_mask": np.ones((1, past + count), np.int64)}
+    room = {
+        name: np.zeros(model.tensors[name].shape, np.float32)
+        for name in model.inputs
+        if name not in given
+    }
+    for name, value in cache.items():
+        room[name][:, :, :past] = value
+    inputs = {name: (given | room)[name] for name in model.inputs}
+    loaded = timer.load(Network(model, weights, inputs))
+    for _ in range(2):  # a run leaves the cache as it was, but for the new tokens
+        timer.run(loaded)
+    found = {name: np.array(value) for name, value in timer.outputs(loaded).items()}
+    timer.unload(loaded)
+    return found
+
+
+def answers(timer, write, decoder):
+    """Scores of a prompt's last token, and of the token after it."""
+    ids = tokens(PROMPT + 1, decoder.vocabulary)
+    first = run(timer, write, decoder, ids[:, :PROMPT], {}, 0)
+    cache = {
+        name.replace("present", "past_key_values"): value
+        for name, value in first.items()
+        if name != "logits"
+    }
+    second = run(timer, write, decoder, ids[:, PROMPT:], cache, PROMPT)
+    return first["logits"], second["logits"]
+
+
+@pytest.mark.parametrize(
+    "family", ["llama", "qwen2", "qwen3", "gemma2", "gemma3_text", "phi", "phi3", "nemotron",
+               "granite", "ernie4_5"],
+)  # fmt: skip
+def test_the_form_computes_what_the_operators_of_onnx_compute(family):
+    """Those compute what transformers computes (``test_golden.py``)."""
+    backend = pytest.importorskip("dlbricks_onnxruntime.backend")
+    decoder = decoder_of(wider(family), family)
+    timer = backend.OnnxruntimeBackend().timer(BackendSettings(threads=1))
+    found, wanted = (answers(timer, write, decoder) for write in (build_genai, build))
+    timer.close()
+    assert found[0].shape[1] == PROMPT
+    np.testing.assert_allclose(found[0][:, -1:], wanted[0], atol=2e-5)
+    np.testing.assert_allclose(found[1], wanted[1], atol=2e-5)
