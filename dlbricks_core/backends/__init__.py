@@ -20,6 +20,8 @@ if TYPE_CHECKING:
         Span,
         Timeline,
         Watch,
+        page_faults,
+        timed_ms,
     )
     from dlbricks_core.backends.saved import Saved
     from dlbricks_core.backends.traits import BackendOption, BackendSettings, Traits
@@ -46,7 +48,9 @@ __all__ = [
     "halves",
     "layer_alone",
     "naming",
+    "page_faults",
     "refused_layers",
+    "timed_ms",
     "warmed_up",
 ]
 

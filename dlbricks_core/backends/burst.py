@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import linear_regression
 
 from dlbricks_core.backends.base import LONG_MS
-from dlbricks_core.backends.profiles import Profile
+from dlbricks_core.backends.profiles import Opened, Profile
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 # Cost of a call of the timer, from networks that do next to nothing.
@@ -87,20 +87,23 @@ class Burst:
         """The burst with enough profiled runs for estimates of other models."""
         return replace(self, profiled=max(self.profiled, _HARVEST_RUNS))
 
-    def taken(self, run: Callable[[], float], profile: Profile | None = None) -> list[float]:
+    def taken(self, run: Callable[[], float], opened: Opened | None = None) -> list[float]:
         """Latencies of the timed runs, in milliseconds.
 
         Args:
             run: Function that runs the model once and returns its latency in milliseconds.
-            profile: Profile of earlier runs; ``None`` without profiled runs. If a single run
+            opened: The model with the profile of earlier runs, if there is any. If a single run
                 suffices, a long profiled run replaces it: the profiler's overhead is a small part
-                of a long run. If several runs have to agree, the profiled run is no sample,
-                because the profiler makes it slower.
+                of a long run. If several runs have to agree, a long profiled run agrees with those
+                after it, or, if it was as fast as these will be, with the first run.
         """
         seen: list[float] = []
-        if profile is not None and self.tolerance >= _COARSE and profile.run_ms >= LONG_MS:
-            seen.append(profile.run_ms)
         samples: list[float] = []
+        profile = None if opened is None else opened.profile
+        if opened and profile and self.tolerance >= _COARSE and profile.run_ms >= LONG_MS:
+            seen.append(profile.run_ms)
+            if self.fewest > 1 and opened.first_ms is not None and opened.is_warm:
+                seen, samples = [opened.first_ms], seen
         while not self._suffice([*seen, *samples]):
             samples.append(run())
         return samples or seen

@@ -6,7 +6,7 @@ import gc
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,7 @@ import numpy as np
 from dlbricks_core import values
 from dlbricks_core.backends.base import WARMUP_RUNS, Backend, CpuTimer
 from dlbricks_core.backends.burst import CALLS, Burst, WholeRun, next_to_nothing
-from dlbricks_core.backends.profiles import Opened, Profile, Timeline
+from dlbricks_core.backends.profiles import Opened, Profile, Timeline, timed_ms
 from dlbricks_core.backends.saved import AuxiliaryProcess, Saved
 from dlbricks_core.backends.traits import BackendSettings
 from dlbricks_core.bricks import weights_are_reread
@@ -285,7 +285,7 @@ class TimerHost:
             if opened.profile is None:
                 opened.run()
             loading_s = perf_counter() - begin - opened.profiling_s
-            samples = burst.taken(partial(_timed, opened.run), opened.profile)
+            samples = burst.taken(partial(timed_ms, opened.run), opened)
             return WholeRun(tuple(samples), loading_s, opened.profile)
 
     def resident_bytes(self) -> int:
@@ -428,15 +428,6 @@ def _with_own_weights(model: CanonicalModel, seed: int, *, noise: bool = False) 
     own = own_weights(model)
     drawn = values.materialize(model, seed, own.keys(), noise=noise)
     return replace(drawn, weights={**drawn.weights, **own})
-
-
-def _timed(run: Callable[[], object]) -> float:
-    """Latency of one run in milliseconds."""
-    begin = perf_counter_ns()
-    results = run()
-    latency_ms = (perf_counter_ns() - begin) / 1e6
-    del results  # freeing them is no part of a run
-    return latency_ms
 
 
 def is_copied(model: CanonicalModel, cache_bytes: int | None) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from resource import RUSAGE_SELF, getrusage
+from time import perf_counter_ns
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,51 @@ class Opened:
         profile: Time of each layer in the first runs; ``None`` without profiled runs, or if the
             framework's profiler does not support this form.
         profiling_s: Seconds that the profile took, without the first run.
+        first_ms: Latency of the first run, in milliseconds; ``None`` if unknown.
+        faults: Page faults of a profiled run: pages of memory that were new to the process.
     """
 
     run: Callable[[], object]
     profile: Profile | None = None
     profiling_s: float = 0.0
+    first_ms: float | None = None
+    faults: float = 0.0
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether profiled runs were as fast as later runs without the profiler.
+
+        The second run often takes new memory as the first one does, and is slower by up to a
+        sixth. The profiler's own time is what a run takes beyond the sum of its layers.
+        """
+        if self.profile is None or self.first_ms is None:
+            return False
+        run_ms = self.profile.run_ms
+        slower = (abs(run_ms - self.profile.sum_ms), self.faults * _FAULT_MS)
+        return max(slower) <= _MOST_SLOWER * run_ms
+
+
+def timed_ms(run: Callable[[], object]) -> float:
+    """Latency of one run, in milliseconds."""
+    begin = perf_counter_ns()
+    results = run()
+    found = (perf_counter_ns() - begin) / 1e6
+    del results  # freeing them is no part of a run
+    return found
+
+
+def page_faults() -> int:
+    """Page faults of this process since it began: pages of memory that were new to it."""
+    return getrusage(RUSAGE_SELF).ru_minflt
+
+
+_FAULT_MS = 2.5e-3
+"""Milliseconds of a page fault on a virtual machine, where it takes longest: 2.0 to 2.3 were seen
+(research/2026-11-30-profiled-runs.md)."""
+
+_MOST_SLOWER = 0.02
+"""Share of a run that the profiler, or new memory, may take of one that counts as any other run:
+half of what runs in a loop differ by."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "results.pages": "dlbricks-pages",
     "serve": "dlbricks-serving",
     "show.graph": "dlbricks-graph",
+    "show.repeats": "dlbricks-study",
     "study": "dlbricks-study",
 }
 

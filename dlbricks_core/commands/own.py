@@ -62,12 +62,11 @@ class ShowCommand(_CoreCommand):
     """Which layers and bricks are in the model?"""
 
     name = "show"
+    grows = True
     purpose = "Show a model: layers, bricks, repeats, a picture. Nothing runs."
     actions = (
         Action("layers", "Show layers and bricks.", "show.actions:layers_command",
                "commands.show.inspection:ShowLayersData"),
-        Action("repeats", "Show how layers repeat, within and across models.",
-               "show.actions:repeats_command", "report.analysis:ShowRepeatsData"),
     )  # fmt: skip
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any, TypeVar
 
 KindT = TypeVar("KindT")
@@ -40,12 +38,7 @@ def flat(record: Any) -> dict[str, Any]:
     A store has many records, and ``dataclasses.asdict``, which copies values in depth, takes ten
     times as long.
     """
-    return {name: getattr(record, name) for name in _names(type(record))}
-
-
-@cache
-def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(kind))
+    return {name: getattr(record, name) for name in record.__dataclass_fields__}
 
 
 def checked(value: Any, kind: type[KindT] | tuple[type[KindT], ...], name: str = "value") -> KindT:

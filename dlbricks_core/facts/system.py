@@ -169,7 +169,7 @@ _MOST = 2.0**63
 
 def _field_values(record: type[System] | type[Cache], data: Mapping[str, Any]) -> dict[str, Any]:
     """Checked values of the record's fields, lists as tuples; ``caches`` are left to the caller."""
-    kinds = _annotations(record)
+    kinds = _ANNOTATIONS[record]
     return {
         name: value if name == "caches" else _fact(value, kinds[name], name)
         for name, value in checked(data, Mapping, "facts").items()
@@ -177,9 +177,10 @@ def _field_values(record: type[System] | type[Cache], data: Mapping[str, Any]) -
     }
 
 
-@cache
-def _annotations(record: Any) -> dict[str, str]:
-    return {each.name: str(each.type) for each in fields(record)}
+_ANNOTATIONS: Mapping[object, Mapping[str, str]] = {
+    record: {each.name: str(each.type) for each in fields(record)} for record in (System, Cache)
+}
+"""Annotations of the fields of each record, by name."""
 
 
 @cache

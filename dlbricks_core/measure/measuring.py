@@ -272,9 +272,9 @@ def _plan(share: BackendTargets, store: ResultStore) -> _Plan:
     ledger = Ledger().failing(failures).recalling(recalled)
     plan = _Plan(share, wanted, Ledger.of(known, request.protocol), anew, ledger)
     too_few = plan.too_few()
-    plan.lacking = {key: target for key, target in wanted.items() if key in too_few}
-    plan.ledger = replace(ledger, reused=len(plan.able()) - len(plan.lacking))
-    return plan
+    lacking = {key: target for key, target in wanted.items() if key in too_few}
+    ledger = replace(ledger, reused=len(plan.able()) - len(lacking))
+    return replace(plan, ledger=ledger, lacking=lacking)
 
 
 def _does_not_fit(target: Target, cutting: Cutting | None) -> str:

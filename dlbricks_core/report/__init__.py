@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
-    from dlbricks_core.report.analysis import analysis_data, analysis_page, print_analysis
     from dlbricks_core.report.columns import Column
     from dlbricks_core.report.evaluation import evaluation_data, evaluation_page, print_evaluation
     from dlbricks_core.report.run.data import run_data
@@ -14,11 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Column",
-    "analysis_data",
-    "analysis_page",
     "evaluation_data",
     "evaluation_page",
-    "print_analysis",
     "print_bench",
     "print_evaluation",
     "print_run",

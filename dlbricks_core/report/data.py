@@ -151,6 +151,7 @@ class ReadingData(TypedDict):
     outputs: list[str] | None  #: Outputs that were kept; empty for all outputs.
     fold_batchnorm: bool | None  #: Whether batch normalizations were folded.
     dtype: str | None  #: Element type to which models were converted; null for no conversion.
+    form: str | None  #: Program whose files language models have the form of; empty for none.
 
 
 class CuttingData(TypedDict):
@@ -352,6 +353,7 @@ def reading_data(load: LoadOptions | None) -> ReadingData:
         "outputs": list(load.outputs),
         "fold_batchnorm": load.fold_batchnorm,
         "dtype": load.dtype,
+        "form": load.form,
     }
 
 

@@ -238,8 +238,8 @@ WORDS: dict[str, Callable[..., str]] = {
         f"{most_times:g} times as long, most in small models"
     ),
     "scores-of-all-tokens": lambda output, tokens: (
-        f"it computes {output} of all {tokens:,} tokens of the prompt, of which an answer needs "
-        "the last one: an export that keeps the last one alone is faster"
+        f"it computes {output} of all {tokens:,} tokens of the prompt, but an answer needs only "
+        "those of the last: an export that computes only these is faster"
     ),
     "loops-written-out": lambda steps: (
         f"{steps:,} steps of loops are predicted, and timed apart, as layers written out: as loops "

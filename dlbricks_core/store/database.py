@@ -199,17 +199,19 @@ class Database(ABC):
 
     def or_another(self, cure: str) -> str:
         """Hint that ends with the way out: another store."""
-        return f"{cure}, or choose another {self.noun} with {argument('store')}"
+        return (
+            f"{cure[0].upper()}{cure[1:]}, or choose another {self.noun} with {argument('store')}"
+        )
 
     @property
     def damaged(self) -> str:
         """Hint for a store that is not as DLBricks leaves it."""
-        return self.or_another(f"the {self.noun} is damaged or not a result store")
+        return self.or_another(f"restore the {self.noun} if it was a result store")
 
     def absent(self) -> AbsentStoreError:
         """The error that there is no store."""
         return AbsentStoreError(
-            f"{self}: there is no result store", f"name one with {argument('store')}"
+            f"{self}: there is no result store", f"Name one with {argument('store')}."
         )
 
     def identity(self) -> object:

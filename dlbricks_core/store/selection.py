@@ -173,14 +173,14 @@ def all_among(table: Table, rows: Sequence[Mapping[str, Any]]) -> ColumnElement[
     first, *others = rows
     differ = [name for name in first if any(each[name] != first[name] for each in others)]
     same = {name: value for name, value in first.items() if name not in differ}
-    if not differ:
-        return all_equal(table, same)
-    if len(differ) == 1:
-        (name,) = differ
-        return all_equal(table, same) & table.c[name].in_([each[name] for each in rows])
-    columns = tuple_(*(table.c[name] for name in differ))
-    keys = [tuple(each[name] for name in differ) for each in rows]
-    return all_equal(table, same) & columns.in_(keys)
+    found = all_equal(table, same)
+    if differ:
+        # This alone as well, because SQLite searches no index for a tuple.
+        found &= table.c[differ[0]].in_(list(dict.fromkeys(each[differ[0]] for each in rows)))
+    if len(differ) > 1:
+        columns = tuple_(*(table.c[name] for name in differ))
+        found &= columns.in_([tuple(each[name] for name in differ) for each in rows])
+    return found
 
 
 @dataclass(frozen=True)

@@ -253,7 +253,7 @@ def empty(engine: Engine) -> Engine:
 _TRUNCATE_LOG = "PRAGMA wal_checkpoint(TRUNCATE)"
 """Moves all changes from the log into the file."""
 
-_DAMAGED = "the file is damaged or not a result store"
+_DAMAGED = "restore the file if it was a result store"
 _CURES = {
     "not a database": _DAMAGED,
     "malformed": _DAMAGED,
@@ -273,7 +273,7 @@ def _holds_something(path: Path) -> bool:
     if path.is_dir():
         raise StoreError(
             f"{path} is a folder, not a result store",
-            f"name a file in it, such as {settings(store=path / 'results.db')}",
+            f"Name a file in it, such as {settings(store=path / 'results.db')}",
         )
     try:
         found = path.stat()
@@ -281,7 +281,7 @@ def _holds_something(path: Path) -> bool:
         return False
     if not stat.S_ISREG(found.st_mode):
         raise StoreError(
-            f"{path} is not a regular file", f"choose another with {argument('store')}"
+            f"{path} is not a regular file", f"Choose another with {argument('store')}."
         )
     return found.st_size > 0
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from dlbricks_study.repetition import analyze
 
-from dlbricks_core.analysis import Work, analyze, layer_bytes, layer_flops
+from dlbricks_core.analysis import Work, layer_bytes, layer_flops
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.passes import normalize

@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlbricks_core.backends import Profile
+from dlbricks_core.backends import Opened, Profile, ProfiledLayer
 from dlbricks_core.backends.burst import Burst
+
+
+def opened(run_ms, layers_ms=0.0, **more):
+    layers = [ProfiledLayer("a", "Conv", ("a",), layers_ms)]
+    return Opened(lambda: None, Profile(layers, run_ms), **more)
 
 
 def taken(burst, latencies):
@@ -26,17 +31,30 @@ def test_runs_that_become_faster_are_followed_by_others():
 
 
 def test_a_long_profiled_run_counts_where_one_run_suffices():
-    long, short = Profile([], 50.0), Profile([], 5.0)
+    long, short = opened(50.0), opened(5.0)
     assert Burst.within(0.2).taken(iter([]).__next__, long) == [50.0]
     assert Burst.within(0.2).taken(iter([10.0]).__next__, short) == [10.0]
     assert Burst.within(0.1).taken(iter([10.0, 10.1]).__next__, short) == [10.0, 10.1]
 
 
 def test_a_long_profiled_run_may_agree_with_the_next_but_is_slower():
-    long = Profile([], 50.0)
+    long = opened(50.0)
     assert Burst.within(0.1).taken(iter([48.0]).__next__, long) == [48.0]
     assert Burst.within(0.1).taken(iter([40.0, 39.0]).__next__, long) == [40.0, 39.0]
     assert Burst.within(0.05).taken(iter([49.0, 48.0, 49.0]).__next__, long) == [49.0, 48.0, 49.0]
+
+
+def test_a_profiled_run_as_fast_as_later_ones_counts_if_the_first_run_agrees():
+    def runs(precision, *latencies, **more):
+        return Burst.within(precision).taken(iter(latencies).__next__, opened(50.0, **more))
+
+    assert runs(0.1, layers_ms=49.5, first_ms=54.0, faults=300) == [50.0]
+    assert runs(0.1, 51.0, layers_ms=49.5, first_ms=60.0, faults=300) == [50.0, 51.0]
+    assert runs(0.1, 48.0, layers_ms=49.5, first_ms=54.0, faults=500) == [48.0]
+    assert runs(0.1, 48.0, layers_ms=48.5, first_ms=54.0) == [48.0]
+    assert runs(0.1, 48.0, layers_ms=49.5) == [48.0]
+    assert runs(0.2, layers_ms=49.5, first_ms=90.0) == [50.0]
+    assert runs(0.05, 48.0, 48.0, 48.0, layers_ms=49.5, first_ms=50.0) == [48.0, 48.0, 48.0]
 
 
 def test_short_models_run_until_their_time_is_more_than_a_moment():

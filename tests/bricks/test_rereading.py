@@ -144,7 +144,7 @@ def test_a_warm_brick_runs_right_after_itself(primed):
     host = TimerHost()
     host._timer, host._primed, host._wake = Loader(), primed, "wake"
     host._cache_bytes, host._private_cache_bytes = 1 << 30, 7
-    bricks = BrickSet.of([steps("w", "w", size=600)], rereading=True).bricks.values()
+    bricks = BrickSet.of([steps("w", "w", size=1100)], rereading=True).bricks.values()
     before = []
     for brick in bricks:
         host.load(brick.signature, brick.model, 0, "brick")
@@ -160,7 +160,7 @@ def test_a_priming_copy_is_told_how_much_of_the_caches_to_displace(kind, told):
     host = TimerHost()
     host._timer, host._primed, host._wake = Loader(), True, "wake"
     host._cache_bytes, host._private_cache_bytes = 1 << 30, 7
-    host.load("net", steps("w", size=600), 0, kind)
+    host.load("net", steps("w", size=1100), 0, kind)
     assert host.timer.told == told
 
 

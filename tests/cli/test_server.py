@@ -114,7 +114,7 @@ def test_a_database_without_a_store_is_told_as_a_missing_file_is(dlbricks, postg
         done = dlbricks(*command, "--store", url)
         assert (done.status, done.out) == (2, "")
         assert "there is no result store" in clean(done.err)
-        assert "name one with --store" in done.err
+        assert "Name one with --store" in done.err
 
 
 @pytest.mark.parametrize("given", [("-v",), ()])

@@ -38,9 +38,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from dlbricks_graph.command import ShowOperationsJob, graph_data, graph_svg
 from dlbricks_graph.costs import LayerCosts
 from dlbricks_graph.drawing import Picture
+from dlbricks_study.repeats import analysis_data, print_analysis
+from dlbricks_study.repetition import analyze
 from seeds import EXTERNAL_DATA, operator_seeds, seeds
 
-from dlbricks_core.analysis import analyze
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.commands.show.inspection import inspect_data, print_inspection
@@ -48,7 +49,6 @@ from dlbricks_core.errors import DLBricksError, UnboundDimensionsError
 from dlbricks_core.importers.onnx import OnnxImporter
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.passes import normalize
-from dlbricks_core.report import analysis_data, print_analysis
 
 _LIMIT_S = 10
 _LIMIT_BYTES = 2 << 30

@@ -5,15 +5,15 @@ import math
 import numpy as np
 import onnx
 import pytest
+from dlbricks_study.repeats import analysis_data
+from dlbricks_study.repetition import analyze
 from onnx import TensorProto, helper, numpy_helper
 
-from dlbricks_core.analysis import analyze
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import read_model
 from dlbricks_core.ir.onnx_writer import packed, unpacked
 from dlbricks_core.ir.tensors import DTYPE_NAMES, TensorSpec, data_bytes, dtype_name, numpy_dtype
 from dlbricks_core.passes import normalize
-from dlbricks_core.report import analysis_data
 from dlbricks_core.values import materialize
 
 TYPES = sorted(DTYPE_NAMES.values())

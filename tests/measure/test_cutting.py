@@ -20,8 +20,8 @@ from dlbricks_core.progress import Observer
 def test_only_our_own_composers_tell_warm_weights_from_cold(asked, composer, bricks):
     names = ["x", "t0", "t1", "t2"]
     layers = tuple(Layer("MatMul", (before, "w"), (after,)) for before, after in pairwise(names))
-    tensors = dict.fromkeys(names, TensorSpec("float32", (1, 1000)))
-    tensors["w"] = TensorSpec("float32", (1000, 1000))
+    tensors = dict.fromkeys(names, TensorSpec("float32", (1, 2000)))
+    tensors["w"] = TensorSpec("float32", (2000, 2000))
     model = CanonicalModel("steps", layers, ("x",), ("t2",), tensors, frozenset("w"))
     chosen = CutOptions.chosen(None, None, composer)
     found = cut_models([model], chosen, asked, Observer(), rewrites=Rewrites())

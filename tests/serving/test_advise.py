@@ -332,7 +332,7 @@ def test_equal_machines_are_places_of_their_own(store, systems, models, keep, wr
         ("[per_hour", "cannot be read"),
         ("[per_hour]\na = " + "[" * 10_000, "cannot be read"),
         (" " * (1 << 23), "too large"),
-        ("per_hour" + ".a" * 200_000 + " = 1", "too many parts"),
+        ("per_hour" + ".a" * 10_000 + " = 1", "too many parts"),
         ("per_hour = 3", "no table 'per_hour'"),
         ("[per_hour]", "no table 'per_hour'"),
         ("[per_hour]\na = -1", "no number"),

@@ -286,6 +286,7 @@ def _reading(data: Mapping[str, Any]) -> LoadOptions:
         # Records of earlier DLBricks versions lack these fields.
         dtype=checked(data.get("dtype"), (str, _NONE), "dtype"),
         outputs=tuple(checked(name, str, "output") for name in data.get("outputs", ())),
+        form=checked(data.get("form", ""), str, "form"),
     )
 
 

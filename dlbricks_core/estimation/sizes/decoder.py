@@ -94,7 +94,7 @@ class DecoderDimensions:
             raise ModelError(
                 f"{name} leaves no dimension open for {' or '.join(lacking)}",
                 hint=f"{opened(dimensions)} A decoder with a cache has both, such as sequence and "
-                f"past. Runs and estimates of any dimension: {argument('sweep')}.",
+                f"past. For other dimensions, use {argument('sweep')}.",
             )
         return cls({role: tuple(names) for role, names in found.items()})
 

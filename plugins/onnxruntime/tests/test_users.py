@@ -49,6 +49,8 @@ def test_the_file_runs_and_its_profile_tells_the_models_layers(model, timer):
     assert all(name in model.producers for each in told for name in each.outputs)
     assert sum(each.ms for each in told) > 0.9 * opened.profile.sum_ms
     assert 0.3 < opened.profile.sum_ms / opened.profile.run_ms < 1.05
+    assert 0.2 < opened.first_ms / opened.profile.run_ms < 100
+    assert opened.faults >= 0
 
 
 def test_without_profiled_runs_there_is_no_profile(model, timer):

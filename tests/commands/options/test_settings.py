@@ -20,6 +20,7 @@ from dlbricks_serving.serving.job import ServeCompareJob, ServeJob
 from dlbricks_serving.settings import OWN
 from dlbricks_study.command import command as study_command
 from dlbricks_study.job import StudyJob, StudyReportJob
+from dlbricks_study.show_repeats import ShowRepeatsJob, repeats_command
 from dlbricks_survey import pack_survey, take_survey
 from dlbricks_survey.command import command as survey_command
 from dlbricks_survey.job import PackJob, SurveyJob
@@ -42,7 +43,7 @@ from dlbricks_core.commands.options.settings import MODEL_OUTPUT, SETTINGS
 from dlbricks_core.commands.options.spelling import option_of
 from dlbricks_core.commands.results.json_records import ResultsRecordData
 from dlbricks_core.commands.show import actions as show
-from dlbricks_core.commands.show.actions import ShowLayersJob, ShowRepeatsJob
+from dlbricks_core.commands.show.actions import ShowLayersJob
 from dlbricks_core.commands.suite import actions as suite
 from dlbricks_core.commands.suite.actions import SuiteTimeJob, SuiteWriteJob
 from dlbricks_core.errors import DLBricksError
@@ -80,7 +81,7 @@ COMMANDS = {
     "check layers": (explain.layers_command, LayersJob),
     "check trace": (explain.trace_command, TraceJob),
     "show": (show.layers_command, ShowLayersJob),
-    "show repeats": (show.repeats_command, ShowRepeatsJob),
+    "show repeats": (repeats_command, ShowRepeatsJob),
     "show graph": (graph.command, ShowLatenciesJob, ShowOperationsJob),
     "suite time": (suite.time_command, SuiteTimeJob),
     "suite write": (suite.write_command, SuiteWriteJob),

@@ -16,7 +16,16 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from dlbricks_core.backends import Array, BackendSettings, Opened, Profile, ProfiledLayer, Watch
+from dlbricks_core.backends import (
+    Array,
+    BackendSettings,
+    Opened,
+    Profile,
+    ProfiledLayer,
+    Watch,
+    page_faults,
+    timed_ms,
+)
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.system import physical_cores_available
@@ -61,13 +70,15 @@ def open_file(
         run = partial(session.run, None, _fed(session, inputs))
         if not profiled_runs:
             return Opened(run)
-        run()
-        begin = perf_counter()
-        for _ in range(_further_runs(run, profiled_runs)):
+        first_ms = timed_ms(run)
+        begin, known = perf_counter(), page_faults()
+        further = _further_runs(run, profiled_runs)
+        for _ in range(further):
             run()
+        faults = (page_faults() - known) / (1 + further)
         events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
         profile = _profile(model, events)
-        return Opened(run, profile, perf_counter() - begin)
+        return Opened(run, profile, perf_counter() - begin, first_ms, faults)
 
 
 def _fed(session: ort.InferenceSession, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -84,10 +95,8 @@ def _fed(session: ort.InferenceSession, inputs: Mapping[str, Array]) -> dict[str
 
 def _further_runs(run: partial[Any], fewest: int) -> int:
     """Further runs to profile, after one that is timed."""
-    begin = perf_counter()
-    run()
-    latency_ms = (perf_counter() - begin) * 1e3
-    return min(max(fewest - 1, round(_ENOUGH_MS / max(latency_ms, 1e-3)) - 1, 0), _MOST_PROFILED)
+    taken_ms = max(timed_ms(run), 1e-3)
+    return min(max(fewest - 1, round(_ENOUGH_MS / taken_ms) - 1, 0), _MOST_PROFILED)
 
 
 def _profile(model: CanonicalModel, events: Iterable[Mapping[str, Any]]) -> Profile:

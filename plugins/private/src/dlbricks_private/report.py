@@ -142,8 +142,8 @@ def _exposed(hidden: Hidden) -> Iterator[str]:
     """Sentences on what decoys do not hide."""
     if hidden.whole:
         yield (
-            f"the suite shows {listed(hidden.whole, _NAMED)} whole, as one brick each: shorter "
-            f"bricks ({argument('granularity')}) hide more"
+            f"models that are one brick each stand whole in the suite: "
+            f"{listed(hidden.whole, _NAMED)}; shorter bricks ({argument('granularity')}) hide more"
         )
     if hidden.decoys and hidden.bare:
         of = f"{hidden.bare} of {count(len(hidden.brickset.bricks), 'true brick')}"

@@ -1,4 +1,4 @@
-"""Name and purpose of the command, which the list of commands imports."""
+"""Names and purposes of the commands, which the list of commands imports."""
 
 from __future__ import annotations
 
@@ -17,5 +17,20 @@ class StudyCommand(ActionCommand):
             "dlbricks_study.command",
             "dlbricks_study.data:StudyData",
             resumes=True,
+        ),
+    )
+
+
+class RepeatsCommand(ActionCommand):
+    """How do layers repeat?"""
+
+    name = "show.repeats"
+    purpose = "Show how layers repeat, within and across models."
+    actions = (
+        Action(
+            "repeats",
+            purpose,
+            "dlbricks_study.show_repeats:repeats_command",
+            "dlbricks_study.repeats:ShowRepeatsData",
         ),
     )

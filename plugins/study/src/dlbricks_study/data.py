@@ -12,12 +12,6 @@ from dlbricks_core.importers import LoadOptions, ModelCollection, Publication, P
 from dlbricks_core.plugins import Plugin, attempt, discover
 from dlbricks_core.report import data as common
 from dlbricks_core.report import evaluation
-from dlbricks_core.report.analysis import (
-    AnalysisTotalsData,
-    AnalyzedModelData,
-    SimilarityData,
-    analysis_data,
-)
 from dlbricks_core.report.notes import notes_data
 from dlbricks_study.experiments import Study
 from dlbricks_study.record import (
@@ -27,6 +21,12 @@ from dlbricks_study.record import (
     left_out_models,
     remarks,
     ways,
+)
+from dlbricks_study.repeats import (
+    AnalysisTotalsData,
+    AnalyzedModelData,
+    SimilarityData,
+    analysis_data,
 )
 
 

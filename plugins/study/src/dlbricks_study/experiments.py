@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dlbricks_core.analysis import Analysis, analyze
 from dlbricks_core.compose import Composer, options
 from dlbricks_core.estimation.assemble import assemble
 from dlbricks_core.estimation.evaluation import Evaluation
@@ -20,6 +19,7 @@ from dlbricks_core.measure.targets import sweeps_of
 from dlbricks_core.plugins import discover
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
+from dlbricks_study.repetition import Analysis, analyze
 
 RUNS = 20
 """Default number of runs of each network."""

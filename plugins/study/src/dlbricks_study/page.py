@@ -9,7 +9,6 @@ from typing import Any
 from markupsafe import Markup
 
 from dlbricks_core.compose.options import DEFAULT_COMPOSER
-from dlbricks_core.report import analysis
 from dlbricks_core.report.evaluation import TOLERANCES, percent
 from dlbricks_core.report.heading import count
 from dlbricks_core.report.html.plots import Curve, Point, all_around_one, curves, dots
@@ -24,6 +23,7 @@ from dlbricks_core.report.html.templating import (
 from dlbricks_core.report.notes import texts
 from dlbricks_core.report.remarks import Effect, Remark
 from dlbricks_core.report.tables import interval_text, value_text
+from dlbricks_study import repeats
 from dlbricks_study.record import ModelRecord, StudyRecord, WayRecord
 from dlbricks_study.report import TABLES, answer, failures, subject, totals
 
@@ -38,10 +38,10 @@ def all_plots(study: StudyRecord) -> dict[str, Markup | None]:
     several = len(study.models) > 1
     return {
         "totals": _totals_plot(study),
-        "unique": analysis.unique_plot(study.models),
-        "types": analysis.types_plot(study.models, study.repetition),
-        "all_types": analysis.all_types_plot(study.repetition) if several else None,
-        "similarity": analysis.heat_map(study.similarity),
+        "unique": repeats.unique_plot(study.models),
+        "types": repeats.types_plot(study.models, study.repetition),
+        "all_types": repeats.all_types_plot(study.repetition) if several else None,
+        "similarity": repeats.heat_map(study.similarity),
         "latency": _latency_plot(study.models),
         "normalized": _normalized_plot(study),
         "means": _means_plot(study),
@@ -235,8 +235,8 @@ def all_tables(study: StudyRecord) -> dict[str, PageTable]:
         "short": _short(study),
         "totals": _totals(study),
         "layers": _layers(study),
-        "types": analysis.types_table(study.repetition),
-        "similarity": analysis.similarity_table(study.similarity),
+        "types": repeats.types_table(study.repetition),
+        "similarity": repeats.similarity_table(study.similarity),
         "latency": _latency(study),
         "normalized": _normalized(study),
         "granularities": _granularities(study),
@@ -315,7 +315,7 @@ def _layers(study: StudyRecord) -> PageTable:
     return page_table(
         ["Model", "Layers", "Unique", "Share"],
         [
-            [name, f"{count.layers:,}", f"{count.unique:,}", analysis.share(count)]
+            [name, f"{count.layers:,}", f"{count.unique:,}", repeats.share(count)]
             for name, count in [*counts, ("all", study.repetition.total)]
         ],
     )

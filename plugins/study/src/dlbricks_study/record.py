@@ -12,7 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dlbricks_core.analysis import Count, Repetition, Similarity
 from dlbricks_core.compose.options import PAPER_COMPOSER
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.evaluation import Evaluation
@@ -26,6 +25,7 @@ from dlbricks_core.passes.options import input_value
 from dlbricks_core.report.data import SCHEMA_VERSION
 from dlbricks_study.experiments import Study
 from dlbricks_study.notes import note
+from dlbricks_study.repetition import Count, Repetition, Similarity
 
 STUDIES = Limit("DLBRICKS_MOST_STUDIES_MIB", 512, "MiB")
 """Text of a file of studies, after it is decompressed."""
@@ -275,6 +275,7 @@ class StudyRecord:
             values={name: input_value(value) for name, value in found["values"].items()},
             dtype=found.get("dtype"),
             outputs=tuple(found.get("outputs") or ()),
+            form=found.get("form") or "",
         )
 
     @property

@@ -42,9 +42,10 @@ RUNS = 8
 
 _FIRST_BATCH = 40  #: Number of networks in the first batch, which shows how long others will take.
 
-#: Maximum share of the budget for a batch, and limits of it in seconds. A short batch starts its
-#: worker for few networks, and a long one rests on outdated errors.
-_BATCH_SHARE = 1 / 6
+_BATCH_SHARE = 1 / 6  #: Maximum share of the budget for a batch.
+
+#: Limits of a batch in seconds. A short one starts its worker for few networks, and a long one
+#: rests on outdated errors.
 _BATCH_S = (5.0, 60.0)
 
 _SMALLEST_BATCH = 10  #: Minimum number of networks that justify the start of a worker.

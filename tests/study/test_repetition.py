@@ -1,8 +1,8 @@
 """Repetition and similarity, against direct computations."""
 
 import pytest
+from dlbricks_study.repetition import Similarity, analyze, jaccard
 
-from dlbricks_core.analysis import Similarity, analyze, jaccard
 from dlbricks_core.bricks import BrickSet, signature
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.passes import normalize

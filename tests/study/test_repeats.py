@@ -5,12 +5,12 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from dlbricks_study.repeats import analysis_data, analysis_page, print_analysis
+from dlbricks_study.repetition import analyze
 from rich.console import Console
 
-from dlbricks_core.analysis import analyze
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.passes import normalize
-from dlbricks_core.report import analysis_data, analysis_page, print_analysis
 from dlbricks_core.report.tables import quantity
 
 

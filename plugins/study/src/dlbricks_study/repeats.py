@@ -10,7 +10,7 @@ from typing import Protocol, TypedDict
 from markupsafe import Markup
 from rich.table import Table
 
-from dlbricks_core.analysis import Analysis, Count, ModelAnalysis, Repetition, Similarity, Work
+from dlbricks_core.analysis import Work
 from dlbricks_core.facts import Failure, Note
 from dlbricks_core.facts.note import note
 from dlbricks_core.importers import LoadOptions
@@ -22,6 +22,7 @@ from dlbricks_core.report.html.templating import PageTable, page, page_table, re
 from dlbricks_core.report.notes import notes_data, text
 from dlbricks_core.report.remarks import Remark
 from dlbricks_core.report.tables import Console, quantity, styled, table
+from dlbricks_study.repetition import Analysis, Count, ModelAnalysis, Repetition, Similarity
 
 
 class ShowRepeatsData(common.ListedFailuresData):
@@ -290,7 +291,8 @@ def analysis_page(analysis: Analysis, unread: Sequence[Failure] = ()) -> str:
     first, *more = answer(analysis)
     what = "layers, repetition and similarity" if several else "layers and repetition"
     return page(
-        "report/html/analysis.html",
+        "repeats.html",
+        package="dlbricks_study",
         title=f"{who}: {what}",
         answer=[first.removeprefix(f"{who}: "), *more],
         remarks=list(map(Remark.of, notes(analysis))),
@@ -445,7 +447,8 @@ def heat_map(similarity: Similarity) -> Markup:
     steps = [_Cell(margin + 52 * i, legend_y, value) for i, value in enumerate(_STEPS)]
     return Markup(
         render(
-            "report/html/heatmap.svg",
+            "heatmap.svg",
+            "dlbricks_study",
             names=names,
             cells=cells,
             steps=steps,
