@@ -23,8 +23,8 @@ BUILDER = json.loads((HERE / "builder_operators.json").read_text())
 drawn, those of biases, too, which the builder leaves out where they are 0."""
 
 FOLDED = {"Constant", "Shape", "Cast", "Gather", "Transpose", "Reshape", "Slice"}
-"""Operators of layers that follow from sizes or weights, which canonical form computes once, or that
-cut an embedding of less than a block, which wider ones need not."""
+"""Operators of layers that follow from sizes or weights, which canonical form computes once, or
+that cut an embedding of less than a block, which wider ones need not."""
 
 GENAI = "onnxruntime-genai"
 
