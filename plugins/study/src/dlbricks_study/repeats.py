@@ -199,7 +199,7 @@ def _repetition_data(repetition: Repetition) -> RepetitionData:
 
 _COLUMNS = 10  #: Models whose similarities fit into a terminal's width as a matrix.
 
-_PAIRS = 15
+_PAIRS = 15  #: Maximum number of pairs of models that a terminal lists.
 
 
 def print_analysis(console: Console, analysis: Analysis) -> None:
@@ -275,13 +275,13 @@ def _matrix(similarity: Similarity) -> Table:
 
 _TYPES = 5  #: Number of operator types that a plot distinguishes; the others share one more colour.
 
-_ROWS = 20
-_CELL, _LARGE_CELL = 15, 34
+_ROWS = 20  #: Maximum number of operator types that a plot has rows for.
+_CELL, _LARGE_CELL = 15, 34  #: Sides of a heat map's cell, in pixels.
 _FEW = 14  #: Maximum number of models for which the cells of a heat map have room for figures.
 _LISTED_PAIRS = 30  #: Number of pairs of models that are listed where a matrix would be too large.
 _CHARACTER = 7.0  #: Maximum mean width of a character, in pixels.
 
-_STEPS = (0.0, 0.05, 0.2, 0.5, 1.0)
+_STEPS = (0.0, 0.05, 0.2, 0.5, 1.0)  #: Similarities that its legend shows.
 
 
 def analysis_page(analysis: Analysis, unread: Sequence[Failure] = ()) -> str:
