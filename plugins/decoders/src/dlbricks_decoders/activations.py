@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from dlbricks_decoders.architecture import Activation
+from dlbricks_decoders.block_parts import Activation
 from dlbricks_decoders.graph import Graph
 
 _Writer = Callable[[Graph, Activation, str, str], str]

@@ -7,14 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dlbricks_core.ir import Layer
-from dlbricks_decoders.architecture import (
-    Attention,
-    Gate,
-    Indexer,
-    JoinedProjections,
-    Latent,
-    Norm,
-)
+from dlbricks_decoders.block_parts import Attention, Gate, Indexer, JoinedProjections, Latent, Norm
 from dlbricks_decoders.graph import Branch, Graph
 from dlbricks_decoders.layers import linear, normalized, scaled
 from dlbricks_decoders.positions import Positions

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 
 from dlbricks_decoders.activations import activated
-from dlbricks_decoders.architecture import AltUp, LayerEmbedding, Norm
+from dlbricks_decoders.architecture import AltUp, LayerEmbedding
+from dlbricks_decoders.block_parts import Norm
 from dlbricks_decoders.graph import Graph
 from dlbricks_decoders.layers import linear, normalized, scaled
 

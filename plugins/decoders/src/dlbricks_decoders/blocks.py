@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dlbricks_decoders.architecture import (
-    AltUp,
-    Attention,
-    Block,
-    ExpertsBeside,
-    LayerEmbedding,
-    Norm,
-    StateSpace,
-)
+from dlbricks_decoders.architecture import AltUp, Block, ExpertsBeside, LayerEmbedding
 from dlbricks_decoders.attention import AttentionWriter
 from dlbricks_decoders.augmented import AltUpWriter, gated_by_layer, low_rank
+from dlbricks_decoders.block_parts import Attention, Norm, StateSpace
 from dlbricks_decoders.delta import DeltaRuleWriter
 from dlbricks_decoders.feed_forward import feed_forward
 from dlbricks_decoders.graph import Graph

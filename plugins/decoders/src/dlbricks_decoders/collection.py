@@ -14,7 +14,8 @@ from dlbricks_core.errors import ModelError
 from dlbricks_core.files import content
 from dlbricks_core.importers import NO_OPTIONS, ImportOptions, ModelCollection, ModelNotes
 from dlbricks_core.ir import RawModel
-from dlbricks_decoders.architecture import Attention, Decoder
+from dlbricks_decoders.architecture import Decoder
+from dlbricks_decoders.block_parts import Attention
 from dlbricks_decoders.build import build
 from dlbricks_decoders.families import decoder_of, text_of
 from dlbricks_decoders.genai import BITS, FORM, build_genai, has_form

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dlbricks_decoders.architecture import DeltaRule
+from dlbricks_decoders.block_parts import DeltaRule
 from dlbricks_decoders.layers import linear, normalized
 from dlbricks_decoders.recurrent import PartWriter, chunked, convolved, spread
 

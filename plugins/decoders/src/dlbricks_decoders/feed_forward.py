@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import NormalDist
 
 from dlbricks_decoders.activations import activated, product
-from dlbricks_decoders.architecture import Experts, FeedForward
+from dlbricks_decoders.block_parts import Experts, FeedForward
 from dlbricks_decoders.graph import Graph
 from dlbricks_decoders.layers import linear, normalized, scaled
 from dlbricks_decoders.mixture import mixture

@@ -15,11 +15,10 @@ import numpy as np
 from dlbricks_core.ir import Attribute, Layer, RawModel
 from dlbricks_core.passes.contrib.owner import DOMAIN
 from dlbricks_decoders.activations import activated
-from dlbricks_decoders.architecture import (
+from dlbricks_decoders.architecture import Block, Decoder
+from dlbricks_decoders.block_parts import (
     Activation,
     Attention,
-    Block,
-    Decoder,
     FeedForward,
     JoinedProjections,
     Norm,

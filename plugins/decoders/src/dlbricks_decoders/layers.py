@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dlbricks_decoders.architecture import Norm
+from dlbricks_decoders.block_parts import Norm
 from dlbricks_decoders.graph import Graph
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dlbricks_decoders.architecture import Experts
+from dlbricks_decoders.block_parts import Experts
 from dlbricks_decoders.graph import Graph
 from dlbricks_decoders.layers import capped, normalized, scaled
 

@@ -13,7 +13,7 @@ from copy import copy
 import numpy as np
 
 from dlbricks_core.ir import Array
-from dlbricks_decoders.architecture import Distances, Rotary, Temperature
+from dlbricks_decoders.block_parts import Distances, Rotary, Temperature
 from dlbricks_decoders.graph import Graph
 
 _END = 2**63 - 1

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dlbricks_decoders.architecture import Block, Norm, ShortConvolution, StateSpace
+from dlbricks_decoders.architecture import Block
+from dlbricks_decoders.block_parts import Norm, ShortConvolution, StateSpace
 from dlbricks_decoders.graph import Graph
 from dlbricks_decoders.layers import linear, scaled
 from dlbricks_decoders.positions import Positions

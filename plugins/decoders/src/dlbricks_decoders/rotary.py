@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from dlbricks_core.ir import Array
-from dlbricks_decoders.architecture import Rotary
+from dlbricks_decoders.block_parts import Rotary
 from dlbricks_decoders.fields import Fields
 
 _Scaling = Callable[[Fields, Array, float, int], Rotary]

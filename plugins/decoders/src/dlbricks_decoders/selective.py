@@ -6,7 +6,7 @@ token to token, as in transformers without kernels of its own.
 
 from __future__ import annotations
 
-from dlbricks_decoders.architecture import SelectiveScan
+from dlbricks_decoders.block_parts import SelectiveScan
 from dlbricks_decoders.layers import linear, normalized
 from dlbricks_decoders.recurrent import PartWriter, convolved
 

@@ -6,16 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dlbricks_decoders.architecture import (
-    Attention,
-    Block,
-    Decoder,
-    Experts,
-    FeedForward,
-    Indexer,
-    Latent,
-    Norm,
-)
+from dlbricks_decoders.architecture import Block, Decoder
+from dlbricks_decoders.block_parts import Attention, Experts, FeedForward, Indexer, Latent, Norm
 from dlbricks_decoders.families.parts import (
     MOST_EXPERTS,
     FamilySizes,

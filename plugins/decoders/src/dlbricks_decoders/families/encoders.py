@@ -7,16 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from dlbricks_decoders.architecture import (
-    Attention,
-    Block,
-    Decoder,
-    Distances,
-    Encoder,
-    FeedForward,
-    Norm,
-    Spectrogram,
-)
+from dlbricks_decoders.architecture import Block, Decoder, Encoder, Spectrogram
+from dlbricks_decoders.block_parts import Attention, Distances, FeedForward, Norm
 from dlbricks_decoders.families.parts import ACTIVATIONS, MOST_BLOCKS, activation_of
 from dlbricks_decoders.fields import Fields
 

@@ -6,15 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dlbricks_decoders.architecture import (
-    Activation,
-    Block,
-    Decoder,
-    Experts,
-    FeedForward,
-    Gate,
-    Temperature,
-)
+from dlbricks_decoders.architecture import Block, Decoder
+from dlbricks_decoders.block_parts import Activation, Experts, FeedForward, Gate, Temperature
 from dlbricks_decoders.families.deepseek import after_dense
 from dlbricks_decoders.families.llama import granite
 from dlbricks_decoders.families.parts import (

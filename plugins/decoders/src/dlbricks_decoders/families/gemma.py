@@ -8,18 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from dlbricks_decoders.architecture import (
-    Activation,
-    AltUp,
-    Attention,
-    Block,
-    Decoder,
-    Experts,
-    ExpertsBeside,
-    FeedForward,
-    LayerEmbedding,
-    Norm,
-)
+from dlbricks_decoders.architecture import AltUp, Block, Decoder, ExpertsBeside, LayerEmbedding
+from dlbricks_decoders.block_parts import Activation, Attention, Experts, FeedForward, Norm
 from dlbricks_decoders.families.defaults import SIZES
 from dlbricks_decoders.families.parts import (
     FULL,

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from dlbricks_decoders.architecture import (
-    Block,
-    Decoder,
-    Experts,
-    FeedForward,
-    Rotary,
-)
+from dlbricks_decoders.architecture import Block, Decoder
+from dlbricks_decoders.block_parts import Experts, FeedForward, Rotary
 from dlbricks_decoders.families.parts import (
     MOST_EXPERTS,
     FamilySizes,

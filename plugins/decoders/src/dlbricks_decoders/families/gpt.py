@@ -6,14 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from dlbricks_decoders.architecture import (
-    Activation,
-    Block,
-    Decoder,
-    FeedForward,
-    JoinedProjections,
-    Norm,
-)
+from dlbricks_decoders.architecture import Block, Decoder
+from dlbricks_decoders.block_parts import Activation, FeedForward, JoinedProjections, Norm
 from dlbricks_decoders.families.parts import (
     TANH,
     activation_of,

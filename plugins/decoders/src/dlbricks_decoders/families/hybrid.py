@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from dlbricks_decoders.architecture import (
-    Block,
-    Decoder,
+from dlbricks_decoders.architecture import Block, Decoder
+from dlbricks_decoders.block_parts import (
     Experts,
     FeedForward,
     Gate,

@@ -7,14 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from dlbricks_decoders.architecture import (
-    Block,
-    Decoder,
-    Experts,
-    FeedForward,
-    JoinedProjections,
-    Temperature,
-)
+from dlbricks_decoders.architecture import Block, Decoder
+from dlbricks_decoders.block_parts import Experts, FeedForward, JoinedProjections, Temperature
 from dlbricks_decoders.families.parts import (
     FULL,
     MOST_EXPERTS,

@@ -6,14 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from dlbricks_decoders.architecture import (
-    Block,
-    Decoder,
-    FeedForward,
-    Norm,
-    SelectiveScan,
-    StateSpace,
-)
+from dlbricks_decoders.architecture import Block, Decoder
+from dlbricks_decoders.block_parts import FeedForward, Norm, SelectiveScan, StateSpace
 from dlbricks_decoders.families.parts import (
     MOST_BLOCKS,
     activation_of,

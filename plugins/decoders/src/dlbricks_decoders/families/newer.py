@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from dlbricks_decoders.architecture import Decoder, Experts, FeedForward
+from dlbricks_decoders.architecture import Decoder
+from dlbricks_decoders.block_parts import Experts, FeedForward
 from dlbricks_decoders.families.parts import (
     FULL,
     MOST_EXPERTS,

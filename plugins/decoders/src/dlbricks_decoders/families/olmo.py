@@ -6,13 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from dlbricks_decoders.architecture import (
-    Block,
-    Decoder,
-    FeedForward,
-    Norm,
-    Rotary,
-)
+from dlbricks_decoders.architecture import Block, Decoder
+from dlbricks_decoders.block_parts import FeedForward, Norm, Rotary
 from dlbricks_decoders.families.parts import (
     FULL,
     SLIDING,

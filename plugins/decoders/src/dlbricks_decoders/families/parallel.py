@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from dlbricks_decoders.architecture import (
-    Block,
-    Decoder,
-    FeedForward,
-    JoinedProjections,
-)
+from dlbricks_decoders.architecture import Block, Decoder
+from dlbricks_decoders.block_parts import FeedForward, JoinedProjections
 from dlbricks_decoders.families.parts import (
     FULL,
     SLIDING,

@@ -6,16 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dlbricks_decoders.architecture import (
-    Activation,
-    Attention,
-    Block,
-    Decoder,
-    Experts,
-    FeedForward,
-    Norm,
-    Rotary,
-)
+from dlbricks_decoders.architecture import Block, Decoder
+from dlbricks_decoders.block_parts import Activation, Attention, Experts, FeedForward, Norm, Rotary
 from dlbricks_decoders.fields import Fields
 from dlbricks_decoders.rotary import rotary
 

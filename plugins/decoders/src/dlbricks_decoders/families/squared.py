@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from dlbricks_decoders.architecture import (
-    Decoder,
-    FeedForward,
-    JoinedProjections,
-    Norm,
-)
+from dlbricks_decoders.architecture import Decoder
+from dlbricks_decoders.block_parts import FeedForward, JoinedProjections, Norm
 from dlbricks_decoders.families.parts import (
     FamilySizes,
     activation_of,
