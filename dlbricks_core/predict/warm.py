@@ -60,7 +60,7 @@ def are_warm(features: Features) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
 
 
 def cold_twins(features: Features) -> Features:
-    """The same layers, all of them cold."""
+    """Features of the same layers without warmth."""
     numbers = features.numbers.copy()
     warm = are_warm(features)
     numbers[warm, _COLD] = numbers[warm, _WEIGHTS]

@@ -23,6 +23,7 @@ from dlbricks_core.backends import (
     Profile,
     ProfiledLayer,
     host,
+    profiles,
 )
 
 CALL_NS = 20_000
@@ -160,8 +161,9 @@ class SyntheticBackend(Backend):
         if chosen.get("clock") == "busy":
             return SyntheticTimer(BusyClock())
         clock = SimulatedClock(chosen["noise"] == "yes", chosen["drift"] == "yes")
-        assert host.perf_counter_ns is perf_counter_ns
-        host.perf_counter_ns = clock.now
+        for module in (host, profiles):
+            assert module.perf_counter_ns is perf_counter_ns
+            module.perf_counter_ns = clock.now
         return SyntheticTimer(clock)
 
     def check(self, model):

@@ -173,7 +173,7 @@ def test_the_owner_is_warned_of_what_decoys_do_not_hide(dlbricks, secret, tmp_pa
     onnx.save(helper.make_model(graph, opset_imports=opsets), tmp_path / "tiny net.onnx")
     done = generate(dlbricks, secret, "suite", 2, "tiny net.onnx", "--json", "written.json")
     said = " ".join(done.out.split())
-    assert "Warning: the suite shows tiny net whole, as one brick" in said
+    assert "Warning: models that are one brick each stand whole in the suite" in said
     assert "Warning: no decoy fits 1 of" in said
     written = json.loads((tmp_path / "written.json").read_text())["private"]
     assert (written["without_decoys"], written["whole_models"]) == (1, 1)

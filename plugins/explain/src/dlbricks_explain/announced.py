@@ -22,7 +22,7 @@ class LayersCommand(ActionCommand):
 
 
 class TraceCommand(ActionCommand):
-    """What does a model do, from the whole to the framework's operators?"""
+    """A trace of a model, from the whole to the framework's operators."""
 
     name = "check.trace"
     purpose = "Write a trace for viewers."

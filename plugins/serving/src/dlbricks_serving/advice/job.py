@@ -85,10 +85,12 @@ class AdviseJob:
             observer: Receives the progress.
         """
         found: list[dict[str, AdviceTask]] = [{} for _ in tasks]
+        # Only language models have a configuration. A model in memory has no source to be read.
+        configured = [each.source for each in tasks if any(it.configuration for it in each.models)]
         failures: list[Failure] = []
         for backend in backends:
             form = form_on(backend)
-            sources = [each.source for each in tasks if form in forms_of(each.source)]
+            sources = [source for source in configured if form in forms_of(source)]
             if not form or not sources:
                 continue
             options = replace(self.models.options, form=form)
