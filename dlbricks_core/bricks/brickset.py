@@ -56,8 +56,7 @@ def _read_bytes(model: CanonicalModel) -> int:
             if name in read:
                 rows = sum(model.nbytes[each] for each in layer.outputs if each)
                 size = model.nbytes[name]
-                part = min(size, read[name] + rows) if picks and not place else size
-                read[name] = max(read[name], part)
+                read[name] = min(size, read[name] + rows) if picks and not place else size
     return sum(read.values())
 
 

@@ -46,7 +46,7 @@ _BLOCK = 32
 """Elements of a row of four-bit weights that share a scale."""
 
 _TURNED = 16
-"""ONNX Runtime rotates a multiple of so many elements, of heads of a multiple of as many."""
+"""Divisor of the elements of a head, and of those that are rotated, in ONNX Runtime."""
 
 _TOTAL = "past + sequence"
 """Dimension of all tokens, earlier and new ones."""
