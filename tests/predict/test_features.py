@@ -398,8 +398,16 @@ def test_rare_operators_tell_nothing_about_each_other():
     names = tuple(layer.op for layer in layers)
     model = CanonicalModel("rare", layers, ("x",), names, dict.fromkeys(("x", *names), spec))
     found = Features.of(model)
-    assert found.kinds == ("other:det", "other:affinegrid", "pool:powers", "pool:mean")
+    assert found.kinds == ("other:det", "other:affinegrid", "pool:powers", "pool:mean-line")
     sound(model)
+
+
+@pytest.mark.parametrize(("axes", "mark"), [(1, "-line"), (2, ""), (3, "-volume")])
+def test_pools_have_a_kind_for_each_number_of_axes(axes: int, mark: str):
+    spec = TensorSpec("float32", (1, 8, *(6,) * axes))
+    layer = Layer("MaxPool", ("x",), ("y",), {"kernel_shape": (2,) * axes})
+    model = CanonicalModel("pool", (layer,), ("x",), ("y",), {"x": spec, "y": spec})
+    assert Features.of(model).kinds == (f"pool:max{mark}",)
 
 
 @pytest.mark.parametrize("op", ["MatMul", "Conv", "Relu", "MaxPool", "Softmax", "Reshape"])
