@@ -325,6 +325,7 @@ WORDS: dict[str, Callable[..., str]] = {
         f"{backend} was not measured on {'this' if here else 'that'} system with "
         f"{threads_text(threads)}: predictions rest on {cpu or 'another processor'} with "
         f"{threads_text(cpu_threads)}"
+        + (f"; 'machine calibrate' with {argument('rates')} narrows them in seconds" * here)
     ),
     "type-not-measured": lambda backend, dtype, layers: (
         f"nothing was measured in {_TYPES.get(dtype, dtype)} with {backend} on a "
