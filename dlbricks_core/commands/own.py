@@ -121,12 +121,6 @@ class ResultsCommand(_CoreCommand):
                "commands.results.transfer_report:ResultsCheckData"),
         Action("prune", "Delete results from a store.", "results.actions:prune_command",
                "commands.results.transfer_report:ResultsPruneData"),
-        Action("record", "Write what a command did, to be repeated.",
-               "results.actions:record_command", "commands.results.json_records:ResultsRecordData"),
-        Action("repeat", "Repeat a record, and compare.", "results.rerun",
-               "commands.results.repetition:ResultsRepeatData", predicts=True),
-        Action("compare", "Compare two results, with a status for CI.",
-               "results.actions:compare_command", "commands.results.comparison:ResultsCompareData"),
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from dlbricks_explain import command as explain
 from dlbricks_explain.command import LayersJob, TraceJob
 from dlbricks_graph import command as graph
 from dlbricks_graph.command import ShowLatenciesJob, ShowOperationsJob
+from dlbricks_records.json_records import ResultsRecordData
 from dlbricks_serving import advise, serve
 from dlbricks_serving.advice.job import AdviseJob
 from dlbricks_serving.commands import serve as serving
@@ -41,7 +42,6 @@ from dlbricks_core.commands.machine import timing_actions as machine
 from dlbricks_core.commands.machine.timing_actions import CalibrateJob, ForgetJob, ProbeJob
 from dlbricks_core.commands.options.settings import MODEL_OUTPUT, SETTINGS
 from dlbricks_core.commands.options.spelling import option_of
-from dlbricks_core.commands.results.json_records import ResultsRecordData
 from dlbricks_core.commands.show import actions as show
 from dlbricks_core.commands.show.actions import ShowLayersJob
 from dlbricks_core.commands.suite import actions as suite
