@@ -26,6 +26,7 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "check.trace": "dlbricks-explain",
     "compare.outputs": "dlbricks-verify",
     "fleet": "dlbricks-fleet",
+    "machine.calibrate": "dlbricks-survey",
     "machine.survey": "dlbricks-survey",
     "private": "dlbricks-private",
     "results.compare": "dlbricks-records",

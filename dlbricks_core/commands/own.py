@@ -91,9 +91,6 @@ class MachineCommand(_CoreCommand):
     actions = (
         Action("check", "Check whether this machine is ready to measure.",
                "machine.actions:check_command", "commands.machine.systems_report:MachineCheckData"),
-        Action("calibrate", "Fit a composer's few numbers to this system.",
-               "machine.timing_actions:calibrate_command",
-               "commands.machine.calibration:MACHINE_CALIBRATE", predicts=True, resumes=True),
         Action("list", "List the systems of a store.", "machine.actions:list_command",
                "commands.machine.systems_report:MachineListData"),
         Action("show", "Show a system of a store.", "machine.actions:show_command",
