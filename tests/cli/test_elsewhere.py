@@ -15,9 +15,10 @@ PROGRAM = import_module("dlbricks_core.cli.main")
 
 OTHERS = {
     "advise": "serving", "check.layers": "explain", "check.trace": "explain",
-    "compare.outputs": "verify", "fleet": "fleet", "machine.survey": "survey", "private": "private",
-    "serve": "serving",
-    "results.pages": "pages", "show.graph": "graph", "show.repeats": "study", "study": "study",
+    "compare.outputs": "verify", "fleet": "fleet", "machine.calibrate": "survey",
+    "machine.survey": "survey", "private": "private", "serve": "serving",
+    "results.compare": "records", "results.pages": "pages", "results.record": "records",
+    "results.repeat": "records", "show.graph": "graph", "show.repeats": "study", "study": "study",
 }  # fmt: skip
 """Distributions of commands, and of actions of commands."""
 

@@ -6,8 +6,8 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from dlbricks_survey.calibration import print_probing
 
-from dlbricks_core.commands.machine.calibration import print_probing
 from dlbricks_core.estimation import characterization as module
 from dlbricks_core.estimation.characterization import Characterization, characterize
 from dlbricks_core.facts import Measurement, Observation, System
