@@ -81,6 +81,15 @@ def take_turn(say: Say | None = None, longest_s: float = LONGEST_S) -> None:
         _own.holders += 1
 
 
+def took_free_turn() -> bool:
+    """Whether no other process measures on these cores: then they are locked, as by `take_turn`."""
+    try:
+        take_turn(lambda _: None, longest_s=0.0)
+    except DLBricksError:
+        return False
+    return True
+
+
 def give_turn() -> None:
     """Reverses one :func:`take_turn`; the last reversal releases the cores."""
     with _own.guard:

@@ -352,13 +352,13 @@ def test_a_framework_is_imported_while_models_are_read(stack, tmp_path, monkeypa
     asked = Request.of("synthetic", threads=1, precision=0.1, condition="hot")
     cut = CutOptions.chosen(None, None, LEARNED_COMPOSER)
     with ResultStore.open(tmp_path / "results.sqlite") as store, limited():
-        with begun(asked, store, Observer()) as ahead:
+        with begun(asked, store) as ahead:
             assert memory._limits, "models are read within the limits"
             found = run([stack(3)], cut, asked, store, Observer(), end_to_end=False, ahead=ahead)
             assert not memory._limits
         assert found.models[0].is_measurement
         assert processes == [ahead.worker]
-        with begun(asked, store, Observer()) as again:
+        with begun(asked, store) as again:
             assert again is None, "the store may hold all that is asked"
     assert len(processes) == 1
 
