@@ -78,9 +78,6 @@ class MachineCommand(_CoreCommand):
     actions = (
         Action("check", "Check whether this machine is ready to measure.",
                "machine.actions:check_command", "commands.machine.systems_report:MachineCheckData"),
-        Action("calibrate", "Fit a composer's few numbers to this system.",
-               "machine.timing_actions:calibrate_command",
-               "commands.machine.calibration:MACHINE_CALIBRATE", predicts=True, resumes=True),
         Action("list", "List the systems of a store.", "machine.actions:list_command",
                "commands.machine.systems_report:MachineListData"),
         Action("show", "Show a system of a store.", "machine.actions:show_command",
@@ -108,12 +105,6 @@ class ResultsCommand(_CoreCommand):
                "commands.results.transfer_report:ResultsCheckData"),
         Action("prune", "Delete results from a store.", "results.actions:prune_command",
                "commands.results.transfer_report:ResultsPruneData"),
-        Action("record", "Write what a command did, to be repeated.",
-               "results.actions:record_command", "commands.results.json_records:ResultsRecordData"),
-        Action("repeat", "Repeat a record, and compare.", "results.rerun",
-               "commands.results.repetition:ResultsRepeatData", predicts=True),
-        Action("compare", "Compare two results, with a status for CI.",
-               "results.actions:compare_command", "commands.results.comparison:ResultsCompareData"),
     )  # fmt: skip
 
 

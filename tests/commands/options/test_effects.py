@@ -10,12 +10,12 @@ from dlbricks_private.command import command as private
 from dlbricks_serving.commands import serve
 from dlbricks_study.command import command as study
 from dlbricks_suite import command as suite
+from dlbricks_survey import calibration_command as machine
 from dlbricks_survey.command import command as survey
 
 from dlbricks_core.commands.check import actions as check
 from dlbricks_core.commands.compare import actions as compare
 from dlbricks_core.commands.estimate.actions import command as estimate
-from dlbricks_core.commands.machine import timing_actions as machine
 from dlbricks_core.commands.options.spelling import option_of
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.wording import arguments_spelled

@@ -7,16 +7,6 @@ from typing import Any
 
 import click
 
-from dlbricks_core.commands.machine.calibration import (
-    CALIBRATION_SET,
-    Fitting,
-    calibrate,
-    fitting_data,
-    forget_calibration,
-    print_fitting,
-    print_probing,
-    probing_data,
-)
 from dlbricks_core.commands.options import given, jobs, measuring
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.actions import Concise
@@ -30,6 +20,16 @@ from dlbricks_core.estimation.rates import rated
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
+from dlbricks_survey.calibration import (
+    CALIBRATION_SET,
+    Fitting,
+    calibrate,
+    fitting_data,
+    forget_calibration,
+    print_fitting,
+    print_probing,
+    probing_data,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,13 +5,13 @@ import math
 from dataclasses import fields, replace
 
 import pytest
+from dlbricks_records.comparison import Change, RecordedDifference, of_system
+from dlbricks_records.json_records import described
+from dlbricks_records.record import Record, read_record
+from dlbricks_records.repetition import PreparedRepetition, _calibrated
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlbricks_core.commands.results.comparison import Change, RecordedDifference, of_system
-from dlbricks_core.commands.results.json_records import described
-from dlbricks_core.commands.results.record import Record, read_record
-from dlbricks_core.commands.results.repetition import PreparedRepetition, _calibrated
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.invocation import Invocation, ModelFacts, environment_of

@@ -4,11 +4,11 @@ import json
 import math
 
 import pytest
+from dlbricks_records.comparison import Change, ChangedFigure, ThenAndNow
+from dlbricks_records.json_records import RecordedFigures
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlbricks_core.commands.results.comparison import Change, ChangedFigure, ThenAndNow
-from dlbricks_core.commands.results.json_records import RecordedFigures
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.estimation.invocation import Invocation, ModelFacts
 from dlbricks_core.estimation.without_runs import estimate

@@ -8,14 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, get_args
 
 from dlbricks_core.bricks import STRATEGIES
-from dlbricks_core.commands.results.json_records import (
-    RecordedBackend,
-    RecordedCut,
-    RecordedFigures,
-    RecordedModel,
-    RecordedProtocol,
-    described,
-)
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.invocation import RecordedCommand
 from dlbricks_core.facts import LATENCY, Calibration, CalibrationKey, Setup, System
@@ -26,9 +18,17 @@ from dlbricks_core.limits import LimitError, parsed
 from dlbricks_core.passes.options import input_value
 from dlbricks_core.report.data import plain, reading_data
 from dlbricks_core.wording import settings
+from dlbricks_records.json_records import (
+    RecordedBackend,
+    RecordedCut,
+    RecordedFigures,
+    RecordedModel,
+    RecordedProtocol,
+    described,
+)
 
 if TYPE_CHECKING:
-    from dlbricks_core.commands.results.json_records import (
+    from dlbricks_records.json_records import (
         RecordedHardwareData,
         ResultsRecordData,
     )

@@ -10,8 +10,6 @@ from types import MappingProxyType
 from typing import Self, TypedDict
 
 from dlbricks_core.bricks import CutModel
-from dlbricks_core.commands.results import comparison, json_records
-from dlbricks_core.commands.results.record import Record
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.estimation.compare import compare
@@ -37,6 +35,8 @@ from dlbricks_core.store import ResultStore
 from dlbricks_core.version import __version__
 from dlbricks_core.wording import listed
 from dlbricks_core.wording import settings as typed
+from dlbricks_records import comparison, json_records
+from dlbricks_records.record import Record
 
 
 class ResultsRepeatData(ListedFailuresData):

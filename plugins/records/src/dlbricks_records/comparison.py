@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self, TypedDict
 
-from dlbricks_core.commands.results.json_records import RecordedFigures
-from dlbricks_core.commands.results.record import Record
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import LATENCY, Failure, System
 from dlbricks_core.report import data as common
 from dlbricks_core.report.heading import count
 from dlbricks_core.report.remarks import print_failures
 from dlbricks_core.report.tables import Console, ms, styled, table
+from dlbricks_records.json_records import RecordedFigures
+from dlbricks_records.record import Record
 
 
 @dataclass(frozen=True)
