@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from dlbricks_core.analysis.values import precisions, random_outputs, rounding_layers
 from dlbricks_core.backends.reference import known_defects
 from dlbricks_core.bricks import BrickSet, CutModel
 from dlbricks_core.errors import DLBricksError, UnsupportedError
@@ -26,6 +25,7 @@ from dlbricks_verify.agreement import (
     difference,
     majority,
 )
+from dlbricks_verify.rounding import precisions, random_outputs, rounding_layers
 
 #: Name of the ONNX reference evaluator, in place of a backend's name.
 REFERENCE = "onnx reference"
