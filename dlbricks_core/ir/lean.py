@@ -151,9 +151,6 @@ def without_weights(raw: Bytes) -> bytes:
 
     Data that do not fit the type and shape of their weight stay, and so does everything after a
     damaged place, so that the reader of the model finds the defect.
-
-    Args:
-        raw: The serialized model.
     """
     return b"".join(_rewritten(raw, 0, len(raw), "model"))
 
