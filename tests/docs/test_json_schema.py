@@ -10,6 +10,7 @@ import pytest
 from dlbricks_serving.announced import Advise, Serve
 from dlbricks_serving.contention import passes
 from dlbricks_study.announced import StudyCommand
+from dlbricks_suite.announced import SuiteCommand
 
 from dlbricks_core.cli import main
 from dlbricks_core.cli.json_schema import schema_of_commands
@@ -35,7 +36,7 @@ DECODER, OPEN = "decoder.onnx", "open.onnx"
 FINGERPRINT = current_system().fingerprint
 
 #: Commands with actions, of this distribution and of others.
-COMMANDS = (*OWN, Serve, Advise, StudyCommand)
+COMMANDS = (*OWN, Serve, Advise, StudyCommand, SuiteCommand)
 
 #: Names of the actions that users type, by command.
 ACTIONS = {
