@@ -3,11 +3,10 @@
 Scripts use it with ``import dlbricks``. The functions only check arguments and call the engine.
 """
 
-from dlbricks_core.api.functions import answer, compare, cut, estimate, harvest, load, sweep, time
+from dlbricks_core.api.functions import answer, cut, estimate, harvest, load, sweep, time
 from dlbricks_core.api.inputs import AtSizes, Measuring
 from dlbricks_core.api.results import (
     Bricks,
-    ComparisonResult,
     Estimates,
     GeneratedSuite,
     LoadedModel,
@@ -27,7 +26,6 @@ from dlbricks_core.api.stores import (
 __all__ = [
     "AtSizes",
     "Bricks",
-    "ComparisonResult",
     "Estimates",
     "GeneratedSuite",
     "LoadedModel",
@@ -37,7 +35,6 @@ __all__ = [
     "Timings",
     "answer",
     "bench",
-    "compare",
     "cut",
     "estimate",
     "export_store",

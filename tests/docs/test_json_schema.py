@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from dlbricks_compare.announced import CompareCommand
 from dlbricks_serving.announced import Advise, Serve
 from dlbricks_serving.contention import passes
 from dlbricks_study.announced import StudyCommand
@@ -35,7 +36,7 @@ DECODER, OPEN = "decoder.onnx", "open.onnx"
 FINGERPRINT = current_system().fingerprint
 
 #: Commands with actions, of this distribution and of others.
-COMMANDS = (*OWN, Serve, Advise, StudyCommand)
+COMMANDS = (*OWN, CompareCommand, Serve, Advise, StudyCommand)
 
 #: Names of the actions that users type, by command.
 ACTIONS = {

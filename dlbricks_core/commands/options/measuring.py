@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import click
-
 from dlbricks_core.commands.options.settings import (
     ANSWER,
     BESIDE_A_FILE,
@@ -14,7 +12,6 @@ from dlbricks_core.commands.options.settings import (
     REPEATING,
     SETUP,
     TIMED,
-    group,
     option,
     options,
 )
@@ -56,23 +53,3 @@ OF_EACH = {
     "metavar": "NAME.KEY=VALUE",
     "help": "Setting of one of the backends ('dlbricks list plugins' lists them).",
 }
-
-measure_each_options = options(
-    *("backends", "backend_options", "threads", *TIMED, *PRECISE, "condition"),
-    backend_options=OF_EACH,
-    precision={"default": COMPARED_PRECISION},
-)
-
-verify_options = group(
-    options(
-        *("backends", "backend_options", "threads", "seed"),
-        backend_options=OF_EACH,
-        threads={"default": "", "value": 1},
-    ),
-    click.option("--tolerance", type=click.FloatRange(min=0), default=1e-3, show_default=True,
-                 help="Maximum relative error that counts as agreement."),
-    click.option("--reference-timeout", "reference_s", type=click.FloatRange(min=0), default=20.0,
-                 show_default=True,
-                 help="Seconds that the ONNX reference evaluator may take for a model; where it "
-                 "takes longer, the first backend is the reference. 0 leaves it out."),
-)  # fmt: skip

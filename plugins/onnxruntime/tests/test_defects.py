@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from dlbricks_compare.agreement import difference
 from dlbricks_onnxruntime.timer import OnnxruntimeTimer
 from dlbricks_testing import cases
-from dlbricks_verify.agreement import difference
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.backends.reference import DEFECTS, known_defects

@@ -7,10 +7,10 @@ import gc
 import numpy as np
 import pytest
 import torch
+from dlbricks_compare.agreement import all_vary, difference
 from dlbricks_pytorch.check import unsupported
 from dlbricks_pytorch.timer import PytorchTimer
 from dlbricks_testing import cases
-from dlbricks_verify.agreement import all_vary, difference
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.backends.reference import ReferenceHost

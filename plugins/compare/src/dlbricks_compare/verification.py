@@ -7,6 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from dlbricks_compare.agreement import (
+    Precisions,
+    Results,
+    all_vary,
+    allowance,
+    difference,
+    majority,
+)
 from dlbricks_core.analysis.values import precisions, random_outputs, rounding_layers
 from dlbricks_core.backends.reference import known_defects
 from dlbricks_core.bricks import BrickSet, CutModel
@@ -18,14 +26,6 @@ from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.operators import standing_for
 from dlbricks_core.progress import Observer
 from dlbricks_core.worker import WorkerError, WorkerProcess, WorkerTimeout
-from dlbricks_verify.agreement import (
-    Precisions,
-    Results,
-    all_vary,
-    allowance,
-    difference,
-    majority,
-)
 
 #: Name of the ONNX reference evaluator, in place of a backend's name.
 REFERENCE = "onnx reference"
