@@ -8,37 +8,26 @@ from dlbricks_core.api.inputs import AtSizes, Measuring
 from dlbricks_core.api.results import (
     Bricks,
     Estimates,
-    GeneratedSuite,
     LoadedModel,
     Result,
     Systems,
     Timings,
 )
-from dlbricks_core.api.stores import (
-    bench,
-    export_store,
-    generate,
-    import_store,
-    merge_stores,
-    systems,
-)
+from dlbricks_core.api.stores import export_store, import_store, merge_stores, systems
 
 __all__ = [
     "AtSizes",
     "Bricks",
     "Estimates",
-    "GeneratedSuite",
     "LoadedModel",
     "Measuring",
     "Result",
     "Systems",
     "Timings",
     "answer",
-    "bench",
     "cut",
     "estimate",
     "export_store",
-    "generate",
     "harvest",
     "import_store",
     "load",

@@ -37,6 +37,7 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "show.graph": "dlbricks-graph",
     "show.repeats": "dlbricks-study",
     "study": "dlbricks-study",
+    "suite": "dlbricks-suite",
 }
 
 

@@ -57,19 +57,6 @@ class ShowCommand(_CoreCommand):
     )  # fmt: skip
 
 
-class SuiteCommand(_CoreCommand):
-    """Which bricks has another machine to time?"""
-
-    name = "suite"
-    purpose = "Write bricks as a suite that another machine times."
-    actions = (
-        Action("time", "Time a suite.", "suite.actions:time_command",
-               "report.run.data:EstimateData", resumes=True),
-        Action("write", "Write a suite from models.", "suite.actions:write_command",
-               "commands.suite.writing:SuiteWriteData"),
-    )  # fmt: skip
-
-
 class MachineCommand(_CoreCommand):
     """Check, calibrate and survey this machine; list known machines."""
 
@@ -126,7 +113,6 @@ OWN = (
     EstimateCommand,
     CheckCommand,
     ShowCommand,
-    SuiteCommand,
     MachineCommand,
     ResultsCommand,
     ListCommand,

@@ -7,6 +7,7 @@ from dataclasses import MISSING, fields
 from typing import Any, get_args, get_type_hints
 
 import click
+import dlbricks_suite
 import pytest
 from dlbricks_compare import command as compare
 from dlbricks_compare import compare as compare_models
@@ -27,6 +28,8 @@ from dlbricks_serving.settings import OWN
 from dlbricks_study.command import command as study_command
 from dlbricks_study.job import StudyJob, StudyReportJob
 from dlbricks_study.show_repeats import ShowRepeatsJob, repeats_command
+from dlbricks_suite import command as suite
+from dlbricks_suite.command import SuiteTimeJob, SuiteWriteJob
 from dlbricks_survey import calibration_command as machine
 from dlbricks_survey import pack_survey, take_survey
 from dlbricks_survey.calibration_command import CalibrateJob, ForgetJob, ProbeJob
@@ -45,8 +48,6 @@ from dlbricks_core.commands.options.settings import MODEL_OUTPUT, SETTINGS
 from dlbricks_core.commands.options.spelling import option_of
 from dlbricks_core.commands.show import actions as show
 from dlbricks_core.commands.show.actions import ShowLayersJob
-from dlbricks_core.commands.suite import actions as suite
-from dlbricks_core.commands.suite.actions import SuiteTimeJob, SuiteWriteJob
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.plugins import discover
@@ -97,8 +98,8 @@ FUNCTIONS = [
     pytest.param(ServeJob, serve, id="serve"),
     pytest.param(CompareJob, compare_models, id="compare"),
     pytest.param(AdviseJob, advise, id="advise"),
-    pytest.param(SuiteWriteJob, dlbricks.generate, id="suite write"),
-    pytest.param(SuiteTimeJob, dlbricks.bench, id="suite time"),
+    pytest.param(SuiteWriteJob, dlbricks_suite.generate, id="suite write"),
+    pytest.param(SuiteTimeJob, dlbricks_suite.bench, id="suite time"),
     pytest.param(SurveyJob, take_survey, id="machine survey"),
     pytest.param(PackJob, pack_survey, id="machine survey --pack"),
 ]

@@ -1,16 +1,16 @@
 """Feature maps that are there while a layer runs."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from dlbricks_core.bricks import BrickSet
-from dlbricks_core.bricks.liveness import (
+from dlbricks_quantities.liveness import (
     apart_bytes,
     handed_on_bytes,
     live_bytes,
     live_bytes_by_layer,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 

@@ -1,9 +1,9 @@
 """Copies of a network in one network."""
 
 import pytest
+from dlbricks_quantities.liveness import live_bytes_by_layer, side_by_side
 
 from dlbricks_core.bricks import split
-from dlbricks_core.bricks.liveness import live_bytes_by_layer, side_by_side
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, to_onnx
 from dlbricks_core.values import materialize
 

@@ -16,11 +16,11 @@ from dlbricks_core.report import data as common
 from dlbricks_core.report.heading import count
 from dlbricks_core.report.remarks import print_failures
 from dlbricks_core.report.tables import Console
-from dlbricks_core.suites import Cut, Suite, SuiteBrick, write_suite
+from dlbricks_suite.folder import Cut, Suite, SuiteBrick, write_suite
 
 if TYPE_CHECKING:
     from dlbricks_core.commands.options.models import Done
-    from dlbricks_core.commands.suite.actions import SuiteWriteJob
+    from dlbricks_suite.command import SuiteWriteJob
 
 
 class SuiteWriteData(common.ListedFailuresData):

@@ -15,7 +15,6 @@ import numpy as np
 from dlbricks_core.backends import WARMUP_RUNS, CpuTimer, Saved
 from dlbricks_core.backends.saved import AuxiliaryProcess
 from dlbricks_core.bricks import CutModel
-from dlbricks_core.bricks.liveness import apart_bytes, handed_on_bytes, live_bytes, side_by_side
 from dlbricks_core.facts import Composition, Quantity
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import CanonicalModel
@@ -31,6 +30,7 @@ from dlbricks_core.worker.memory import (
     resident_mib,
     return_ends,
 )
+from dlbricks_quantities.liveness import apart_bytes, handed_on_bytes, live_bytes, side_by_side
 
 _ENOUGH_MIB = 128
 """Combined size of the additional copies of a network, up to their maximum number. The resident

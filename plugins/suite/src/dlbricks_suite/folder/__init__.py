@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
-    from dlbricks_core.suites.manifest import Cut, Suite, SuiteBrick, SuiteModel
-    from dlbricks_core.suites.read import read_suite
-    from dlbricks_core.suites.write import check_unused, write_suite
+    from dlbricks_suite.folder.manifest import Cut, Suite, SuiteBrick, SuiteModel
+    from dlbricks_suite.folder.read import read_suite
+    from dlbricks_suite.folder.write import check_unused, write_suite
 
 __all__ = [
     "Cut",

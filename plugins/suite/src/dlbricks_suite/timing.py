@@ -19,7 +19,7 @@ from dlbricks_core.measure.rewrites import Rewrites
 from dlbricks_core.measure.targets import Target
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-from dlbricks_core.suites import Suite, SuiteModel, read_suite
+from dlbricks_suite.folder import Suite, SuiteModel, read_suite
 
 
 def bench(folder: Path, request: Request, store: ResultStore, observer: Observer) -> RunResult:

@@ -13,7 +13,8 @@ from dlbricks_core.facts import Failure
 from dlbricks_core.importers.onnx import read_proto
 from dlbricks_core.ir import CanonicalModel, Layer, read_model, unpacked
 from dlbricks_core.passes import normalize
-from dlbricks_core.suites.manifest import (
+from dlbricks_core.worker import WorkerError, WorkerProcess
+from dlbricks_suite.folder.manifest import (
     MANIFEST,
     ManifestEntry,
     Suite,
@@ -24,7 +25,6 @@ from dlbricks_core.suites.manifest import (
     check_inside,
     read_manifest,
 )
-from dlbricks_core.worker import WorkerError, WorkerProcess
 
 _MOST_BYTES = 2**31
 """Maximum bytes of a network's file, the limit of protobuf."""
@@ -32,7 +32,7 @@ _MOST_BYTES = 2**31
 _READ_S = 60.0
 """Maximum seconds to read a network."""
 
-_READER = "dlbricks_core.suites.read:NetworkReader"
+_READER = "dlbricks_suite.folder.read:NetworkReader"
 
 
 def read_suite(folder: Path) -> Suite:

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from dlbricks_quantities import peak_memory
+from dlbricks_quantities.peak_memory import PeakMemory
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,8 +16,6 @@ from dlbricks_core.backends import Traits
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.bricks.brickset import Occurrence
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
-from dlbricks_core.measure.metrics import peak_memory
-from dlbricks_core.measure.metrics.peak_memory import PeakMemory
 
 MEBIBYTE = TensorSpec("float32", (2**18,))
 SMALL = st.floats(0, 1e3)

@@ -18,7 +18,9 @@ from dlbricks_core.facts import Failure
 from dlbricks_core.ir import CanonicalModel, packed, save_onnx, to_onnx
 from dlbricks_core.limits import FILES
 from dlbricks_core.sanitize import sanitized, shortened
-from dlbricks_core.suites.manifest import (
+from dlbricks_core.values import materialize
+from dlbricks_core.version import __version__
+from dlbricks_suite.folder.manifest import (
     BRICKS,
     LONGEST_NAME,
     MANIFEST,
@@ -32,8 +34,6 @@ from dlbricks_core.suites.manifest import (
     checksum,
     readme,
 )
-from dlbricks_core.values import materialize
-from dlbricks_core.version import __version__
 
 _INCOMPLETE = ".incomplete"
 """Subfolder in which files are written before they move to their final place."""
