@@ -10,8 +10,7 @@ import click
 
 from dlbricks_compare.outputs_report import print_verification, verification_data
 from dlbricks_compare.verification import Verdict, VerifyOptions, verify
-from dlbricks_core.commands.options import given, jobs, measuring, settings
-from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options import given, jobs, settings, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.models import Done, Models
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
@@ -49,7 +48,7 @@ class OutputsJob(VerifyOptions):
 verify_options = settings.group(
     settings.options(
         *("backends", "backend_options", "threads", "seed"),
-        backend_options=measuring.OF_EACH,
+        backend_options=shared.OF_EACH,
         threads={"default": "", "value": 1},
     ),
     click.option("--tolerance", type=click.FloatRange(min=0), default=1e-3, show_default=True,
@@ -62,11 +61,11 @@ verify_options = settings.group(
 
 
 @click.command("outputs", cls=Concise)
-@options.models_argument
+@shared.models_argument
 @verify_options
-@options.load_options
-@options.json_option
-@options.table_options
+@shared.load_options
+@shared.json_option
+@shared.table_options
 def command(models: tuple[str, ...], **values: Any) -> int:
     """Run whole models on several frameworks and compare their outputs.
 
