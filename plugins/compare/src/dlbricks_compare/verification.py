@@ -15,8 +15,8 @@ from dlbricks_compare.agreement import (
     difference,
     majority,
 )
+from dlbricks_compare.reference import known_defects
 from dlbricks_core.analysis.values import precisions, random_outputs, rounding_layers
-from dlbricks_core.backends.reference import known_defects
 from dlbricks_core.bricks import BrickSet, CutModel
 from dlbricks_core.errors import DLBricksError, UnsupportedError
 from dlbricks_core.facts import Failure
@@ -30,7 +30,7 @@ from dlbricks_core.worker import WorkerError, WorkerProcess, WorkerTimeout
 #: Name of the ONNX reference evaluator, in place of a backend's name.
 REFERENCE = "onnx reference"
 
-REFERENCE_HOST = "dlbricks_core.backends.reference:ReferenceHost"
+REFERENCE_HOST = "dlbricks_compare.reference:ReferenceHost"
 
 
 @dataclass(frozen=True)
