@@ -19,6 +19,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
+from dlbricks_survey.networks import draw
 from dlbricks_survey.surveying import GRANULARITIES, RUNS
 
 from dlbricks_core.bricks import BrickSet
@@ -35,7 +36,6 @@ from dlbricks_core.predict.training_data import contributions, family_of
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.notes import text
 from dlbricks_core.store import ResultStore
-from dlbricks_core.survey import draw
 
 MOST_DRAWN = 2500
 """Number of networks that are drawn to find those of the contribution."""

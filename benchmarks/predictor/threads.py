@@ -21,12 +21,11 @@ from zlib import crc32
 
 import fit
 import numpy as np
+from dlbricks_survey.networks import FIRST, draw
 
 from dlbricks_core.predict import Contribution, shipped
 from dlbricks_core.predict.from_atlas import kernel_of, prior_of, processor_of
 from dlbricks_core.predict.kernel import Kernel
-from dlbricks_core.survey import draw
-from dlbricks_core.survey.draw import FIRST
 
 fit.MOST = 250  # the time of a fit grows with the cube of it, and there are several
 

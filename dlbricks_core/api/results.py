@@ -15,10 +15,7 @@ from dlbricks_core.commands.compare.data import comparison_data
 from dlbricks_core.commands.compare.page import comparison_page
 from dlbricks_core.commands.compare.report import words_for
 from dlbricks_core.commands.machine.systems_report import systems_data
-from dlbricks_core.commands.options.models import Done
 from dlbricks_core.commands.show.inspection import inspect_data
-from dlbricks_core.commands.suite.actions import SuiteWriteJob
-from dlbricks_core.commands.suite.writing import generated_data
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.comparison import Comparison
 from dlbricks_core.estimation.results import RunResult
@@ -28,7 +25,6 @@ from dlbricks_core.report.files import write_text
 from dlbricks_core.report.notes import texts
 from dlbricks_core.sanitize import sanitized
 from dlbricks_core.store import Inventory
-from dlbricks_core.suites import Suite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -377,42 +373,3 @@ class Systems(Result):
 
     def __repr__(self) -> str:
         return f"<Systems: {listed(row['reference'] for row in self.rows())}>"
-
-
-@dataclass(frozen=True, repr=False)
-class GeneratedSuite(Result):
-    """A suite that was written.
-
-    Attributes:
-        written: The suite, and bricks that could not be written.
-        job: How it was written.
-    """
-
-    written: Done[Suite]
-    job: SuiteWriteJob
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the suite."""
-        return self.job.folder
-
-    @property
-    def suite(self) -> Suite:
-        """Content of the suite."""
-        return self.written.result
-
-    @property
-    def failures(self) -> list[dict[str, str]]:
-        """Bricks that could not be written (``where``), and the reason (``reason``)."""
-        return [dict(each) for each in self.to_dict()["failures"]]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Models and bricks, as ``dlbricks suite write`` writes them."""
-        return dict(generated_data(self.written, self.job))
-
-    def rows(self) -> Rows:
-        """One row for each brick."""
-        return [{**each, "layers": ", ".join(each["layers"])} for each in self.to_dict()["bricks"]]
-
-    def __repr__(self) -> str:
-        return f"<GeneratedSuite: {len(self)} bricks, in {sanitized(str(self.folder))}>"

@@ -26,13 +26,18 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "check.trace": "dlbricks-explain",
     "compare.outputs": "dlbricks-verify",
     "fleet": "dlbricks-fleet",
+    "machine.calibrate": "dlbricks-survey",
     "machine.survey": "dlbricks-survey",
     "private": "dlbricks-private",
+    "results.compare": "dlbricks-records",
     "results.pages": "dlbricks-pages",
+    "results.record": "dlbricks-records",
+    "results.repeat": "dlbricks-records",
     "serve": "dlbricks-serving",
     "show.graph": "dlbricks-graph",
     "show.repeats": "dlbricks-study",
     "study": "dlbricks-study",
+    "suite": "dlbricks-suite",
 }
 
 

@@ -70,19 +70,6 @@ class ShowCommand(_CoreCommand):
     )  # fmt: skip
 
 
-class SuiteCommand(_CoreCommand):
-    """Which bricks has another machine to time?"""
-
-    name = "suite"
-    purpose = "Write bricks as a suite that another machine times."
-    actions = (
-        Action("time", "Time a suite.", "suite.actions:time_command",
-               "report.run.data:EstimateData", resumes=True),
-        Action("write", "Write a suite from models.", "suite.actions:write_command",
-               "commands.suite.writing:SuiteWriteData"),
-    )  # fmt: skip
-
-
 class MachineCommand(_CoreCommand):
     """Check, calibrate and survey this machine; list known machines."""
 
@@ -91,9 +78,6 @@ class MachineCommand(_CoreCommand):
     actions = (
         Action("check", "Check whether this machine is ready to measure.",
                "machine.actions:check_command", "commands.machine.systems_report:MachineCheckData"),
-        Action("calibrate", "Fit a composer's few numbers to this system.",
-               "machine.timing_actions:calibrate_command",
-               "commands.machine.calibration:MACHINE_CALIBRATE", predicts=True, resumes=True),
         Action("list", "List the systems of a store.", "machine.actions:list_command",
                "commands.machine.systems_report:MachineListData"),
         Action("show", "Show a system of a store.", "machine.actions:show_command",
@@ -121,12 +105,6 @@ class ResultsCommand(_CoreCommand):
                "commands.results.transfer_report:ResultsCheckData"),
         Action("prune", "Delete results from a store.", "results.actions:prune_command",
                "commands.results.transfer_report:ResultsPruneData"),
-        Action("record", "Write what a command did, to be repeated.",
-               "results.actions:record_command", "commands.results.json_records:ResultsRecordData"),
-        Action("repeat", "Repeat a record, and compare.", "results.rerun",
-               "commands.results.repetition:ResultsRepeatData", predicts=True),
-        Action("compare", "Compare two results, with a status for CI.",
-               "results.actions:compare_command", "commands.results.comparison:ResultsCompareData"),
     )  # fmt: skip
 
 
@@ -149,7 +127,6 @@ OWN = (
     CompareCommand,
     CheckCommand,
     ShowCommand,
-    SuiteCommand,
     MachineCommand,
     ResultsCommand,
     ListCommand,

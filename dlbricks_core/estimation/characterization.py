@@ -46,6 +46,12 @@ machine is 15% faster or slower from one second to the next, so all probes run o
 side, for a longer time.
 """
 
+_FEW_TOGETHER = 24
+_FEW_ENOUGH_S = 0.1
+"""Number of runs of each network at the end, or seconds after which fewer runs suffice, where
+fixed networks alone are timed: two seconds in all.
+"""
+
 _DRAWN = 100
 """Number of the survey's networks among the candidates."""
 
@@ -141,17 +147,18 @@ def characterize(
         if fixed and most:  # the choice of the others rests on them
             ledger = measure(search.targets(fixed), request, store, observer, worker=worker)
             search.learn(fixed, ledger)
-        most += len(search.found)
-        while left := most - len(search.found):
+        total = most + len(search.found)
+        while left := total - len(search.found):
             chosen = search.choose(min(left, BATCH))
             if not chosen:
                 break
             if search.gain(chosen) < LEAST_GAIN:
-                search.stop(most)
+                search.stop(total)
                 break
             ledger = measure(search.targets(chosen), request, store, observer, worker=worker)
             search.learn(chosen, ledger)
-        longer = replace(request, runs=max(request.runs, _TOGETHER), enough_s=_ENOUGH_S)
+        runs, enough_s = (_TOGETHER, _ENOUGH_S) if most else (_FEW_TOGETHER, _FEW_ENOUGH_S)
+        longer = replace(request, runs=max(request.runs, runs), enough_s=enough_s)
         found = search.targets([*search.found, *(s for s in fixed if s not in search.tried)])
         search.learn(fixed, measure(found, longer, store, observer, worker=worker))
     return Characterization(

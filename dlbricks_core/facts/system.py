@@ -9,7 +9,16 @@ from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import Any, Self
 
-from dlbricks_core.facts.checks import canonical_json, checked, flat, moment, number, text
+from dlbricks_core.facts.checks import (
+    TINIEST,
+    canonical_json,
+    checked,
+    flat,
+    moment,
+    number,
+    number_if_known,
+    text,
+)
 
 _NOT_IDENTITY = frozenset(
     {"os", "kernel", "python", "memory", "memory_limit", "microarchitecture", "hypervisor"}
@@ -265,6 +274,8 @@ class Session:
         started_at: Start of measuring, with time zone.
         load: Share of the processors' time that other programs used during the session, from 0 to
             1; ``None`` if the session did not end, or the system does not report it.
+        pulse_ms: Milliseconds of a fixed piece of work, the median over the session; ``None`` if it
+            was not timed.
     """
 
     id: str
@@ -273,6 +284,7 @@ class Session:
     version: str
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     load: float | None = None
+    pulse_ms: float | None = None
 
     def __post_init__(self) -> None:
         if self.started_at.tzinfo is None:
@@ -287,11 +299,12 @@ class Session:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Reverses :meth:`to_dict`; for errors see :mod:`~dlbricks_core.facts.checks`."""
-        load = data["load"]
+        pulse_ms = data.get("pulse_ms")  # exports from before lack it
         return cls(
             **{name: text(data[name], name) for name in _TEXTS},
             started_at=moment(data["started_at"]),
-            load=None if load is None else number(load, "load", most=1.0),
+            load=number_if_known(data["load"], "load", most=1.0),
+            pulse_ms=None if pulse_ms is None else number(pulse_ms, "pulse_ms", least=TINIEST),
         )
 
 

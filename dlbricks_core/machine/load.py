@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from threading import RLock
 from time import monotonic, sleep
 
@@ -20,6 +21,7 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Note
 from dlbricks_core.facts.note import warning
 from dlbricks_core.facts.observation import DISTURBED_LOAD
+from dlbricks_core.machine.pulse import pulse_ms
 from dlbricks_core.machine.system import MachineState
 
 # Turns: only one process at a time measures on a CPU core.
@@ -77,6 +79,15 @@ def take_turn(say: Say | None = None, longest_s: float = LONGEST_S) -> None:
             _own.files = _locked(say or _warn, longest_s)
             _own.looked = False
         _own.holders += 1
+
+
+def took_free_turn() -> bool:
+    """Whether no other process measures on these cores: then they are locked, as by `take_turn`."""
+    try:
+        take_turn(lambda _: None, longest_s=0.0)
+    except DLBricksError:
+        return False
+    return True
 
 
 def give_turn() -> None:
@@ -317,6 +328,9 @@ class LoadWatch(LoadSampler):
 
     It costs about a millisecond, ten times a second at most.
 
+    Attributes:
+        pulses_ms: Milliseconds of a fixed piece of work at each look.
+
     Examples:
         >>> watch = LoadWatch()
         >>> watch.lately().share  # doctest: +SKIP
@@ -325,8 +339,14 @@ class LoadWatch(LoadSampler):
 
     def __init__(self, machine: MachineState | None = None) -> None:
         super().__init__(machine)
+        self.pulses_ms: list[float] = []
         self._readings = deque([self._start])
         self._last: MachineLoad | None = None
+
+    @property
+    def pulse_ms(self) -> float | None:
+        """Median of the pulses so far, in milliseconds; ``None`` before the first."""
+        return median(self.pulses_ms) if self.pulses_ms else None
 
     def lately(self) -> MachineLoad:
         """The load in the last half second, or since the last look if that is longer ago.
@@ -341,6 +361,7 @@ class LoadWatch(LoadSampler):
                 self._readings.popleft()
             self._last = self._between(self._readings[0], now)
             self._readings.append(now)
+            self.pulses_ms.append(pulse_ms())
         return self._last
 
 

@@ -140,6 +140,7 @@ class Ledger:
         warnings: Disturbances of the machine during the session.
         waited_s: Seconds of waiting for a quiet machine, which are not part of a budget.
         notes: Figures that are less precise than requested, with the reason.
+        pulses_ms: Pulse of each quiet session on this machine, in milliseconds.
     """
 
     measurements: Mapping[Question, Measurement] = field(default_factory=dict)
@@ -152,6 +153,7 @@ class Ledger:
     warnings: tuple[Note, ...] = ()
     waited_s: float = 0.0
     notes: tuple[Note, ...] = ()
+    pulses_ms: tuple[float, ...] = ()
 
     @classmethod
     def of(

@@ -210,8 +210,15 @@ def _spatial(model: CanonicalModel, layer: Layer, found: str) -> str:
     return f"{found}{_volume(model, layer)}"
 
 
+_BY_VECTORS = frozenset({"pool:max", "pool:mean"})
+"""Pools that frameworks compute in vectors along two spatial axes, and a number at a time along
+one.
+"""
+
+
 def _pool(model: CanonicalModel, layer: Layer, found: str) -> str:
-    return _spatial(model, layer, "pool:places" if any(layer.outputs[1:]) else found)
+    own = "pool:places" if any(layer.outputs[1:]) else found
+    return f"{own}{_volume(model, layer) or (own in _BY_VECTORS and _line(model, layer)) or ''}"
 
 
 def _resize(model: CanonicalModel, layer: Layer, found: str) -> str:
@@ -305,6 +312,12 @@ def _volume(model: CanonicalModel, layer: Layer) -> str:
     """Mark of a layer that works on three spatial axes, for which frameworks have other kernels."""
     shapes = shapes_of(model, layer.inputs[:1])
     return "-volume" if shapes and len(shapes[0]) > 4 else ""
+
+
+def _line(model: CanonicalModel, layer: Layer) -> str:
+    """Mark of a layer that works on one spatial axis."""
+    shapes = shapes_of(model, layer.inputs[:1])
+    return "-line" if shapes and len(shapes[0]) == 3 else ""
 
 
 def _is_of(own: str, names: Set[str]) -> bool:

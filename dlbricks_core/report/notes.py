@@ -178,6 +178,10 @@ WORDS: dict[str, Callable[..., str]] = {
     # Disturbances of the machine.
     "cpu-use-unknown": lambda: "the CPU use of other programs is unknown (no /proc)",
     "others-used-cpus": lambda used, cpus: f"other processes used {used:.1f} of {cpus} CPUs",
+    "machine-slower-now": lambda share: (
+        f"this machine computes at {share:.0%} of the speed that it had at another time: other "
+        "virtual machines may share its processor"
+    ),
     "hypervisor-took-time": lambda share: f"the hypervisor took away {share:.1%} of the CPU time",
     "quota-stopped-container": lambda seconds: (
         f"the container's CPU quota stopped it for {seconds:.1f} s"
@@ -325,6 +329,7 @@ WORDS: dict[str, Callable[..., str]] = {
         f"{backend} was not measured on {'this' if here else 'that'} system with "
         f"{threads_text(threads)}: predictions rest on {cpu or 'another processor'} with "
         f"{threads_text(cpu_threads)}"
+        + (f"; 'machine calibrate' with {argument('rates')} narrows them in seconds" * here)
     ),
     "type-not-measured": lambda backend, dtype, layers: (
         f"nothing was measured in {_TYPES.get(dtype, dtype)} with {backend} on a "

@@ -313,6 +313,17 @@ class Described(OpenStore):
             return reader.sessions()
 
     @again_when_lost
+    def pulses_ms(self, host: str, *, without: str) -> list[float]:
+        """Pulse of each session on a machine that no other program disturbed, in milliseconds.
+
+        Args:
+            host: Hash of the machine, as sessions name it.
+            without: Identifier of a session that does not count.
+        """
+        with self._reading() as connection, Reader(connection, self.place) as reader:
+            return reader.pulses_ms(host, without=without)
+
+    @again_when_lost
     def machines(self) -> list[Machine]:
         """Machines that measured, by fingerprint and name."""
         with self._reading() as connection, Reader(connection, self.place) as reader:

@@ -126,7 +126,7 @@ class Merger:
         self._replace(machines, ("system", "host"), [each.to_dict() for each in changed.values()])
 
     def sessions(self, batch: Sequence[Session]) -> None:
-        """Adds sessions that are new; where only the load is new, it is filled in."""
+        """Adds sessions that are new; where only what their end brings is new, it is filled in."""
         rows = {each.id: each.to_dict() for each in batch}
         for ids in batches(rows):
             query = select(sessions.c.id, sessions.c.load).where(sessions.c.id.in_(ids))
@@ -135,7 +135,8 @@ class Merger:
             for each in ids:
                 if known.get(each, 0.0) is None and rows[each]["load"] is not None:
                     change = update(sessions).where(sessions.c.id == each)
-                    self.connection.execute(change.values(load=rows[each]["load"]))
+                    end = {name: rows[each][name] for name in ("load", "pulse_ms")}
+                    self.connection.execute(change.values(end))
 
     def measurements(self, batch: Sequence[Measurement]) -> None:
         """Adds new measurements, and new observations of known measurements."""

@@ -1,4 +1,4 @@
-"""Draws networks for a survey, always the same for the same numbers."""
+"""Draws networks that characterize a machine, always the same for the same numbers."""
 
 from __future__ import annotations
 
@@ -10,25 +10,7 @@ import numpy as np
 from dlbricks_core.analysis import Volume
 from dlbricks_core.bricks import Brick, extract, signature
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.survey.domains import ACTIVATED, BLOCKS, DOMAINS, ODD
 from dlbricks_core.survey.families import FAMILIES, Draft, Family
-from dlbricks_core.survey.further import FURTHER
-from dlbricks_core.survey.short import SHORT
-
-FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH = 1500, 2100, 2700, 3300, 3900, 4500
-"""Number of networks that are drawn before each further group of families joins, so that earlier
-atlases stay valid."""
-
-_JOINING: Mapping[int, Mapping[Family, int]] = {
-    0: FAMILIES,
-    FIRST: FURTHER,
-    SECOND: ACTIVATED,
-    THIRD: DOMAINS,
-    FOURTH: SHORT,
-    FIFTH: ODD,
-    SIXTH: BLOCKS,
-}
-"""Families that join once so many networks are drawn."""
 
 _MOST_FLOPS = 3_000_000_000
 _MOST_BYTES = 150_000_000
@@ -47,17 +29,20 @@ class Drawn:
     brick: Brick
 
 
-def draw(seed: int = 0) -> Iterator[Drawn]:
+def draw(
+    seed: int = 0, joining: Mapping[int, Mapping[Family, int]] | None = None
+) -> Iterator[Drawn]:
     """Networks without end, each once, in the same order everywhere.
 
     Args:
         seed: Where the sequence begins.
+        joining: Families that join once so many networks are drawn.
     """
     random = np.random.default_rng(seed)
-    families: dict[Family, int] = {}
+    families = dict(FAMILIES)
     seen: set[str] = set()
     while True:
-        families |= _JOINING.get(len(seen), {})
+        families |= (joining or {}).get(len(seen), {})
         family = _family(random, families)
         draft = Draft()
         family(draft, random)
@@ -69,12 +54,6 @@ def draw(seed: int = 0) -> Iterator[Drawn]:
         if identity not in seen:
             seen.add(identity)
             yield Drawn(family.__name__, Brick(identity, extract(model, every, identity)))
-
-
-def weights() -> Mapping[str, int]:
-    """How often each family is drawn, relative to the others, by its name."""
-    every = (families for _, families in sorted(_JOINING.items()))
-    return {family.__name__: number for each in every for family, number in each.items()}
 
 
 def is_quick(model: CanonicalModel) -> bool:

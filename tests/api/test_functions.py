@@ -10,6 +10,7 @@ import tomllib
 import traceback
 from pathlib import Path
 
+import dlbricks_suite
 import numpy as np
 import onnx
 import pytest
@@ -183,12 +184,12 @@ def test_time_and_estimate_take_the_same_arguments(proto, tmp_path, more):
 
 
 def test_a_suite_of_structures_needs_no_key(proto, tmp_path):
-    written = dlbricks.generate(dlbricks.load(proto, batch=1), tmp_path / "suite")
+    written = dlbricks_suite.generate(dlbricks.load(proto, batch=1), tmp_path / "suite")
     assert written.to_dict()["private"] is None
     assert [row["layers"] for row in written] == ["Relu, Tanh"]
     with pytest.raises(DLBricksError, match="already holds a suite"):
-        dlbricks.generate(dlbricks.load(proto, batch=1), tmp_path / "suite")
-    cut = dlbricks.generate(dlbricks.load(proto, batch=1), tmp_path / "cut", granularity=1)
+        dlbricks_suite.generate(dlbricks.load(proto, batch=1), tmp_path / "suite")
+    cut = dlbricks_suite.generate(dlbricks.load(proto, batch=1), tmp_path / "cut", granularity=1)
     assert sorted(row["layers"] for row in cut) == ["Relu", "Tanh"]
 
 

@@ -4,8 +4,8 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from dlbricks_survey import calibration_command as job
 
-from dlbricks_core.commands.machine import timing_actions as job
 from dlbricks_core.estimation.rates import rated
 from dlbricks_core.machine.system import current_system
 

@@ -17,10 +17,13 @@ from dlbricks_core.estimation.adaptive.wholes import WholeRuns
 from dlbricks_core.estimation.assemble import assemble
 from dlbricks_core.estimation.run import run
 from dlbricks_core.estimation.without_runs import estimate
+from dlbricks_core.facts import Session
 from dlbricks_core.facts.note import note
 from dlbricks_core.figures import RESAMPLES, Predicted
+from dlbricks_core.figures.figure import relative_half_width
 from dlbricks_core.figures.protocols import HOT
 from dlbricks_core.machine.load import LoadWatch, MachineLoad
+from dlbricks_core.machine.system import current_host
 from dlbricks_core.measure.cutting import cut_models
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.request import Request
@@ -101,6 +104,29 @@ def test_one_model_runs_itself(adapted, stack, ran, synthetic):
     assert model.measured.value == model.estimate.value
     assert model.normalized is None
     assert model.estimate.value == pytest.approx(synthetic.truth_ms(stack(3)), rel=0.01)
+
+
+def test_a_host_whose_speed_changes_widens_what_holds_on_another_day(
+    adapted, stack, tmp_path, monkeypatch
+):
+    """Sessions of before had pulses of 0.05 and 0.1 ms; this one has 0.1 ms."""
+    monkeypatch.setattr(LoadWatch, "pulse_ms", 0.1)
+    usual = adapted([stack(3)])
+    assert not usual.ledger.warnings
+    system, host = usual.request.system.fingerprint, current_host()
+    with ResultStore.open(tmp_path / "results.sqlite") as store:
+        for number, pulse_ms in enumerate((0.05, 0.1, 0.05)):
+            earlier = Session(f"s{number}", host, system, "1", load=0.0, pulse_ms=pulse_ms)
+            store.keep_session(earlier)
+        store.keep_session(Session("busy", host, system, "1", load=0.9, pulse_ms=1.0))
+        store.keep_session(Session("other", "other", system, "1", load=0.0, pulse_ms=1.0))
+    again = adapted([stack(3)], force=True)
+    widths = [each.models[0].estimate for each in (usual, again)]
+    assert widths[1].half_width > 3 * widths[0].half_width
+    now = [relative_half_width(each.interval_now) for each in widths]
+    assert now[1] == pytest.approx(now[0], rel=0.1)
+    (warned,) = [each for each in again.ledger.warnings if each.code == "machine-slower-now"]
+    assert "computes at 50% of the speed" in text(warned)
 
 
 def test_the_shortest_of_relatives_tells_about_all(adapted, stack, ran, synthetic):
@@ -326,13 +352,13 @@ def test_a_framework_is_imported_while_models_are_read(stack, tmp_path, monkeypa
     asked = Request.of("synthetic", threads=1, precision=0.1, condition="hot")
     cut = CutOptions.chosen(None, None, LEARNED_COMPOSER)
     with ResultStore.open(tmp_path / "results.sqlite") as store, limited():
-        with begun(asked, store, Observer()) as ahead:
+        with begun(asked, store) as ahead:
             assert memory._limits, "models are read within the limits"
             found = run([stack(3)], cut, asked, store, Observer(), end_to_end=False, ahead=ahead)
             assert not memory._limits
         assert found.models[0].is_measurement
         assert processes == [ahead.worker]
-        with begun(asked, store, Observer()) as again:
+        with begun(asked, store) as again:
             assert again is None, "the store may hold all that is asked"
     assert len(processes) == 1
 

@@ -255,7 +255,8 @@ def test_what_predictions_rest_on_is_told(asked, store, models, measured, monkey
     far, near = (replace(asked.system, cpu=f"an {name}", vendor=name) for name in ("Arm", "AMD"))
     near = replace(near, vendor=asked.system.vendor, model="other")
     (note,) = notes(measured(far), measured(near, threads=2))
-    assert note.endswith("predictions rest on an AMD with 2 threads")
+    assert "predictions rest on an AMD with 2 threads; " in note
+    assert note.endswith("narrows them in seconds")
     assert notes(measured(far), measured(asked.system)) == []
     module = import_module("dlbricks_core.estimation.systems")
     monkeypatch.setattr(module, "shipped", lambda: (measured(far),))

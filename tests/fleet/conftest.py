@@ -25,7 +25,7 @@ COMMAND = (sys.executable, "-m", "dlbricks_core.cli")
 #: What commands of a fleet begin with. None of it looks at folders or at the system, nor at the
 #: environment, as ``dlbricks_fleet.jobs`` does.
 IMPORTED = ("dlbricks_fleet.settings:override", "distributed", "dlbricks_core.store.store",
-            "dlbricks_core.suites.read", "dlbricks_core.measure.session",
+            "dlbricks_suite.folder.read", "dlbricks_core.measure.session",
             "dlbricks_fleet.command", "dlbricks_core.report.tables")  # fmt: skip
 #: What Dask would set must not come from the tests' own environment.
 OPEN = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MALLOC_TRIM_THRESHOLD_")

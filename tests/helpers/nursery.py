@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import itertools
 import os
 import pickle
 import resource
@@ -23,11 +24,35 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
-#: What a worker with such a variable imports, besides its service. ONNX Runtime begins a thread as
-#: it is imported, and a fork of it would wait for that thread at its end.
+#: What most workers import, besides their service.
+COMMON = (
+    "numpy",
+    "onnx",
+    "dlbricks_core.bricks.brickset",
+    "dlbricks_core.figures.statistics",
+    "dlbricks_core.ir.onnx_writer",
+    "dlbricks_core.ir.own_weights",
+    "dlbricks_core.machine.system",
+    "dlbricks_core.values.materialize",
+)
+
+#: What a worker with such a variable imports, too. ONNX Runtime begins a thread as it is imported,
+#: and a fork of it would wait for that thread at its end: only what its plugin imports is here.
 IMPORTED_WITH = {
-    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "dlbricks_pytorch.timer",
-    "MXNET_ENGINE_TYPE": "dlbricks_mxnet.timer",
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": ("dlbricks_pytorch.timer", "dlbricks_pytorch.check"),
+    "MXNET_ENGINE_TYPE": (
+        "dlbricks_mxnet.timer",
+        "dlbricks_mxnet.check",
+        "dlbricks_mxnet.profile",
+        "dlbricks_mxnet.rewrite",
+    ),
+    "DLBRICKS_ONNXRUNTIME_WORKER": (
+        "networkx",
+        "dlbricks_core.backends.layer",
+        "dlbricks_core.operators.caches",
+        "dlbricks_core.passes.contrib.operators",
+        "dlbricks_core.passes.schemas",
+    ),
 }
 
 #: Beginnings of variables that nothing reads while it is imported, and those of tests themselves.
@@ -147,10 +172,11 @@ class Nurseries:
             return self.from_nothing(arguments, variables, passed)
         from dlbricks_core.worker.memory import as_given
 
-        modules = [module for name, module in IMPORTED_WITH.items() if name in variables]
+        named = (modules for name, modules in IMPORTED_WITH.items() if name in variables)
+        modules = *COMMON, *itertools.chain.from_iterable(named)
         variables = {**os.environ, **variables}
         with self._lent, as_given():
-            nursery = self._for(variables, ("numpy", "onnx", *modules))
+            nursery = self._for(variables, modules)
             return nursery.worker(arguments, variables, passed)
 
     def command(self, words, variables, folder, modules):
@@ -195,7 +221,8 @@ def _serve(end):
         else:
             kind, words, *_ = call
             if kind == "worker":
-                _import(words[-2].partition(":")[0])
+                for each in words[-2:]:  # its service, and how its messages spell arguments
+                    _import(each.partition(":")[0])
             answer = os.fork()
             if answer == 0:
                 end.close()

@@ -11,7 +11,14 @@ import time
 import pytest
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.machine.load import FOLDER, WAITING, give_turn, measurement_lock, take_turn
+from dlbricks_core.machine.load import (
+    FOLDER,
+    WAITING,
+    give_turn,
+    measurement_lock,
+    take_turn,
+    took_free_turn,
+)
 
 pytestmark = pytest.mark.process
 
@@ -84,6 +91,14 @@ def test_who_waits_too_long_is_told_so(folder, other):
     # Nothing is left of the attempt: the next one begins anew.
     with pytest.raises(DLBricksError):
         take_turn(said.append, longest_s=0.0)
+
+
+def test_a_turn_is_taken_only_if_it_is_free(folder, other):
+    assert took_free_turn()
+    assert line(waiting := other()) == "waiting"
+    give_turn()
+    assert line(waiting) == "has it"
+    assert not took_free_turn()
 
 
 def test_who_waits_is_told_by_a_warning_if_by_nothing_else(folder, other):

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dlbricks_survey.calibration import calibrate
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.commands.machine.calibration import calibrate
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.estimation.evaluation import Evaluation
 from dlbricks_core.estimation.run import run

@@ -1,23 +1,12 @@
-"""Features of layers: by hand where it matters, and finite for whatever a model may hold."""
+"""Numbers of layers, by hand."""
 
 from __future__ import annotations
-
-import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from dlbricks_testing import cases
-from onnx.backend.test.case.node import collect_testcases
 
-from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import System
-from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, read_model
-from dlbricks_core.passes import normalize
-from dlbricks_core.passes.convert import convert
-from dlbricks_core.predict.baseline import Processor, expected_ms
 from dlbricks_core.predict.features import NAMES, Features
-from dlbricks_core.predict.kinds import class_of
 
 
 def features(text):
@@ -149,13 +138,6 @@ def test_a_pool_has_a_window_and_a_stride():
     )  # fmt: skip
 
 
-def test_a_pool_that_says_where_its_maxima_are_is_of_another_kind():
-    pool = "MaxPool<kernel_shape=[2,2], strides=[2,2]>(x)"
-    plain = features(f"(float[1,3,8,8] x) => (y) {{ y = {pool} }}")
-    both = features(f"(float[1,3,8,8] x) => (y, i) {{ y, i = {pool} }}")
-    assert (*plain.kinds, *both.kinds) == ("pool:max", "pool:places")
-
-
 def test_what_an_unknown_operator_reads_is_to_be_handled_too():
     """Scattering costs as much as there are updates, however small the result."""
     text = (
@@ -217,102 +199,10 @@ def test_twice_as_large_is_one_more():
     assert {name: grown[name] for name in expected} == pytest.approx(expected, abs=0.01)
 
 
-KINDS = {
-    "(float[1,8,5,5] x, float[8,8,1,1] w1) => (y) { y = Conv(x, w1) }": ["convolution:dense"],
-    "(float[1,8,5,5] x, float[8,4,1,1] w1) => (y) { y = Conv<group=2>(x, w1) }": [
-        "convolution:grouped-fours"
-    ],
-    "(float[1,8,5,5] x, float[8,1,1,1] w1) => (y) { y = Conv<group=8>(x, w1) }": [
-        "convolution:depthwise"
-    ],
-    "(float[2,8] x, float[8,4] w1) => (y) { y = MatMul(x, w1) }": ["product:weights"],
-    "(float[2,8] a, float[8,4] b) => (y) { y = MatMul(a, b) }": ["product:activations"],
-    '(float[2,8] a, float[8,4] b) => (y) { y = Einsum<equation="ij,jk->ik">(a, b) }': [
-        "product:einsum"
-    ],
-    "(float[2,8] x) => (y) { y = Tanh(x) }": ["function:tanh"],
-    "(float[2,8] x) => (y) { y = Relu(x) }": ["elementwise:relu"],
-    "(float[2,8] a, float[2,8] b) => (y) { y = Add(a, b) }": ["elementwise:add-maps"],
-    "(float[2,8] x, float[8] w1) => (y) { y = Add(x, w1) }": ["elementwise:add-vector"],
-    "(float[2,8] x) => (y) { y = Softmax(x) }": ["softmax:last"],
-    "(float[2,8,3] x) => (y) { y = Softmax<axis=1>(x) }": ["softmax:inner"],
-    "(float[1,8,4,5,5] x, float[6,8,1,1,1] w1) => (y) { y = Conv(x, w1) }": [
-        "convolution:dense-volume"
-    ],
-    "(float[1,8,4,5,5] x, float[8,6,2,2,2] w1) => (y) { y = ConvTranspose(x, w1) }": [
-        "convolution:transposed-volume"
-    ],
-    "(float[1,8,4,4,4] x) => (y) { y = MaxPool<kernel_shape=[2,2,2]>(x) }": ["pool:max-volume"],
-    '(float[1,2,4,4] x) => (y) { s = Constant<value_ints=[1,2,8,8]>() y = Resize<mode="cubic">'
-    "(x, , , s) }": ["resize:cubic"],
-    "(float[8,1,32] x, float[1,192,32] w1, float[1,192,64] w2) => (y)"
-    "{ y = GRU<hidden_size=64>(x, w1, w2) }": ["recurrent:gru"],
-    "(float[2,8,3] x, int64[2,5,3] i) => (y) { y = GatherElements<axis=1>(x, i) }": [
-        "gather:elements"
-    ],
-    '(float[2,8,3] a, float[2,6,3] b) => (y) { y = Einsum<equation="ikc,ijc->kjc">(a, b) }': [
-        "product:einsum-apart"
-    ],
-    "(float[1,2,3,4] q, float[1,2,3,4] k, float[1,2,3,4] v) => (y) { y = Attention(q, k, v) }": [
-        "attention:free"
-    ],
-    "(float[1,2,3,4] q, float[1,2,3,4] k, float[1,2,3,4] v) => (y)"
-    "{ y = Attention<is_causal=1>(q, k, v) }": ["attention:masked"],
-}
-
-
-@pytest.mark.parametrize("text", KINDS, ids=lambda text: text[text.rindex("=") + 2 : -2])
-def test_operators_that_are_computed_alike_are_of_one_class(text):
-    assert list(features(text).kinds) == KINDS[text]
-
-
-def fusions(text):
-    """Class of each layer, and of the layer that it may be fused into."""
-    kinds = Features.of(cases.build(text).model).kinds
-    return [(class_of(kind), kind.partition("@")[2]) for kind in kinds]
-
-
-CONVOLUTION = "(float[1,8,5,5] x, float[8,8,1,1] w1, float[8] w2) => "
-
-
-def test_what_follows_a_convolution_may_be_fused_into_it():
-    assert fusions(CONVOLUTION + "(y) { a = Conv(x, w1) b = Mul(a, x) y = Sigmoid(b) }") == [
-        ("convolution", ""), ("elementwise", "convolution"), ("function", "convolution")
-    ]  # fmt: skip
-
-
-def test_what_others_read_too_is_not_fused():
-    found = fusions(
-        CONVOLUTION + "(y, z) { a = Conv(x, w1) y = Relu(a) z = MaxPool<kernel_shape=[1,1]>(a) }"
-    )
-    assert sorted(found) == [("convolution", ""), ("elementwise", ""), ("pool", "")]
-
-
-def test_what_the_model_hands_out_is_not_fused():
-    assert fusions(CONVOLUTION + "(a, y) { a = Conv(x, w1) y = Relu(a) }") == [
-        ("convolution", ""), ("elementwise", "")
-    ]  # fmt: skip
-
-
-def test_a_pool_ends_what_is_fused():
-    found = fusions(
-        CONVOLUTION + "(y) { a = Conv(x, w1) b = MaxPool<kernel_shape=[1,1]>(a) y = Relu(b) }"
-    )
-    assert found == [("convolution", ""), ("pool", ""), ("elementwise", "")]
-
-
-def test_what_a_framework_fused_counts_as_the_operator():
-    """ONNX Runtime's FusedConv, for example, with an activation as an attribute."""
-    model = cases.build(CONVOLUTION + "(y) { y = Conv(x, w1) }").model
-    (layer,) = model.layers
-    fused = replace(layer, op="FusedConv", domain="com.microsoft")
-    found = Features.of(replace(model, layers=(fused,)))
-    assert found.kinds == Features.of(model).kinds
-    assert found.numbers == pytest.approx(Features.of(model).numbers)
-
-
 def test_ends_say_what_is_handed_over_and_to_whom():
-    model = cases.build(CONVOLUTION + "(y) { a = Conv(x, w1) y = Relu(a) }").model
+    model = cases.build(
+        "(float[1,8,5,5] x, float[8,8,1,1] w1, float[8] w2) => (y) { a = Conv(x, w1) y = Relu(a) }"
+    ).model
     ends = Features.of_ends(model)
     assert ends.kinds == ("enter:convolution", "leave:elementwise")
     found = [dict(zip(NAMES, 2**row - 1, strict=True)) for row in ends.numbers]
@@ -329,181 +219,3 @@ def test_ends_come_in_the_order_of_the_model():
     model = cases.build(f"({inputs}) => ({outputs}) {{ {layers} }}").model
     ends = dict(zip(NAMES, Features.of_ends(model).numbers.T, strict=True))
     assert 2 ** ends["written_bytes"][len(sizes) :] - 1 == pytest.approx([4 * s for s in sizes])
-
-
-def sound(model):
-    """Checks that features are numbers, and that the baseline makes a time of each layer."""
-    for found in (Features.of(model), Features.of_ends(model)):
-        assert found.numbers.shape == (len(found.kinds), len(NAMES))
-        assert np.isfinite(found.numbers).all(), (model.name, found.kinds)
-        assert (found.numbers >= 0).all(), (model.name, found.kinds)
-        expected = expected_ms(found, Processor.of(System(), 1))
-        assert np.isfinite(np.log(expected)).all(), (model.name, found.kinds)
-
-
-@pytest.mark.parametrize("name", [*cases.COMMON, *cases.UNCOMMON, *cases.REWRITTEN])
-def test_every_case_of_the_suite_has_features(name):
-    sound(cases.network(name).model)
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_every_operator_has_features_whatever_is_unknown():
-    """Parameters are inputs here: many layers are opaque, and sizes are left open."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = [case for case in collect_testcases(None) if "_expanded" not in case.name]
-    models = 0
-    for case in found:
-        try:
-            model = normalize(read_model(case.model, name=case.name))
-        except DLBricksError:
-            continue
-        sound(model)
-        models += 1
-    assert models > 700
-
-
-def test_layers_that_no_standard_knows_have_features():
-    sound(cases.odd_model("Relu", "Quux", "FusedQuux", "Attention", "LSTM", "Conv", "Gemm"))
-
-
-def test_layers_of_unknown_sizes_have_features():
-    """So has a layer without results or attributes, as a framework's own may be."""
-    specs = {"x": TensorSpec("float32", (1, None)), "y": TensorSpec("float32", None),
-             "z": TensorSpec("undefined", ("n",)), "w": TensorSpec("float32", (4, 4))}  # fmt: skip
-    layers = tuple(
-        Layer(op, ("x", "w", ""), ("y", "", "z"), opaque=reason)
-        for op in ("Conv", "MatMul", "Gemm", "LSTM", "Attention", "Gather", "Reshape", "If")
-        for reason in ("", "subgraph (If)")
-    )
-    model = CanonicalModel("unknown", layers, ("x",), ("y", "z"), specs, frozenset("w"))
-    sound(model)
-
-
-def test_attention_of_another_domain_has_features():
-    """It reads a mask in the place of the keys."""
-    specs = {"x": TensorSpec("float32", (1, 8, 16)), "w": TensorSpec("float32", (16, 48)),
-             "m": TensorSpec("int32", (1,)), "y": TensorSpec("float32", (1, 8, 16))}  # fmt: skip
-    layer = Layer("Attention", ("x", "w", "", "m"), ("y",), domain="com.microsoft")
-    sound(CanonicalModel("a", (layer,), ("x", "m"), ("y",), specs, frozenset("w")))
-
-
-def test_rare_operators_tell_nothing_about_each_other():
-    """Only what all layers have in common, and what all rare ones have, do they share."""
-    spec = TensorSpec("float32", (4, 8, 8))
-    layers = tuple(
-        Layer(op, ("x",), (op,)) for op in ("Det", "AffineGrid", "LpPool", "AveragePool")
-    )
-    names = tuple(layer.op for layer in layers)
-    model = CanonicalModel("rare", layers, ("x",), names, dict.fromkeys(("x", *names), spec))
-    found = Features.of(model)
-    assert found.kinds == ("other:det", "other:affinegrid", "pool:powers", "pool:mean")
-    sound(model)
-
-
-@pytest.mark.parametrize("op", ["MatMul", "Conv", "Relu", "MaxPool", "Softmax", "Reshape"])
-def test_tensors_without_elements_have_features(op):
-    nothing = TensorSpec("float32", (0, 8))
-    layer = Layer(op, ("x", "x"), ("y",))
-    sound(CanonicalModel("none", (layer,), ("x",), ("y",), {"x": nothing, "y": nothing}))
-
-
-def test_a_model_without_layers_has_no_features():
-    spec = TensorSpec("float32", (1,))
-    model = CanonicalModel("none", (), ("x",), ("x",), {"x": spec})
-    assert Features.of(model).kinds == ()
-    assert Features.of_ends(model).kinds == ("enter:nothing", "leave:nothing")
-    sound(model)
-
-
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_a_short_type_makes_another_kind_and_half_the_bytes(dtype):
-    own = cases.network("residual_block").model
-    usual, short = Features.of(own), Features.of(convert(own, dtype))
-    assert short.kinds == tuple(
-        f"{own}~{dtype}{at}{head}" for own, at, head in (k.partition("@") for k in usual.kinds)
-    )
-    assert [*map(class_of, short.kinds)] == [*map(class_of, usual.kinds)]
-    for name in ("read_bytes", "weight_bytes", "written_bytes"):
-        at = NAMES.index(name)
-        full, half = (2 ** each.numbers[:, at] - 1 for each in (usual, short))
-        assert half == pytest.approx(full / 2)
-    at = NAMES.index("flops")
-    assert (short.numbers[:, at] == usual.numbers[:, at]).all()
-
-
-def coded(results):
-    """A convolution between tensors that are kept as codes."""
-    return cases.build(
-        "(uint8[1,8,9,9] x, float w1, uint8 w2, int8[4,8,3,3] w3, float w4, int8 w5,"
-        f" int32[4] w6) => ({results})"
-        "{ a = DequantizeLinear(x, w1, w2)"
-        "  b = DequantizeLinear(w3, w4, w5)"
-        "  c = DequantizeLinear(w6, w4)"
-        "  y = Conv<pads=[1,1,1,1]>(a, b, c)"
-        "  r = Relu(y)"
-        "  z = QuantizeLinear(r, w1, w2) }"
-    ).model
-
-
-def test_a_convolution_of_codes_is_the_same_product():
-    """Whether codes are read by the convolution itself or by layers before it."""
-    (at,) = (i for i, layer in enumerate(coded("z").layers) if layer.op == "Conv")
-    found = dict(zip(NAMES, Features.of(coded("z")).numbers[at], strict=True))
-    text = (
-        "(uint8[1,8,9,9] x, float w1, uint8 w2, int8[4,8,3,3] w3, float w4, int8 w5,"
-        " int32[4] w6) => (y)"
-        "{ y = QLinearConv<pads=[1,1,1,1]>(x, w1, w2, w3, w4, w5, w1, w2, w6) }"
-    )
-    (own,) = Features.of(cases.build(text).model).numbers
-    for name in ("rows", "columns", "depth", "window", "groups", "stride", "column_waste"):
-        assert found[name] == pytest.approx(own[NAMES.index(name)])
-    share = (25 / 27) ** 2  # at the edges, windows read padding
-    assert 2 ** own[0] - 1 == pytest.approx(4 * 81 * (2 * 72 + 3) * share, abs=1)
-    assert features(text).kinds == ("convolution:dense~uint8",)
-
-
-def test_what_computes_with_codes_is_of_another_kind():
-    """A framework may compute with codes where the model says that it reads floats."""
-    assert {*Features.of(coded("z")).kinds} == {
-        "codes:read~uint8@convolution",
-        "codes:read-weights~int8@convolution",
-        "codes:read-weights@convolution",
-        "convolution:dense~codes",
-        "elementwise:relu@convolution",
-        "codes:written~uint8@convolution",
-    }
-
-
-def test_codes_that_become_floats_for_others_are_read_indeed():
-    assert "codes:read~uint8" in Features.of(coded("a,z")).kinds
-    alone = (
-        "(uint8[2,8] x, float w1, uint8 w2) => (y){ a = DequantizeLinear(x, w1, w2) y = Relu(a) }"
-    )
-    assert features(alone).kinds == ("codes:read~uint8", "elementwise:relu~codes")
-
-
-@pytest.mark.parametrize(("dtype", "read"), [("float8e4m3fn", ""), ("int8", "@product")])
-def test_no_product_takes_tiny_floats_as_they_are(dtype, read):
-    text = (
-        f"(float[2,8] x, {dtype}[8,4] w1, float w2) => (y)"
-        "{ b = DequantizeLinear(w1, w2) y = MatMul(x, b) }"
-    )
-    assert features(text).kinds[0] == f"codes:read-weights~{dtype}{read}"
-
-
-def test_a_filter_of_codes_tells_whether_channels_are_convolved_alone():
-    text = (
-        "(float[1,8,9,9] x, int8[8,1,3,3] w1, float w2) => (y)"
-        "{ b = DequantizeLinear(w1, w2) y = Conv<group=8, pads=[1,1,1,1]>(x, b) }"
-    )
-    assert features(text).kinds[-1] == "convolution:depthwise"
-
-
-def test_the_baseline_of_a_short_type_is_as_efficient_and_moves_less():
-    own = cases.network("attention_by_hand").model
-    processor = Processor.of(System(), 1)
-    usual, short = (expected_ms(Features.of(m), processor) for m in (own, convert(own, "float16")))
-    assert (short <= usual).all()
-    assert (short > usual / 2.1).all()

@@ -8,6 +8,68 @@ from dlbricks_core.predict.baseline import Processor, doubted, expected_ms
 from dlbricks_core.predict.features import Features
 
 
+def kinds(text):
+    return Features.of(cases.build(text).model).kinds
+
+
+ALIKE = {
+    "(float[1,8,6] x) => (y) { y = MaxPool<kernel_shape=[2]>(x) }": ["pool:max-line"],
+    "(float[1,8,6,6] x) => (y) { y = MaxPool<kernel_shape=[2,2]>(x) }": ["pool:max"],
+    "(float[1,8,5,5] x, float[8,8,1,1] w1) => (y) { y = Conv(x, w1) }": ["convolution:dense"],
+    "(float[1,8,5,5] x, float[8,4,1,1] w1) => (y) { y = Conv<group=2>(x, w1) }": [
+        "convolution:grouped-fours"
+    ],
+    "(float[1,8,5,5] x, float[8,1,1,1] w1) => (y) { y = Conv<group=8>(x, w1) }": [
+        "convolution:depthwise"
+    ],
+    "(float[2,8] x, float[8,4] w1) => (y) { y = MatMul(x, w1) }": ["product:weights"],
+    "(float[2,8] a, float[8,4] b) => (y) { y = MatMul(a, b) }": ["product:activations"],
+    '(float[2,8] a, float[8,4] b) => (y) { y = Einsum<equation="ij,jk->ik">(a, b) }': [
+        "product:einsum"
+    ],
+    "(float[2,8] x) => (y) { y = Tanh(x) }": ["function:tanh"],
+    "(float[2,8] x) => (y) { y = Relu(x) }": ["elementwise:relu"],
+    "(float[2,8] a, float[2,8] b) => (y) { y = Add(a, b) }": ["elementwise:add-maps"],
+    "(float[2,8] x, float[8] w1) => (y) { y = Add(x, w1) }": ["elementwise:add-vector"],
+    "(float[2,8] x) => (y) { y = Softmax(x) }": ["softmax:last"],
+    "(float[2,8,3] x) => (y) { y = Softmax<axis=1>(x) }": ["softmax:inner"],
+    "(float[1,8,4,5,5] x, float[6,8,1,1,1] w1) => (y) { y = Conv(x, w1) }": [
+        "convolution:dense-volume"
+    ],
+    "(float[1,8,4,5,5] x, float[8,6,2,2,2] w1) => (y) { y = ConvTranspose(x, w1) }": [
+        "convolution:transposed-volume"
+    ],
+    "(float[1,8,4,4,4] x) => (y) { y = MaxPool<kernel_shape=[2,2,2]>(x) }": ["pool:max-volume"],
+    '(float[1,2,4,4] x) => (y) { s = Constant<value_ints=[1,2,8,8]>() y = Resize<mode="cubic">'
+    "(x, , , s) }": ["resize:cubic"],
+    "(float[8,1,32] x, float[1,192,32] w1, float[1,192,64] w2) => (y)"
+    "{ y = GRU<hidden_size=64>(x, w1, w2) }": ["recurrent:gru"],
+    "(float[2,8,3] x, int64[2,5,3] i) => (y) { y = GatherElements<axis=1>(x, i) }": [
+        "gather:elements"
+    ],
+    '(float[2,8,3] a, float[2,6,3] b) => (y) { y = Einsum<equation="ikc,ijc->kjc">(a, b) }': [
+        "product:einsum-apart"
+    ],
+    "(float[1,2,3,4] q, float[1,2,3,4] k, float[1,2,3,4] v) => (y) { y = Attention(q, k, v) }": [
+        "attention:free"
+    ],
+    "(float[1,2,3,4] q, float[1,2,3,4] k, float[1,2,3,4] v) => (y)"
+    "{ y = Attention<is_causal=1>(q, k, v) }": ["attention:masked"],
+}
+
+
+@pytest.mark.parametrize("text", ALIKE, ids=lambda text: text[text.rindex("=") + 2 : -2])
+def test_operators_that_are_computed_alike_are_of_one_class(text):
+    assert list(kinds(text)) == ALIKE[text]
+
+
+def test_a_pool_that_says_where_its_maxima_are_is_of_another_kind():
+    pool = "MaxPool<kernel_shape=[2,2], strides=[2,2]>(x)"
+    plain = kinds(f"(float[1,3,8,8] x) => (y) {{ y = {pool} }}")
+    both = kinds(f"(float[1,3,8,8] x) => (y, i) {{ y, i = {pool} }}")
+    assert plain + both == ("pool:max", "pool:places")
+
+
 def depthwise(channels, spatial="9,9", window="3,3"):
     text = (
         f"(float[1,{channels},{spatial}] x, float[{channels},1,{window}] w1) => (y)"

@@ -6,9 +6,9 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+from dlbricks_survey import calibration as probes
 from dlbricks_survey import report as survey
 
-from dlbricks_core.commands.machine import calibration as probes
 from dlbricks_core.estimation.results import AdaptiveRun, Offer, Probed
 from dlbricks_core.facts.note import note
 from dlbricks_core.measure.targets import not_within

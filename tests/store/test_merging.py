@@ -67,7 +67,7 @@ records = st.one_of(
     machines.map(lambda name: KnownSystem(name, {"cpu": name})),
     st.builds(MachineName, machines, names, names, few.map(at)),
     st.builds(
-        lambda number, load: Session(f"s{number}", "h", "m0", "0.1.0", at(number), load),
+        lambda number, load: Session(f"s{number}", "h", "m0", "0.1.0", at(number), load, load),
         few, st.sampled_from([None, 0.25]),
     ),
     measurements(),

@@ -7,16 +7,25 @@ from itertools import islice
 import numpy as np
 import pytest
 from dlbricks_survey.candidates import BASE
+from dlbricks_survey.families.domains import ACTIVATED, BLOCKS, DOMAINS, ODD
+from dlbricks_survey.families.further import FURTHER
+from dlbricks_survey.families.short import SHORT
+from dlbricks_survey.networks import (
+    FIFTH,
+    FIRST,
+    FOURTH,
+    SECOND,
+    SIXTH,
+    THIRD,
+    draw,
+    weights,
+)
 
 from dlbricks_core.bricks import signature
 from dlbricks_core.predict import shipped
 from dlbricks_core.predict.features import Features
-from dlbricks_core.survey import draw, is_quick, weights
-from dlbricks_core.survey.domains import ACTIVATED, BLOCKS, DOMAINS, ODD
-from dlbricks_core.survey.draw import FIFTH, FIRST, FOURTH, SECOND, SIXTH, THIRD
+from dlbricks_core.survey import is_quick
 from dlbricks_core.survey.families import FAMILIES, Draft
-from dlbricks_core.survey.further import FURTHER
-from dlbricks_core.survey.short import SHORT
 
 #: Drawing takes seconds, once for all.
 pytestmark = pytest.mark.long

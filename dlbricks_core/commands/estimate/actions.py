@@ -108,7 +108,7 @@ class EstimateJob(jobs.TimedJob, jobs.PreciseJob):
         end_to_end = not self.models.sources if self.end_to_end is None else self.end_to_end
         with (
             jobs.opened(store) as there,
-            nullcontext() if len(requests) > 1 else begun(first, there, observer) as ahead,
+            nullcontext() if len(requests) > 1 else begun(first, there) as ahead,
         ):
             # The framework is imported by another process meanwhile.
             from dlbricks_core.estimation.run import run

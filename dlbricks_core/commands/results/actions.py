@@ -1,4 +1,4 @@
-"""``dlbricks results``: export, import and repair of stores; records; comparisons of results."""
+"""``dlbricks results``: export, import and repair of stores."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ import click
 from dlbricks_core import store as stores
 from dlbricks_core.commands.options import shared as options
 from dlbricks_core.commands.options.actions import Concise
-from dlbricks_core.commands.options.kinds import SHARE
-from dlbricks_core.commands.options.output import EXIT_INCREASED, EXIT_PARTIAL, Output
-from dlbricks_core.commands.results import comparison, transfer, transfer_report
-from dlbricks_core.commands.results.record import read_record
+from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
+from dlbricks_core.commands.results import transfer, transfer_report
 from dlbricks_core.report.files import to_standard_output, write_bytes
 from dlbricks_core.store import Pruned, ResultStore, Selection
 
@@ -231,58 +229,3 @@ def _agreed() -> bool:
                 "There was no answer, so nothing was deleted: add --yes."
             ) from None
         raise
-
-
-@click.command("spec", cls=Concise)
-@click.argument("results", metavar="RUN", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--json", "json_path",
-              type=click.Path(path_type=Path, allow_dash=True, dir_okay=False), metavar="FILE",
-              default="-",
-              help="Write the record to a file.  [default: standard output]")  # fmt: skip
-@options.quiet_options
-def record_command(results: Path, **values: Any) -> int:
-    """Write a record of a run as one JSON object, from which others can repeat it.
-
-    RUN is a JSON file that 'dlbricks estimate', 'check' or 'compare' wrote. The record has the
-    models with their hashes and licences, the software, the hardware in the words of MLPerf, the
-    protocol, and the results. 'dlbricks results repeat' repeats it.
-    """
-    output = Output(values)
-    output.write_json(read_record(results).to_dict())
-    return 0
-
-
-_RESULT = click.Path(path_type=Path, dir_okay=False)
-
-
-def _checked_limit(_context: click.Context, _parameter: click.Parameter, limit: float) -> float:
-    if not 0 <= limit <= 1:
-        raise click.BadParameter(f"{100 * limit:g}% is not from 0% to 100%; write 5% or 0.05")
-    return limit
-
-
-@click.command("compare", cls=Concise)
-@click.argument("before", metavar="BEFORE", type=_RESULT)
-@click.argument("after", metavar="AFTER", type=_RESULT)
-@click.option("--limit", type=SHARE, metavar="SHARE", default=f"{comparison.LIMIT:.0%}",
-              show_default=True, callback=_checked_limit,
-              help="Increase of a figure that passes.")  # fmt: skip
-@options.json_option
-@options.table_options
-def compare_command(before: Path, after: Path, limit: float, **values: Any) -> int:
-    """Compare two finished results: which models became slower?
-
-    BEFORE and AFTER are JSON files that 'dlbricks estimate', 'check' or 'compare' wrote, or records
-    of them. Nothing runs. Measured figures are compared where both files have them, otherwise
-    estimates. Versions, options and facts of the system that differ are named.
-
-    Exit status 1: a figure increased by more than --limit, and the 90% interval of the ratio
-    excludes 1. Exit status 3: none did, but a model cannot be compared; it is named.
-    """
-    output = Output(values)
-    found = comparison.TwoResults.of(read_record(before), read_record(after), limit)
-    comparison.print_comparison(output.console, found, limit)
-    output.write_json(comparison.comparison_data(found, limit))
-    if found.increased:
-        return EXIT_INCREASED
-    return EXIT_PARTIAL if found.failures else 0

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from dlbricks_core.machine.load import LoadWatch, measurement_lock
+from dlbricks_core.machine.load import LoadWatch, give_turn, took_free_turn
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.worker import BackendWorker
-from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 
 
@@ -37,22 +36,25 @@ def worker_of(request: Request, *, as_used: bool) -> BackendWorker:
 
 
 @contextmanager
-def begun(request: Request, store: ResultStore, observer: Observer) -> Iterator[Ahead | None]:
+def begun(request: Request, store: ResultStore) -> Iterator[Ahead | None]:
     """Begins to import the framework if a model will surely run: the store knows none of the setup.
 
-    No other process measures until the context ends.
+    No other process measures until the context ends. Where one measures now, nothing begins: errors
+    in models are told before anybody waits for it.
 
     Args:
         request: How models run.
         store: Store of the measurements.
-        observer: Receives the progress.
     """
     place = request.hot.setup, request.fingerprint
-    if request.condition != "hot" or place in store.setups(request.setup.backend):
+    known = request.condition != "hot" or place in store.setups(request.setup.backend)
+    if known or not took_free_turn():
         yield None
         return
-    with measurement_lock(observer.note):
+    try:
         watch = LoadWatch()
         with worker_of(request, as_used=True) as worker:
             worker.begin()
             yield Ahead(worker, watch)
+    finally:
+        give_turn()

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import cached_property
 from time import perf_counter
 from typing import NamedTuple
 from zlib import crc32
@@ -25,6 +26,7 @@ from dlbricks_core.figures.protocols import Round
 from dlbricks_core.figures.statistics import Disturbance
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.load import LoadSampler, LoadWatch, MachineLoad
+from dlbricks_core.machine.pulse import slow_now
 from dlbricks_core.machine.system import current_host
 from dlbricks_core.measure.harvest import LEAST_ASSIGNED, Harvest
 from dlbricks_core.measure.ledger import Effort, Ledger
@@ -109,10 +111,24 @@ class WholeRuns:
 
     @property
     def warned_ledger(self) -> Ledger:
-        """The ledger, with disturbances of the machine from the first run until now."""
-        if not self.ledger.anew:
+        """The ledger, with disturbances and the pulses of the machine from the first run until now.
+
+        Pulses of earlier sessions show how fast the machine was at other times.
+        """
+        if self._request.elsewhere:
             return self.ledger
-        return replace(self.ledger, warnings=self._sampler.load().warnings)
+        earlier = self._earlier_pulses_ms
+        if not self.ledger.anew:
+            return replace(self.ledger, pulses_ms=earlier)
+        load, now = self._sampler.load(), self._watch.pulse_ms
+        slow = slow_now(now, earlier) if now else ()
+        pulses = (*earlier, now) if now and load.share is not None else earlier
+        return replace(self.ledger, warnings=(*load.warnings, *slow), pulses_ms=pulses)
+
+    @cached_property
+    def _earlier_pulses_ms(self) -> tuple[float, ...]:
+        found = self._store.pulses_ms(current_host(), without=self._session)
+        return tuple(found)
 
     def bricks(self, without: Collection[str] = ()) -> Mapping[str, InPlace]:
         """Figures of bricks inside of whole models, by signature.
@@ -315,7 +331,8 @@ class WholeRuns:
         self._store.keep_session(record)
 
         def end() -> None:
-            self._store.keep_session(replace(record, load=self._sampler.load().share))
+            load, pulse_ms = self._sampler.load().share, self._watch.pulse_ms
+            self._store.keep_session(replace(record, load=load, pulse_ms=pulse_ms))
 
         self._opened.callback(end)
 

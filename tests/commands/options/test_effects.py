@@ -3,20 +3,20 @@
 import re
 
 import click
+import dlbricks_suite
 import pytest
 from dlbricks_graph import command as graph
 from dlbricks_private.command import command as private
 from dlbricks_serving.commands import serve
 from dlbricks_study.command import command as study
+from dlbricks_suite import command as suite
+from dlbricks_survey import calibration_command as machine
 from dlbricks_survey.command import command as survey
 
-import dlbricks_core as dlbricks
 from dlbricks_core.commands.check import actions as check
 from dlbricks_core.commands.compare import actions as compare
 from dlbricks_core.commands.estimate.actions import command as estimate
-from dlbricks_core.commands.machine import timing_actions as machine
 from dlbricks_core.commands.options.spelling import option_of
-from dlbricks_core.commands.suite import actions as suite
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.wording import arguments_spelled
 
@@ -68,4 +68,4 @@ def test_an_option_without_an_effect_is_refused_by_name(command, arguments, mess
 def test_bricks_of_a_suite_are_timed_in_the_cold(tmp_path):
     how = {"backend": "onnxruntime", "results": tmp_path / "r"}
     with pytest.raises(DLBricksError, match="bricks that are timed alone are not hot"):
-        dlbricks.bench(tmp_path, condition="hot", **how)
+        dlbricks_suite.bench(tmp_path, condition="hot", **how)

@@ -7,11 +7,13 @@ from dataclasses import MISSING, fields
 from typing import Any, get_args, get_type_hints
 
 import click
+import dlbricks_suite
 import pytest
 from dlbricks_explain import command as explain
 from dlbricks_explain.command import LayersJob, TraceJob
 from dlbricks_graph import command as graph
 from dlbricks_graph.command import ShowLatenciesJob, ShowOperationsJob
+from dlbricks_records.json_records import ResultsRecordData
 from dlbricks_serving import advise, serve
 from dlbricks_serving.advice.job import AdviseJob
 from dlbricks_serving.commands import serve as serving
@@ -21,7 +23,11 @@ from dlbricks_serving.settings import OWN
 from dlbricks_study.command import command as study_command
 from dlbricks_study.job import StudyJob, StudyReportJob
 from dlbricks_study.show_repeats import ShowRepeatsJob, repeats_command
+from dlbricks_suite import command as suite
+from dlbricks_suite.command import SuiteTimeJob, SuiteWriteJob
+from dlbricks_survey import calibration_command as machine
 from dlbricks_survey import pack_survey, take_survey
+from dlbricks_survey.calibration_command import CalibrateJob, ForgetJob, ProbeJob
 from dlbricks_survey.command import command as survey_command
 from dlbricks_survey.job import PackJob, SurveyJob
 from dlbricks_verify import command as verify
@@ -37,15 +43,10 @@ from dlbricks_core.commands.compare import actions as compare
 from dlbricks_core.commands.compare.actions import CompareJob
 from dlbricks_core.commands.estimate.actions import EstimateJob
 from dlbricks_core.commands.estimate.actions import command as estimate_command
-from dlbricks_core.commands.machine import timing_actions as machine
-from dlbricks_core.commands.machine.timing_actions import CalibrateJob, ForgetJob, ProbeJob
 from dlbricks_core.commands.options.settings import MODEL_OUTPUT, SETTINGS
 from dlbricks_core.commands.options.spelling import option_of
-from dlbricks_core.commands.results.json_records import ResultsRecordData
 from dlbricks_core.commands.show import actions as show
 from dlbricks_core.commands.show.actions import ShowLayersJob
-from dlbricks_core.commands.suite import actions as suite
-from dlbricks_core.commands.suite.actions import SuiteTimeJob, SuiteWriteJob
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.plugins import discover
@@ -96,8 +97,8 @@ FUNCTIONS = [
     pytest.param(ServeJob, serve, id="serve"),
     pytest.param(CompareJob, dlbricks.compare, id="compare"),
     pytest.param(AdviseJob, advise, id="advise"),
-    pytest.param(SuiteWriteJob, dlbricks.generate, id="suite write"),
-    pytest.param(SuiteTimeJob, dlbricks.bench, id="suite time"),
+    pytest.param(SuiteWriteJob, dlbricks_suite.generate, id="suite write"),
+    pytest.param(SuiteTimeJob, dlbricks_suite.bench, id="suite time"),
     pytest.param(SurveyJob, take_survey, id="machine survey"),
     pytest.param(PackJob, pack_survey, id="machine survey --pack"),
 ]

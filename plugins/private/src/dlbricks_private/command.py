@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from dlbricks_suite.folder import check_unused
 
 from dlbricks_core import report
 from dlbricks_core.commands.options import given, measuring
@@ -21,7 +22,6 @@ from dlbricks_core.estimation.without_runs import NO_PREDICTOR, estimate
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.measure.request import Request
-from dlbricks_core.suites import check_unused
 from dlbricks_private import suites
 from dlbricks_private.exposure import privacy
 from dlbricks_private.report import print_privacy, print_suite, privacy_data, suite_data

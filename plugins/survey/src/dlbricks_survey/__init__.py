@@ -1,6 +1,6 @@
-"""Surveys of a machine, and files of reference data.
+"""Measurements of a machine that estimates rest on: surveys, calibrations, reference data.
 
-It adds the action ``survey`` to ``dlbricks machine``, whose two modes are functions here.
+It adds ``survey``, whose two modes are functions here, and ``calibrate`` to ``dlbricks machine``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,25 @@
-"""Name and purpose of the command, which the list of commands imports."""
+"""Names and purposes of the commands, which the list of commands imports."""
 
 from __future__ import annotations
 
 from dlbricks_core.commands import Action, ActionCommand
+
+
+class CalibrateCommand(ActionCommand):
+    """Which numbers of a composer, and which speeds, has this machine?"""
+
+    name = "machine.calibrate"
+    purpose = "Fit a composer's few numbers to this system."
+    actions = (
+        Action(
+            "calibrate",
+            purpose,
+            "dlbricks_survey.calibration_command:calibrate_command",
+            "dlbricks_survey.calibration:MACHINE_CALIBRATE",
+            predicts=True,
+            resumes=True,
+        ),
+    )
 
 
 class SurveyCommand(ActionCommand):

@@ -19,7 +19,8 @@ from dlbricks_core.predict.atlas import SURVEYED
 from dlbricks_core.predict.from_atlas import believed
 from dlbricks_core.predict.training_data import contributions, drawn_family, remember
 from dlbricks_core.store import ResultStore
-from dlbricks_core.survey import Drawn, weights
+from dlbricks_core.survey import Drawn
+from dlbricks_survey.networks import weights
 
 #: Networks that are drawn regardless of prediction errors. All but the rarest families get about
 #: ten or more of them, from which their error can be judged.

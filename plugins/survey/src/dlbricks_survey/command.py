@@ -14,8 +14,8 @@ from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import SETUP
 from dlbricks_core.commands.options.settings import options as settings
 from dlbricks_core.figures.precision import SURVEY_S
-from dlbricks_core.survey import weights
 from dlbricks_survey.job import PackJob, SurveyJob
+from dlbricks_survey.networks import weights
 from dlbricks_survey.report import packed_data, print_packed, print_survey, survey_data
 
 survey_options = settings(

@@ -31,9 +31,10 @@ from dlbricks_core.predict.training_data import contributions, family_of, whole_
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.heading import count
 from dlbricks_core.store import ResultStore
-from dlbricks_core.survey import Drawn, draw, is_quick, weights
+from dlbricks_core.survey import Drawn, is_quick
 from dlbricks_core.wording import argument
 from dlbricks_survey.candidates import BASE, Judged, Judges, SurveyCandidates, already_timed
+from dlbricks_survey.networks import draw, weights
 
 #: Default number of runs of each network. Where runs scatter by 5%, the mean of the faster half of
 #: 8 has an error of 2%, less than any predictor's. Another network therefore yields more

@@ -1,0 +1,1 @@
+"""Records of results, which others repeat and compare: actions of ``dlbricks results``."""

@@ -1,0 +1,1 @@
+"""Families of networks that join those of the core when all others are drawn."""
