@@ -16,9 +16,8 @@ from dlbricks_core.compose.options import (
     CutOptions,
 )
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.assemble import assemble
+from dlbricks_core.estimation.assemble import assemble, joined
 from dlbricks_core.estimation.conditioned import PREDICTOR
-from dlbricks_core.estimation.joining import joined
 from dlbricks_core.estimation.predicted import with_predictions
 from dlbricks_core.estimation.regression import REGRESSION, with_regression
 from dlbricks_core.estimation.results import RunResult
@@ -351,7 +350,7 @@ def _held_by(store: ResultStore, cutting: Cutting, request: Request) -> Ledger:
     """
     fewest = _fewest(cutting, request)
     keys = [
-        request.key(target.brick.signature, target.kind)
+        target.key(request)
         for target in run_targets(cutting, end_to_end=True, backend=request.runs_natives)
     ]
     held: dict[Question, Measurement] = {}

@@ -103,9 +103,13 @@ MODULE = sys.modules["dlbricks_compare.verification"]
 class Here:
     """Stands for a worker without a process, for backends that neither crash nor hang."""
 
-    def __init__(self, target, backend, settings):
-        self._target, self._seed, self._host = target, settings.seed, TimerHost()
-        self._host.start(target, settings.backend, None, None, 0, warm=False, keeps_memory=False)
+    def __init__(self, target, settings, seed):
+        self._target, self._seed, self._host = target, seed, TimerHost()
+        self._host.start(target, settings, None, None, 0, warm=False, keeps_memory=False)
+
+    @classmethod
+    def of(cls, request):
+        return cls(request.plugin.target, request.settings, request.seed)
 
     def __enter__(self):
         return self

@@ -22,7 +22,7 @@ from dlbricks_core.errors import DLBricksError, UnsupportedError
 from dlbricks_core.facts import Failure
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
+from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.operators import standing_for
 from dlbricks_core.progress import Observer
 from dlbricks_core.worker import WorkerError, WorkerProcess, WorkerTimeout
@@ -110,8 +110,7 @@ def verify(
     attempts = []
     for request in requests:
         observer.stage(f"Running {request.backend.name}", len(models))
-        settings = WorkerSettings(request.settings, request.seed, request.timeout_s)
-        with BackendWorker(request.plugin.target, request.backend, settings) as bench:
+        with BackendWorker.of(request) as bench:
             attempts.append(_attempts(bricks, request.backend.name, bench, observer))
     return [
         verdict
