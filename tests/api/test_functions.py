@@ -18,6 +18,7 @@ from dlbricks_compare import compare
 from dlbricks_serving import advise
 
 import dlbricks_core as dlbricks
+from dlbricks_core.commands.command import DISTRIBUTIONS
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.importers.onnx import OnnxImporter
 from dlbricks_core.store import ResultStore
@@ -421,3 +422,15 @@ def test_no_error_of_the_python_api_names_an_option(function, proto, tmp_path):
         function(path)
     assert caught.value.hint
     assert not re.search(r"(^|[\s(])-{1,2}\w", f"{caught.value.message} {caught.value.hint}")
+
+
+def test_commands_that_distributions_bring_are_functions_too(monkeypatch):
+    import dlbricks as public
+
+    assert public.compare is compare
+    assert public.advise is advise
+    monkeypatch.setitem(DISTRIBUTIONS, "advise", "dlbricks-absent")
+    with pytest.raises(AttributeError, match="dlbricks-absent, which is not installed"):
+        _ = public.advise
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = public.nonsense
