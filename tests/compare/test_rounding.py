@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from dlbricks_verify.rounding import (
+from dlbricks_compare.rounding import (
     Rounding,
     precisions,
     random_outputs,
