@@ -70,10 +70,6 @@ def segments(
 def short_segments(model: CanonicalModel, granularity: int) -> list[tuple[int, ...]]:
     """Cuts a model into shorter segments: there are more of them, and more are alike.
 
-    Args:
-        model: Model in canonical form; its layers in the order in which they run.
-        granularity: Maximum number of layers in a segment.
-
     Returns:
         Layer indices of each segment.
     """

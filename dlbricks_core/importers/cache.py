@@ -199,13 +199,7 @@ class ImportCache:
             return False
 
     def put(self, key: str, files: Iterable[FileState], found: object) -> None:
-        """Writes an entry.
-
-        Args:
-            key: Key of the entry.
-            files: States of the files that were read for it.
-            found: Result of importing.
-        """
+        """Writes an entry, with the states of the files that were read for it."""
         header = {"format": _FORMAT, "files": [list(astuple(each)) for each in files]}
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -307,12 +301,7 @@ _CLASSES = {
 
 @cache
 def _environment(package: str, folders: tuple[str, ...]) -> str:
-    """Hash of what an import depends on: Python, installed packages, DLBricks and the importer.
-
-    Args:
-        package: Package of the importer.
-        folders: Folders of installed packages.
-    """
+    """Hash of what an import depends on: Python, installed packages, DLBricks and the importer."""
     installed = {name for folder in folders for name in _installed(folder)}
     parts = [sys.version, *sorted(installed), *_code("dlbricks_core"), *_code(package)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

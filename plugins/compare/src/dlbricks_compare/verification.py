@@ -7,18 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from dlbricks_core.analysis.values import precisions, random_outputs, rounding_layers
-from dlbricks_core.backends.reference import known_defects
-from dlbricks_core.bricks import BrickSet, CutModel
-from dlbricks_core.errors import DLBricksError, UnsupportedError
-from dlbricks_core.facts import Failure
-from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
-from dlbricks_core.operators import standing_for
-from dlbricks_core.progress import Observer
-from dlbricks_core.worker import WorkerError, WorkerProcess, WorkerTimeout
-from dlbricks_verify.agreement import (
+from dlbricks_compare.agreement import (
     Precisions,
     Results,
     all_vary,
@@ -26,11 +15,22 @@ from dlbricks_verify.agreement import (
     difference,
     majority,
 )
+from dlbricks_compare.reference import known_defects
+from dlbricks_compare.rounding import precisions, random_outputs, rounding_layers
+from dlbricks_core.bricks import BrickSet, CutModel
+from dlbricks_core.errors import DLBricksError, UnsupportedError
+from dlbricks_core.facts import Failure
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.worker import BackendWorker
+from dlbricks_core.operators import standing_for
+from dlbricks_core.progress import Observer
+from dlbricks_core.worker import WorkerError, WorkerProcess, WorkerTimeout
 
 #: Name of the ONNX reference evaluator, in place of a backend's name.
 REFERENCE = "onnx reference"
 
-REFERENCE_HOST = "dlbricks_core.backends.reference:ReferenceHost"
+REFERENCE_HOST = "dlbricks_compare.reference:ReferenceHost"
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,7 @@ def verify(
     attempts = []
     for request in requests:
         observer.stage(f"Running {request.backend.name}", len(models))
-        settings = WorkerSettings(request.settings, request.seed, request.timeout_s)
-        with BackendWorker(request.plugin.target, request.backend, settings) as bench:
+        with BackendWorker.of(request) as bench:
             attempts.append(_attempts(bricks, request.backend.name, bench, observer))
     return [
         verdict
