@@ -9,7 +9,7 @@ import numpy as np
 import openvino
 
 from dlbricks_core.backends import Array
-from dlbricks_openvino.files.translation import SHORT, TYPES, Operation, constant_value
+from dlbricks_openvino.files.building import SHORT, TYPES, Operation, constant_value
 
 _CODES = frozenset(("int8", "uint8", "int4", "uint4"))
 _LEAST_BLOCK = 16

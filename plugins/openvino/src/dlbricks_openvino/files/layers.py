@@ -9,8 +9,8 @@ import numpy as np
 
 from dlbricks_core.backends import Array
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
+from dlbricks_openvino.files.building import SHORT, Operation, dtype_of
 from dlbricks_openvino.files.compressed import codes_of, dequantized, product_of_codes
-from dlbricks_openvino.files.translation import SHORT, Operation, dtype_of
 
 
 def _ends(operation: Operation) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from math import prod
 
 from onnx import NodeProto, numpy_helper
 
-from dlbricks_openvino.files.translation import Graph
+from dlbricks_openvino.files.building import Graph
 
 _BIASED = {"Conv": 1, "ConvTranspose": 1, "Gemm": -1}
 """Layers with a bias as their third input, and the axis of its elements."""

@@ -8,6 +8,13 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
+from dlbricks_openvino.files.building import (
+    Operation,
+    Rule,
+    constant_value,
+    dtype_of,
+    number_of,
+)
 from dlbricks_openvino.files.compressed import steps
 from dlbricks_openvino.files.layers import (
     adaptive_pool,
@@ -21,13 +28,6 @@ from dlbricks_openvino.files.layers import (
     recurrent,
 )
 from dlbricks_openvino.files.slices import slice_, strided_slice
-from dlbricks_openvino.files.translation import (
-    Operation,
-    Rule,
-    constant_value,
-    dtype_of,
-    number_of,
-)
 
 
 def _same(op: str, **attributes: Any) -> Rule:

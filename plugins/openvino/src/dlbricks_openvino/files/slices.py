@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dlbricks_openvino.files.translation import Operation
+from dlbricks_openvino.files.building import Operation
 
 _FAR = np.iinfo(np.int64).max
 _BEFORE = np.iinfo(np.int64).min

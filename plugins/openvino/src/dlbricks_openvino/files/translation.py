@@ -1,47 +1,44 @@
-"""A graph of OpenVINO as an ONNX graph."""
+"""A graph of OpenVINO as an ONNX graph, and as a model in the IR."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import count
+from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
-from typing import Any
 
 import numpy as np
 import openvino
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
-from openvino.passes import ConstantFolding, Manager
+from onnx import ModelProto, helper, numpy_helper
 
 from dlbricks_core import ir
-from dlbricks_core.backends import Array
-from dlbricks_core.errors import ModelError, shown
 from dlbricks_core.ir import RawModel
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
 from dlbricks_core.ir.onnx_writer import NEWEST_OPSET
-from dlbricks_core.ir.tensors import DTYPE_NUMBERS
+from dlbricks_openvino.files.building import (
+    GIVE,
+    SHORT,
+    TYPES,
+    Graph,
+    Operation,
+    Rule,
+    dtype_of,
+    number_of,
+    refusal,
+)
+from dlbricks_openvino.files.merging import with_biases
 from dlbricks_openvino.files.reading import name_of_tensor
+from dlbricks_openvino.files.rules import RULES
 
-TYPES: Mapping[str, str] = {
-    "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16", "boolean": "bool",
-    "i4": "int4", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
-    "u4": "uint4", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
-    "f8e4m3": "float8e4m3fn", "f8e5m2": "float8e5m2",
-}  # fmt: skip
-"""Element types of ONNX, by OpenVINO's name of each."""
-
-SHORT = frozenset(("int4", "uint4"))
-"""Types of which several elements share a byte."""
+_ENDS = frozenset(("Constant", "Parameter", "Result"))
 
 _UNREAD = SHORT | {"bfloat16", "float8e4m3fn", "float8e5m2"}
 """Types of constants whose values are not read: numpy lacks them."""
 
-_ENDS = frozenset(("Constant", "Parameter", "Result"))
-_GIVE = "Give the ONNX file that it was converted from."
+GIVE = "Give the ONNX file that it was converted from."
+"""Advice on a file that ONNX cannot say."""
 
 
-def refusal(operation: openvino.Node, why: str, hint: str = _GIVE) -> ModelError:
+def refusal(operation: openvino.Node, why: str, hint: str = GIVE) -> ModelError:
     """The error for an operation that ONNX cannot say."""
     name = shown(operation.get_friendly_name())
     return ModelError(f"{operation.get_type_name()} {name}: {why}", hint=hint)
@@ -243,17 +240,6 @@ Rule = Callable[[Operation], str | Sequence[str]]
 """Adds the counterparts of an operation; names of its results."""
 
 
-def constant_value(port: openvino.Output) -> Array | None:
-    """Value of a constant, also one that is converted to another type; else ``None``."""
-    node = port.get_node()
-    if node.get_type_name() == "Constant":
-        return np.asarray(node.get_data())
-    if node.get_type_name() in ("Convert", "ConvertLike"):
-        value = constant_value(node.input_value(0))
-        return None if value is None else value.astype(port.get_element_type().to_dtype())
-    return None
-
-
 def translated(graph: openvino.Model, *, name: str, source: str = "") -> RawModel:
     """The graph of a file in the IR.
 
@@ -265,15 +251,12 @@ def translated(graph: openvino.Model, *, name: str, source: str = "") -> RawMode
     Raises:
         ModelError: If ONNX has no counterpart of an operation.
     """
-    from dlbricks_openvino.files.merging import with_biases
-    from dlbricks_openvino.files.rules import RULES
-
     built = Graph(graph)
     for node in graph.get_ordered_ops():
         kind = node.get_type_name()
         if kind not in _ENDS:
             if kind not in RULES:
-                raise refusal(node, "it has no counterpart in ONNX", _HINTS.get(kind, _GIVE))
+                raise refusal(node, "it has no counterpart in ONNX", _HINTS.get(kind, GIVE))
             _add(Operation(node, built), RULES[kind])
         elif kind == "Constant":
             _constant(node, built)
