@@ -194,7 +194,7 @@ def estimate(
         predictor: Name of the predictor, if nothing runs; ``None`` for the package's predictor, and
             ``"none"`` to predict no brick that the store lacks.
         system: Machine to estimate for, if nothing runs: its name, or the start of its
-            fingerprint, as :func:`systems` lists them; ``None`` for this machine.
+            fingerprint, as ``dlbricks machine list`` lists them; ``None`` for this machine.
         store: As for :func:`time`.
         backend_options: As for :func:`time`.
         **measuring: As for :func:`time`.
