@@ -14,7 +14,6 @@ from dlbricks_core.api.inputs import (
     Store,
     check_names,
     checked,
-    cut_options,
     job_store,
     models_of,
     opened_store,
@@ -32,6 +31,7 @@ from dlbricks_core.backends import Backend
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.commands.estimate.actions import EstimateJob
 from dlbricks_core.commands.options.models import Models
+from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.estimation.run import harvest as keep
 from dlbricks_core.estimation.run import run as run_models
@@ -154,7 +154,9 @@ def time(
             ``failures`` of the result names it.
     """
     request = request_of(backend, backend_options, measuring)
-    cutting = cut_options(granularity, split, composer, measuring.get("quantity"))
+    how = checked(granularity=granularity, split=split, composer=composer)
+    parts = map(how.get, ("granularity", "split", "composer"))
+    cutting = CutOptions.chosen(*parts, quantity=request.quantity.name)
     every = models_of(models)
     with opened_store(store) as opened:
         return Timings(run_models(every, cutting, request, opened, Observer(), end_to_end=False))
