@@ -3,11 +3,10 @@
 Scripts use it with ``import dlbricks``. The functions only check arguments and call the engine.
 """
 
-from dlbricks_core.api.functions import answer, compare, cut, estimate, harvest, load, sweep, time
+from dlbricks_core.api.functions import answer, cut, estimate, harvest, load, sweep, time
 from dlbricks_core.api.inputs import AtSizes, Measuring
 from dlbricks_core.api.results import (
     Bricks,
-    ComparisonResult,
     Estimates,
     LoadedModel,
     Result,
@@ -19,7 +18,6 @@ from dlbricks_core.api.stores import export_store, import_store, merge_stores, s
 __all__ = [
     "AtSizes",
     "Bricks",
-    "ComparisonResult",
     "Estimates",
     "LoadedModel",
     "Measuring",
@@ -27,7 +25,6 @@ __all__ = [
     "Systems",
     "Timings",
     "answer",
-    "compare",
     "cut",
     "estimate",
     "export_store",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -98,7 +98,7 @@ def merge_stores(
         return _merged(records, store)
 
 
-def _merged(records: Iterable[Record], store: Store) -> dict[str, int]:
+def _merged(records: Iterator[Record], store: Store) -> dict[str, int]:
     """Numbers of new records. A store that does not exist is created only for sound records."""
     location = checked(store=store).get("store")
     if isinstance(location, ResultStore):

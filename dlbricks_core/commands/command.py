@@ -24,7 +24,7 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "advise": "dlbricks-serving",
     "check.layers": "dlbricks-explain",
     "check.trace": "dlbricks-explain",
-    "compare.outputs": "dlbricks-verify",
+    "compare": "dlbricks-compare",
     "fleet": "dlbricks-fleet",
     "machine.calibrate": "dlbricks-survey",
     "machine.survey": "dlbricks-survey",

@@ -33,19 +33,6 @@ class EstimateCommand(_CoreCommand):
     )  # fmt: skip
 
 
-class CompareCommand(_CoreCommand):
-    """Which framework, form or type is faster, and do they compute the same?"""
-
-    name = "compare"
-    grows = True
-    purpose = "Compare frameworks: latencies of models and parts, and outputs."
-    actions = (
-        Action("latencies", "Run models on several frameworks.",
-               "compare.actions:latencies_command",
-               "commands.compare.data:CompareLatenciesData", resumes=True),
-    )  # fmt: skip
-
-
 class CheckCommand(_CoreCommand):
     """How good are estimates here, and where does one go wrong?"""
 
@@ -124,7 +111,6 @@ class ListCommand(_CoreCommand):
 #: Commands in the order of the help text.
 OWN = (
     EstimateCommand,
-    CompareCommand,
     CheckCommand,
     ShowCommand,
     MachineCommand,

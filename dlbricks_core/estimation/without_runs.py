@@ -89,7 +89,8 @@ def estimate(
         result = _held(models, request, store)
     else:
         result = _known_best(models, request, store, predictor)
-    notes = *_needs(result), *_versions(request), *_machines(request, store)
+    answers = any(model.configuration for model in models)
+    notes = *_needs(result), *_versions(request, answers), *_machines(request, store)
     return result.noting(*notes)
 
 
@@ -112,11 +113,18 @@ def _known_best(
     return joined({tuple(positions): of_runs, rest: others})
 
 
-def _versions(request: Request) -> Iterator[Note]:
-    """Notes on versions that differ from the installed versions."""
+def _versions(request: Request, answers: bool) -> Iterator[Note]:
+    """Notes on versions that differ from the installed versions.
+
+    Args:
+        request: The measurements to use.
+        answers: Whether a model is a language model, whose layers depend on the plugin.
+    """
     name, setup, here = request.backend.name, request.setup, request.installed
     if request.plugin.problem:
         yield note("backend-absent", backend=name)
+        if answers:
+            yield note("form-unknown", backend=name)
     elif here and here.version != setup.version:
         yield note("version-differs", backend=name, measured=setup.version, installed=here.version)
     elif here:

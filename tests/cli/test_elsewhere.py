@@ -16,7 +16,7 @@ PROGRAM = import_module("dlbricks_core.cli.main")
 
 OTHERS = {
     "advise": "serving", "check.layers": "explain", "check.trace": "explain",
-    "compare.outputs": "verify", "fleet": "fleet", "machine.calibrate": "survey",
+    "compare": "compare", "fleet": "fleet", "machine.calibrate": "survey",
     "machine.survey": "survey", "private": "private", "results.compare": "records",
     "results.pages": "pages", "results.record": "records", "results.repeat": "records",
     "serve": "serving", "show.graph": "graph", "show.repeats": "study", "study": "study",

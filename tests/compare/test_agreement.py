@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from dlbricks_verify.agreement import all_vary, difference, majority, relative_error
+from dlbricks_compare.agreement import all_vary, difference, majority, relative_error
 
 VALUES = np.array([0.5, 1.0, 2.0, 4.0])
 

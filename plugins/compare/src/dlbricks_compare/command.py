@@ -8,11 +8,10 @@ from typing import Any
 
 import click
 
-from dlbricks_core.commands.compare.data import comparison_data
-from dlbricks_core.commands.compare.page import comparison_page
-from dlbricks_core.commands.compare.report import print_comparison
-from dlbricks_core.commands.options import given, jobs, measuring
-from dlbricks_core.commands.options import shared as options
+from dlbricks_compare.data import comparison_data
+from dlbricks_compare.page import comparison_page
+from dlbricks_compare.report import print_comparison
+from dlbricks_core.commands.options import given, jobs, settings, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.models import Done
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
@@ -53,15 +52,22 @@ class CompareJob(jobs.MeasuredJob, jobs.PreciseJob):
         return Done(replace(result, unread=loaded.failures), invocation=invocation)
 
 
+measure_each_options = settings.options(
+    *("backends", "backend_options", "threads", *settings.TIMED, *settings.PRECISE, "condition"),
+    backend_options=shared.OF_EACH,
+    precision={"default": settings.COMPARED_PRECISION},
+)
+
+
 @click.command("compare", cls=Concise)
-@options.models_argument
-@measuring.quantity_option
-@measuring.measure_each_options
-@options.cut_options
-@options.load_options
-@measuring.timing_options
-@options.result_options
-def latencies_command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
+@shared.models_argument
+@shared.quantity_option
+@measure_each_options
+@shared.cut_options
+@shared.load_options
+@shared.timing_options
+@shared.result_options
+def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Time models on several frameworks: which is fastest, by how much, and in which parts.
 
     Each framework runs whole models as their users run them, in a process of its own; they take

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from markupsafe import Markup
 
+from dlbricks_compare import report
 from dlbricks_core.bricks.naming import names
-from dlbricks_core.commands.compare import report
 from dlbricks_core.estimation.comparison import Comparison, ModelComparison
 from dlbricks_core.figures.ranking import Cost
 from dlbricks_core.importers import LoadOptions
@@ -31,7 +31,8 @@ def comparison_page(result: Comparison, load: LoadOptions | None = None) -> str:
     """A comparison as an HTML page."""
     named = names({each.brick.signature: each.brick.model for each in result.parts})
     return page(
-        "commands/compare/page.html",
+        "page.html",
+        package="dlbricks_compare",
         title=report.subject(result),
         answer=[
             *report.unfit(result),

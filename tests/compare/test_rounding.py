@@ -3,14 +3,14 @@
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
-
-from dlbricks_core.analysis.values import (
+from dlbricks_compare.rounding import (
     Rounding,
     precisions,
     random_outputs,
     rounding_layers,
 )
+from onnx import TensorProto, helper
+
 from dlbricks_core.ir import read_model
 from dlbricks_core.passes import normalize
 

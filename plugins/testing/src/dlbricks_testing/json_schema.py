@@ -1,4 +1,4 @@
-"""JSON Schema of all installed commands: ``python -m dlbricks_core.cli.json_schema``."""
+"""JSON Schema of all installed commands: ``python -m dlbricks_testing.json_schema``."""
 
 from __future__ import annotations
 

@@ -8,16 +8,15 @@ from typing import Any
 
 import click
 
-from dlbricks_core.commands.options import given, jobs, measuring
-from dlbricks_core.commands.options import shared as options
+from dlbricks_compare.outputs_report import print_verification, verification_data
+from dlbricks_compare.verification import Verdict, VerifyOptions, verify
+from dlbricks_core.commands.options import given, jobs, settings, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.models import Done, Models
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.remarks import print_failures
-from dlbricks_verify.report import print_verification, verification_data
-from dlbricks_verify.verification import Verdict, VerifyOptions, verify
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,13 +45,28 @@ class OutputsJob(VerifyOptions):
         return Done(verify(loaded.models, requests, self, observer), loaded.failures)
 
 
+verify_options = settings.group(
+    settings.options(
+        *("backends", "backend_options", "threads", "seed"),
+        backend_options=shared.OF_EACH,
+        threads={"default": "", "value": 1},
+    ),
+    click.option("--tolerance", type=click.FloatRange(min=0), default=1e-3, show_default=True,
+                 help="Maximum relative error that counts as agreement."),
+    click.option("--reference-timeout", "reference_s", type=click.FloatRange(min=0), default=20.0,
+                 show_default=True,
+                 help="Seconds that the ONNX reference evaluator may take for a model; where it "
+                 "takes longer, the first backend is the reference. 0 leaves it out."),
+)  # fmt: skip
+
+
 @click.command("outputs", cls=Concise)
-@options.models_argument
-@measuring.verify_options
-@options.load_options
-@options.json_option
-@options.table_options
-def outputs_command(models: tuple[str, ...], **values: Any) -> int:
+@shared.models_argument
+@verify_options
+@shared.load_options
+@shared.json_option
+@shared.table_options
+def command(models: tuple[str, ...], **values: Any) -> int:
     """Run whole models on several frameworks and compare their outputs.
 
     All get the same random weights and inputs. If the backends agree with each other but not with

@@ -6,14 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypedDict, cast
 
+from dlbricks_compare.verification import REFERENCE, Verdict
 from dlbricks_core.facts import Failure
 from dlbricks_core.report import data as common
 from dlbricks_core.report.tables import Console, styled, table
-from dlbricks_verify.verification import REFERENCE, Verdict
 
 if TYPE_CHECKING:
+    from dlbricks_compare.outputs_command import OutputsJob
     from dlbricks_core.commands.options.models import Done
-    from dlbricks_verify.command import OutputsJob
 
 
 class CompareOutputsData(common.ListedFailuresData):

@@ -1,11 +1,11 @@
 """The actions pass the conformance suite that any distribution's must pass."""
 
 import pytest
+from dlbricks_compare.announced import CompareCommand
 from dlbricks_testing import CommandConformance
-from dlbricks_verify.announced import OutputsCommand
 
 pytestmark = pytest.mark.process
 
 
-class TestOutputs(CommandConformance):
-    plugin = OutputsCommand
+class TestCompare(CommandConformance):
+    plugin = CompareCommand

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TypedDict
 
-from dlbricks_core.commands.compare.report import disturbances
+from dlbricks_compare.report import disturbances
 from dlbricks_core.estimation import comparison
 from dlbricks_core.estimation.invocation import Invocation
 from dlbricks_core.facts import Quantity
