@@ -51,6 +51,17 @@ def computed_once():
         yield
 
 
+#: Folders whose tests look at what is done with predictions, and not at how exact they are.
+USERS_OF_PREDICTIONS = {"api", "cli", "commands", "estimation", "serving"}
+
+
+@pytest.fixture(autouse=True)
+def nearest_systems(request, monkeypatch):
+    """Predicts from the two nearest systems of the reference data, where a command takes six."""
+    if not USERS_OF_PREDICTIONS.isdisjoint(request.path.parts):
+        monkeypatch.setattr("dlbricks_core.predict.from_atlas.MOST_CONTRIBUTIONS", 2)
+
+
 @dataclass
 class ModelBuilder:
     """Builds models in canonical form, a layer at a time.
