@@ -27,14 +27,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from dlbricks_suite.timing import bench
+from dlbricks_suite.writing import generate
 
-from dlbricks_core.commands.suite.writing import generate
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.estimation.conditioned import PREDICTOR
 from dlbricks_core.estimation.model_result import ModelResult
 from dlbricks_core.estimation.results_files import place_of, read_results, written_results
 from dlbricks_core.estimation.run import run
-from dlbricks_core.estimation.suite import bench
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models

@@ -51,7 +51,7 @@ def test_no_text_names_a_distribution_of_dlbricks_that_an_index_would_have_to_ha
     code = [*ROOT.glob("dlbricks_core/**/*.py"), *ROOT.glob("plugins/*/src/**/*.py")]
     named = [
         path
-        for path in [*texts, *code, ROOT / "dlbricks_core" / "suites" / "readme.txt"]
+        for path in [*texts, *code, ROOT / "plugins/suite/src/dlbricks_suite/folder/readme.txt"]
         if path.name != "CHANGELOG.md"
         and "pip install dlbricks" in path.read_text().replace("'", "")
     ]

@@ -3,45 +3,31 @@
 Scripts use it with ``import dlbricks``. The functions only check arguments and call the engine.
 """
 
-from dlbricks_core.api.functions import answer, compare, cut, estimate, harvest, load, sweep, time
+from dlbricks_core.api.functions import answer, cut, estimate, harvest, load, sweep, time
 from dlbricks_core.api.inputs import AtSizes, Measuring
 from dlbricks_core.api.results import (
     Bricks,
-    ComparisonResult,
     Estimates,
-    GeneratedSuite,
     LoadedModel,
     Result,
     Systems,
     Timings,
 )
-from dlbricks_core.api.stores import (
-    bench,
-    export_store,
-    generate,
-    import_store,
-    merge_stores,
-    systems,
-)
+from dlbricks_core.api.stores import export_store, import_store, merge_stores, systems
 
 __all__ = [
     "AtSizes",
     "Bricks",
-    "ComparisonResult",
     "Estimates",
-    "GeneratedSuite",
     "LoadedModel",
     "Measuring",
     "Result",
     "Systems",
     "Timings",
     "answer",
-    "bench",
-    "compare",
     "cut",
     "estimate",
     "export_store",
-    "generate",
     "harvest",
     "import_store",
     "load",

@@ -1,4 +1,4 @@
-"""Functions of the API on models: load, cut, time, estimate, compare, harvest."""
+"""Functions of the API on models: load, cut, time, estimate, harvest."""
 
 from __future__ import annotations
 
@@ -24,14 +24,12 @@ from dlbricks_core.api.inputs import (
 )
 from dlbricks_core.api.results import (
     Bricks,
-    ComparisonResult,
     Estimates,
     LoadedModel,
     Timings,
 )
 from dlbricks_core.backends import Backend
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.commands.compare.actions import CompareJob
 from dlbricks_core.commands.estimate.actions import EstimateJob
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.errors import DLBricksError, ModelError
@@ -322,47 +320,6 @@ def _estimates(
     given["end_to_end"] = given.get("end_to_end") or None
     job = EstimateJob(models=models, backend_options=backend_options or {}, **given)
     return Estimates(job.run(job_store(store), Observer()).result)
-
-
-def compare(
-    models: Sources,
-    *,
-    backends: Sequence[str],
-    granularity: int | None = None,
-    split: str | None = None,
-    store: Store = None,
-    backend_options: Mapping[str, Mapping[str, str]] | None = None,
-    **measuring: Unpack[Measuring],
-) -> ComparisonResult:
-    """Measures models and their parts on several backends, side by side.
-
-    Whole models run as their users run them, and profiles give the latencies of their parts. In the
-    cold condition, and with a granularity or a split strategy, the parts are timed alone.
-
-    Args:
-        models: One model or several, as for :func:`load`.
-        backends: Names of the frameworks' plugins, two or more.
-        granularity: Maximum number of layers in a part; ``None`` for segments of the graph that
-            each backend makes of a model. A number selects the paper's layer sequences.
-        split: Name of the split strategy; ``None`` as for ``granularity``.
-        store: As for :func:`time`.
-        backend_options: Options of backends, by the backend's name.
-        **measuring: As for :func:`time`.
-
-    Raises:
-        DLBricksError: If an argument is wrong.
-        ModelError: If a model cannot be read.
-    """
-    check_names(measuring)
-    given = checked(
-        backends=backends,
-        granularity=granularity,
-        split=split,
-        backend_options=backend_options,
-        **measuring,
-    )
-    job = CompareJob(models=strict_models(models), **given)
-    return ComparisonResult(job.run(job_store(store), Observer()).result)
 
 
 @contextmanager

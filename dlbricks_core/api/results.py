@@ -11,16 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dlbricks_core import report
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.commands.compare.data import comparison_data
-from dlbricks_core.commands.compare.page import comparison_page
-from dlbricks_core.commands.compare.report import words_for
 from dlbricks_core.commands.machine.systems_report import systems_data
-from dlbricks_core.commands.options.models import Done
 from dlbricks_core.commands.show.inspection import inspect_data
-from dlbricks_core.commands.suite.actions import SuiteWriteJob
-from dlbricks_core.commands.suite.writing import generated_data
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.comparison import Comparison
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.report import run_data
@@ -28,7 +21,6 @@ from dlbricks_core.report.files import write_text
 from dlbricks_core.report.notes import texts
 from dlbricks_core.sanitize import sanitized
 from dlbricks_core.store import Inventory
-from dlbricks_core.suites import Suite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -199,7 +191,7 @@ class _RunBased(MeasuredResult):
     def rows(self) -> Rows:
         """One row for each model, or for each brick if only bricks were timed."""
         unit = self.result.request.quantity.unit
-        return [_row(each, self._columns, unit) for each in self._data[self._table]]
+        return [table_row(each, self._columns, unit) for each in self._data[self._table]]
 
     def _page(self) -> str:
         return report.run_page(self.result)
@@ -240,50 +232,6 @@ class Estimates(_RunBased):
         if self.result.is_over_sizes:
             return self._shown(f"{listed(self.result.by_name)} at {len(self)} sizes")
         return self._shown(listed(map(_estimated, self._data["models"])))
-
-
-@dataclass(frozen=True, repr=False)
-class ComparisonResult(MeasuredResult):
-    """Comparison of models, and of parts of them, on several backends.
-
-    Attributes:
-        result: Result of the workflow.
-    """
-
-    result: Comparison
-
-    _columns = ("measured", "measured_interval", "estimate", "composed", "partial")
-
-    def to_dict(self) -> dict[str, Any]:
-        """The whole result, in the JSON form of ``dlbricks compare``."""
-        return dict(comparison_data(self.result))
-
-    def rows(self) -> Rows:
-        """One row for each model and backend."""
-        return [
-            {
-                "name": model["name"],
-                "backend": backend,
-                "winner": model["winner"],
-                **_row(each, self._columns, self.result.quantity.unit),
-                "ratio": each["ratio"]["value"] if each["ratio"] else None,
-                "ideal": model["ideal"],
-            }
-            for model in self._data["models"]
-            for backend, each in model["backends"].items()
-        ]
-
-    def _page(self) -> str:
-        return comparison_page(self.result)
-
-    def __repr__(self) -> str:
-        least = words_for(self.result.quantity).least
-        winners = listed(
-            f"{model['name']} {f'{least} on' if model['winner'] else 'without'} "
-            f"{model['winner'] or 'a winner'}"
-            for model in self._data["models"]
-        )
-        return f"<ComparisonResult on {', '.join(self.result.runs)}: {winners}>"
 
 
 _WORKLOAD = ("name", "prompt", "generate", "depth", "batch")
@@ -342,7 +290,7 @@ def _estimated(model: Mapping[str, Any]) -> str:
     return f"{model['name']} {'> ' if model['partial'] else ''}{value:.3g} {unit}"
 
 
-def _row(entry: Mapping[str, Any], columns: Iterable[str], unit: str) -> dict[str, Any]:
+def table_row(entry: Mapping[str, Any], columns: Iterable[str], unit: str) -> dict[str, Any]:
     """A row of a table: an interval becomes two columns, a list of names becomes one text."""
     row: dict[str, Any] = {}
     for column in columns:
@@ -377,42 +325,3 @@ class Systems(Result):
 
     def __repr__(self) -> str:
         return f"<Systems: {listed(row['reference'] for row in self.rows())}>"
-
-
-@dataclass(frozen=True, repr=False)
-class GeneratedSuite(Result):
-    """A suite that was written.
-
-    Attributes:
-        written: The suite, and bricks that could not be written.
-        job: How it was written.
-    """
-
-    written: Done[Suite]
-    job: SuiteWriteJob
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the suite."""
-        return self.job.folder
-
-    @property
-    def suite(self) -> Suite:
-        """Content of the suite."""
-        return self.written.result
-
-    @property
-    def failures(self) -> list[dict[str, str]]:
-        """Bricks that could not be written (``where``), and the reason (``reason``)."""
-        return [dict(each) for each in self.to_dict()["failures"]]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Models and bricks, as ``dlbricks suite write`` writes them."""
-        return dict(generated_data(self.written, self.job))
-
-    def rows(self) -> Rows:
-        """One row for each brick."""
-        return [{**each, "layers": ", ".join(each["layers"])} for each in self.to_dict()["bricks"]]
-
-    def __repr__(self) -> str:
-        return f"<GeneratedSuite: {len(self)} bricks, in {sanitized(str(self.folder))}>"

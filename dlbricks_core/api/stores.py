@@ -1,27 +1,15 @@
-"""Functions of the API for stores, and for suites, which other machines time."""
+"""Functions of the API for stores."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Unpack
 
-from dlbricks_core.api.inputs import (
-    Measuring,
-    Sources,
-    Store,
-    check_names,
-    checked,
-    cold,
-    opened_store,
-    strict_models,
-)
-from dlbricks_core.api.results import GeneratedSuite, Systems, Timings
+from dlbricks_core.api.inputs import Store, checked, opened_store
+from dlbricks_core.api.results import Systems
 from dlbricks_core.commands.results import transfer as travelling
-from dlbricks_core.commands.suite.actions import SuiteTimeJob, SuiteWriteJob
-from dlbricks_core.progress import Observer
 from dlbricks_core.report.files import write_bytes
 from dlbricks_core.store import Record, ResultStore, Selection, exported
 
@@ -116,61 +104,3 @@ def _merged(records: Iterator[Record], store: Store) -> dict[str, int]:
     if isinstance(location, ResultStore):
         return asdict(location.merge(records))
     return asdict(travelling.merged_into(location, records))
-
-
-Pathlike = str | os.PathLike[str]
-
-
-def generate(
-    models: Sources,
-    folder: Pathlike,
-    *,
-    granularity: int | None = None,
-    split: str | None = None,
-    seed: int | None = None,
-) -> GeneratedSuite:
-    """Packs models without their weights, for another machine to time.
-
-    Args:
-        models: One model or several, as for :func:`load`.
-        folder: Folder to write to; it must not contain a suite already.
-        granularity: Maximum number of layers in a brick. With it, or with ``split``, the suite
-            contains the paper's bricks, and otherwise the structures of the models.
-        split: Name of the split strategy.
-        seed: Seed of the weights of the paper's bricks; without it, 0.
-
-    Raises:
-        DLBricksError: If an argument is wrong, or a file cannot be written.
-        ModelError: If a model cannot be read.
-    """
-    given = checked(granularity=granularity, split=split, seed=seed)
-    job = SuiteWriteJob(models=strict_models(models), folder=Path(folder), **given)
-    return GeneratedSuite(job.run(Observer()), job)
-
-
-def bench(
-    folder: Pathlike,
-    *,
-    backend: str,
-    results: Pathlike,
-    backend_options: Mapping[str, str] | None = None,
-    **measuring: Unpack[Measuring],
-) -> Timings:
-    """Times the bricks of a suite, and no whole model.
-
-    Args:
-        folder: The suite, which :func:`generate` wrote.
-        backend: Name of the framework's plugin.
-        results: File to write. Bricks with results in an existing file are not timed again.
-        backend_options: As for :func:`time`.
-        **measuring: As for :func:`time`.
-
-    Raises:
-        DLBricksError: If an argument is wrong, or the folder is not a suite.
-    """
-    check_names(measuring)
-    given = cold(checked(backend=backend, **measuring))
-    job = SuiteTimeJob(
-        folder=Path(folder), results=Path(results), backend_options=backend_options or {}, **given
-    )
-    return Timings(job.run(None, Observer()).result)

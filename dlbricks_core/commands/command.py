@@ -24,7 +24,7 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "advise": "dlbricks-serving",
     "check.layers": "dlbricks-explain",
     "check.trace": "dlbricks-explain",
-    "compare.outputs": "dlbricks-verify",
+    "compare": "dlbricks-compare",
     "fleet": "dlbricks-fleet",
     "machine.calibrate": "dlbricks-survey",
     "machine.survey": "dlbricks-survey",
@@ -37,6 +37,7 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "show.graph": "dlbricks-graph",
     "show.repeats": "dlbricks-study",
     "study": "dlbricks-study",
+    "suite": "dlbricks-suite",
 }
 
 

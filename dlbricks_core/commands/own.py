@@ -33,19 +33,6 @@ class EstimateCommand(_CoreCommand):
     )  # fmt: skip
 
 
-class CompareCommand(_CoreCommand):
-    """Which framework, form or type is faster, and do they compute the same?"""
-
-    name = "compare"
-    grows = True
-    purpose = "Compare frameworks: latencies of models and parts, and outputs."
-    actions = (
-        Action("latencies", "Run models on several frameworks.",
-               "compare.actions:latencies_command",
-               "commands.compare.data:CompareLatenciesData", resumes=True),
-    )  # fmt: skip
-
-
 class CheckCommand(_CoreCommand):
     """How good are estimates here, and where does one go wrong?"""
 
@@ -67,19 +54,6 @@ class ShowCommand(_CoreCommand):
     actions = (
         Action("layers", "Show layers and bricks.", "show.actions:layers_command",
                "commands.show.inspection:ShowLayersData"),
-    )  # fmt: skip
-
-
-class SuiteCommand(_CoreCommand):
-    """Which bricks has another machine to time?"""
-
-    name = "suite"
-    purpose = "Write bricks as a suite that another machine times."
-    actions = (
-        Action("time", "Time a suite.", "suite.actions:time_command",
-               "report.run.data:EstimateData", resumes=True),
-        Action("write", "Write a suite from models.", "suite.actions:write_command",
-               "commands.suite.writing:SuiteWriteData"),
     )  # fmt: skip
 
 
@@ -137,10 +111,8 @@ class ListCommand(_CoreCommand):
 #: Commands in the order of the help text.
 OWN = (
     EstimateCommand,
-    CompareCommand,
     CheckCommand,
     ShowCommand,
-    SuiteCommand,
     MachineCommand,
     ResultsCommand,
     ListCommand,

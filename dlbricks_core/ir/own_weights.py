@@ -34,9 +34,6 @@ def own_weights(model: CanonicalModel) -> dict[str, Array]:
     Weights that normalization or a conversion made are left out, and so are weights in other kinds
     of files.
 
-    Args:
-        model: Model in canonical form.
-
     Raises:
         ModelError: If data of a weight lie where the model may not read.
     """

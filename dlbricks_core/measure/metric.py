@@ -19,6 +19,7 @@ from dlbricks_core.figures.protocols import Protocol
 from dlbricks_core.figures.statistics import FloatArray, faster_half
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.plugins import find, use
+from dlbricks_core.wording import clone_install
 
 Values = Mapping[str, FloatArray]
 """Values of a model's bricks without the overhead, by signature: arrays of shape (n,), one element
@@ -257,6 +258,10 @@ _PARTS: dict[Composition, Callable[[CutModel, Sequence[Values]], FloatArray]] = 
 }
 
 
+DISTRIBUTED = frozenset({"cold-start", "load-time", "peak-memory"})
+"""Quantities whose metrics are in a distribution of DLBricks itself."""
+
+
 def find_metric(name: str) -> Metric:
     """The metric for a quantity.
 
@@ -267,6 +272,11 @@ def find_metric(name: str) -> Metric:
     try:
         plugin = find("metric", name, Metric)
     except UnknownPluginError as error:
+        if name in DISTRIBUTED:
+            raise UnknownPluginError(
+                f"the quantity {name} comes with dlbricks-quantities, which is not installed",
+                hint=clone_install("plugins/quantities"),
+            ) from error
         hint = f"{LATENCY.name} needs no metric. {error.hint}"
         raise UnknownPluginError(f"unknown quantity {name!r}", hint=hint) from error
     metric: Metric = use(plugin, plugin.loaded)

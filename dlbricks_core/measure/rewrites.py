@@ -18,7 +18,7 @@ from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.ir import CanonicalModel, Dim
 from dlbricks_core.machine.system import physical_cores_available
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.worker import START_BYTES, BackendWorker, WorkerSettings
+from dlbricks_core.measure.worker import START_BYTES, BackendWorker
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import memory_to_use
@@ -79,10 +79,8 @@ class Benches:
         if not number <= len(self._workers) <= most:
             self._end()
             share = memory_to_use() // number
-            settings = WorkerSettings(request.settings, request.seed, request.timeout_s, share)
-            target = request.plugin.target
             self._workers = [
-                self._stack.enter_context(BackendWorker(target, request.backend, settings))
+                self._stack.enter_context(BackendWorker.of(request, memory_bytes=share))
                 for _ in range(number)
             ]
         idle: SimpleQueue[BackendWorker] = SimpleQueue()

@@ -301,6 +301,10 @@ WORDS: dict[str, Callable[..., str]] = {
         f"{backend} is not installed: the estimate is for the version and options of measurements "
         "on another system"
     ),
+    "form-unknown": lambda backend: (
+        f"{backend} is not installed: language models have the layers that ONNX defines, not those "
+        "that its users run"
+    ),
     "version-differs": lambda backend, measured, installed: (
         f"figures are for {backend} {measured}, the version measured on that system; "
         f"{installed} is installed here"

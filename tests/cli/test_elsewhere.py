@@ -8,6 +8,7 @@ import pytest
 
 from dlbricks_core.commands import command
 from dlbricks_core.errors import UnknownPluginError
+from dlbricks_core.measure.metric import DISTRIBUTED
 from dlbricks_core.plugins import names
 
 #: The module; its package has a function of that name.
@@ -15,10 +16,11 @@ PROGRAM = import_module("dlbricks_core.cli.main")
 
 OTHERS = {
     "advise": "serving", "check.layers": "explain", "check.trace": "explain",
-    "compare.outputs": "verify", "fleet": "fleet", "machine.calibrate": "survey",
-    "machine.survey": "survey", "private": "private", "serve": "serving",
-    "results.compare": "records", "results.pages": "pages", "results.record": "records",
-    "results.repeat": "records", "show.graph": "graph", "show.repeats": "study", "study": "study",
+    "compare": "compare", "fleet": "fleet", "machine.calibrate": "survey",
+    "machine.survey": "survey", "private": "private", "results.compare": "records",
+    "results.pages": "pages", "results.record": "records", "results.repeat": "records",
+    "serve": "serving", "show.graph": "graph", "show.repeats": "study", "study": "study",
+    "suite": "suite",
 }  # fmt: skip
 """Distributions of commands, and of actions of commands."""
 
@@ -96,6 +98,21 @@ def missing(kind, name, _interface):
 
 def test_collections_of_dlbricks_are_in_the_distributions_that_the_core_names():
     assert entries("dlbricks.models") == COLLECTIONS
+
+
+@pytest.mark.parametrize("name", sorted(DISTRIBUTED))
+def test_a_missing_quantity_names_its_distribution(dlbricks, monkeypatch, name):
+    monkeypatch.setattr("dlbricks_core.measure.metric.find", missing)
+    done = dlbricks("estimate", "onnx:squeezenet", "--backend", "onnxruntime", "--quantity", name)
+    assert done.status == 2
+    assert done.err.splitlines() == [
+        f"Error: the quantity {name} comes with dlbricks-quantities, which is not installed",
+        f"Hint: {INSTALL.format('quantities')}",
+    ]
+
+
+def test_quantities_of_dlbricks_are_in_the_distribution_that_the_core_names():
+    assert entries("dlbricks.metrics") == dict.fromkeys(DISTRIBUTED, "quantities")
 
 
 @pytest.mark.parametrize("old", PROGRAM.RENAMED)

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from dlbricks_suite.folder.manifest import checksum, read_manifest
+from dlbricks_suite.writing import generate
 
-from dlbricks_core.commands.suite.writing import generate
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.importers.models import ModelLoader
 from dlbricks_core.progress import Observer
-from dlbricks_core.suites.manifest import checksum, read_manifest
 
 jsonschema = pytest.importorskip("jsonschema")
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from dlbricks_study.record import STUDIES
+from dlbricks_suite.folder.read import _READ_S
 
 from dlbricks_core.commands.options.settings import IMPORT_TIMEOUT_S
 from dlbricks_core.figures.protocols import TIMEOUT_S
 from dlbricks_core.importers.cache import MOST_BYTES
 from dlbricks_core.ir import MAX_LAYERS
 from dlbricks_core.limits import LIMITS
-from dlbricks_core.suites.read import _READ_S
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "explain" / "trust.md"

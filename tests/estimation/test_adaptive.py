@@ -499,24 +499,23 @@ def test_models_that_ran_are_reported_beside_others(adapted, stack, builder, tmp
     ("precision", "composer"), [(0.05, DEFAULT_COMPOSER), (0.06, LEARNED_COMPOSER)]
 )
 def test_models_that_run_cold_are_cut_once(stack, monkeypatch, tmp_path, precision, composer):
-    """The precision decides for which composer."""
-    cuts = []
+    """The precision decides for which composer, and whether few bricks or all are timed."""
+    cuts, few = [], []
 
     def noted(models, options, request, observer, store=None):
         cuts.append(options.composer)
         return cut_models(models, options, request, observer, rewrites=Rewrites())
 
-    def estimated(cutting, request, *_, **__):
+    def estimated(cutting, request, *_, **how):
+        few.append(how["few"])
         return assemble(request, cutting, Ledger())
 
     place = import_module("dlbricks_core.estimation.run")
     monkeypatch.setattr(place, "cut_models", noted)
     monkeypatch.setattr(place, "run_bricks", estimated)
-    monkeypatch.setattr(
-        "dlbricks_core.estimation.adaptive.brick_loop.measure_adaptively", estimated
-    )
     asked = Request.of("synthetic", threads=1, precision=precision, condition="cold")
     options = CutOptions.chosen(None, None, LEARNED_COMPOSER)
     with ResultStore.open(tmp_path / "results.sqlite") as store:
         found = run([stack(2)], options, asked, store, Observer())
     assert cuts == [composer] == [found.cut_options.composer]
+    assert few == [composer == LEARNED_COMPOSER]

@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from dlbricks_suite import generate
 from onnx import TensorProto, helper, numpy_helper
-
-from dlbricks_core.api import generate
 
 pytest.importorskip("distributed")
 pytest.importorskip("onnxruntime")
@@ -25,7 +24,7 @@ COMMAND = (sys.executable, "-m", "dlbricks_core.cli")
 #: What commands of a fleet begin with. None of it looks at folders or at the system, nor at the
 #: environment, as ``dlbricks_fleet.jobs`` does.
 IMPORTED = ("dlbricks_fleet.settings:override", "distributed", "dlbricks_core.store.store",
-            "dlbricks_core.suites.read", "dlbricks_core.measure.session",
+            "dlbricks_suite.folder.read", "dlbricks_core.measure.session",
             "dlbricks_fleet.command", "dlbricks_core.report.tables")  # fmt: skip
 #: What Dask would set must not come from the tests' own environment.
 OPEN = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MALLOC_TRIM_THRESHOLD_")

@@ -7,6 +7,9 @@ from pathlib import Path
 from time import sleep
 
 import pytest
+from dlbricks_quantities.cold_start import ColdStart
+from dlbricks_quantities.load_time import LoadTime
+from dlbricks_quantities.peak_memory import PeakMemory
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,9 +22,6 @@ from dlbricks_core.figures.figure import Measured
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.measure.metric import Metric, find_metric
 from dlbricks_core.measure.metric_session import MetricSession
-from dlbricks_core.measure.metrics.cold_start import ColdStart
-from dlbricks_core.measure.metrics.load_time import LoadTime
-from dlbricks_core.measure.metrics.peak_memory import PeakMemory
 from dlbricks_core.measure.session import TimingJob
 from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
 from dlbricks_core.store import ResultStore

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import onnx
 import pytest
+from dlbricks_suite.folder import read_suite
+from dlbricks_suite.writing import generate
 
 from dlbricks_core.bricks import BrickSet, extract, signature
-from dlbricks_core.commands.suite.writing import generate
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.ir import read_model, to_onnx
 from dlbricks_core.passes import normalize
 from dlbricks_core.progress import Observer
-from dlbricks_core.suites import read_suite
 
 CACHE = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[1,past,4] cache, float[1,2,4] new, float[4,4] w, int64[past] rows)

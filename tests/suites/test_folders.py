@@ -12,18 +12,18 @@ from pathlib import Path
 
 import onnx
 import pytest
+from dlbricks_suite.folder import read_suite
+from dlbricks_suite.folder.manifest import MOST_BYTES, checksum, read_manifest
+from dlbricks_suite.writing import generate
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dlbricks_core.bricks import STRATEGIES
-from dlbricks_core.commands.suite.writing import generate
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import read_model
 from dlbricks_core.passes import normalize
 from dlbricks_core.progress import Observer
-from dlbricks_core.suites import read_suite
-from dlbricks_core.suites.manifest import MOST_BYTES, checksum, read_manifest
 
 CHAIN = """<ir_version: 8, opset_import: ["" : 17]>
 chain (float[2, 8] x) => (float[2, 8] y) { a = Relu(x)  b = Tanh(a)  y = Sigmoid(b) }"""
@@ -116,7 +116,7 @@ def test_an_interrupted_run_leaves_nothing_and_can_be_repeated(
             raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr("dlbricks_core.suites.write.save_onnx", failing)
+        patched.setattr("dlbricks_suite.folder.write.save_onnx", failing)
         expected = DLBricksError if isinstance(error, OSError) else KeyboardInterrupt
         with pytest.raises(expected):
             write(folder)
@@ -369,7 +369,7 @@ def test_bad_bricks_are_named_and_the_others_are_read(tmp_path):
 #: A reader that a file crashes: which files crash ONNX's own changes with its version.
 CRASHING = """
 import os
-from dlbricks_core.suites.read import NetworkReader
+from dlbricks_suite.folder.read import NetworkReader
 
 class Crashing(NetworkReader):
     def read_weighted(self, path, identity):
@@ -385,7 +385,7 @@ def test_a_brick_that_crashes_its_reader_does_not_affect_the_others(
 ):
     (tmp_path / "crashing.py").write_text(CRASHING)
     monkeypatch.setenv("PYTHONPATH", path_with(tmp_path))
-    monkeypatch.setattr("dlbricks_core.suites.read._READER", "crashing:Crashing")
+    monkeypatch.setattr("dlbricks_suite.folder.read._READER", "crashing:Crashing")
     first, *_ = sorted(folder.glob("bricks/*.onnx"))
     proto = onnx.load(first)
     proto.graph.name = "a name that crashes"
@@ -413,7 +413,8 @@ def test_bench_times_the_bricks_that_can_be_read(folder, tmp_path):
 
 
 def bench_of(folder, tmp_path):
-    from dlbricks_core.estimation.suite import bench
+    from dlbricks_suite.timing import bench
+
     from dlbricks_core.measure.request import Request
     from dlbricks_core.store import ResultStore
 
@@ -478,7 +479,7 @@ def test_a_suite_of_too_many_files_is_refused_before_it_is_written(tmp_path, mon
 
 
 def test_a_manifest_that_nobody_would_read_is_not_written(tmp_path, monkeypatch):
-    monkeypatch.setattr("dlbricks_core.suites.write.MOST_BYTES", 100)
+    monkeypatch.setattr("dlbricks_suite.folder.write.MOST_BYTES", 100)
     with pytest.raises(DLBricksError, match="manifest would have more than"):
         write(tmp_path / "bricks")
     assert not (tmp_path / "bricks").exists()

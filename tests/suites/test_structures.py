@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from dlbricks_suite.folder import read_suite
+from dlbricks_suite.writing import generate
 
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.commands.suite.writing import generate
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.ir import read_model
 from dlbricks_core.passes import normalize
 from dlbricks_core.progress import Observer
-from dlbricks_core.suites import read_suite
 
 pytestmark = pytest.mark.process
 

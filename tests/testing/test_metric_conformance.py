@@ -1,11 +1,10 @@
 """The core's own metrics pass the suite, on ONNX Runtime."""
 
 import pytest
+from dlbricks_quantities.cold_start import ColdStart
+from dlbricks_quantities.load_time import LoadTime
+from dlbricks_quantities.peak_memory import PeakMemory
 from dlbricks_testing import MetricConformance
-
-from dlbricks_core.measure.metrics.cold_start import ColdStart
-from dlbricks_core.measure.metrics.load_time import LoadTime
-from dlbricks_core.measure.metrics.peak_memory import PeakMemory
 
 onnxruntime = pytest.importorskip("dlbricks_onnxruntime.backend")
 

@@ -10,7 +10,7 @@ import click
 
 from dlbricks_core.backends import Backend
 from dlbricks_core.commands.machine import systems_report
-from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options import shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.output import Output
 from dlbricks_core.errors import DLBricksError
@@ -25,8 +25,8 @@ from dlbricks_core.store import ResultStore
 
 
 @click.command("doctor", cls=Concise)
-@options.json_option
-@options.quiet_options
+@shared.json_option
+@shared.quiet_options
 def check_command(**values: Any) -> int:
     """Check whether this machine is ready to measure, with advice."""
     output = Output(values)
@@ -56,9 +56,9 @@ def _advice(plugin: Plugin) -> Sequence[str]:
 
 
 @click.command("list", cls=Concise)
-@options.store_option
-@options.json_option
-@options.table_options
+@shared.store_option
+@shared.json_option
+@shared.table_options
 def list_command(store: str | None, **values: Any) -> int:
     """List the systems of a store.
 
@@ -74,9 +74,9 @@ def list_command(store: str | None, **values: Any) -> int:
 
 @click.command("show", cls=Concise)
 @click.argument("system", metavar="SYSTEM")
-@options.store_option
-@options.json_option
-@options.table_options
+@shared.store_option
+@shared.json_option
+@shared.table_options
 def show_command(system: str, store: str | None, **values: Any) -> int:
     """Show all facts about a system in a store."""
     output = Output(values)
@@ -93,9 +93,9 @@ def show_command(system: str, store: str | None, **values: Any) -> int:
 @click.command("name", cls=Concise)
 @click.argument("system", metavar="SYSTEM")
 @click.argument("name", metavar="NAME")
-@options.store_option
-@options.json_option
-@options.quiet_options
+@shared.store_option
+@shared.json_option
+@shared.quiet_options
 def name_command(system: str, name: str, store: str | None, **values: Any) -> int:
     """Give a system of a store a name.
 

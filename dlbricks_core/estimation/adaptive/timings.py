@@ -20,7 +20,7 @@ from dlbricks_core.figures.statistics import WIDENS
 from dlbricks_core.measure.costs import START_S, Costs
 from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.ledger import Ledger
-from dlbricks_core.measure.measuring import check, measure, open_worker, settle_models
+from dlbricks_core.measure.measuring import check, look_up, measure, open_worker, settle_models
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.targets import Target, alike_together
 from dlbricks_core.measure.worker import BackendWorker
@@ -172,22 +172,8 @@ class TimingWorker:
 
     def look_up(self) -> None:
         """Adds stored measurements and failures."""
-        request = self.request
-        if request.force:
-            return
-        found = self.store.get(map(self.key, self.subjects.every))
-        enough = {
-            key: each
-            for key, each in found.items()
-            if not each.failure and len(each.values) >= FEWEST_QUIET
-        }
-        if not request.retry_failed:
-            refused = self.store.refused(request.setup, request.fingerprint)
-            keys = {s: self.key(s) for s in self.subjects.every if s in refused}
-            failed = [(key, refused[s], True) for s, key in keys.items() if key not in enough]
-            failed += [(k, m.failure, m.unsupported) for k, m in found.items() if m.failure]
-            self.ledger = self.ledger.recalling(failed)
-        self._add(Ledger.of(enough, request.protocol))
+        keys = map(self.key, self.subjects.every)
+        self._add(look_up(keys, self.request, self.store, fewest=FEWEST_QUIET))
         self.ledger = replace(self.ledger, reused=len(self.known))
 
     def check_doubtful(self) -> None:

@@ -1,9 +1,9 @@
 """Functions in Python."""
 
 import dlbricks_private
+import dlbricks_suite
 import pytest
 
-import dlbricks_core as dlbricks
 from dlbricks_core.errors import DLBricksError
 
 pytest.importorskip("onnxruntime")
@@ -26,7 +26,7 @@ def test_a_private_suite_makes_its_way_in_python_as_on_the_command_line(tmp_path
     assert f"{numbers['decoys']} of them decoys" in repr(written)
     assert written.key == tmp_path / "suite.key.json"
     how = {"backend": "onnxruntime", "runs": 2}
-    timed = dlbricks.bench(tmp_path / "suite", results=tmp_path / "r.zst", threads=1, **how)
+    timed = dlbricks_suite.bench(tmp_path / "suite", results=tmp_path / "r.zst", threads=1, **how)
     assert len(timed) == len(written)
     (row,) = dlbricks_private.estimate(written.key, tmp_path / "r.zst", **how)
     assert row["estimate"] > 0

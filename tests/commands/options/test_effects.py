@@ -3,20 +3,20 @@
 import re
 
 import click
+import dlbricks_suite
 import pytest
+from dlbricks_compare import command as compare
 from dlbricks_graph import command as graph
 from dlbricks_private.command import command as private
 from dlbricks_serving.commands import serve
 from dlbricks_study.command import command as study
+from dlbricks_suite import command as suite
 from dlbricks_survey import calibration_command as machine
 from dlbricks_survey.command import command as survey
 
-import dlbricks_core as dlbricks
 from dlbricks_core.commands.check import actions as check
-from dlbricks_core.commands.compare import actions as compare
 from dlbricks_core.commands.estimate.actions import command as estimate
 from dlbricks_core.commands.options.spelling import option_of
-from dlbricks_core.commands.suite import actions as suite
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.wording import arguments_spelled
 
@@ -29,7 +29,7 @@ REFUSED = [
     (estimate, ("a", *ON, "--budget", "9s"), "--budget needs --measure: nothing runs without it"),
     (estimate, ("a", *ON, "--measure", "--system", "b"), "--system is for estimates that run"),
     (check.accuracy_command, ("a", *ON, "--budget", "9s"), "--budget is for bricks that are timed"),
-    (compare.latencies_command, ("a", *BOTH, "--budget", "9s"), "--budget is for bricks that are"),
+    (compare.command, ("a", *BOTH, "--budget", "9s"), "--budget is for bricks that are"),
     (suite.write_command, ("a", "-o", "f", "--seed", "1"), "--seed is for bricks: structures of"),
     (machine.calibrate_command, ("--forget", *ON, "--runs", "3"), "fits nothing: leave out --runs"),
     (machine.calibrate_command, ("--probes", "1", *ON, "-G", "1"), "fits nothing: leave out -G"),
@@ -68,4 +68,4 @@ def test_an_option_without_an_effect_is_refused_by_name(command, arguments, mess
 def test_bricks_of_a_suite_are_timed_in_the_cold(tmp_path):
     how = {"backend": "onnxruntime", "results": tmp_path / "r"}
     with pytest.raises(DLBricksError, match="bricks that are timed alone are not hot"):
-        dlbricks.bench(tmp_path, condition="hot", **how)
+        dlbricks_suite.bench(tmp_path, condition="hot", **how)

@@ -11,6 +11,9 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+from dlbricks_suite.folder import read_suite
+from dlbricks_suite.folder.manifest import MANIFEST, read_manifest
+
 from dlbricks_core.errors import DLBricksError, StoreError
 from dlbricks_core.facts import Machine
 from dlbricks_core.machine.load import LONGEST_S
@@ -18,8 +21,6 @@ from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.store.portable import exported, read_stream
 from dlbricks_core.store.selection import Selection
-from dlbricks_core.suites import read_suite
-from dlbricks_core.suites.manifest import MANIFEST, read_manifest
 from dlbricks_core.version import __version__
 from dlbricks_core.wording import settings
 from dlbricks_fleet.access import Access

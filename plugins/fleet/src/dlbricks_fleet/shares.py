@@ -6,10 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from dlbricks_suite.folder import Suite, read_suite
+from dlbricks_suite.timing import cut_suite
+
 from dlbricks_core.analysis.work import layer_flops
 from dlbricks_core.bricks.naming import fold
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.suite import cut_suite
 from dlbricks_core.facts import Failure
 from dlbricks_core.ir import CanonicalModel, unpacked
 from dlbricks_core.measure.costs import Costs
@@ -21,7 +23,6 @@ from dlbricks_core.measure.rewrites import Rewrites
 from dlbricks_core.measure.targets import Target, run_targets
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-from dlbricks_core.suites import Suite, read_suite
 
 _FLOPS, _BYTES = 3e10, 1e10
 """Operations and bytes per second of a usual server. They determine how shares compare, and the

@@ -17,7 +17,7 @@ class Private(Command):
     purpose = "Pack models that must stay secret, and estimate them."
     predicts = True
     objects: ClassVar = {
-        "generate": "dlbricks_core.commands.suite.writing:SuiteWriteData",
+        "generate": "dlbricks_suite.writing:SuiteWriteData",
         "estimate": "dlbricks_core.report.run.data:EstimateData",
         "attack": "dlbricks_private.report:PrivateAttackData",
     }

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
+from dlbricks_suite.folder import Suite, check_unused
+
 from dlbricks_core.api.inputs import Measuring, Sources, check_names, checked, models_of
 from dlbricks_core.api.results import Estimates, Result, Rows, listed
 from dlbricks_core.commands.options.given import open_request
@@ -20,7 +22,6 @@ from dlbricks_core.estimation.without_runs import estimate as estimate_without_r
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
 from dlbricks_core.sanitize import sanitized
-from dlbricks_core.suites import Suite, check_unused
 from dlbricks_private import suites
 from dlbricks_private.exposure import Privacy, privacy
 from dlbricks_private.report import privacy_data, suite_data

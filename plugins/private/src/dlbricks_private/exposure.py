@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
+from dlbricks_suite.folder import read_suite
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.bricks.naming import brick_name
@@ -19,7 +20,6 @@ from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.rewrites import Benches
 from dlbricks_core.predict.training_data import family_of
 from dlbricks_core.progress import Observer
-from dlbricks_core.suites import read_suite
 from dlbricks_private.chains import alternatives, log10_candidates, log10_of_choices
 from dlbricks_private.cutting import Cutting
 from dlbricks_private.judge import Example, Judge, balanced_accuracy, cross_validated

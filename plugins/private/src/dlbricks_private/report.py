@@ -6,18 +6,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
+from dlbricks_suite.folder import Suite
+
 from dlbricks_core.facts import Failure
 from dlbricks_core.report.data import SCHEMA_VERSION, WrittenData, failures_data
 from dlbricks_core.report.heading import count
 from dlbricks_core.report.remarks import Effect, Remark, print_failures, print_warnings
 from dlbricks_core.report.tables import Console, styled, table
-from dlbricks_core.suites import Suite
 from dlbricks_core.wording import argument, listed
 from dlbricks_private.exposure import Privacy
 from dlbricks_private.suites import Hidden
 
 if TYPE_CHECKING:
-    from dlbricks_core.commands.suite.writing import HiddenBricksData, SuiteWriteData
+    from dlbricks_suite.writing import HiddenBricksData, SuiteWriteData
 
 
 class PrivateAttackData(WrittenData):

@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from dlbricks_suite.folder import Cut, Suite, SuiteBrick, write_suite
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.compose.options import DEFAULT_COMPOSER, CutOptions, find_composer
@@ -22,7 +23,6 @@ from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.rewrites import Benches, Rewrites, benches_or_own, rewrite_models
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-from dlbricks_core.suites import Cut, Suite, SuiteBrick, write_suite
 from dlbricks_core.survey import draw
 from dlbricks_private.chains import AllEnds, all_ends
 from dlbricks_private.cutting import Cutting

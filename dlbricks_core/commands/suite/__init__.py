@@ -1,1 +1,0 @@
-"""Commands that write a suite of bricks and time it."""

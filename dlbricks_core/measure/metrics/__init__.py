@@ -1,1 +1,0 @@
-"""The built-in metrics, one in each file."""
