@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         load,
         merge_stores,
         sweep,
-        systems,
         time,
     )
 
@@ -44,7 +43,6 @@ __all__ = [
     "load",
     "merge_stores",
     "sweep",
-    "systems",
     "time",
 ]
 

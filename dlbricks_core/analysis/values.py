@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dlbricks_core.analysis.work import layer_flops
@@ -67,12 +66,8 @@ def _read(model: CanonicalModel, layer: Layer, position: int) -> int:
 def _matters(model: CanonicalModel, operations: int) -> bool:
     """Whether some operations are a notable share of those of a model."""
     left = operations / _LEAST - operations
-    for flops in _flops(model):
-        left -= flops
+    for layer in model.layers:
+        left -= layer_flops(model, layer) or 0
         if left < 0:  # a large model need not be counted to its end
             return False
     return operations > 0
-
-
-def _flops(model: CanonicalModel) -> Iterator[int]:
-    return (layer_flops(model, layer) or 0 for layer in model.layers)

@@ -10,10 +10,9 @@ from dlbricks_core.api.results import (
     Estimates,
     LoadedModel,
     Result,
-    Systems,
     Timings,
 )
-from dlbricks_core.api.stores import export_store, import_store, merge_stores, systems
+from dlbricks_core.api.stores import export_store, import_store, merge_stores
 
 __all__ = [
     "AtSizes",
@@ -22,7 +21,6 @@ __all__ = [
     "LoadedModel",
     "Measuring",
     "Result",
-    "Systems",
     "Timings",
     "answer",
     "cut",
@@ -33,6 +31,5 @@ __all__ = [
     "load",
     "merge_stores",
     "sweep",
-    "systems",
     "time",
 ]

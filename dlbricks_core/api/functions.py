@@ -14,7 +14,6 @@ from dlbricks_core.api.inputs import (
     Store,
     check_names,
     checked,
-    cut_options,
     job_store,
     models_of,
     opened_store,
@@ -32,6 +31,7 @@ from dlbricks_core.backends import Backend
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.commands.estimate.actions import EstimateJob
 from dlbricks_core.commands.options.models import Models
+from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.estimation.run import harvest as keep
 from dlbricks_core.estimation.run import run as run_models
@@ -154,7 +154,9 @@ def time(
             ``failures`` of the result names it.
     """
     request = request_of(backend, backend_options, measuring)
-    cutting = cut_options(granularity, split, composer, measuring.get("quantity"))
+    how = checked(granularity=granularity, split=split, composer=composer)
+    parts = map(how.get, ("granularity", "split", "composer"))
+    cutting = CutOptions.chosen(*parts, quantity=request.quantity.name)
     every = models_of(models)
     with opened_store(store) as opened:
         return Timings(run_models(every, cutting, request, opened, Observer(), end_to_end=False))
@@ -194,7 +196,7 @@ def estimate(
         predictor: Name of the predictor, if nothing runs; ``None`` for the package's predictor, and
             ``"none"`` to predict no brick that the store lacks.
         system: Machine to estimate for, if nothing runs: its name, or the start of its
-            fingerprint, as :func:`systems` lists them; ``None`` for this machine.
+            fingerprint, as ``dlbricks machine list`` lists them; ``None`` for this machine.
         store: As for :func:`time`.
         backend_options: As for :func:`time`.
         **measuring: As for :func:`time`.

@@ -15,7 +15,6 @@ from dlbricks_core.api.results import LoadedModel
 from dlbricks_core.commands.options.jobs import opened
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.commands.options.settings import SETTINGS, Setting
-from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.estimation.sizes import Sized
 from dlbricks_core.importers import LoadOptions
@@ -162,18 +161,6 @@ def cold(given: dict[str, Any]) -> dict[str, Any]:
             hint=f"Leave {settings(condition=condition)} out, or estimate whole models.",
         )
     return given
-
-
-def cut_options(
-    granularity: int | None,
-    split: str | None,
-    composer: str | None,
-    quantity: str | None = None,
-) -> CutOptions:
-    """Options of cutting for a quantity; ``None`` means the default."""
-    given = checked(granularity=granularity, split=split, composer=composer)
-    asked = checked(quantity=quantity)
-    return CutOptions.chosen(*map(given.get, ("granularity", "split", "composer")), **asked)
 
 
 def models_of(sources: Sources, options: LoadOptions | None = None) -> list[CanonicalModel]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dlbricks_core import report
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.commands.machine.systems_report import systems_data
 from dlbricks_core.commands.show.inspection import inspect_data
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.results import RunResult
@@ -20,7 +19,6 @@ from dlbricks_core.report import run_data
 from dlbricks_core.report.files import write_text
 from dlbricks_core.report.notes import texts
 from dlbricks_core.sanitize import sanitized
-from dlbricks_core.store import Inventory
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -302,26 +300,3 @@ def table_row(entry: Mapping[str, Any], columns: Iterable[str], unit: str) -> di
         else:
             row[column] = ", ".join(value) if isinstance(value, list) else value
     return {**row, "unit": unit}
-
-
-@dataclass(frozen=True, repr=False)
-class Systems(Result):
-    """The systems of a store.
-
-    Attributes:
-        inventory: Content of the store, as a :class:`dlbricks_core.store.Inventory`.
-    """
-
-    inventory: Inventory
-
-    def to_dict(self) -> dict[str, Any]:
-        """Systems and their numbers of measurements, as ``dlbricks machine list`` writes them."""
-        return dict(systems_data(self.inventory))
-
-    def rows(self) -> Rows:
-        """One row for each machine."""
-        rows: Rows = self.to_dict()["systems"]
-        return rows
-
-    def __repr__(self) -> str:
-        return f"<Systems: {listed(row['reference'] for row in self.rows())}>"

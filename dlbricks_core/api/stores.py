@@ -8,24 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from dlbricks_core.api.inputs import Store, checked, opened_store
-from dlbricks_core.api.results import Systems
 from dlbricks_core.commands.results import transfer as travelling
 from dlbricks_core.report.files import write_bytes
 from dlbricks_core.store import Record, ResultStore, Selection, exported
-
-
-def systems(*, store: Store = None) -> Systems:
-    """Lists the systems of a store, with their facts and numbers of measurements.
-
-    Args:
-        store: A path, the URL of a PostgreSQL database, an open store, or ``None`` for the user's
-            own file.
-
-    Raises:
-        DLBricksError: If there is no such store.
-    """
-    with opened_store(store, writes=False, create=False) as opened:
-        return Systems(opened.inventory())
 
 
 def export_store(
@@ -41,7 +26,7 @@ def export_store(
         path: The file, such as ``measurements.jsonl.zst``.
         systems: Names of machines, or starts of fingerprints; empty for all.
         backends: Names of backends; empty for all.
-        store: As for :func:`systems`.
+        store: As for :func:`time`.
 
     Returns:
         Number of records of each kind in the file.

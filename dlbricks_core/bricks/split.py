@@ -103,7 +103,13 @@ def _part(model: CanonicalModel, begin: int, end: int) -> _Part:
         end,
         bool(heavy),
         any(layer.opaque for layer in layers),
-        sum(_nbytes(model, layer) for layer in heavy if not layer.opaque),
+        sum(
+            model.tensors[name].nbytes
+            for layer in heavy
+            if not layer.opaque
+            for name in (*layer.reads, *layer.outputs)
+            if name
+        ),
     )
 
 
@@ -133,10 +139,6 @@ def _boundaries(model: CanonicalModel, granularity: int) -> list[int]:
     crossing: Sequence[int] = list(accumulate(changes))
     opaque = {p for i, layer in enumerate(model.layers) if layer.opaque for p in (i, i + 1)}
     return [p for p in range(count) if not p or crossing[p] <= 1 or p in opaque] + [count]
-
-
-def _nbytes(model: CanonicalModel, layer: Layer) -> int:
-    return sum(model.tensors[n].nbytes for n in (*layer.reads, *layer.outputs) if n)
 
 
 def _computes_with_weights(model: CanonicalModel, layer: Layer) -> bool:

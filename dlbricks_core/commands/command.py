@@ -26,6 +26,7 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "check.trace": "dlbricks-explain",
     "compare": "dlbricks-compare",
     "fleet": "dlbricks-fleet",
+    "machine": "dlbricks-machine",
     "machine.calibrate": "dlbricks-survey",
     "machine.survey": "dlbricks-survey",
     "private": "dlbricks-private",

@@ -57,23 +57,6 @@ class ShowCommand(_CoreCommand):
     )  # fmt: skip
 
 
-class MachineCommand(_CoreCommand):
-    """Check, calibrate and survey this machine; list known machines."""
-
-    name = "machine"
-    purpose = "Check, calibrate and survey this machine; list and name systems."
-    actions = (
-        Action("check", "Check whether this machine is ready to measure.",
-               "machine.actions:check_command", "commands.machine.systems_report:MachineCheckData"),
-        Action("list", "List the systems of a store.", "machine.actions:list_command",
-               "commands.machine.systems_report:MachineListData"),
-        Action("show", "Show a system of a store.", "machine.actions:show_command",
-               "commands.machine.systems_report:MachineShowData"),
-        Action("name", "Name a system of a store.", "machine.actions:name_command",
-               "commands.machine.systems_report:MachineNameData"),
-    )  # fmt: skip
-
-
 class ResultsCommand(_CoreCommand):
     """Which measurements are there, and where do they go?"""
 
@@ -113,7 +96,6 @@ OWN = (
     EstimateCommand,
     CheckCommand,
     ShowCommand,
-    MachineCommand,
     ResultsCommand,
     ListCommand,
 )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import chain
 from operator import or_
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
-from dlbricks_core.bricks import Brick, BrickSet, CutModel
+from dlbricks_core.bricks import Brick, CutModel
 from dlbricks_core.compose import Estimate, Parallel, Plan
 from dlbricks_core.compose.options import find_composer
 from dlbricks_core.estimation.model_result import Compared, ModelResult, PartResult
@@ -40,6 +40,8 @@ _IN_PLACE = (note("timed-in-place"),)
 
 _LITTLE = 0.01
 """Share of a model's latency up to which scatter and disturbances of a brick are ignored."""
+
+ValueT = TypeVar("ValueT")
 
 Figures = Mapping[str, Figure]
 """Figures of networks, by signature."""
@@ -476,46 +478,52 @@ def joined(parts: Mapping[tuple[int, ...], RunResult]) -> RunResult:
     first = results[0]
     if len(results) == 1:
         return first
-    placed = sorted(
-        (position, i, part)
-        for part, (positions, _) in enumerate(parts.items())
-        for i, position in enumerate(positions)
+    places = sorted(
+        (place, i, part) for part, own in enumerate(parts) for i, place in enumerate(own)
     )
+
+    def in_order(of_parts: Iterable[Sequence[ValueT]]) -> list[ValueT]:
+        every = list(of_parts)
+        return [every[part][i] for _, i, part in places]
+
+    costs = [each.benchmarking for each in results if each.benchmarking]
+    models_s, bricks_s = sum(e.models_s for e in costs), sum(e.bricks_s for e in costs)
     return replace(
         first,
-        cutting=_joint_cutting([each.cutting for each in results], [(p, i) for _, i, p in placed]),
-        models=[results[part].models[i] for _, i, part in placed],
+        cutting=_joint_cutting([each.cutting for each in results], in_order),
+        models=in_order(each.models for each in results),
         bricks=_joint_bricks(results),
-        benchmarking=_joint_benchmarking(results),
+        benchmarking=Benchmarking(models_s, bricks_s) if costs else None,
         ledger=reduce(or_, (each.ledger for each in results)),
-        adaptive=_joint_progress(results, [(p, i) for _, i, p in placed]),
+        adaptive=_joint_progress(results, in_order(map(_half_widths, results))),
         peak_bytes=max((e.peak_bytes for e in results if e.peak_bytes is not None), default=None),
     )
 
 
-def _joint_cutting(cuttings: Sequence[Cutting], places: Sequence[tuple[int, int]]) -> Cutting:
+def _joint_cutting(
+    cuttings: Sequence[Cutting],
+    in_order: Callable[[Iterable[Sequence[CutModel]]], list[CutModel]],
+) -> Cutting:
     """Cutting of all models.
 
     Args:
         cuttings: Cuttings, each of some of the models.
-        places: For each model, its cutting and its position in that cutting.
+        in_order: Brings the models of all cuttings into their order.
     """
-    first = cuttings[0].brickset
-    brickset = BrickSet(
-        first.granularity,
-        first.strategy,
-        {s: brick for each in cuttings for s, brick in each.brickset.bricks.items()},
-        [cuttings[part].brickset.models[i] for part, i in places],
-        first.rereading,
-    )
-    plan = Plan(
-        {s: brick for each in cuttings for s, brick in each.plan.timed.items()},
-        {s: recipes for each in cuttings for s, recipes in each.plan.recipes.items()},
-    )
-    seconds = sum(each.seconds for each in cuttings)
-    footprints = {s: found for each in cuttings for s, found in each.footprints.items()}
+    first = cuttings[0]
     return replace(
-        cuttings[0], brickset=brickset, plan=plan, seconds=seconds, footprints=footprints
+        first,
+        brickset=replace(
+            first.brickset,
+            bricks={s: each for cutting in cuttings for s, each in cutting.brickset.bricks.items()},
+            models=in_order(each.brickset.models for each in cuttings),
+        ),
+        plan=Plan(
+            {s: brick for each in cuttings for s, brick in each.plan.timed.items()},
+            {s: recipes for each in cuttings for s, recipes in each.plan.recipes.items()},
+        ),
+        seconds=sum(each.seconds for each in cuttings),
+        footprints={s: found for each in cuttings for s, found in each.footprints.items()},
     )
 
 
@@ -529,8 +537,17 @@ def _joint_bricks(results: Sequence[RunResult]) -> list[BrickResult]:
     return list(found.values())
 
 
+def _half_widths(result: RunResult) -> Sequence[float]:
+    """Half-width of each model's interval. Adaptive measuring knows none of a partial estimate."""
+    estimates = [each.estimate for each in result.models]
+    if not result.adaptive:
+        return [each.half_width for each in estimates]
+    halves = zip(estimates, result.adaptive.half_widths, strict=True)
+    return [math.inf if each.partial else half for each, half in halves]
+
+
 def _joint_progress(
-    results: Sequence[RunResult], places: Sequence[tuple[int, int]]
+    results: Sequence[RunResult], half_widths: Sequence[float]
 ) -> AdaptiveRun | None:
     """Progress of all parts together, without the precision that more time would reach."""
     runs = [each.adaptive for each in results if each.adaptive is not None]
@@ -538,39 +555,17 @@ def _joint_progress(
         return None
     ran = [each.seconds for each in runs if each.seconds is not None]
     plain = [each.plain_s for each in runs if each.plain_s is not None]
-    halves = [
-        [
-            # Adaptive measuring knows no width of a partial estimate.
-            math.inf if model.estimate.partial else half
-            for model, half in zip(each.models, _half_widths(each), strict=True)
-        ]
-        for each in results
-    ]
+    measured = [[b for b in e.bricks if b.origin not in (None, "predicted")] for e in results]
     return replace(
         runs[0],
-        half_widths=tuple(halves[part][i] for part, i in places),
-        timed=sum(each.adaptive.timed if each.adaptive else _timed(each) for each in results),
+        half_widths=tuple(half_widths),
+        timed=sum(
+            each.adaptive.timed if each.adaptive else len(own)
+            for each, own in zip(results, measured, strict=True)
+        ),
         wholes=sum(each.wholes for each in runs),
         importing_s=sum(each.importing_s for each in runs),
         offers=(),
         seconds=sum(ran) if ran else None,
         plain_s=sum(plain) if len(plain) == len(runs) else None,
     )
-
-
-def _half_widths(result: RunResult) -> Sequence[float]:
-    if result.adaptive:
-        return result.adaptive.half_widths
-    return [each.estimate.half_width for each in result.models]
-
-
-def _timed(result: RunResult) -> int:
-    """Number of bricks with a measured figure."""
-    return sum(each.origin not in (None, "predicted") for each in result.bricks)
-
-
-def _joint_benchmarking(results: Sequence[RunResult]) -> Benchmarking | None:
-    costs = [each.benchmarking for each in results if each.benchmarking]
-    if not costs:
-        return None
-    return Benchmarking(sum(each.models_s for each in costs), sum(each.bricks_s for each in costs))

@@ -110,8 +110,9 @@ class ReadFiles:
         Modules of earlier calls count, because Python reads a module only once.
         """
         paths = {_source(Path(opened).absolute()) for opened in self._opened}
-        new = (p for p in sorted(paths) if not _is_installed(p) and str(p) not in self._modules)
-        states = {each.path: each for each in map(FileState.of, new) if each is not None}
+        ours = (p for p in sorted(paths) if not str(p).startswith(_installed_folders()))
+        new = (FileState.of(path) for path in ours if str(path) not in self._modules)
+        states = {each.path: each for each in new if each is not None}
         self._opened.clear()  # including the files hashed here
         self._modules |= {path: each for path, each in states.items() if path.endswith(".py")}
         return list({**self._modules, **states}.values())
@@ -134,10 +135,6 @@ def _installed_folders() -> tuple[str, ...]:
 
 
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
-
-
-def _is_installed(path: Path) -> bool:
-    return str(path).startswith(_installed_folders())
 
 
 class ImportCache:

@@ -1,5 +1,7 @@
 """Whole models that run, and what they tell of others."""
 
+import math
+from collections import Counter
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -202,6 +204,22 @@ def test_what_the_backend_lacks_makes_its_model_partial_and_no_other(adapted, bu
     assert found.models[0].unsupported
     assert found.models[1].is_measurement
     assert {each.subject for each in found.failures} == {"odd"}
+
+
+def test_bricks_of_a_model_that_runs_and_of_one_that_cannot_count_once(adapted, builder, stack):
+    b = builder((2, 2000))
+    x = b.input
+    for _ in range(2):
+        x = b.add("Relu", b.add("Add", x, b.weight(*b.shape)))
+        x = b.add("Tanh", b.add("Add", x, b.weight(*b.shape)))
+    odd = b.model(b.add("Ceil", x), name="odd")
+    found = adapted([stack(4), odd])
+    runs, cannot = found.brickset.models
+    assert runs.counts.keys() & cannot.counts.keys()
+    counts = Counter(runs.counts) + Counter(cannot.counts)
+    assert {each.brick.signature: each.occurrences for each in found.bricks} == counts
+    # No width is known of a sum that lacks a brick.
+    assert found.adaptive.half_widths[1] == math.inf
 
 
 def test_a_model_that_does_not_fit_is_estimated_from_its_bricks(

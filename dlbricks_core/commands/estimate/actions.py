@@ -219,6 +219,8 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """
     output = Output({**values, "store": store})
     job = given.job_of(EstimateJob, models, values)
+    if not job.measures:
+        output.if_interrupted("")
     with output.progress() as progress:
         done = job.run(store, progress)
     load = job.models.options

@@ -19,7 +19,7 @@ from dlbricks_core.estimation.adaptive.wholes import WholeRuns
 from dlbricks_core.estimation.assemble import Assembly
 from dlbricks_core.estimation.conditioned import PREDICTOR
 from dlbricks_core.estimation.results import AdaptiveRun, ModelResult, RunResult
-from dlbricks_core.facts import Note, Question
+from dlbricks_core.facts import Question
 from dlbricks_core.facts.note import note
 from dlbricks_core.figures.figure import (
     Figure,
@@ -122,7 +122,6 @@ class Adapting:
         bricks = cutting.brickset.bricks
         self._unknown = Unknown(bricks, self._costs, request, store, observer, predictor)
         self._reason = note("no-run-narrows")
-        self.unable: list[int] = []
         again = request.force or request.retry_failed
         refused = {} if again else store.refused(request.setup, request.fingerprint)
         self._known_refusals = refused.keys()
@@ -130,13 +129,16 @@ class Adapting:
         self._excluded = every if compares else set()
         self._compares = compares
 
-    def run_most_informative(self, end: float) -> None:
+    def run_most_informative(self, end: float) -> list[int]:
         """Runs models until estimates are precise, or time is over.
 
         A model with denormal weights runs in any case: bricks with usual ones tell nothing of it.
 
         Args:
             end: When the time is over, in seconds of ``monotonic``.
+
+        Returns:
+            Positions of models of which neither their own runs nor those of others tell.
         """
         lacking = [i for i, cut in enumerate(self._cuts) if not self._precise(cut)]
         slowed = [i for i in lacking if self._cuts[i].model.is_slowed and self._able(self._cuts[i])]
@@ -152,7 +154,7 @@ class Adapting:
         lacking = [i for i in lacking if not self._precise(self._cuts[i])]
         rest = [i for i in self._imprecise(lacking) if self._able(self._cuts[i])]
         self._run(rest, len(rest), end)
-        self.unable = [i for i in lacking if self._is_left(self._cuts[i])]
+        return [i for i in lacking if self._is_left(self._cuts[i])]
 
     def _time_rates(self) -> None:
         """Times the rates of an unknown system, on which this estimate and later ones rest."""
@@ -200,11 +202,6 @@ class Adapting:
             or (self._costs.share(i, known) >= share and not self._refused(cut))
         ]
 
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        """Remarks on models that did not run as they should."""
-        return self._runs.ledger.notes
-
     def result(self, positions: Sequence[int], begin: float | None = None) -> RunResult:
         """The result for some models from the figures so far, beside their latencies if compared.
 
@@ -212,6 +209,7 @@ class Adapting:
             positions: Positions of the models.
             begin: When the run began, in seconds of ``monotonic``; ``None`` if nothing ran.
         """
+        seconds = None if begin is None else monotonic() - begin
         cutting = self._cutting.only(positions)
         cuts = cutting.brickset.models
         figures = self._figures(cuts)
@@ -222,9 +220,10 @@ class Adapting:
             wholes=sum(self._figure(cut) is not None for cut in cuts),
             importing_s=self._runs.importing_s,
             offers=(),
-            seconds=None if begin is None else monotonic() - begin,
+            seconds=seconds,
         )
-        notes = self.notes
+        # Remarks on runs for comparison do not concern the estimates.
+        notes = self._runs.ledger.notes
         if self._compares:
             self._run_others()
             progress = replace(progress, plain_s=self._plain_s())
@@ -500,8 +499,8 @@ def run_wholes(
         adapting = Adapting(
             cutting, request, store, observer, opened, PREDICTOR, compares=compares, ahead=ahead
         )
-        adapting.run_most_informative(end)
-        unable = tuple(adapting.unable) if monotonic() < end else ()
+        left = adapting.run_most_informative(end)
+        unable = tuple(left) if monotonic() < end else ()
         able = [i for i in range(len(cutting.brickset.models)) if i not in unable]
         return adapting.result(able, begin), unable
 

@@ -268,7 +268,8 @@ class WholeRuns:
         self._round += 1
         replaces = self._request.force and key not in self.ledger.anew
         self._store.add_all(taken, instead_of={key} if replaces else ())
-        self._count(key, observation)
+        effort = self.ledger.effort + Effort.of([Measurement(key, observations=(observation,))])
+        self.ledger = replace(self.ledger, effort=effort, anew=self.ledger.anew | {key})
         self._know(Measurement(key, tuple(operators), (each,)) for key, each, operators in taken)
 
     def _harvested(
@@ -362,10 +363,6 @@ class WholeRuns:
             drifted = drifting(signature, figure, drift().plain_loop)
             self.figures[signature] = figure
             self.drifting[signature] = Placed(figure, drifted)
-
-    def _count(self, key: Question, taken: Observation) -> None:
-        effort = self.ledger.effort + Effort.of([Measurement(key, observations=(taken,))])
-        self.ledger = replace(self.ledger, effort=effort, anew=self.ledger.anew | {key})
 
     def _fail(self, key: Question, cut: CutModel, error: DLBricksError) -> None:
         reason = reason_of(error)

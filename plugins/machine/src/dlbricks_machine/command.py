@@ -9,19 +9,19 @@ from typing import Any
 import click
 
 from dlbricks_core.backends import Backend
-from dlbricks_core.commands.machine import systems_report
 from dlbricks_core.commands.options import shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.output import Output
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.rates import rates_of
 from dlbricks_core.estimation.systems import find_machine, name_machine
-from dlbricks_core.machine.readiness import Check, check_readiness
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.measure.request import usual_threads
 from dlbricks_core.plugins import Plugin, attempt, discover
 from dlbricks_core.preferences import preferences
 from dlbricks_core.store import ResultStore
+from dlbricks_machine import report
+from dlbricks_machine.readiness import Check, check_readiness
 
 
 @click.command("doctor", cls=Concise)
@@ -32,8 +32,8 @@ def check_command(**values: Any) -> int:
     output = Output(values)
     checks = [*check_readiness(), *_builds()]
     found = current_system(), checks, usual_threads(), preferences()
-    systems_report.print_readiness(output.console, *found)
-    output.write_json(systems_report.readiness_data(*found))
+    report.print_readiness(output.console, *found)
+    output.write_json(report.readiness_data(*found))
     return 0
 
 
@@ -67,8 +67,8 @@ def list_command(store: str | None, **values: Any) -> int:
     output = Output(values)
     with ResultStore.open(store, writes=False, create=False) as opened:
         inventory = opened.inventory()
-    systems_report.print_systems(output.console, inventory)
-    output.write_json(systems_report.systems_data(inventory))
+    report.print_systems(output.console, inventory)
+    output.write_json(report.systems_data(inventory))
     return 0
 
 
@@ -85,8 +85,8 @@ def show_command(system: str, store: str | None, **values: Any) -> int:
         within = opened.within(machine)
         inventory, sessions = within.inventory(), within.sessions()
         rates = rates_of(within, machine.system)
-    systems_report.print_system(output.console, machine, inventory, sessions, rates)
-    output.write_json(systems_report.system_shown_data(machine, inventory, sessions, rates))
+    report.print_system(output.console, machine, inventory, sessions, rates)
+    output.write_json(report.system_shown_data(machine, inventory, sessions, rates))
     return 0
 
 
@@ -106,6 +106,6 @@ def name_command(system: str, name: str, store: str | None, **values: Any) -> in
     output = Output(values)
     with ResultStore.open(store, create=False) as opened:
         machine = name_machine(opened, system, name)
-    systems_report.print_named(output.console, machine)
-    output.write_json(systems_report.named_data(machine))
+    report.print_named(output.console, machine)
+    output.write_json(report.named_data(machine))
     return 0

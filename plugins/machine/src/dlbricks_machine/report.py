@@ -11,7 +11,6 @@ from rich.table import Table
 from dlbricks_core.estimation.rates import MachineRate
 from dlbricks_core.estimation.systems import reference
 from dlbricks_core.facts import Machine, Session, Setup, System
-from dlbricks_core.machine.readiness import Check
 from dlbricks_core.machine.speed import MULTIPLYING, multiplying
 from dlbricks_core.preferences import NAMES, Preference, preferences_file, variable
 from dlbricks_core.report import data as common
@@ -23,6 +22,7 @@ from dlbricks_core.report.tables import Console, lines, styled, table
 from dlbricks_core.sanitize import without_secrets
 from dlbricks_core.store import Inventory
 from dlbricks_core.wording import argument
+from dlbricks_machine.readiness import Check
 
 
 class MachineCheckData(common.WrittenData):
