@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("onnxruntime")
 jsonschema = pytest.importorskip("jsonschema")
 
+from dlbricks_compare import compare  # noqa: E402
 from dlbricks_serving import advise  # noqa: E402
 
 import dlbricks_core as api  # noqa: E402
@@ -97,7 +98,7 @@ def test_backends_are_compared_by_it(written, shared):
     page = Path("c.html").read_text()
     assert "Ballast in KiB, measured end to end" in page
     assert "atenc" not in page
-    result = api.compare(
+    result = compare(
         asked[0], backends=["onnxruntime", "twin"], quantity="ballast", threads=1,
         granularity=1, store="results.sqlite",
     )  # fmt: skip
