@@ -97,8 +97,8 @@ class Predicted(Figure):
     def __post_init__(self) -> None:
         if np.shape(self.draws) != (RESAMPLES,):
             raise ValueError(f"draws have the shape {np.shape(self.draws)}, and not {(RESAMPLES,)}")
-        numbers = np.array([self.expected, self.overhead, *self.draws])
-        if not (np.isfinite(numbers) & (numbers >= 0)).all():
+        numbers = self.expected, self.overhead, np.min(self.draws), np.max(self.draws)
+        if not all(0 <= number < math.inf for number in numbers):
             raise ValueError("a predicted number is negative or not finite")
 
     @property

@@ -106,7 +106,7 @@ class Features:
     def part(self, layers: Sequence[int] | Indices) -> Features:
         """Features of some of the layers."""
         places = np.asarray(layers, dtype=np.intp)
-        return Features(tuple(self.kinds[i] for i in places.tolist()), self.numbers[places])
+        return Features(tuple(map(self.kinds.__getitem__, places.tolist())), self.numbers[places])
 
     @classmethod
     def of_ends(cls, model: CanonicalModel) -> Features:
@@ -334,3 +334,22 @@ def joined(parts: Iterable[Features]) -> Features:
         tuple(kind for each in every for kind in each.kinds),
         np.concatenate([each.numbers for each in every]) if every else np.zeros((0, len(NAMES))),
     )
+
+
+def distinct(parts: Sequence[Features]) -> tuple[Features, list[Indices]]:
+    """Each layer once that several lists hold, and the positions of the layers of each list."""
+    every = joined(parts)
+    names = {kind: place for place, kind in enumerate(dict.fromkeys(every.kinds))}
+    kinds = np.array([names[kind] for kind in every.kinds], dtype=np.uint64)
+    bits = np.column_stack([kinds, every.numbers.view(np.uint64)])
+    # Sorting single numbers takes a fraction of sorting rows.
+    hashes = (bits ^ (bits >> np.uint64(29))) @ _FACTORS
+    _, first, places = np.unique(hashes, return_index=True, return_inverse=True)
+    if not (bits[first[places]] == bits).all():  # two layers share a hash, which no one has seen
+        first = places = np.arange(len(bits))
+    ends = np.cumsum([len(each.kinds) for each in parts])[:-1]
+    return every.part(first), np.split(places, ends)
+
+
+_FACTORS = np.random.default_rng(0).integers(2**63, size=len(NAMES) + 1, dtype=np.uint64) * 2 + 1
+"""Odd factors of a layer's kind and of its numbers, in its hash."""

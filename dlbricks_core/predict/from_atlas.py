@@ -20,7 +20,7 @@ from dlbricks_core.figures.statistics import FloatArray, Indices
 from dlbricks_core.predict.atlas import Contribution, LayerTable, counts_matrix
 from dlbricks_core.predict.base import Predictor
 from dlbricks_core.predict.baseline import Processor, doubted, expected_ms, shares_of_terms
-from dlbricks_core.predict.features import Features, joined
+from dlbricks_core.predict.features import Features, distinct, joined
 from dlbricks_core.predict.fitting import ObservedNetworks, fitted_pulls
 from dlbricks_core.predict.grouped import ErrorGroup, Grouped
 from dlbricks_core.predict.kernel import Kernel
@@ -232,7 +232,7 @@ def _from_bases(
         if not chosen:
             found.append(prior_of(layers, kernel, processor))
             continue
-        beliefs = [_belief_of(each, layers, kernel) for each in chosen]
+        beliefs = _beliefs_of(chosen, layers, kernel)
         if here and part.told_by == (0,):
             belief = _narrowed(beliefs[0], layers, chosen[0], kernel)
             found.append(belief.widened(_HERE, spread_of(layers, kernel)))
@@ -248,11 +248,22 @@ def _from_bases(
     return joined_beliefs([part.layers for part in parts], found)
 
 
-def _belief_of(base: Contribution, layers: Features, kernel: Kernel) -> LayerPosterior:
-    """Posterior from one contribution, from memory if it can be."""
-    if base.pulls.size:
-        return _belief_of_atlas(base, _RequestedLayers(layers), kernel)
-    return belief_from(base, layers, kernel)
+def _beliefs_of(
+    bases: Sequence[Contribution], layers: Features, kernel: Kernel
+) -> list[LayerPosterior]:
+    """Posteriors from several contributions, from memory where they can be.
+
+    Contributions with pulls stay in memory, so that a prediction that is asked for several systems
+    in turn finds their posteriors again. A store's own are read anew each time.
+    """
+    wanted = _RequestedLayers(layers)
+    new = [each for each in bases if (each, wanted, kernel) not in _KNOWN]
+    found = dict(zip(new, beliefs_from(new, layers, kernel), strict=True))
+    found |= {each: _KNOWN[each, wanted, kernel] for each in bases if each not in found}
+    _KNOWN.update({(each, wanted, kernel): found[each] for each in new if each.pulls.size})
+    for oldest in [*_KNOWN][: max(len(_KNOWN) - 2 * MOST_CONTRIBUTIONS, 0)]:
+        del _KNOWN[oldest]
+    return [found[each] for each in bases]
 
 
 def expectation(asked: Features) -> Expected:
@@ -325,59 +336,141 @@ class _RequestedLayers:
         return hash(self._key)
 
 
-@lru_cache(maxsize=2 * MOST_CONTRIBUTIONS)
-def _belief_of_atlas(
-    contribution: Contribution, wanted: _RequestedLayers, kernel: Kernel
-) -> LayerPosterior:
-    """As :func:`belief_from`, once for all systems that a prediction is asked for in turn.
-
-    It is for contributions with pulls, which stay in memory. A store's own are read anew each time.
-    """
-    return belief_from(contribution, wanted.features, kernel)
+_KNOWN: dict[tuple[Contribution, _RequestedLayers, Kernel], LayerPosterior] = {}
+"""Posteriors of the last predictions, the oldest first."""
 
 
-def belief_from(contribution: Contribution, asked: Features, kernel: Kernel) -> LayerPosterior:
-    """Posterior, from one contribution, of the latencies of layers on its own system.
+def beliefs_from(
+    contributions: Sequence[Contribution], asked: Features, kernel: Kernel
+) -> list[LayerPosterior]:
+    """Posteriors, from each of several contributions, of the latencies of layers on its own system.
 
     The mean uses the pulls of all layers, the covariance the sites of layers with most information
     about the requested layers. Without pulls of this kernel, both rest on the networks nearest to
     the wanted layers.
 
     Args:
-        contribution: Measured networks.
+        contributions: Measured networks.
         asked: Features of the layers.
         kernel: Covariance of the baseline's errors.
 
     Returns:
-        Posterior of the logarithms of the layers' latencies in milliseconds.
+        Posterior of the logarithms of the layers' latencies in milliseconds, for each contribution.
     """
-    if contribution.kernel != kernel.identity:
-        near = contribution.only(nearest(contribution, asked, kernel, MOST_NETWORKS))
-        contribution = with_pulls(near, kernel)
-    processor = processor_of(contribution)
-    mean = np.log(expected_ms(asked, processor)) + kernel.common * contribution.pulls.sum()
-    groups, shared = [], np.ones(len(asked.kinds))
-    known = contribution.features.classes
+    found = [_Belief(_with_pulls_of(each, asked, kernel), asked, kernel) for each in contributions]
     for name, places in asked.classes.items():
         layers = asked.part(places)
-        spread = doubted(kernel.within(layers, layers), layers, layers, processor)
-        if name in known:
-            own = contribution.features.part(known[name])
-            between = doubted(kernel.within(own, layers), own, layers, processor)
-            mean[places] += contribution.pulls[known[name]] @ between
-            sites = contribution.sites[known[name]]
-            informative = _informative(between, sites)
-            part = own.part(informative)
-            among = doubted(kernel.within(part, part), part, part, processor)
-            among[np.diag_indices_from(among)] += sites[informative]
-            factor = scipy.linalg.cholesky(among, lower=True, overwrite_a=True)
-            sides = np.column_stack([between[informative], np.ones(len(informative))])
-            half = scipy.linalg.solve_triangular(factor, sides, lower=True)
-            spread -= half[:, :-1].T @ half[:, :-1]
-            shared[places] -= half[:, -1] @ half[:, :-1]
-        groups.append(ErrorGroup(places, spread))
-    common = math.sqrt(kernel.common * contribution.common)
-    return LayerPosterior.untold(mean, Grouped(tuple(groups), common * shared[:, None]))
+        within = kernel.within(layers, layers)
+        for each in found:
+            each.add_class(places, layers, within)
+        telling = [each for each in found if name in each.contribution.features.classes]
+        if telling:
+            # Most contributions measured the same layers.
+            every, rows = distinct([each.layers(name) for each in telling])
+            between = kernel.within(every, layers)
+            for each, own in zip(telling, rows, strict=True):
+                each.learn(name, places, layers, between[own])
+    return [each.posterior for each in found]
+
+
+def _with_pulls_of(contribution: Contribution, asked: Features, kernel: Kernel) -> Contribution:
+    """A contribution with pulls of a kernel; without them, that of the networks nearest to layers.
+
+    Args:
+        contribution: Measured networks.
+        asked: Features of the layers.
+        kernel: Covariance of the baseline's errors.
+    """
+    if contribution.kernel == kernel.identity:
+        return contribution
+    near = contribution.only(nearest(contribution, asked, kernel, MOST_NETWORKS))
+    return with_pulls(near, kernel)
+
+
+class _Belief:
+    """Posterior from one contribution, which grows class by class.
+
+    Args:
+        contribution: Measured networks, with pulls of the kernel.
+        asked: Features of the requested layers.
+        kernel: Covariance of the baseline's errors.
+
+    Attributes:
+        contribution: Measured networks.
+    """
+
+    def __init__(self, contribution: Contribution, asked: Features, kernel: Kernel) -> None:
+        self.contribution = contribution
+        self._kernel = kernel
+        self._processor = processor_of(contribution)
+        mean = np.log(expected_ms(asked, self._processor))
+        self._mean = mean + kernel.common * contribution.pulls.sum()
+        self._shared = np.ones(len(asked.kinds))
+        self._groups: list[ErrorGroup] = []
+
+    @property
+    def posterior(self) -> LayerPosterior:
+        """The posterior, once all classes were added."""
+        common = math.sqrt(self._kernel.common * self.contribution.common)
+        spread = Grouped(tuple(self._groups), common * self._shared[:, None])
+        return LayerPosterior.untold(self._mean, spread)
+
+    def layers(self, name: str) -> Features:
+        """Features of the contribution's layers of a class."""
+        features = self.contribution.features
+        return features.part(features.classes[name])
+
+    def add_class(self, places: Indices, layers: Features, within: FloatArray) -> None:
+        """Adds the requested layers of a class, of which nothing is learned yet.
+
+        Args:
+            places: Positions of the layers.
+            layers: Their features.
+            within: Covariance of the baseline's errors among them.
+        """
+        spread = doubted(within.copy(), layers, layers, self._processor)
+        self._groups.append(ErrorGroup(places, spread))
+
+    def learn(self, name: str, places: Indices, layers: Features, between: FloatArray) -> None:
+        """Learns of the class that was added last from the contribution's layers of that class.
+
+        Args:
+            name: Name of the class.
+            places: Positions of the requested layers.
+            layers: Their features.
+            between: Covariance of the baseline's errors between the contribution's layers and the
+                requested ones, which is changed.
+        """
+        own, of_class = self.layers(name), self.contribution.features.classes[name]
+        doubted(between, own, layers, self._processor)
+        self._mean[places] += self.contribution.pulls[of_class] @ between
+        sites = self.contribution.sites[of_class]
+        informative = _informative(between, sites)
+        part = own.part(informative)
+        among = doubted(_lower(self._kernel, part), part, part, self._processor)
+        among[np.diag_indices_from(among)] += sites[informative]
+        factor = scipy.linalg.cholesky(among, lower=True, overwrite_a=True, check_finite=False)
+        sides = np.column_stack([between[informative], np.ones(len(informative))])
+        half = scipy.linalg.solve_triangular(factor, sides, lower=True, check_finite=False)
+        spread = self._groups[-1].covariance
+        spread -= half[:, :-1].T @ half[:, :-1]
+        self._shared[places] -= half[:, -1] @ half[:, :-1]
+
+
+def _lower(kernel: Kernel, layers: Features) -> FloatArray:
+    """Covariance among layers of one class, of which at least the lower triangle is filled."""
+    size = len(layers.kinds)
+    found = np.zeros((size, size))
+    for begin in range(0, size, _STRIP):
+        end = min(begin + _STRIP, size)
+        found[begin:end, :end] = kernel.within(
+            layers.part(range(begin, end)), layers.part(range(end))
+        )
+    return found
+
+
+_STRIP = 150
+"""Number of rows of a triangle that are computed at once."""
 
 
 def _informative(between: FloatArray, sites: FloatArray) -> Indices:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 from zlib import crc32
@@ -13,6 +13,10 @@ import numpy as np
 from dlbricks_core.figures.statistics import FloatArray, Indices
 from dlbricks_core.predict.features import NAMES, Features
 from dlbricks_core.predict.kinds import class_of
+
+_AT_ONCE = 12_000
+"""Number of pairs of layers that are computed at once: matrices that stay in the caches of a core,
+in memory that the process has already."""
 
 _SAME = 1e-4
 """Distance below which two layers are one: rounding leaves about a tenth of it."""
@@ -91,22 +95,31 @@ class Kernel:
 
     def _of_class(self, rows: Features, columns: Features) -> FloatArray:
         """Covariance within each class, beyond the variance that all layers share."""
-        smooth = _squares(rows, columns, self.smooth_scales)
-        smooth *= -0.5
-        np.exp(smooth, out=smooth)
-        found = self.class_smooth * smooth
-        found += self.of_class
-        for first, second in _blocks(rows.kinds, columns.kinds):
-            block = np.ix_(first, second)
-            part = self._rough(rows.part(first), columns.part(second))
-            part += self.smooth * smooth[block]
-            part += self.of_kind
-            found[block] += part
+        # A power of two scales without rounding.
+        smooth = _Pairs.of(rows, columns, self.smooth_scales).times(-0.5)
+        rough = _Pairs.of(rows, columns, self.rough_scales)
+        found = np.empty((len(rows.kinds), len(columns.kinds)))
+        most = max(_AT_ONCE // max(len(columns.kinds), 1), 1)
+        # The same memory each time: new memory costs more than the numbers.
+        nears, wholes = np.empty((2, most, len(columns.kinds)))
+        for layers, alike in _alike(rows.kinds, columns.kinds):
+            for some in np.split(layers, range(most, len(layers), most)):
+                near, whole = nears[: len(some)], wholes[: len(some)]
+                np.minimum(smooth.products(some, out=near), 0.0, out=near)
+                np.exp(near, out=near)
+                np.multiply(near, self.class_smooth, out=whole)
+                whole += self.of_class
+                if len(alike):
+                    part = self._rough(rough.products(some, alike))
+                    part += self.smooth * near[:, alike]
+                    part += self.of_kind
+                    whole[:, alike] += part
+                found[some] = whole
         return found
 
-    def _rough(self, rows: Features, columns: Features) -> FloatArray:
-        """Covariance within a kind that ends at short distances."""
-        squares = _squares(rows, columns, self.rough_scales)
+    def _rough(self, squares: FloatArray) -> FloatArray:
+        """Covariance within a kind that ends at short distances; squared distances are replaced."""
+        np.maximum(squares, 0.0, out=squares)
         squares *= 5
         distance = np.sqrt(squares)
         same = distance < _SAME
@@ -118,6 +131,41 @@ class Kernel:
         squares *= self.rough
         squares[same] += self.own
         return squares
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Rows and columns whose product are the squared distances between layers.
+
+    Attributes:
+        left: A row for each layer of the rows.
+        right: A row for each layer of the columns.
+    """
+
+    left: FloatArray
+    right: FloatArray
+
+    @classmethod
+    def of(cls, rows: Features, columns: Features, scales: tuple[float, ...]) -> Self:
+        """The pairs of layers, with distances in units of the scales."""
+        first, second = rows.numbers / np.array(scales), columns.numbers / np.array(scales)
+        one, other = (first**2).sum(1)[:, None], (second**2).sum(1)[:, None]
+        # One product adds the squares of both, in the time of a product of the numbers alone.
+        return cls(
+            np.concatenate([-2 * first, one, np.ones_like(one)], axis=1),
+            np.concatenate([second, np.ones_like(other), other], axis=1),
+        )
+
+    def times(self, factor: float) -> Self:
+        """The same with products that are multiplied by a factor."""
+        return replace(self, left=factor * self.left)
+
+    def products(
+        self, rows: Indices, columns: Indices | None = None, out: FloatArray | None = None
+    ) -> FloatArray:
+        """Squared distances between some of the layers; rounding may make them negative."""
+        right = self.right if columns is None else self.right[columns]
+        return np.matmul(self.left[rows], right.T, out=out)
 
 
 def _classes(features: Features) -> tuple[str, ...]:
@@ -132,12 +180,20 @@ def _blocks(rows: tuple[str, ...], columns: tuple[str, ...]) -> Iterator[tuple[I
             yield np.flatnonzero(first == name), np.flatnonzero(second == name)
 
 
-def _squares(rows: Features, columns: Features, scales: tuple[float, ...]) -> FloatArray:
-    """Squared distances between layers, in units of the scales."""
-    first, second = rows.numbers / np.array(scales), columns.numbers / np.array(scales)
-    one, other = (first**2).sum(1)[:, None], (second**2).sum(1)[:, None]
-    # One product adds the squares of both, in the time of a product of the numbers alone.
-    left = np.concatenate([-2 * first, one, np.ones_like(one)], axis=1)
-    right = np.concatenate([second, np.ones_like(other), other], axis=1)
-    squares = left @ right.T
-    return np.asarray(np.maximum(squares, 0.0, out=squares))
+def _alike(rows: tuple[str, ...], columns: tuple[str, ...]) -> Iterator[tuple[Indices, Indices]]:
+    """Rows of each name with the columns of that name; rows whose name no column has are last."""
+    shared = _places(columns)
+    first = _places(tuple(name if name in shared else "" for name in rows))
+    for name, places in first.items():
+        if name:
+            yield places, shared[name]
+    if "" in first:
+        yield first[""], np.zeros(0, dtype=np.intp)
+
+
+def _places(names: tuple[str, ...]) -> Mapping[str, Indices]:
+    """Positions of each name."""
+    found: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        found.setdefault(name, []).append(place)
+    return {name: np.array(places, dtype=np.intp) for name, places in found.items()}

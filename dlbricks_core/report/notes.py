@@ -234,7 +234,7 @@ WORDS: dict[str, Callable[..., str]] = {
         f"{reason}"
     ),
     "denormal-weights": lambda share: (
-        f"{share:.0%} of the inspected weights are denormal numbers, which may slow the model "
+        f"{100 * share:.2g}% of the inspected weights are denormal numbers, which may slow the model "
         "down many times: its bricks are timed and predicted with normal numbers"
     ),
     "sizes-ran-before": lambda most_times: (

@@ -56,6 +56,20 @@ def test_without_leave_to_round_outputs_are_as_precise_as_their_types(attributes
     assert rounding_layers(model) == {}
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_outputs_behind_short_floats_are_as_precise_as_these(dtype):
+    model = textual(
+        f"""m (float[4] x) => (float[4] wide, {dtype}[4] short, float[4] beside) {{
+            c = Cast<to = {getattr(TensorProto, dtype.upper())}>(x)
+            short = Exp(c)
+            wide = Cast<to = 1>(short)
+            beside = Exp(x)
+        }}"""
+    )
+    assert precisions(model) == {"wide": {"float16": 2**-10, "bfloat16": 2**-7}[dtype]}
+    assert rounding_layers(model) == {(dtype, Rounding.SHORT): 2}
+
+
 def textual(text):
     header = '<ir_version: 10, opset_import: ["" : 21]>\n'
     return normalize(read_model(onnx.parser.parse_model(header + text), name="m"))

@@ -19,7 +19,7 @@ from dlbricks_core.predict.baseline import Processor, doubted, expected_ms
 from dlbricks_core.predict.features import Features, joined
 from dlbricks_core.predict.from_atlas import (
     FromAtlas,
-    belief_from,
+    beliefs_from,
     believed,
     kernel_of,
     nearest,
@@ -139,10 +139,10 @@ def test_systems_that_nobody_measured_share_what_the_atlas_believes(
     calls = []
 
     def counted(*given):
-        calls.append(given)
-        return belief_from(*given)
+        calls.extend(given[0])
+        return beliefs_from(*given)
 
-    monkeypatch.setattr(from_atlas, "belief_from", counted)
+    monkeypatch.setattr(from_atlas, "beliefs_from", counted)
     atlas = [with_pulls(contributed(system(cpu="known"), setup(threads=n), 2.0),
                         kernel_of(setup().backend)) for n in (1, 2)]  # fmt: skip
     for cpu in ("one", "two", "three"):
@@ -342,9 +342,9 @@ def test_the_mean_rests_on_all_networks_if_the_contribution_has_pulls(
     names = list(bricks)
     contribution = with_pulls(contributed(system(), setup(), 3.0, names[1:]), kernel)
     asked = Features.of(bricks[names[0]].model)
-    every = belief_from(contribution, asked, kernel)
+    (every,) = beliefs_from([contribution], asked, kernel)
     monkeypatch.setattr("dlbricks_core.predict.from_atlas.MOST_NETWORKS", 10)
-    few = belief_from(contribution, asked, kernel)
+    (few,) = beliefs_from([contribution], asked, kernel)
     assert few.mean == pytest.approx(every.mean, abs=1e-3)
 
 

@@ -26,11 +26,16 @@ _PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
 _BITS = re.compile(r"u?int(\d+)$")
 
 
+_SHORT: Mapping[str, float] = {"float16": 2**-10, "bfloat16": 2**-7}
+"""Rounding unit of floats below 32 bits."""
+
+
 class Rounding(StrEnum):
     """Why results of a layer are less precise than their type."""
 
     ALLOWED = "may round its inputs to few bits (accuracy_level)"
     CODES = "rounds to codes, which may differ by one unit in the last place"
+    SHORT = "has fewer bits than the type of an output"
     FUSED = "may be fused with the DequantizeLinear before it, and round its inputs to eight bits"
 
 
@@ -49,17 +54,32 @@ def rounding_of(model: CanonicalModel, layer: Layer) -> tuple[Rounding, float] |
     makers = (model.layers[model.producers[n]] for n in layer.inputs if n in model.producers)
     if layer.op in _PRODUCTS and any(each.op == "DequantizeLinear" for each in makers):
         return Rounding.FUSED, 2.0**-7
-    return None
+    short = _short_type(model, layer)
+    return (Rounding.SHORT, _SHORT[short]) if short else None
+
+
+def _short_type(model: CanonicalModel, layer: Layer) -> str:
+    """Least precise type of a layer's results that is a short float; empty without one."""
+    types = (model.tensors[name].dtype for name in layer.outputs if name)
+    return max((each for each in types if each in _SHORT), key=_SHORT.__getitem__, default="")
 
 
 def rounding_layers(model: CanonicalModel) -> Mapping[tuple[str, Rounding], int]:
-    """Number of layers that round, by operator and by the way in which they do."""
-    found = ((layer.op, rounding_of(model, layer)) for layer in model.layers)
-    return Counter((op, rounding[0]) for op, rounding in found if rounding)
+    """Number of layers that round, by operator and by the way in which they do.
+
+    Layers whose results have a short type count by this type.
+    """
+    return Counter(
+        (_short_type(model, layer) if how is Rounding.SHORT else layer.op, how)
+        for layer in model.layers
+        for how, _ in filter(None, [rounding_of(model, layer)])
+    )
 
 
 def precisions(model: CanonicalModel) -> Mapping[str, float]:
     """Coarsest unit that any layer on the way to an output rounds to, for outputs with such layers.
+
+    Outputs whose own type is as coarse are left out.
 
     Args:
         model: Model in canonical form.
@@ -71,7 +91,11 @@ def precisions(model: CanonicalModel) -> Mapping[str, float]:
         unit = max((rounding[1] if rounding else 0.0, *reached))
         if unit:
             coarsest.update(dict.fromkeys(filter(None, layer.outputs), unit))
-    return {name: coarsest[name] for name in model.outputs if name in coarsest}
+    return {
+        name: unit
+        for name in model.outputs
+        if (unit := coarsest.get(name, 0.0)) > _SHORT.get(model.tensors[name].dtype, 0.0)
+    }
 
 
 def random_outputs(model: CanonicalModel) -> Mapping[str, str]:
