@@ -51,7 +51,7 @@ LINES = {
     "suite write": "MODEL -o written",
     "machine check": "",
     "machine calibrate": f"MODEL {RUN}",
-    "machine survey": "MODEL --backend onnxruntime --store store.sqlite",
+    "machine survey": "MODEL --backend onnxruntime --budget 1s --store store.sqlite",
     "machine list": "--store store.sqlite",
     "machine show": "NAME --store store.sqlite",
     "machine name": "NAME NAME --store store.sqlite",
@@ -75,7 +75,7 @@ LINES = {
     "fleet worker": "--scheduler NAME --spool NAME",
     "private attack": "suite --key prices.toml",
     "private estimate": "--key prices.toml --results run.json",
-    "private generate": "MODEL -o published --key key.json",
+    "private generate": "MODEL -o published --key key.json --decoys 1",
     "serve load": f"MODEL {LOAD}",
     "serve compare": f"MODEL {LOAD.replace('--backend onnxruntime', BOTH)}",
     "study": f"MODEL {RUN} -o study",
@@ -128,6 +128,12 @@ def poison(path):
             base.execute("UPDATE systems SET facts = ? WHERE fingerprint = ?", (facts, name))
             base.execute("INSERT INTO systems VALUES (?, ?)", (NAME, facts))
         base.execute("UPDATE networks SET groups = ?", (json.dumps([NAME]),))
+
+
+@pytest.fixture(autouse=True)
+def few_networks(monkeypatch):
+    """Lets a survey begin with few networks, and end after them."""
+    monkeypatch.setattr("dlbricks_survey.surveying._FIRST_BATCH", 8)
 
 
 @pytest.fixture(scope="module")
