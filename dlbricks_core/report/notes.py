@@ -234,8 +234,8 @@ WORDS: dict[str, Callable[..., str]] = {
         f"{reason}"
     ),
     "denormal-weights": lambda share: (
-        f"{100 * share:.2g}% of the inspected weights are denormal numbers, which may slow the model "
-        "down many times: its bricks are timed and predicted with normal numbers"
+        f"{100 * share:.2g}% of the inspected weights are denormal numbers, which may slow the "
+        "model down many times: its bricks are timed and predicted with normal numbers"
     ),
     "sizes-ran-before": lambda most_times: (
         "each size has run before in its session: the first run at a new size takes up to "

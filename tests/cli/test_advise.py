@@ -115,6 +115,14 @@ def test_a_new_machine_is_advised_on_with_what_is_installed(dlbricks, shared, re
     assert {each["basis"] for each in ranking["alternatives"]} == {"predicted"}
 
 
+def test_an_installed_framework_is_predicted_where_another_one_was_measured(dlbricks, timed, read):
+    pytest.importorskip("dlbricks_pytorch")
+    found = dlbricks("advise", timed[0], *STORE, "--backend", "pytorch", "--json", "a.json")
+    assert found.status == 0, found.err
+    (ranking,) = read("a.json")["rankings"]
+    assert [each["backend"] for each in ranking["alternatives"]] == ["pytorch"]
+
+
 def test_layers_of_a_framework_that_is_not_installed_are_named(dlbricks, timed, monkeypatch):
     pytest.importorskip("dlbricks_decoders")
     Path("config.json").write_text(json.dumps(SMALL), "utf-8")
@@ -147,6 +155,7 @@ def test_nothing_that_keeps_a_bound_is_no_success(dlbricks, timed):
         (["small.onnx", "--on", "nowhere"], "no system 'nowhere'"),
         (["small.onnx", "--min-accuracy", "3"], "--min-accuracy needs"),
         (["small.onnx", "--prices", "absent.toml"], "absent.toml"),
+        (["small.onnx", "--backend", "nosuch"], "with nosuch, which is not installed here"),
         (["small.onnx", "--prices", "bad.toml"], "bad.toml has no table 'per_hour'"),
     ],
 )

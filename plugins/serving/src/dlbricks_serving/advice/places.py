@@ -103,8 +103,8 @@ def places(
             latencies are places, too.
         under_load: Whether setups count under which models or bricks ran side by side.
         predicts: Whether places count whose loads have to be predicted.
-        installed: Whether this machine counts, with every installed backend, if the store has no
-            place and no system is named.
+        installed: Whether this machine counts, with every installed backend that is wanted, if the
+            store has no place with one of these and no system is named.
 
     Raises:
         DLBricksError: If a named system has no measurement with one of the backends, or if there is
@@ -113,8 +113,6 @@ def places(
     only_loads = under_load and not predicts
     alone = [] if only_loads else _protocols(metrics)
     own = _chosen(store, [*alone, _is_loaded] if under_load else alone)
-    if not own and not on and installed and predicts:
-        own = list(_here(backends))
     held = {place.system.fingerprint for place in own}
     elsewhere = [
         Place(each.system, replace(each.setup, protocol=_PROTOCOL.identity))
@@ -128,6 +126,15 @@ def places(
             raise DLBricksError(f"no system {name!r} {where}", hint=f"Systems: {_listed(every)}.")
     wanted = [place for place in every if any(map(place.is_called, on))] if on else own
     found = [place for place in wanted if not backends or place.setup.backend in backends]
+    if not found and not on and installed and predicts:
+        found = list(_here(backends))
+        if not found and backends:
+            raise DLBricksError(
+                f"nothing was measured with {' or '.join(backends)}, which is not installed here",
+                hint="Measured or installed are: "
+                + ", ".join(sorted({each.setup.backend for each in [*own, *_here(())]}))
+                + ".",
+            )
     if not found:
         why = _nothing(wanted, backends, only_loads=only_loads)
         raise DLBricksError(why, hint=_how(every, wanted, store, only_loads=only_loads))
