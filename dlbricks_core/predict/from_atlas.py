@@ -261,7 +261,7 @@ def _beliefs_of(
     found = dict(zip(new, beliefs_from(new, layers, kernel), strict=True))
     found |= {each: _KNOWN[each, wanted, kernel] for each in bases if each not in found}
     _KNOWN.update({(each, wanted, kernel): found[each] for each in new if each.pulls.size})
-    for oldest in [*_KNOWN][: max(len(_KNOWN) - 2 * MOST_CONTRIBUTIONS, 0)]:
+    for oldest in [*_KNOWN][: max(len(_KNOWN) - _MOST_KNOWN, 0)]:
         del _KNOWN[oldest]
     return [found[each] for each in bases]
 
@@ -335,6 +335,9 @@ class _RequestedLayers:
     def __hash__(self) -> int:
         return hash(self._key)
 
+
+_MOST_KNOWN = 2 * MOST_CONTRIBUTIONS
+"""Maximum number of posteriors in memory."""
 
 _KNOWN: dict[tuple[Contribution, _RequestedLayers, Kernel], LayerPosterior] = {}
 """Posteriors of the last predictions, the oldest first."""
