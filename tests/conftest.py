@@ -28,25 +28,18 @@ from dlbricks_core.plugins import Plugin
 os.environ[FOLDER] = ""
 
 
-#: Beliefs about layers that are kept for all tests, where a command keeps twelve.
-MOST_BELIEFS = 200
-
-
 @pytest.fixture(scope="session", autouse=True)
 def computed_once():
     """Computes once what commands in this process would compute again, each for itself.
 
-    It depends on the machine and on the reference data alone: the bandwidth of the memory, numbers
-    that no cache holds, and the reference data's beliefs about layers.
+    It depends on the machine alone: the bandwidth of the memory, and numbers that no cache holds.
     """
     from dlbricks_core.estimation.sizes import roofline
     from dlbricks_core.machine import cores
-    from dlbricks_core.predict import from_atlas
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(roofline, "read_bandwidth", cache(roofline.read_bandwidth))
         patch.setattr(cores, "Memory", cache(cores.Memory))
-        patch.setattr(from_atlas, "_MOST_KNOWN", MOST_BELIEFS)
         yield
 
 

@@ -93,7 +93,7 @@ def test_models_with_accuracies_have_a_front(dlbricks, timed, files, read):
     assert sorted(fronts) == ["large", "small"]
     page = Path("a.html").read_text("utf-8")
     assert "EUR for a million inferences" in page
-    assert page.count("<svg") == 4  # the front, and latencies with the bound; each for two screens
+    assert page.count("<svg") == 2  # the front, and latencies with the bound
     assert "bound: 10000 ms" in page or "bound: 10,000 ms" in page
     assert dlbricks("advise", *timed, *STORE, *files, "--max-latency", "1us").status == 3
 
