@@ -7,6 +7,7 @@ Examples:
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import dlbricks_core
@@ -17,8 +18,18 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """A public name of the core, whose module is imported now."""
-    return getattr(dlbricks_core, name)
+    """A public name of the core, or the function of a command that a distribution brings."""
+    if name in dlbricks_core.__all__ or name.startswith("_"):
+        return getattr(dlbricks_core, name)
+    from dlbricks_core.commands.command import DISTRIBUTIONS
+
+    if (distribution := DISTRIBUTIONS.get(name)) is None:
+        return getattr(dlbricks_core, name)
+    try:
+        return getattr(import_module(distribution.replace("-", "_")), name)
+    except ModuleNotFoundError as error:
+        why = f"{name!r} is in the distribution {distribution}, which is not installed"
+        raise AttributeError(why) from error
 
 
 def __dir__() -> list[str]:

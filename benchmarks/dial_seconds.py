@@ -25,8 +25,8 @@ import numpy as np
 from unlike import kin
 
 from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
-from dlbricks_core.estimation.adaptive.brick_loop import measure_adaptively
 from dlbricks_core.estimation.results import RunResult
+from dlbricks_core.estimation.run import run_bricks
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
@@ -71,9 +71,7 @@ def turned(
         begin = perf_counter()
         options, observer = CutOptions.chosen(None, None, LEARNED_COMPOSER), Observer()
         cutting = cut_models(models, options, request, observer)
-        result = measure_adaptively(
-            cutting, request, store, observer, begin=begin, end_to_end=False
-        )
+        result = run_bricks(cutting, request, store, observer, end_to_end=False, few=True)
         return result, perf_counter() - begin
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         AtSizes,
         Measuring,
         answer,
-        compare,
         cut,
         estimate,
         export_store,
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
         load,
         merge_stores,
         sweep,
-        systems,
         time,
     )
 
@@ -37,7 +35,6 @@ __all__ = [
     "Measuring",
     "__version__",
     "answer",
-    "compare",
     "cut",
     "estimate",
     "export_store",
@@ -46,7 +43,6 @@ __all__ = [
     "load",
     "merge_stores",
     "sweep",
-    "systems",
     "time",
 ]
 

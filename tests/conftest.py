@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,40 @@ from dlbricks_core.plugins import Plugin
 
 # Tests keep no timings: they measure side by side, and none waits until another has measured.
 os.environ[FOLDER] = ""
+
+
+#: Beliefs about layers that are kept for all tests, where a command keeps twelve.
+MOST_BELIEFS = 200
+
+
+@pytest.fixture(scope="session", autouse=True)
+def computed_once():
+    """Computes once what commands in this process would compute again, each for itself.
+
+    It depends on the machine and on the reference data alone: the bandwidth of the memory, numbers
+    that no cache holds, and the reference data's beliefs about layers.
+    """
+    from dlbricks_core.estimation.sizes import roofline
+    from dlbricks_core.machine import cores
+    from dlbricks_core.predict import from_atlas
+
+    believe = lru_cache(MOST_BELIEFS)(from_atlas._belief_of_atlas.__wrapped__)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(roofline, "read_bandwidth", cache(roofline.read_bandwidth))
+        patch.setattr(cores, "Memory", cache(cores.Memory))
+        patch.setattr(from_atlas, "_belief_of_atlas", believe)
+        yield
+
+
+#: Folders whose tests look at what is done with predictions, and not at how exact they are.
+USERS_OF_PREDICTIONS = {"api", "cli", "commands", "estimation", "serving"}
+
+
+@pytest.fixture(autouse=True)
+def nearest_systems(request, monkeypatch):
+    """Predicts from the two nearest systems of the reference data, where a command takes six."""
+    if not USERS_OF_PREDICTIONS.isdisjoint(request.path.parts):
+        monkeypatch.setattr("dlbricks_core.predict.from_atlas.MOST_CONTRIBUTIONS", 2)
 
 
 @dataclass

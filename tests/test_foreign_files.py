@@ -28,7 +28,11 @@ def test_unknown_files_have_no_hint():
 
 @pytest.mark.parametrize(
     ("inner", "told"),
-    [("a/net.onnx", "Name a file in it: {}/a/net.onnx"), ("weights.bin", "none in it ends in")],
+    [
+        ("a/net.onnx", "Name a file in it: {}/a/net.onnx"),
+        ("weights.bin", "none in it ends in"),
+        ("config.json", "name llm:{}"),
+    ],
 )
 def test_the_hint_of_a_folder_names_a_model_in_it(inner, told, tmp_path):
     (tmp_path / inner).parent.mkdir(exist_ok=True)

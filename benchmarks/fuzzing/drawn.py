@@ -30,6 +30,7 @@ class Reader:
         bases: Sound ones to begin with, each as the contents of files by their names.
         mutation: One more mutation of some of the files.
         commands: Command lines that read them, in the folder that has them.
+        shares: Share of the inputs that a command gets which takes long, where others get 1.
         entry: Runs a command line and exits.
         warm: Modules that the processes of the commands share, loaded once.
         imports: Whether models are imported in the process of the command, so that a crash is seen.
@@ -50,7 +51,8 @@ class Reader:
     most: int = 4
     sound: bool = True
     rehearsed: bool = True
-    together: int = 25
+    together: int = 100
+    shares: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -105,4 +107,6 @@ def draw(reader: Reader, rng: random.Random) -> Input:
     """Draws an input with one or more mutations."""
     number = rng.choice((1, 1, 2, 3, 4, *range(5, reader.most + 1)))
     steps = tuple(rng.randrange(2**32) for _ in range(number))
-    return Input(rng.randrange(len(reader.bases)), steps, rng.randrange(len(reader.commands)))
+    shares = [reader.shares.get(each, 1.0) for each in reader.commands]
+    (command,) = rng.choices(range(len(reader.commands)), shares)
+    return Input(rng.randrange(len(reader.bases)), steps, command)

@@ -20,6 +20,7 @@ import time
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, redirect_stderr, redirect_stdout, suppress
+from functools import cache
 from io import FileIO, StringIO
 from pathlib import Path
 
@@ -54,6 +55,8 @@ def warm(reader: Reader) -> None:
             cli.get_command(context, command.split()[0])
     process._start = _forked
     LoadSampler._used = lambda self: None  # the machine may be busy
+    memory.available = cache(memory.available)  # files of control groups take a tenth of the time
+    memory.available()
     if reader.bases and reader.rehearsed:
         _rehearse(reader)
     gc.collect()
@@ -144,6 +147,7 @@ def _outcomes(reader: Reader, given: Sequence[tuple[str, Path]]) -> list[Outcome
                 found.append(Outcome(status, _said(folder), end - begin))
                 begin = end
         status = _ended(pid)
+        _load(_modules(left[-1][1]))
         if len(found) < len(given):
             folder = given[len(found)][1]
             found.append(Outcome(status, _said(folder), time.monotonic() - begin))
@@ -185,6 +189,7 @@ def _become(reader: Reader, given: Sequence[tuple[str, Path]], line: int) -> Non
     if reader.imports:
         models = importlib.import_module("dlbricks_core.importers.models")
         models.import_worker = _InProcess
+    known = set(sys.modules)
     for command, folder in given:
         _print_to(_output(folder))
         _settle(folder)
@@ -193,7 +198,22 @@ def _become(reader: Reader, given: Sequence[tuple[str, Path]], line: int) -> Non
         else:
             _limit(resource.RLIMIT_DATA, 5)
         os.write(line, _STATUS.pack(_entered(reader, command.split())))
+    _modules(given[-1][1]).write_text("\n".join(sys.modules.keys() - known))
     os._exit(0)
+
+
+def _modules(folder: Path) -> Path:
+    """File with the names of the modules that a process has imported, by its last folder."""
+    return folder.with_name(f"{folder.name}.modules")
+
+
+def _load(names: Path) -> None:
+    """Imports what a process has imported, so that the next ones begin with it."""
+    if names.exists():
+        for each in names.read_text().splitlines():
+            with suppress(ImportError):  # some modules exist only while another one is imported
+                importlib.import_module(each)
+        names.unlink()
 
 
 def _print_to(place: Path) -> None:

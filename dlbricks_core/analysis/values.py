@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 from dlbricks_core.analysis.work import layer_flops
 from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.operators import operator
-from dlbricks_core.operators.others import RANDOM
 
 _BRANCH, _MISS = 50, 500
 """Operations in the time of a branch that was predicted wrongly, 5 ns, and of a row of a table that
@@ -71,88 +66,8 @@ def _read(model: CanonicalModel, layer: Layer, position: int) -> int:
 def _matters(model: CanonicalModel, operations: int) -> bool:
     """Whether some operations are a notable share of those of a model."""
     left = operations / _LEAST - operations
-    for flops in _flops(model):
-        left -= flops
+    for layer in model.layers:
+        left -= layer_flops(model, layer) or 0
         if left < 0:  # a large model need not be counted to its end
             return False
     return operations > 0
-
-
-def _flops(model: CanonicalModel) -> Iterator[int]:
-    return (layer_flops(model, layer) or 0 for layer in model.layers)
-
-
-# Operators that round their inputs to fewer bits than the types have, or draw numbers.
-
-_LEVELS: Mapping[object, float] = {2: 2**-10, 3: 2**-7, 4: 2**-7}
-"""Unit of precision by accuracy level, the least precise type that a kernel may compute in:
-float16, bfloat16, and integers of eight bits. These have 127 steps from zero to the greatest number
-of a block of activations.
-"""
-
-_CODING = ("QuantizeLinear", "DynamicQuantizeLinear", "QLinear")
-"""Beginnings of the names of operators that write codes."""
-
-_PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
-"""Operators that runtimes fuse with the layer that dequantizes their weights."""
-
-_BITS = re.compile(r"u?int(\d+)$")
-
-
-class Rounding(StrEnum):
-    """Why results of a layer are less precise than their type."""
-
-    ALLOWED = "may round its inputs to few bits (accuracy_level)"
-    CODES = "rounds to codes, which may differ by one unit in the last place"
-    FUSED = "may be fused with the DequantizeLinear before it, and round its inputs to eight bits"
-
-
-def rounding_of(model: CanonicalModel, layer: Layer) -> tuple[Rounding, float] | None:
-    """Way in which a layer rounds, and the rounding unit relative to the rounded values.
-
-    Returns:
-        ``None`` if results are as precise as their type.
-    """
-    unit = _LEVELS.get(layer.attributes.get("accuracy_level"))
-    if unit:
-        return Rounding.ALLOWED, unit
-    if layer.op.startswith(_CODING):
-        bits = _BITS.match(model.tensors[layer.outputs[0]].dtype)
-        return Rounding.CODES, 2.0 ** -(int(bits[1]) - 1 if bits else 3)
-    makers = (model.layers[model.producers[n]] for n in layer.inputs if n in model.producers)
-    if layer.op in _PRODUCTS and any(each.op == "DequantizeLinear" for each in makers):
-        return Rounding.FUSED, 2.0**-7
-    return None
-
-
-def rounding_layers(model: CanonicalModel) -> Mapping[tuple[str, Rounding], int]:
-    """Number of layers that round, by operator and by the way in which they do."""
-    found = ((layer.op, rounding_of(model, layer)) for layer in model.layers)
-    return Counter((op, rounding[0]) for op, rounding in found if rounding)
-
-
-def precisions(model: CanonicalModel) -> Mapping[str, float]:
-    """Coarsest unit that any layer on the way to an output rounds to, for outputs with such layers.
-
-    Args:
-        model: Model in canonical form.
-    """
-    coarsest: dict[str, float] = {}
-    for layer in model.layers:
-        reached = (coarsest.get(name, 0.0) for name in layer.reads)
-        rounding = rounding_of(model, layer)
-        unit = max((rounding[1] if rounding else 0.0, *reached))
-        if unit:
-            coarsest.update(dict.fromkeys(filter(None, layer.outputs), unit))
-    return {name: coarsest[name] for name in model.outputs if name in coarsest}
-
-
-def random_outputs(model: CanonicalModel) -> Mapping[str, str]:
-    """Operator that draws the random numbers behind an output, for outputs with one."""
-    drawn: dict[str, str] = {}
-    for layer in model.layers:
-        behind = next((drawn[name] for name in layer.reads if name in drawn), "")
-        source = layer.op if operator(layer.qualified_op).kind == RANDOM else behind
-        if source:
-            drawn.update(dict.fromkeys(filter(None, layer.outputs), source))
-    return {name: drawn[name] for name in model.outputs if name in drawn}

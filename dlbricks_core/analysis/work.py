@@ -20,12 +20,7 @@ from dlbricks_core.operators.operator import Lacks
 
 
 def layer_flops(model: CanonicalModel, layer: Layer) -> int | None:
-    """Floating-point operations of one layer; ``None`` if its operator has no rule.
-
-    Args:
-        model: Model in canonical form.
-        layer: One of its layers; opaque layers have no count.
-    """
+    """Floating-point operations of one layer; ``None`` if it is opaque or has no rule."""
     rule = operator(layer.qualified_op).flops
     inputs, outputs = model.specs(layer.inputs), model.specs(layer.outputs)
     known = all(spec is None or spec.is_static for spec in (*inputs, *outputs))

@@ -3,31 +3,26 @@
 Scripts use it with ``import dlbricks``. The functions only check arguments and call the engine.
 """
 
-from dlbricks_core.api.functions import answer, compare, cut, estimate, harvest, load, sweep, time
+from dlbricks_core.api.functions import answer, cut, estimate, harvest, load, sweep, time
 from dlbricks_core.api.inputs import AtSizes, Measuring
 from dlbricks_core.api.results import (
     Bricks,
-    ComparisonResult,
     Estimates,
     LoadedModel,
     Result,
-    Systems,
     Timings,
 )
-from dlbricks_core.api.stores import export_store, import_store, merge_stores, systems
+from dlbricks_core.api.stores import export_store, import_store, merge_stores
 
 __all__ = [
     "AtSizes",
     "Bricks",
-    "ComparisonResult",
     "Estimates",
     "LoadedModel",
     "Measuring",
     "Result",
-    "Systems",
     "Timings",
     "answer",
-    "compare",
     "cut",
     "estimate",
     "export_store",
@@ -36,6 +31,5 @@ __all__ = [
     "load",
     "merge_stores",
     "sweep",
-    "systems",
     "time",
 ]

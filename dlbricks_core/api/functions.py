@@ -1,4 +1,4 @@
-"""Functions of the API on models: load, cut, time, estimate, compare, harvest."""
+"""Functions of the API on models: load, cut, time, estimate, harvest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from dlbricks_core.api.inputs import (
     Store,
     check_names,
     checked,
-    cut_options,
     job_store,
     models_of,
     opened_store,
@@ -24,16 +23,15 @@ from dlbricks_core.api.inputs import (
 )
 from dlbricks_core.api.results import (
     Bricks,
-    ComparisonResult,
     Estimates,
     LoadedModel,
     Timings,
 )
 from dlbricks_core.backends import Backend
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.commands.compare.actions import CompareJob
 from dlbricks_core.commands.estimate.actions import EstimateJob
 from dlbricks_core.commands.options.models import Models
+from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.estimation.run import harvest as keep
 from dlbricks_core.estimation.run import run as run_models
@@ -156,7 +154,9 @@ def time(
             ``failures`` of the result names it.
     """
     request = request_of(backend, backend_options, measuring)
-    cutting = cut_options(granularity, split, composer, measuring.get("quantity"))
+    how = checked(granularity=granularity, split=split, composer=composer)
+    parts = map(how.get, ("granularity", "split", "composer"))
+    cutting = CutOptions.chosen(*parts, quantity=request.quantity.name)
     every = models_of(models)
     with opened_store(store) as opened:
         return Timings(run_models(every, cutting, request, opened, Observer(), end_to_end=False))
@@ -196,7 +196,7 @@ def estimate(
         predictor: Name of the predictor, if nothing runs; ``None`` for the package's predictor, and
             ``"none"`` to predict no brick that the store lacks.
         system: Machine to estimate for, if nothing runs: its name, or the start of its
-            fingerprint, as :func:`systems` lists them; ``None`` for this machine.
+            fingerprint, as ``dlbricks machine list`` lists them; ``None`` for this machine.
         store: As for :func:`time`.
         backend_options: As for :func:`time`.
         **measuring: As for :func:`time`.
@@ -322,47 +322,6 @@ def _estimates(
     given["end_to_end"] = given.get("end_to_end") or None
     job = EstimateJob(models=models, backend_options=backend_options or {}, **given)
     return Estimates(job.run(job_store(store), Observer()).result)
-
-
-def compare(
-    models: Sources,
-    *,
-    backends: Sequence[str],
-    granularity: int | None = None,
-    split: str | None = None,
-    store: Store = None,
-    backend_options: Mapping[str, Mapping[str, str]] | None = None,
-    **measuring: Unpack[Measuring],
-) -> ComparisonResult:
-    """Measures models and their parts on several backends, side by side.
-
-    Whole models run as their users run them, and profiles give the latencies of their parts. In the
-    cold condition, and with a granularity or a split strategy, the parts are timed alone.
-
-    Args:
-        models: One model or several, as for :func:`load`.
-        backends: Names of the frameworks' plugins, two or more.
-        granularity: Maximum number of layers in a part; ``None`` for segments of the graph that
-            each backend makes of a model. A number selects the paper's layer sequences.
-        split: Name of the split strategy; ``None`` as for ``granularity``.
-        store: As for :func:`time`.
-        backend_options: Options of backends, by the backend's name.
-        **measuring: As for :func:`time`.
-
-    Raises:
-        DLBricksError: If an argument is wrong.
-        ModelError: If a model cannot be read.
-    """
-    check_names(measuring)
-    given = checked(
-        backends=backends,
-        granularity=granularity,
-        split=split,
-        backend_options=backend_options,
-        **measuring,
-    )
-    job = CompareJob(models=strict_models(models), **given)
-    return ComparisonResult(job.run(job_store(store), Observer()).result)
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from dlbricks_core.api.results import LoadedModel
 from dlbricks_core.commands.options.jobs import opened
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.commands.options.settings import SETTINGS, Setting
-from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.estimation.sizes import Sized
 from dlbricks_core.importers import LoadOptions
@@ -36,7 +35,7 @@ _SOURCE_TYPES = (
 
 
 class Measuring(TypedDict, total=False):
-    """Arguments of :func:`time`, :func:`estimate` and :func:`compare` on how to measure.
+    """Arguments on how to measure: of :func:`time`, :func:`estimate`, and comparisons.
 
     ``None`` means the default.
 
@@ -45,11 +44,11 @@ class Measuring(TypedDict, total=False):
         threads: Threads that compute one operator; without it, all physical cores that the
             process may use. For :func:`answer` also by phase: ``{"prompt": 8, "token": 4}``.
         precision: Half-width of the 90% intervals to reach, relative to the latency. Without it,
-            :func:`estimate` takes 0.1, which is 10%, :func:`compare` 0.05, and bricks that are
+            :func:`estimate` takes 0.1, which is 10%, a comparison 0.05, and bricks that are
             timed alone 0.01.
         budget_s: Seconds after which measuring ends, precise or not; without it, 120 for bricks
             that are timed alone. With a budget and no precision, :func:`estimate` measures until
-            0.05 is reached. :func:`compare` takes a budget in the cold condition only.
+            0.05 is reached. A comparison takes a budget in the cold condition only.
         condition: Condition of the latencies: ``"hot"``, a whole model in a loop of its own, as its
             user runs it, or ``"cold"``, after other networks. Without it, hot unless bricks are
             timed alone.
@@ -162,18 +161,6 @@ def cold(given: dict[str, Any]) -> dict[str, Any]:
             hint=f"Leave {settings(condition=condition)} out, or estimate whole models.",
         )
     return given
-
-
-def cut_options(
-    granularity: int | None,
-    split: str | None,
-    composer: str | None,
-    quantity: str | None = None,
-) -> CutOptions:
-    """Options of cutting for a quantity; ``None`` means the default."""
-    given = checked(granularity=granularity, split=split, composer=composer)
-    asked = checked(quantity=quantity)
-    return CutOptions.chosen(*map(given.get, ("granularity", "split", "composer")), **asked)
 
 
 def models_of(sources: Sources, options: LoadOptions | None = None) -> list[CanonicalModel]:

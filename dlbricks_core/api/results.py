@@ -11,20 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dlbricks_core import report
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.commands.compare.data import comparison_data
-from dlbricks_core.commands.compare.page import comparison_page
-from dlbricks_core.commands.compare.report import words_for
-from dlbricks_core.commands.machine.systems_report import systems_data
 from dlbricks_core.commands.show.inspection import inspect_data
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.comparison import Comparison
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.report import run_data
 from dlbricks_core.report.files import write_text
 from dlbricks_core.report.notes import texts
 from dlbricks_core.sanitize import sanitized
-from dlbricks_core.store import Inventory
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -195,7 +189,7 @@ class _RunBased(MeasuredResult):
     def rows(self) -> Rows:
         """One row for each model, or for each brick if only bricks were timed."""
         unit = self.result.request.quantity.unit
-        return [_row(each, self._columns, unit) for each in self._data[self._table]]
+        return [table_row(each, self._columns, unit) for each in self._data[self._table]]
 
     def _page(self) -> str:
         return report.run_page(self.result)
@@ -236,50 +230,6 @@ class Estimates(_RunBased):
         if self.result.is_over_sizes:
             return self._shown(f"{listed(self.result.by_name)} at {len(self)} sizes")
         return self._shown(listed(map(_estimated, self._data["models"])))
-
-
-@dataclass(frozen=True, repr=False)
-class ComparisonResult(MeasuredResult):
-    """Comparison of models, and of parts of them, on several backends.
-
-    Attributes:
-        result: Result of the workflow.
-    """
-
-    result: Comparison
-
-    _columns = ("measured", "measured_interval", "estimate", "composed", "partial")
-
-    def to_dict(self) -> dict[str, Any]:
-        """The whole result, in the JSON form of ``dlbricks compare``."""
-        return dict(comparison_data(self.result))
-
-    def rows(self) -> Rows:
-        """One row for each model and backend."""
-        return [
-            {
-                "name": model["name"],
-                "backend": backend,
-                "winner": model["winner"],
-                **_row(each, self._columns, self.result.quantity.unit),
-                "ratio": each["ratio"]["value"] if each["ratio"] else None,
-                "ideal": model["ideal"],
-            }
-            for model in self._data["models"]
-            for backend, each in model["backends"].items()
-        ]
-
-    def _page(self) -> str:
-        return comparison_page(self.result)
-
-    def __repr__(self) -> str:
-        least = words_for(self.result.quantity).least
-        winners = listed(
-            f"{model['name']} {f'{least} on' if model['winner'] else 'without'} "
-            f"{model['winner'] or 'a winner'}"
-            for model in self._data["models"]
-        )
-        return f"<ComparisonResult on {', '.join(self.result.runs)}: {winners}>"
 
 
 _WORKLOAD = ("name", "prompt", "generate", "depth", "batch")
@@ -338,7 +288,7 @@ def _estimated(model: Mapping[str, Any]) -> str:
     return f"{model['name']} {'> ' if model['partial'] else ''}{value:.3g} {unit}"
 
 
-def _row(entry: Mapping[str, Any], columns: Iterable[str], unit: str) -> dict[str, Any]:
+def table_row(entry: Mapping[str, Any], columns: Iterable[str], unit: str) -> dict[str, Any]:
     """A row of a table: an interval becomes two columns, a list of names becomes one text."""
     row: dict[str, Any] = {}
     for column in columns:
@@ -350,26 +300,3 @@ def _row(entry: Mapping[str, Any], columns: Iterable[str], unit: str) -> dict[st
         else:
             row[column] = ", ".join(value) if isinstance(value, list) else value
     return {**row, "unit": unit}
-
-
-@dataclass(frozen=True, repr=False)
-class Systems(Result):
-    """The systems of a store.
-
-    Attributes:
-        inventory: Content of the store, as a :class:`dlbricks_core.store.Inventory`.
-    """
-
-    inventory: Inventory
-
-    def to_dict(self) -> dict[str, Any]:
-        """Systems and their numbers of measurements, as ``dlbricks machine list`` writes them."""
-        return dict(systems_data(self.inventory))
-
-    def rows(self) -> Rows:
-        """One row for each machine."""
-        rows: Rows = self.to_dict()["systems"]
-        return rows
-
-    def __repr__(self) -> str:
-        return f"<Systems: {listed(row['reference'] for row in self.rows())}>"

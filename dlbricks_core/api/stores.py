@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from dlbricks_core.api.inputs import Store, checked, opened_store
-from dlbricks_core.api.results import Systems
 from dlbricks_core.commands.results import transfer as travelling
 from dlbricks_core.report.files import write_bytes
 from dlbricks_core.store import Record, ResultStore, Selection, exported
-
-
-def systems(*, store: Store = None) -> Systems:
-    """Lists the systems of a store, with their facts and numbers of measurements.
-
-    Args:
-        store: A path, the URL of a PostgreSQL database, an open store, or ``None`` for the user's
-            own file.
-
-    Raises:
-        DLBricksError: If there is no such store.
-    """
-    with opened_store(store, writes=False, create=False) as opened:
-        return Systems(opened.inventory())
 
 
 def export_store(
@@ -41,7 +26,7 @@ def export_store(
         path: The file, such as ``measurements.jsonl.zst``.
         systems: Names of machines, or starts of fingerprints; empty for all.
         backends: Names of backends; empty for all.
-        store: As for :func:`systems`.
+        store: As for :func:`time`.
 
     Returns:
         Number of records of each kind in the file.
@@ -98,7 +83,7 @@ def merge_stores(
         return _merged(records, store)
 
 
-def _merged(records: Iterable[Record], store: Store) -> dict[str, int]:
+def _merged(records: Iterator[Record], store: Store) -> dict[str, int]:
     """Numbers of new records. A store that does not exist is created only for sound records."""
     location = checked(store=store).get("store")
     if isinstance(location, ResultStore):

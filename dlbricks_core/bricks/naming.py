@@ -48,12 +48,7 @@ def layer_name(model: CanonicalModel, layer: Layer) -> str:
 
 
 def brick_name(model: CanonicalModel, length: int = LENGTH) -> str:
-    """Name of a layer sequence: operators, folded and cut, and the sizes that it begins with.
-
-    Args:
-        model: The layer sequence.
-        length: Most characters of the name.
-    """
+    """Name of a layer sequence: operators, folded and cut, and the sizes that it begins with."""
     if not model.layers:
         return "nothing"
     first = model.layers[0]

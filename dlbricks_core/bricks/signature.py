@@ -228,7 +228,7 @@ def _operand(
     if not name:
         return "-"
     if by_value and name in model.constants:
-        return _value(model.constants[name], model.tensors[name])
+        return f"={_spec(model.tensors[name])}{model.constants[name].ravel().tolist()}"
     if name in seen:
         return seen[name]
     seen[name] = f"#{len(seen)}"
@@ -254,23 +254,13 @@ def _form(model: CanonicalModel, index: int) -> str:
     known = _forms.setdefault(model, {})
     if index not in known:
         layer = model.layers[index]
-        attributes = " ".join(
-            f"{name}={_attribute(value)}" for name, value in sorted(layer.attributes.items())
-        )
+        # repr distinguishes 1 from 1.0 and "1"; float attributes have single precision in ONNX, so
+        # that the nearest double has one spelling.
+        attributes = " ".join(f"{name}={each!r}" for name, each in sorted(layer.attributes.items()))
         # The work of an opaque layer is unknown, so all opaque layers differ, and their reasons.
         inside = f" opaque {layer.name} {layer.outputs} {layer.opaque}" if layer.opaque else ""
         known[index] = f"{layer.qualified_op} {attributes}{inside}"
     return known[index]
-
-
-def _attribute(value: Any) -> str:
-    # repr distinguishes 1 from 1.0 and "1"; float attributes have single precision in ONNX, so
-    # that the nearest double has one spelling.
-    return repr(value)
-
-
-def _value(array: np.ndarray[Any, Any], spec: TensorSpec) -> str:
-    return f"={_spec(spec)}{array.ravel().tolist()}"
 
 
 @lru_cache(maxsize=65536)

@@ -70,10 +70,6 @@ def segments(
 def short_segments(model: CanonicalModel, granularity: int) -> list[tuple[int, ...]]:
     """Cuts a model into shorter segments: there are more of them, and more are alike.
 
-    Args:
-        model: Model in canonical form; its layers in the order in which they run.
-        granularity: Maximum number of layers in a segment.
-
     Returns:
         Layer indices of each segment.
     """
@@ -107,7 +103,13 @@ def _part(model: CanonicalModel, begin: int, end: int) -> _Part:
         end,
         bool(heavy),
         any(layer.opaque for layer in layers),
-        sum(_nbytes(model, layer) for layer in heavy if not layer.opaque),
+        sum(
+            model.tensors[name].nbytes
+            for layer in heavy
+            if not layer.opaque
+            for name in (*layer.reads, *layer.outputs)
+            if name
+        ),
     )
 
 
@@ -137,10 +139,6 @@ def _boundaries(model: CanonicalModel, granularity: int) -> list[int]:
     crossing: Sequence[int] = list(accumulate(changes))
     opaque = {p for i, layer in enumerate(model.layers) if layer.opaque for p in (i, i + 1)}
     return [p for p in range(count) if not p or crossing[p] <= 1 or p in opaque] + [count]
-
-
-def _nbytes(model: CanonicalModel, layer: Layer) -> int:
-    return sum(model.tensors[n].nbytes for n in (*layer.reads, *layer.outputs) if n)
 
 
 def _computes_with_weights(model: CanonicalModel, layer: Layer) -> bool:

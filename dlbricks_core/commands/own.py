@@ -33,19 +33,6 @@ class EstimateCommand(_CoreCommand):
     )  # fmt: skip
 
 
-class CompareCommand(_CoreCommand):
-    """Which framework, form or type is faster, and do they compute the same?"""
-
-    name = "compare"
-    grows = True
-    purpose = "Compare frameworks: latencies of models and parts, and outputs."
-    actions = (
-        Action("latencies", "Run models on several frameworks.",
-               "compare.actions:latencies_command",
-               "commands.compare.data:CompareLatenciesData", resumes=True),
-    )  # fmt: skip
-
-
 class CheckCommand(_CoreCommand):
     """How good are estimates here, and where does one go wrong?"""
 
@@ -67,23 +54,6 @@ class ShowCommand(_CoreCommand):
     actions = (
         Action("layers", "Show layers and bricks.", "show.actions:layers_command",
                "commands.show.inspection:ShowLayersData"),
-    )  # fmt: skip
-
-
-class MachineCommand(_CoreCommand):
-    """Check, calibrate and survey this machine; list known machines."""
-
-    name = "machine"
-    purpose = "Check, calibrate and survey this machine; list and name systems."
-    actions = (
-        Action("check", "Check whether this machine is ready to measure.",
-               "machine.actions:check_command", "commands.machine.systems_report:MachineCheckData"),
-        Action("list", "List the systems of a store.", "machine.actions:list_command",
-               "commands.machine.systems_report:MachineListData"),
-        Action("show", "Show a system of a store.", "machine.actions:show_command",
-               "commands.machine.systems_report:MachineShowData"),
-        Action("name", "Name a system of a store.", "machine.actions:name_command",
-               "commands.machine.systems_report:MachineNameData"),
     )  # fmt: skip
 
 
@@ -124,10 +94,8 @@ class ListCommand(_CoreCommand):
 #: Commands in the order of the help text.
 OWN = (
     EstimateCommand,
-    CompareCommand,
     CheckCommand,
     ShowCommand,
-    MachineCommand,
     ResultsCommand,
     ListCommand,
 )

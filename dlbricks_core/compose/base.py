@@ -264,10 +264,6 @@ def common_error(cut: CutModel, latencies: Mapping[str, Figure]) -> float:
 
     This error is the mean over the figures, weighted by their shares of the sum. Draws of figures
     do not include it, because it differs from model to model.
-
-    Args:
-        cut: The model and its bricks.
-        latencies: Figures of bricks by signature; some may be missing.
     """
     return _mean_over(cut, latencies, lambda each: each.common_error)
 

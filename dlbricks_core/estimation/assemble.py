@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import chain
-from typing import Protocol
+from operator import or_
+from typing import Protocol, Self, TypeVar
 
 from dlbricks_core.bricks import Brick, CutModel
-from dlbricks_core.compose import Estimate, Parallel
+from dlbricks_core.compose import Estimate, Parallel, Plan
 from dlbricks_core.compose.options import find_composer
 from dlbricks_core.estimation.model_result import Compared, ModelResult, PartResult
-from dlbricks_core.estimation.results import Benchmarking, BrickResult, RunResult
+from dlbricks_core.estimation.results import AdaptiveRun, Benchmarking, BrickResult, RunResult
 from dlbricks_core.facts import Note
 from dlbricks_core.facts.note import note, warning
 from dlbricks_core.figures.figure import Figure, Measured, Origin, interval
@@ -38,44 +41,35 @@ _IN_PLACE = (note("timed-in-place"),)
 _LITTLE = 0.01
 """Share of a model's latency up to which scatter and disturbances of a brick are ignored."""
 
+ValueT = TypeVar("ValueT")
+
 Figures = Mapping[str, Figure]
 """Figures of networks, by signature."""
 
 
 def assemble(
-    request: Request, cutting: Cutting, ledger: Ledger, predicted_parts: Sequence[Figures] = ()
+    request: Request,
+    cutting: Cutting,
+    ledger: Ledger,
+    predicted_parts: Sequence[Figures] = (),
+    *,
+    predictor: str = "",
+    adaptive: AdaptiveRun | None = None,
+    peak_bytes: int | None = None,
 ) -> RunResult:
-    """Composes estimates and collects the results for each model and brick.
+    """The result for models and bricks, from figures and failures.
 
     Args:
         request: How networks were measured.
         cutting: The models, their bricks, and the plan for the bricks' figures.
         ledger: Figures and failures.
         predicted_parts: For each part of the quantity, figures of the bricks that are predicted.
+        predictor: Name of the predictor; empty for none.
+        adaptive: Progress of adaptive measuring; ``None`` for none.
+        peak_bytes: Peak memory of the run; ``None`` where nothing ran.
     """
-    every, cuts = cutting.brickset.bricks, cutting.brickset.models
-    quantities = request.quantity, *(request.metric.parts if request.metric else ())
-    views = [ledger.networks("brick", each) for each in quantities]
-    complete = [s for s in every if all(s in view.figures for view in views)]
-    known, *measured_parts = ({s: view.figures[s] for s in complete} for view in views)
-    scattered = {s: each for s, each in known.items() if each.measures_nothing}
-    reasons = {s: brick.opaque for s, brick in every.items() if brick.opaque}
-    reasons = {s: why_nothing(each, request) for s, each in scattered.items()} | reasons
-    figures = cutting.plan.figures({s: each for s, each in known.items() if s not in scattered})
-    useless = _measure_nothing(figures, cuts)
-    stood_for = {cut.whole.signature: cut.counts for cut in cuts}
-    for signature, each in useless.items():
-        for part in (signature, *stood_for.get(signature, ())):
-            reasons.setdefault(part, why_nothing(each, request))
-    predicted = predicted_parts or [{} for _ in measured_parts]
-    return _Assembly(
-        request,
-        cutting,
-        ledger,
-        reasons,
-        {s: each for s, each in figures.items() if s not in useless},
-        [{**new, **own} for new, own in zip(predicted, measured_parts, strict=True)],
-    ).result()
+    assembly = Assembly.of(request, cutting, ledger, predicted_parts)
+    return assembly.result(predictor=predictor, adaptive=adaptive, peak_bytes=peak_bytes)
 
 
 def whole_networks(request: Request, ledger: Ledger) -> Networks:
@@ -161,8 +155,8 @@ class _ByMetric:
 
 
 @dataclass(frozen=True)
-class _Assembly:
-    """Figures and failures for the results.
+class Assembly:
+    """Figures and failures, from which estimates are composed.
 
     Attributes:
         request: How networks were measured.
@@ -180,27 +174,77 @@ class _Assembly:
     latencies: Figures
     parts: Sequence[Figures]
 
-    def result(self) -> RunResult:
-        """Results of all models and bricks."""
-        counts: dict[str, int] = {}
+    @classmethod
+    def of(
+        cls,
+        request: Request,
+        cutting: Cutting,
+        ledger: Ledger,
+        predicted_parts: Sequence[Figures] = (),
+    ) -> Self:
+        """Usable figures of a ledger, and reasons for the others; arguments as for `assemble`."""
+        every, cuts = cutting.brickset.bricks, cutting.brickset.models
+        quantities = request.quantity, *(request.metric.parts if request.metric else ())
+        views = [ledger.networks("brick", each) for each in quantities]
+        complete = [s for s in every if all(s in view.figures for view in views)]
+        known, *measured_parts = ({s: view.figures[s] for s in complete} for view in views)
+        scattered = {s: each for s, each in known.items() if each.measures_nothing}
+        reasons = {s: brick.opaque for s, brick in every.items() if brick.opaque}
+        reasons = {s: why_nothing(each, request) for s, each in scattered.items()} | reasons
+        figures = cutting.plan.figures({s: each for s, each in known.items() if s not in scattered})
+        useless = _measure_nothing(figures, cuts)
+        stood_for = {cut.whole.signature: cut.counts for cut in cuts}
+        for signature, each in useless.items():
+            for part in (signature, *stood_for.get(signature, ())):
+                reasons.setdefault(part, why_nothing(each, request))
+        predicted = predicted_parts or [{} for _ in measured_parts]
+        return cls(
+            request,
+            cutting,
+            ledger,
+            reasons,
+            {s: each for s, each in figures.items() if s not in useless},
+            [{**new, **own} for new, own in zip(predicted, measured_parts, strict=True)],
+        )
+
+    def result(
+        self,
+        *,
+        first: Iterable[Note] = (),
+        predictor: str = "",
+        adaptive: AdaptiveRun | None = None,
+        peak_bytes: int | None = None,
+    ) -> RunResult:
+        """The result for all models and bricks.
+
+        Args:
+            first: Notes before those of the ledger.
+            predictor: Name of the predictor; empty for none.
+            adaptive: Progress of adaptive measuring; ``None`` for none.
+            peak_bytes: Peak memory of the run; ``None`` where nothing ran.
+        """
+        counts: Counter[str] = Counter()
         for cut in self.cutting.brickset.models:
-            for signature, count in cut.counts.items():
-                counts[signature] = counts.get(signature, 0) + count
-        models = self._models()
+            counts.update(cut.counts)
         return RunResult(
             request=self.request,
             cutting=self.cutting,
-            models=models,
+            models=self.models,
             bricks=[
                 # The occurrences of bricks in a folder are unknown.
                 self._brick(brick, counts.get(signature, 1))
                 for signature, brick in self.cutting.brickset.bricks.items()
             ],
-            benchmarking=None if self.request.metric else self._benchmarking(models),
-            ledger=self.ledger,
+            benchmarking=None if self.request.metric else self._benchmarking(),
+            ledger=self.ledger.noting(first=first),
+            predictor=predictor,
+            adaptive=adaptive,
+            peak_bytes=peak_bytes,
         )
 
-    def _models(self) -> list[ModelResult]:
+    @cached_property
+    def models(self) -> Sequence[ModelResult]:
+        """Results of the models, in their order."""
         calibration, request = self.cutting.calibration, self.request
         seen = calibration.signatures if calibration else frozenset()
         apart = 0.0
@@ -391,8 +435,8 @@ class _Assembly:
         alone = signature in self._wholes.figures and signature not in self._bricks.figures
         return _origin(figure, signature, self._wholes if alone else self._bricks)
 
-    def _benchmarking(self, models: Sequence[ModelResult]) -> Benchmarking | None:
-        compared = [m for m in models if m.normalized is not None]
+    def _benchmarking(self) -> Benchmarking | None:
+        compared = [m for m in self.models if m.normalized is not None]
         bricks = {timed for m in compared for s in m.cut.counts for timed in self._timed(s)}
         if not bricks:
             return None
@@ -417,3 +461,111 @@ def _native_notes(measured: Figure | None, native: Figure | None) -> tuple[Note,
     if abs(ratio - 1) <= _NATIVE_TOLERANCE:
         return ()
     return (note("own-form-differs", native_ms=native.value, ratio=ratio),)
+
+
+# One result for models that were estimated in several ways.
+
+
+def joined(parts: Mapping[tuple[int, ...], RunResult]) -> RunResult:
+    """One result for all models, each with the estimate of its part.
+
+    Settings are those of the first part.
+
+    Args:
+        parts: Results under one request, by the positions of their models in the joint result.
+    """
+    results = list(parts.values())
+    first = results[0]
+    if len(results) == 1:
+        return first
+    places = sorted(
+        (place, i, part) for part, own in enumerate(parts) for i, place in enumerate(own)
+    )
+
+    def in_order(of_parts: Iterable[Sequence[ValueT]]) -> list[ValueT]:
+        every = list(of_parts)
+        return [every[part][i] for _, i, part in places]
+
+    costs = [each.benchmarking for each in results if each.benchmarking]
+    models_s, bricks_s = sum(e.models_s for e in costs), sum(e.bricks_s for e in costs)
+    return replace(
+        first,
+        cutting=_joint_cutting([each.cutting for each in results], in_order),
+        models=in_order(each.models for each in results),
+        bricks=_joint_bricks(results),
+        benchmarking=Benchmarking(models_s, bricks_s) if costs else None,
+        ledger=reduce(or_, (each.ledger for each in results)),
+        adaptive=_joint_progress(results, in_order(map(_half_widths, results))),
+        peak_bytes=max((e.peak_bytes for e in results if e.peak_bytes is not None), default=None),
+    )
+
+
+def _joint_cutting(
+    cuttings: Sequence[Cutting],
+    in_order: Callable[[Iterable[Sequence[CutModel]]], list[CutModel]],
+) -> Cutting:
+    """Cutting of all models.
+
+    Args:
+        cuttings: Cuttings, each of some of the models.
+        in_order: Brings the models of all cuttings into their order.
+    """
+    first = cuttings[0]
+    return replace(
+        first,
+        brickset=replace(
+            first.brickset,
+            bricks={s: each for cutting in cuttings for s, each in cutting.brickset.bricks.items()},
+            models=in_order(each.brickset.models for each in cuttings),
+        ),
+        plan=Plan(
+            {s: brick for each in cuttings for s, brick in each.plan.timed.items()},
+            {s: recipes for each in cuttings for s, recipes in each.plan.recipes.items()},
+        ),
+        seconds=sum(each.seconds for each in cuttings),
+        footprints={s: found for each in cuttings for s, found in each.footprints.items()},
+    )
+
+
+def _joint_bricks(results: Sequence[RunResult]) -> list[BrickResult]:
+    """Results for all bricks, without duplicates."""
+    found: dict[str, BrickResult] = {}
+    for each in (brick for result in results for brick in result.bricks):
+        before = found.get(each.brick.signature)
+        number = each.occurrences + (before.occurrences if before else 0)
+        found[each.brick.signature] = replace(before or each, occurrences=number)
+    return list(found.values())
+
+
+def _half_widths(result: RunResult) -> Sequence[float]:
+    """Half-width of each model's interval. Adaptive measuring knows none of a partial estimate."""
+    estimates = [each.estimate for each in result.models]
+    if not result.adaptive:
+        return [each.half_width for each in estimates]
+    halves = zip(estimates, result.adaptive.half_widths, strict=True)
+    return [math.inf if each.partial else half for each, half in halves]
+
+
+def _joint_progress(
+    results: Sequence[RunResult], half_widths: Sequence[float]
+) -> AdaptiveRun | None:
+    """Progress of all parts together, without the precision that more time would reach."""
+    runs = [each.adaptive for each in results if each.adaptive is not None]
+    if not runs:
+        return None
+    ran = [each.seconds for each in runs if each.seconds is not None]
+    plain = [each.plain_s for each in runs if each.plain_s is not None]
+    measured = [[b for b in e.bricks if b.origin not in (None, "predicted")] for e in results]
+    return replace(
+        runs[0],
+        half_widths=tuple(half_widths),
+        timed=sum(
+            each.adaptive.timed if each.adaptive else len(own)
+            for each, own in zip(results, measured, strict=True)
+        ),
+        wholes=sum(each.wholes for each in runs),
+        importing_s=sum(each.importing_s for each in runs),
+        offers=(),
+        seconds=sum(ran) if ran else None,
+        plain_s=sum(plain) if len(plain) == len(runs) else None,
+    )

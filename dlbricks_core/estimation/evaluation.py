@@ -74,7 +74,7 @@ def evaluate_bricks(
 def _timed_together(cutting: Cutting, request: Request, store: ResultStore) -> bool:
     """Whether one session contributed to all measurements, or nothing was timed yet."""
     targets = run_targets(cutting, end_to_end=True, backend=request.backend)
-    keys = {request.key(target.brick.signature, target.kind) for target in targets}
+    keys = {target.key(request) for target in targets}
     found = store.get(keys)
     sessions = [
         {taken.session for taken in found[key].observations} if key in found else set()

@@ -62,8 +62,9 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
     known = {s: figure for s, figure in figures.items() if isinstance(figure, Measured)}
     learned = result.cut_options.composer == LEARNED_COMPOSER
     if not wanted and not learned:
-        found_none = assemble(request, result.cutting, ledger) if foreign else result
-        return replace(found_none, predictor=predictor)
+        if foreign:
+            return assemble(request, result.cutting, ledger, predictor=predictor)
+        return replace(result, predictor=predictor)
     asked = {s: bricks[s] for s in (*known, *wanted)}
     atlas = training_data(store, request.setup.backend)
     quiet = {s: figure for s, figure in known.items() if figure.teaches}
@@ -74,7 +75,8 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
         plan = plan.believing({**placed, **new, **_wholes(result, new)}, timed=known)
     else:
         plan = plan.predicting(new)
-    predicted = assemble(request, replace(result.cutting, plan=plan), ledger)
+    cutting = replace(result.cutting, plan=plan)
+    predicted = assemble(request, cutting, ledger, predictor=predictor)
     doubts = (
         (
             *far_systems(request, atlas),
@@ -86,12 +88,9 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
         if new
         else ()
     )
-    untold = [s for s in wanted if s not in found]
-    silent = (
-        note("predictor-silent", predictor=predictor, bricks=len(untold), of_bricks=len(wanted)),
-    )
-    noted = predicted.noting(*doubts, *(silent if untold else ()))
-    return replace(noted, predictor=predictor)
+    number = len(wanted) - len(new)
+    silent = note("predictor-silent", predictor=predictor, bricks=number, of_bricks=len(wanted))
+    return predicted.noting(*doubts, *([silent] if number else ()))
 
 
 def _wholes(result: RunResult, predicted: Collection[str]) -> dict[str, Placed]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dlbricks_core.estimation.assemble import NOT_MEASURED, assemble
 from dlbricks_core.estimation.results import RunResult
-from dlbricks_core.facts import Note, Question
 from dlbricks_core.facts.note import note
-from dlbricks_core.figures.figure import Figure, Measured
+from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.request import Request
@@ -57,7 +56,7 @@ def with_regression(result: RunResult, store: ResultStore) -> RunResult:
             held=len(seen.families),
             held_families=len(set(seen.families)),
         )
-        return _noted(result, few)
+        return result.noting(few)
     sizes = {each.signature: size_of(Features.of(each.model)) for each in wanted}
     told = {s: size for s, size in sizes.items() if regressions[0].tells_of(size)}
     predicted: list[dict[str, Predicted]] = [
@@ -66,8 +65,7 @@ def with_regression(result: RunResult, store: ResultStore) -> RunResult:
     ]
     plan = result.cutting.plan.predicting(predicted[0])
     cutting = replace(result.cutting, plan=plan)
-    found = assemble(request, cutting, result.ledger, predicted[1:])
-    found = replace(found, predictor=REGRESSION)
+    found = assemble(request, cutting, result.ledger, predicted[1:], predictor=REGRESSION)
     if len(told) == len(sizes):
         return found
     large = note(
@@ -76,7 +74,7 @@ def with_regression(result: RunResult, store: ResultStore) -> RunResult:
         bricks=len(sizes) - len(told),
         of_bricks=len(result.bricks),
     )
-    return _noted(found, large)
+    return found.noting(large)
 
 
 def _with_whole_models(result: RunResult) -> RunResult:
@@ -107,11 +105,11 @@ def _with_whole_models(result: RunResult) -> RunResult:
             names=large,
             models=len(shipped.models),
         )
-        result = _noted(result, larger)
+        result = result.noting(larger)
     if not told:
         return result
     cutting = replace(result.cutting, plan=result.cutting.plan.predicting(told))
-    found = replace(assemble(request, cutting, result.ledger), predictor=REGRESSION)
+    found = assemble(request, cutting, result.ledger, predictor=REGRESSION)
     basis = note(
         "predicted-from-shipped",
         quantity=request.quantity.name,
@@ -123,11 +121,7 @@ def _with_whole_models(result: RunResult) -> RunResult:
         system=shipped.system,
         date=shipped.date,
     )
-    return _noted(found, basis)
-
-
-def _noted(result: RunResult, added: Note) -> RunResult:
-    return result.noting(added)
+    return found.noting(basis)
 
 
 @dataclass(frozen=True)
@@ -175,7 +169,7 @@ class _Observed:
         columns = list(zip(*whole.values(), strict=True))
         return cls(
             sizes=np.array([size_of(features_of(each)) for each in own]).reshape(-1, 3),
-            values=[_values(figures, column) for column in columns],
+            values=[np.array([figures[key].own for key in column]) for column in columns],
             families=[min(each.groups, default=each.signature) for each in own],
             overheads=[
                 float(np.median([figures[key].overhead for key in column])) for column in columns
@@ -186,7 +180,3 @@ class _Observed:
         """Regressions on the quantity and on each part; empty if too few networks were observed."""
         fitted = [Regression.fitted(self.sizes, each, self.families) for each in self.values]
         return [each for each in fitted if each is not None]
-
-
-def _values(figures: Mapping[Question, Figure], keys: Sequence[Question]) -> FloatArray:
-    return np.array([figures[key].own for key in keys])

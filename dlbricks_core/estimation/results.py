@@ -227,8 +227,8 @@ class RunResult:
 
     @property
     def effort(self) -> Effort:
-        """Cost of measuring in this run."""
-        return self.ledger.effort
+        """Cost of measuring in this run, with that of rewriting the models."""
+        return self.ledger.effort.with_loading("brick", self.cutting.seconds)
 
     @property
     def is_doubtful(self) -> bool:

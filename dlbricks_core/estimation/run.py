@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from time import monotonic, perf_counter
+from time import monotonic
 
 from dlbricks_core.backends.burst import Burst
 from dlbricks_core.compose import Plan
 from dlbricks_core.compose.options import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
-from dlbricks_core.estimation.adaptive.adapting import Adapting
+from dlbricks_core.estimation.adaptive.adapting import Adapting, run_wholes
 from dlbricks_core.estimation.adaptive.ahead import Ahead
 from dlbricks_core.estimation.adaptive.precisions import FINEST, USUAL
 from dlbricks_core.estimation.adaptive.wholes import WholeRuns
-from dlbricks_core.estimation.assemble import assemble
+from dlbricks_core.estimation.assemble import assemble, joined
 from dlbricks_core.estimation.conditioned import PREDICTOR
-from dlbricks_core.estimation.joining import joined, part_of
 from dlbricks_core.estimation.results import RunResult
+from dlbricks_core.facts import Note
 from dlbricks_core.figures.precision import BUDGET_S
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.load import measurement_lock
 from dlbricks_core.measure.cutting import Cutting, cut_models
+from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.targets import run_targets
@@ -60,28 +60,42 @@ def run(
         end_to_end: Whether to time the whole models as well, for comparison.
         ahead: Process that was begun before; ``None`` if there is none.
     """
-    start, begin = monotonic(), perf_counter()
-    precision, hot = request.precision, request.condition == "hot"
-    learned = cut_options.composer == LEARNED_COMPOSER
+    begin, by_runs = monotonic(), None
+    if request.condition == "hot":
+        cutting = cut_models(models, cut_options, request, observer, store)
+        by_runs, rest = run_wholes(
+            cutting, request, store, observer, begin, ahead, compares=end_to_end
+        )
+        if not rest:
+            return by_runs
+        # Bricks of the rest are timed, in what is left of the time.
+        left_s = BUDGET_S
+        if request.budget_s is not None:
+            left_s = max(begin + request.budget_s - monotonic(), 1e-3)
+        request = replace(request, condition="cold", budget_s=left_s)
+        begin, models, end_to_end = monotonic(), [models[i] for i in rest], False
+    precision = request.precision if cut_options.composer == LEARNED_COMPOSER else None
     # As precise as that is only a sum over all bricks of what the backend makes of the models.
-    fine = learned and not hot and precision is not None and precision <= FINEST
+    fine = precision is not None and precision <= FINEST
     if fine:
         cut_options = CutOptions.chosen(None, None, DEFAULT_COMPOSER)
     cutting = cut_models(models, cut_options, request, observer, store)
-    if hot:
-        result = _run_wholes(cutting, request, store, observer, begin, ahead, end_to_end=end_to_end)
-    elif learned and not fine and precision is not None:
-        # Few models need this code, and every command waits for what it imports.
-        from dlbricks_core.estimation.adaptive.brick_loop import measure_adaptively
-
-        result = measure_adaptively(
-            cutting, request, store, observer, begin=begin, end_to_end=end_to_end
-        )
-    else:
-        result = run_bricks(cutting, request, store, observer, end_to_end=end_to_end)
-        if fine and not end_to_end:
-            result = result.noting(*cutting.memory_notes)
-    return replace(result, peak_bytes=PEAKS.since(start))
+    by_bricks = run_bricks(
+        cutting,
+        request,
+        store,
+        observer,
+        begin,
+        end_to_end=end_to_end,
+        few=precision is not None and not fine,
+        notes=() if precision is None or end_to_end else cutting.memory_notes,
+    )
+    if by_runs is None:
+        return by_bricks
+    if not by_runs.models:
+        return by_bricks.noting(first=by_runs.ledger.notes)
+    able = tuple(i for i in range(len(models) + len(by_runs.models)) if i not in rest)
+    return joined({able: by_runs, rest: by_bricks})
 
 
 def run_bricks(
@@ -89,61 +103,47 @@ def run_bricks(
     request: Request,
     store: ResultStore,
     observer: Observer,
+    begin: float | None = None,
     *,
     end_to_end: bool = True,
+    few: bool = False,
+    notes: Iterable[Note] = (),
 ) -> RunResult:
-    """Estimates models from all of their bricks; they are cut already. Arguments as for `run`."""
-    begin = monotonic()
-    targets = run_targets(cutting, end_to_end=end_to_end, backend=request.runs_natives)
-    ledger = measure(targets, request, store, observer, cutting)
-    ledger = replace(ledger, effort=ledger.effort.with_loading("brick", cutting.seconds))
-    return replace(assemble(request, cutting, ledger), peak_bytes=PEAKS.since(begin))
+    """Estimates models from bricks that are timed alone. The models are cut already.
 
-
-def _run_wholes(
-    cutting: Cutting,
-    request: Request,
-    store: ResultStore,
-    observer: Observer,
-    begin: float,
-    ahead: Ahead | None,
-    *,
-    end_to_end: bool,
-) -> RunResult:
-    """Estimates models from runs of some of them, and predictions of the rest.
-
-    A model that runs is measured, and the framework's profile gives the latencies of its bricks.
-    Models that share these bricks need no run of their own.
+    Args:
+        cutting: The models and their bricks.
+        request: How networks are measured.
+        store: Store of the measurements.
+        observer: Receives the progress.
+        begin: When the run began, in seconds of ``monotonic``; ``None`` for now.
+        end_to_end: Whether to time the whole models as well, for comparison.
+        few: Whether to time only as many bricks as the precision needs. The models are then cut
+            for the composer of the dial.
+        notes: Further remarks.
     """
-    end = begin + (request.budget_s or math.inf)
+    begin = monotonic() if begin is None else begin
+    targets = run_targets(cutting, end_to_end=end_to_end, backend=request.runs_natives)
     with ExitStack() as opened:
-        opened.enter_context(measurement_lock(observer.note))
-        adapting = Adapting(
-            cutting, request, store, observer, opened, PREDICTOR, compares=end_to_end, ahead=ahead
-        )
-        adapting.run_most_informative(end)
-        # Without time for their bricks, models that cannot run are predicted.
-        unable = adapting.unable if perf_counter() < end else []
-        result = adapting.result(perf_counter() - begin, without=unable)
-        if end_to_end:
-            result = adapting.compared(result)
-    if not unable:
-        return result
-    left_s = BUDGET_S if math.isinf(end) else max(end - perf_counter(), 1e-3)
-    rest = [cutting.brickset.models[i].model for i in unable]
-    of_rest = replace(request, condition="cold", budget_s=left_s)
-    alone = run(rest, cutting.options, of_rest, store, observer, end_to_end=False)
-    able = tuple(i for i in range(len(cutting.brickset.models)) if i not in unable)
-    if not able:
-        return alone.noting(first=adapting.notes)
-    found = joined({able: part_of(result, able), tuple(unable): alone})
-    assert result.adaptive is not None
-    progress = replace(
-        result.adaptive,
-        half_widths=tuple(each.estimate.half_width for each in found.models),
-        timed=result.adaptive.timed + sum(each.origin is not None for each in alone.bricks),
+        ledger, progress, worker = Ledger(), None, None
+        if few:
+            # Few models need this code, and every command waits for what it imports.
+            from dlbricks_core.estimation.adaptive.brick_loop import adapt
+
+            cutting, ledger, progress, worker = adapt(
+                cutting, request, store, observer, opened, begin, compares=end_to_end
+            )
+            targets = [each for each in targets if each.kind != "brick"]
+        if targets:
+            ledger |= measure(targets, request, store, observer, cutting, worker)
+    return assemble(
+        request,
+        cutting,
+        ledger.noting(*notes),
+        predictor=PREDICTOR if few else "",
+        adaptive=progress,
+        peak_bytes=PEAKS.since(begin),
     )
-    return replace(found, adaptive=progress)
 
 
 def _cut(models: Sequence[CanonicalModel], request: Request, observer: Observer) -> Cutting:
@@ -184,7 +184,7 @@ def recalled(
             return (), None
         part = _part(every, positions)
         found = Adapting(part, request, store, observer, opened, predictor, compares=False)
-        return positions, found.result()
+        return positions, found.result(range(len(positions)))
 
 
 def run_each(

@@ -47,7 +47,8 @@ class Speedups:
         known = all(_taken_now(result, kind) for kind in ("model", "brick"))
         both = known and bool(models)
         seconds = result.effort.seconds
-        models_s = seconds["model"] + _again_s(result, models)
+        # Models that differ from others only in their weights would be timed again.
+        models_s = seconds["model"] + Effort.of(_again(result, models)).seconds["model"]
         return cls(
             paper=result.benchmarking,
             wall_clock=Benchmarking(models_s, seconds["brick"]) if both else None,
@@ -111,11 +112,6 @@ def _side_s(result: RunResult, kind: Kind, runs: Iterable[tuple[Figure, float]])
         number = max(math.ceil(len(latency.samples) * factor), FEWEST)
         seconds += number * (float(np.mean(latency.samples)) / 1e3 + besides_s)
     return seconds
-
-
-def _again_s(result: RunResult, models: Sequence[ModelResult]) -> float:
-    """Seconds of timing again the models that differ from other models only in their weights."""
-    return Effort.of(_again(result, models)).seconds["model"]
 
 
 def _again(result: RunResult, models: Sequence[ModelResult]) -> list[Measurement]:

@@ -16,9 +16,8 @@ from dlbricks_core.compose.options import (
     CutOptions,
 )
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.assemble import assemble
+from dlbricks_core.estimation.assemble import assemble, joined
 from dlbricks_core.estimation.conditioned import PREDICTOR
-from dlbricks_core.estimation.joining import joined
 from dlbricks_core.estimation.predicted import with_predictions
 from dlbricks_core.estimation.regression import REGRESSION, with_regression
 from dlbricks_core.estimation.results import RunResult
@@ -90,7 +89,8 @@ def estimate(
         result = _held(models, request, store)
     else:
         result = _known_best(models, request, store, predictor)
-    notes = *_needs(result), *_versions(request), *_machines(request, store)
+    answers = any(model.configuration for model in models)
+    notes = *_needs(result), *_versions(request, answers), *_machines(request, store)
     return result.noting(*notes)
 
 
@@ -113,11 +113,18 @@ def _known_best(
     return joined({tuple(positions): of_runs, rest: others})
 
 
-def _versions(request: Request) -> Iterator[Note]:
-    """Notes on versions that differ from the installed versions."""
+def _versions(request: Request, answers: bool) -> Iterator[Note]:
+    """Notes on versions that differ from the installed versions.
+
+    Args:
+        request: The measurements to use.
+        answers: Whether a model is a language model, whose layers depend on the plugin.
+    """
     name, setup, here = request.backend.name, request.setup, request.installed
     if request.plugin.problem:
         yield note("backend-absent", backend=name)
+        if answers:
+            yield note("form-unknown", backend=name)
     elif here and here.version != setup.version:
         yield note("version-differs", backend=name, measured=setup.version, installed=here.version)
     elif here:
@@ -351,7 +358,7 @@ def _held_by(store: ResultStore, cutting: Cutting, request: Request) -> Ledger:
     """
     fewest = _fewest(cutting, request)
     keys = [
-        request.key(target.brick.signature, target.kind)
+        target.key(request)
         for target in run_targets(cutting, end_to_end=True, backend=request.runs_natives)
     ]
     held: dict[Question, Measurement] = {}

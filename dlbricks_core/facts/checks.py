@@ -52,6 +52,8 @@ def checked(value: Any, kind: type[KindT] | tuple[type[KindT], ...], name: str =
     Raises:
         TypeError: If the value is of another kind.
     """
+    if type(value) is kind:  # nearly always, and twice as fast
+        return value
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise TypeError(f"{name} is {value!r:.40}")
     return value
@@ -68,7 +70,7 @@ def text(value: Any, name: str = "value") -> str:
         TypeError: If it is not a text.
         ValueError: If UTF-8 cannot express it.
     """
-    found = checked(value, str, name)
+    found = value if type(value) is str else checked(value, str, name)
     if not found.isascii():
         try:
             found.encode()

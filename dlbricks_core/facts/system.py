@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, Self
 
 from dlbricks_core.facts.checks import (
@@ -174,39 +174,41 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 """Types that a field's value may have, by the words of its annotation."""
 
 _MOST = 2.0**63
+_NUMBERS = frozenset((int, float))
 
 
 def _field_values(record: type[System] | type[Cache], data: Mapping[str, Any]) -> dict[str, Any]:
     """Checked values of the record's fields, lists as tuples; ``caches`` are left to the caller."""
-    kinds = _ANNOTATIONS[record]
+    allowed = _ALLOWED[record]
     return {
-        name: value if name == "caches" else _fact(value, kinds[name], name)
+        name: value if name == "caches" else _fact(value, *allowed[name], name)
         for name, value in checked(data, Mapping, "facts").items()
-        if name in kinds
+        if name in allowed
     }
 
 
-_ANNOTATIONS: Mapping[object, Mapping[str, str]] = {
-    record: {each.name: str(each.type) for each in fields(record)} for record in (System, Cache)
+def _allowed(annotation: str) -> tuple[frozenset[type], bool]:
+    """Types of ``"int | None"`` or ``"tuple[str, ...]"``, and whether there may be several."""
+    part = annotation.removeprefix("tuple[").removesuffix(", ...]")
+    kinds = (each for word in part.split(" | ") for each in _KINDS.get(word, ()))
+    return frozenset(kinds), part != annotation
+
+
+_ALLOWED: Mapping[object, Mapping[str, tuple[frozenset[type], bool]]] = {
+    record: {each.name: _allowed(str(each.type)) for each in fields(record)}
+    for record in (System, Cache)
 }
-"""Annotations of the fields of each record, by name."""
+"""Types that each field of a record allows, and whether it has several values."""
 
 
-@cache
-def _allowed(kind: str) -> frozenset[type]:
-    return frozenset(each for word in kind.split(" | ") for each in _KINDS[word])
-
-
-def _fact(value: Any, kind: str, name: str) -> Any:
-    """A value that an annotation such as ``"int | None"`` or ``"tuple[str, ...]"`` allows."""
-    if kind.startswith("tuple["):
-        part = kind.removeprefix("tuple[").removesuffix(", ...]")
-        return tuple(_fact(each, part, name) for each in checked(value, (list, tuple), name))
-    if type(value) not in _allowed(kind) or (
-        isinstance(value, int | float) and not abs(value) <= _MOST
-    ):
-        raise TypeError(f"{name} is {value!r:.40}")
-    return value
+def _fact(value: Any, allowed: frozenset[type], several: bool, name: str) -> Any:
+    """The value of a field, or its values as a tuple, once they are checked."""
+    every = checked(value, (list, tuple), name) if several else (value,)
+    for each in every:
+        kind = type(each)
+        if kind not in allowed or (kind in _NUMBERS and not abs(each) <= _MOST):
+            raise TypeError(f"{name} is {each!r:.40}")
+    return tuple(every) if several else value
 
 
 # Machines of one fingerprint, separated by names that their owners chose.

@@ -98,12 +98,7 @@ class LoadOptions:
     form: str = ""
 
     def of(self, model: str, *aliases: str) -> LoadOptions:
-        """Options for one model; an option for this model overrides the option for all models.
-
-        Args:
-            model: Name of the model.
-            aliases: Other names of the model.
-        """
+        """Options for one model; an option for this model overrides the option for all models."""
         prefixes = [f"{each}:" for each in (model, *aliases)]
 
         def named(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -110,8 +110,9 @@ class ReadFiles:
         Modules of earlier calls count, because Python reads a module only once.
         """
         paths = {_source(Path(opened).absolute()) for opened in self._opened}
-        new = (p for p in sorted(paths) if not _is_installed(p) and str(p) not in self._modules)
-        states = {each.path: each for each in map(FileState.of, new) if each is not None}
+        ours = (p for p in sorted(paths) if not str(p).startswith(_installed_folders()))
+        new = (FileState.of(path) for path in ours if str(path) not in self._modules)
+        states = {each.path: each for each in new if each is not None}
         self._opened.clear()  # including the files hashed here
         self._modules |= {path: each for path, each in states.items() if path.endswith(".py")}
         return list({**self._modules, **states}.values())
@@ -134,10 +135,6 @@ def _installed_folders() -> tuple[str, ...]:
 
 
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
-
-
-def _is_installed(path: Path) -> bool:
-    return str(path).startswith(_installed_folders())
 
 
 class ImportCache:
@@ -199,13 +196,7 @@ class ImportCache:
             return False
 
     def put(self, key: str, files: Iterable[FileState], found: object) -> None:
-        """Writes an entry.
-
-        Args:
-            key: Key of the entry.
-            files: States of the files that were read for it.
-            found: Result of importing.
-        """
+        """Writes an entry, with the states of the files that were read for it."""
         header = {"format": _FORMAT, "files": [list(astuple(each)) for each in files]}
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -307,12 +298,7 @@ _CLASSES = {
 
 @cache
 def _environment(package: str, folders: tuple[str, ...]) -> str:
-    """Hash of what an import depends on: Python, installed packages, DLBricks and the importer.
-
-    Args:
-        package: Package of the importer.
-        folders: Folders of installed packages.
-    """
+    """Hash of what an import depends on: Python, installed packages, DLBricks and the importer."""
     installed = {name for folder in folders for name in _installed(folder)}
     parts = [sys.version, *sorted(installed), *_code("dlbricks_core"), *_code(package)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

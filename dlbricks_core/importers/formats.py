@@ -176,8 +176,9 @@ _ADVICE = {
     "scikit-learn, XGBoost, LightGBM or CatBoost: skl2onnx or onnxmltools converts the "
     "trained model to an ONNX file.",
     (".pdmodel", ".pdiparams"): "A PaddlePaddle model: paddle2onnx makes an ONNX file of it.",
-    (".xml", ".engine", ".plan", ".ort"): "Compiled for one runtime: name the ONNX file that it "
-    "was made from.",
+    (".xml",): "A graph of OpenVINO: the distribution of its backend reads it.",
+    (".engine", ".plan", ".ort"): "Compiled for one runtime: name the ONNX file that it was made "
+    "from.",
     (".gguf", ".ggml", ".npz", ".npy", ".msgpack"): _WEIGHTS,
     (".py",): "Python code: name a factory in it, torch:module:factory",
     ("config.json",): "The configuration of a language model is named as llm:PATH/config.json.",

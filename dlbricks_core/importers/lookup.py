@@ -134,11 +134,12 @@ def _folder_named(folder: Path, suffixes: tuple[str, ...]) -> ModelError:
     """Error for a folder in place of a file; its hint names a model file in it."""
     near = chain(folder.glob("*"), folder.glob("*/*"))  # a home folder holds millions below
     found = sorted(path for path in near if path.name.lower().endswith(suffixes))
-    hint = (
-        f"Name a file in it: {found[0]}"
-        if found
-        else f"Name a model file; none in it ends in {', '.join(sorted(suffixes))}."
-    )
+    if found:
+        hint = f"Name a file in it: {found[0]}"
+    elif (folder / "config.json").is_file():
+        hint = f"For the language model with its config.json, name llm:{folder}"
+    else:
+        hint = f"Name a model file; none in it ends in {', '.join(sorted(suffixes))}."
     return ModelError(f"{folder} is a folder, not a model file", hint=hint)
 
 

@@ -281,12 +281,7 @@ class _Workers:
     def begin(
         self, imports: Mapping[str, Callable[[], Any]], together: int
     ) -> dict[str, Future[Any]]:
-        """Begins imports in threads; returns their future results, by the same names.
-
-        Args:
-            imports: Functions that use this object.
-            together: Maximum number of imports at once.
-        """
+        """Begins imports in threads; returns their future results, by the same names."""
         self._threads = ThreadPoolExecutor(together, "import")
         return {name: self._threads.submit(each) for name, each in imports.items()}
 

@@ -151,9 +151,6 @@ def without_weights(raw: Bytes) -> bytes:
 
     Data that do not fit the type and shape of their weight stay, and so does everything after a
     damaged place, so that the reader of the model finds the defect.
-
-    Args:
-        raw: The serialized model.
     """
     return b"".join(_rewritten(raw, 0, len(raw), "model"))
 
@@ -166,19 +163,9 @@ def large_weights(raw: Bytes) -> Iterator[tuple[str, int, int]]:
         for field in _fields(raw, graph.start, graph.end):
             if field.number != _INSIDE["graph"][0] or field.end - field.start <= _SHORT:
                 continue
-            data = [each for each in _fields(raw, field.start, field.end) if each.number in _DATA]
-            if len(data) != 1:
-                continue
-            (found,) = data
-            tensor = TensorProto()
-            try:
-                tensor.ParseFromString(raw[field.start : found.begin] + raw[found.end : field.end])
-            except DecodeError:
-                continue
-            dtype = DTYPE_NAMES.get(tensor.data_type, "string")
-            elements = math.prod(tensor.dims)
-            if dtype != "string" and found.end - found.start == data_bytes(dtype, elements):
-                yield dtype, found.start, found.end
+            if found := _weight(raw, field.start, field.end):
+                tensor, data = found
+                yield DTYPE_NAMES[tensor.data_type], data.start, data.end
 
 
 def _rewritten(raw: Bytes, position: int, end: int, kind: str) -> Iterator[bytes]:
@@ -198,19 +185,27 @@ def _rewritten(raw: Bytes, position: int, end: int, kind: str) -> Iterator[bytes
 
 def _tensor(raw: Bytes, position: int, end: int) -> bytes:
     """A weight without its data, if it is large and they fit it; otherwise the weight itself."""
+    found = _weight(raw, position, end)
+    if found is None or math.prod(found[0].dims) <= MAX_CONSTANT_ELEMENTS:
+        return raw[position:end]
+    return raw[position : found[1].begin] + raw[found[1].end : end]
+
+
+def _weight(raw: Bytes, position: int, end: int) -> tuple[TensorProto, _Field] | None:
+    """A weight without its data, and the data's field, if they fit type and shape."""
     data = [field for field in _fields(raw, position, end) if field.number in _DATA]
     if len(data) != 1:
-        return raw[position:end]
+        return None
     (found,) = data
-    content = raw[position : found.begin] + raw[found.end : end]
     tensor = TensorProto()
     try:
-        tensor.ParseFromString(content)
+        tensor.ParseFromString(raw[position : found.begin] + raw[found.end : end])
     except DecodeError:
-        return raw[position:end]
-    elements, dtype = math.prod(tensor.dims), DTYPE_NAMES.get(tensor.data_type, "string")
-    fits = dtype != "string" and found.end - found.start == data_bytes(dtype, elements)
-    return content if fits and elements > MAX_CONSTANT_ELEMENTS else raw[position:end]
+        return None
+    dtype = DTYPE_NAMES.get(tensor.data_type, "string")
+    if dtype == "string" or found.end - found.start != data_bytes(dtype, math.prod(tensor.dims)):
+        return None
+    return tensor, found
 
 
 def _fields(raw: Bytes, position: int, end: int) -> Iterator[_Field]:

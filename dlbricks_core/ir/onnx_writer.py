@@ -186,11 +186,7 @@ read."""
 
 
 def packed(model: CanonicalModel) -> bytes:
-    """The model as bytes, without the values of weights that are not among its constants.
-
-    Args:
-        model: Model in canonical form.
-    """
+    """The model as bytes, without the values of weights that are not among its constants."""
     proto = to_onnx(model, model.constants, model.weights - model.constants.keys())
     for tensor in filter(is_external, proto.graph.initializer):
         tensor.external_data[0].value = _NOWHERE
@@ -213,11 +209,6 @@ def packed(model: CanonicalModel) -> bytes:
 
 def unpacked(data: bytes, *, name: str, source: str = "") -> CanonicalModel:
     """Reverses :func:`packed`.
-
-    Args:
-        data: Result of :func:`packed`.
-        name: Name of the model.
-        source: File or collection that it came from, for people to read.
 
     Raises:
         ModelError: If it is something else.

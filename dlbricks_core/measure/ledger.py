@@ -87,8 +87,10 @@ class Effort:
 
     def with_loading(self, kind: Kind, seconds: float) -> Effort:
         """The effort with further seconds that do not depend on the number of runs."""
-        more = {each: seconds if each == kind else 0.0 for each in _KINDS}
-        return self + Effort(seconds=more, loading=dict(more))
+        spent = {**self.seconds, kind: self.seconds[kind] + seconds}
+        return replace(
+            self, seconds=spent, loading={**self.loading, kind: self.loading[kind] + seconds}
+        )
 
 
 @dataclass(frozen=True)

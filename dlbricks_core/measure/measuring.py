@@ -37,9 +37,9 @@ from dlbricks_core.measure.schedule import (
     UntilPrecise,
     long_enough,
 )
-from dlbricks_core.measure.session import TimingJob, TimingSession
+from dlbricks_core.measure.session import JobSession, TimingJob, TimingSession
 from dlbricks_core.measure.targets import Target, families, shortfalls
-from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
+from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.predict.training_data import groups_of, remember
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
@@ -95,16 +95,13 @@ def open_worker(request: Request, number: int = 1) -> BackendWorker:
         number: Number of workers with loaded networks, which share the memory.
     """
     metric = request.metric
-    settings = WorkerSettings(
-        request.settings,
-        request.seed,
-        request.timeout_s,
-        memory_to_use() // number,
+    return BackendWorker.of(
+        request,
+        memory_bytes=memory_to_use() // number,
         keeps_memory=metric is None or not (metric.isolated or metric.in_sequence),
         warm=metric is None or not metric.in_sequence,
         as_used=metric is not None and metric.isolated,
     )
-    return BackendWorker(request.plugin.target, request.backend, settings)
 
 
 @dataclass(frozen=True)
@@ -141,16 +138,16 @@ def measure_side_by_side(
     Returns:
         A ledger for each share. All have the effort of the whole session.
     """
-    plans = [_plan(share, store) for share in shares]
-    reason = note("most-runs-reached", runs=MOST)
+    plans, late = [_plan(share, store) for share in shares], False
     if any(plan.lacking for plan in plans):
-        late = _measure(plans, store, observer, worker)
-        if late:
-            reason = note("budget-ended", budget_s=plans[0].request.budget_s)
+        plans, late = _measured(plans, store, observer, worker)
+    reason = note("most-runs-reached", runs=MOST)
+    if late:
+        reason = note("budget-ended", budget_s=plans[0].request.budget_s)
     return [plan.finished(store, reason) for plan in plans]
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Plan:
     """Work of one backend.
 
@@ -168,7 +165,7 @@ class _Plan:
     known: Ledger
     anew: AbstractSet[Question]
     ledger: Ledger = field(default_factory=Ledger)
-    lacking: dict[Question, Target] = field(default_factory=dict)
+    lacking: Mapping[Question, Target] = field(default_factory=dict)
 
     @property
     def request(self) -> Request:
@@ -177,7 +174,7 @@ class _Plan:
 
     def jobs(self, targets: Iterable[Target]) -> list[TimingJob]:
         """Jobs for the lacking targets."""
-        keys = (self.request.key(t.brick.signature, t.kind) for t in targets)
+        keys = (target.key(self.request) for target in targets)
         return [
             TimingJob(key, self.lacking[key].brick.model, self._missing(key))
             for key in keys
@@ -209,31 +206,27 @@ class _Plan:
         taken = known.values if known else ()
         return 0 if long_enough(taken, self.request.enough_s) else self.request.runs - len(taken)
 
-    def check(self, worker: BackendWorker, store: ResultStore, observer: Observer) -> None:
-        """Removes targets that the backend does not support or cannot check."""
+    def checked(self, worker: BackendWorker, store: ResultStore, observer: Observer) -> _Plan:
+        """The plan without targets that the backend does not support or cannot check."""
         bricks = {key: target.brick for key, target in self.lacking.items()}
-        self.ledger |= check(bricks, self.request, worker, store, observer)
-        failed = self.ledger.failures
-        self.lacking = {key: each for key, each in self.lacking.items() if key not in failed}
+        ledger = self.ledger | check(bricks, self.request, worker, store, observer)
         if self.share.cutting is not None:
             kind = [key for key in self.wanted if key.subject.kind == "brick"]
-            settle_models(self.share.cutting, kind, self.ledger, self.request, store)
+            settle_models(self.share.cutting, kind, ledger, self.request, store)
+        able = {key: each for key, each in self.lacking.items() if key not in ledger.failures}
+        return replace(self, ledger=ledger, lacking=able)
 
-    def add(
-        self,
-        session: TimingSession | MetricSession,
-        failures: Mapping[Question, str],
-        warnings: tuple[Note, ...],
-    ) -> None:
-        """Adds the failures and the cost of a session of all backends."""
-        own = {key: reason for key, reason in failures.items() if key in self.wanted}
-        self.ledger = replace(
+    def after(self, session: JobSession, warnings: tuple[Note, ...]) -> _Plan:
+        """The plan with the failures and the cost of a session of all backends."""
+        own = {key: reason for key, reason in session.failures.items() if key in self.wanted}
+        ledger = replace(
             self.ledger.failing(own),
             anew=frozenset(self.lacking),
             effort=session.effort,
             warnings=warnings,
             waited_s=session.waited_s,
         )
+        return replace(self, ledger=ledger)
 
     def finished(self, store: ResultStore, reason: Note) -> Ledger:
         """The ledger with all samples. Complete stored measurements already have their figures."""
@@ -246,31 +239,52 @@ class _Plan:
         return ledger.noting(*shortfalls(request, self.share.cutting, ledger, reason))
 
 
+def look_up(
+    keys: Iterable[Question],
+    request: Request,
+    store: ResultStore,
+    *,
+    fewest: int = 1,
+    refusals: bool = True,
+) -> Ledger:
+    """Stored measurements and failures of networks, without those that the request repeats.
+
+    Args:
+        keys: Keys of the networks.
+        request: How networks are measured.
+        store: Store of the measurements.
+        fewest: Minimum number of samples of a measurement.
+        refusals: Whether a network fails that the backend does not support in any role.
+    """
+    if request.force:
+        return Ledger()
+    keys = list(keys)
+    found = store.get(keys)
+    enough = {k: m for k, m in found.items() if not m.failure and len(m.values) >= fewest}
+    ledger = Ledger.of(enough, request.protocol)
+    if request.retry_failed:
+        return ledger
+    refused = store.refused(request.setup, request.fingerprint) if refusals else {}
+    own = [key for key in keys if key.subject.kind != "native" and key not in enough]
+    failed = [(k, refused[s], True) for k in own if (s := k.subject.signature) in refused]
+    failed += [(k, m.failure, m.unsupported) for k, m in found.items() if m.failure]
+    return ledger.recalling(failed)
+
+
 def _plan(share: BackendTargets, store: ResultStore) -> _Plan:
     request = share.request
-    wanted = {request.key(t.brick.signature, t.kind): t for each in share.sweeps for t in each}
-    found = store.get(wanted)
-    failed = (key for key, measurement in found.items() if measurement.failure)
-    anew = set(found if request.force else failed if request.retry_failed else ())
+    wanted = {target.key(request): target for each in share.sweeps for target in each}
     store.remember_system(request.system.fingerprint, request.system.to_dict())
     _remember(share, wanted.values(), store)
-    known = {key: each for key, each in found.items() if key not in anew}
+    opaque = {key: target.brick.opaque for key, target in wanted.items() if target.brick.opaque}
+    known = look_up([key for key in wanted if key not in opaque], request, store)
     again = request.force or request.retry_failed
-    refused = {} if again else store.refused(request.setup, request.fingerprint)
-    failures: dict[Question, str] = {}
-    recalled: list[tuple[Question, str, bool]] = []
-    for key, target in wanted.items():
-        before = known.get(key)
-        if target.brick.opaque:
-            failures[key] = target.brick.opaque
-        elif before is not None and before.failure:
-            recalled.append((key, before.failure, before.unsupported))
-        elif key.subject.kind != "native" and (why := refused.get(key.subject.signature)):
-            recalled.append((key, why, True))
-        elif before is None and (reason := _does_not_fit(target, share.cutting)):
-            failures[key] = reason
-    ledger = Ledger().failing(failures).recalling(recalled)
-    plan = _Plan(share, wanted, Ledger.of(known, request.protocol), anew, ledger)
+    anew = wanted.keys() - known.measurements if again else frozenset()
+    new = {key: t for key, t in wanted.items() if key not in known.measurements}
+    unfit = {key: why for key, t in new.items() if (why := _does_not_fit(t, share.cutting))}
+    ledger = Ledger(failures=known.failures, unsupported=known.unsupported)
+    ledger = ledger.failing(opaque).failing(unfit)
+    plan = _Plan(share, wanted, known, anew, ledger)
     too_few = plan.too_few()
     lacking = {key: target for key, target in wanted.items() if key in too_few}
     ledger = replace(ledger, reused=len(plan.able()) - len(lacking))
@@ -298,13 +312,13 @@ def _remember(share: BackendTargets, targets: Collection[Target], store: ResultS
         keep_names({cut.whole.signature: cut.model.name for cut in share.cutting.brickset.models})
 
 
-def _measure(
+def _measured(
     plans: Sequence[_Plan],
     store: ResultStore,
     observer: Observer,
     worker: BackendWorker | None = None,
-) -> bool:
-    """Measures the lacking targets. Returns whether the budget ended first."""
+) -> tuple[list[_Plan], bool]:
+    """The plans once the lacking targets are measured, and whether the budget ended first."""
     with ExitStack() as opened:
         opened.enter_context(measurement_lock(observer.note))
         lacking = [plan for plan in plans if plan.lacking]
@@ -313,8 +327,12 @@ def _measure(
             or opened.enter_context(open_worker(plan.request, len(lacking)))
             for plan in lacking
         }
-        for plan in lacking:
-            plan.check(benches[plan.request.backend.name], store, observer)
+        plans = [
+            plan.checked(benches[plan.request.backend.name], store, observer)
+            if plan.lacking
+            else plan
+            for plan in plans
+        ]
         cores = Cores.of(plans[0].request.settings.threads)
         turns = zip(*([(plan, each) for each in plan.share.sweeps] for plan in plans), strict=True)
         jobs = [job for sweeps in turns for plan, targets in sweeps for job in plan.jobs(targets)]
@@ -325,8 +343,8 @@ def _measure(
             f"({reused} more are in the store)",
             session.steps(jobs),
         )
-        _run(session, jobs, plans, store, cores)
-        return session.late
+        warnings = (*_run(session, jobs, plans[0].request, store), *cores.warnings)
+        return [plan.after(session, warnings) for plan in plans], session.late
 
 
 def _session(
@@ -363,21 +381,18 @@ def _session(
 def _run(
     session: TimingSession | MetricSession,
     jobs: Sequence[TimingJob],
-    plans: Sequence[_Plan],
+    request: Request,
     store: ResultStore,
-    cores: Cores,
-) -> None:
-    """Runs a session, and adds its results to the plans."""
-    system = plans[0].request.system.fingerprint
+) -> Sequence[Note]:
+    """Runs a session, and returns the disturbances of the machine meanwhile."""
+    system = request.system.fingerprint
     record = SessionRecord(session.identifier, current_host(), system, __version__)
     store.keep_session(record)  # even if the session is interrupted
     sampler = LoadSampler()
-    failures = session.run(jobs)
+    session.run(jobs)
     load = sampler.load()
     store.keep_session(replace(record, load=load.share))
-    warnings = (*load.warnings, *cores.warnings)
-    for plan in plans:
-        plan.add(session, failures, warnings)
+    return load.warnings
 
 
 def _schedule(plans: Sequence[_Plan], jobs: Sequence[TimingJob]) -> Schedule:

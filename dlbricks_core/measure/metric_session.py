@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -12,14 +11,13 @@ from dlbricks_core.backends.burst import CALLS, next_to_nothing, start_of_a_line
 from dlbricks_core.errors import BackendError, DLBricksError, StoreError
 from dlbricks_core.facts import Observation, Question
 from dlbricks_core.machine.load import LoadWatch
-from dlbricks_core.measure.ledger import Effort
 from dlbricks_core.measure.metric import Metric
-from dlbricks_core.measure.session import Advance, TimingJob, reason_of
+from dlbricks_core.measure.session import Advance, JobSession, TimingJob, reason_of
 from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.store import ResultStore
 
 
-class MetricSession:
+class MetricSession(JobSession):
     """Observes jobs in rounds, each network once a round until it has enough observations.
 
     Every other round runs in reverse order. Where bricks share a process, whole models come last.
@@ -28,21 +26,9 @@ class MetricSession:
     affects all of them equally.
 
     Args:
-        worker: The worker to observe in, or one worker for each backend, by the backend's name.
-        store: Store of the observations, which are committed one by one.
+        worker: As for :class:`~dlbricks_core.measure.session.JobSession`, like all but ``metric``.
         metric: The metric of the jobs' quantity.
-        advance: Function that is called after every observation.
-        anew: Questions whose stored observations the first new one replaces.
-        watch: Watch of the use of the CPUs by others; ``None`` for a new one.
-        settle: Waits for a quiet machine before the first round, and returns the seconds of it.
-
-    Attributes:
-        effort: Effort so far.
-        late: Always False: the number of observations is fixed.
-        waited_s: Seconds of waiting for a quiet machine.
     """
-
-    late = False
 
     def __init__(
         self,
@@ -54,39 +40,27 @@ class MetricSession:
         watch: LoadWatch | None = None,
         settle: Callable[[LoadWatch], float] = lambda watch: 0.0,
     ) -> None:
-        self.identifier = uuid.uuid4().hex
-        self.effort = Effort()
-        self._workers = worker
-        self._store = store
+        super().__init__(worker, store, advance, anew, watch, settle)
         self._metric = metric
-        self._advance = advance
-        self._anew = set(anew)
-        self._watch = watch or LoadWatch()
-        self._settle = settle
-        self.waited_s = 0.0
 
     def steps(self, jobs: Sequence[TimingJob]) -> int:
         """Number of calls of ``advance`` if nothing fails."""
         return sum(job.missing for job in jobs)
 
-    def run(self, jobs: Sequence[TimingJob]) -> dict[Question, str]:
-        """Observes the jobs.
-
-        Returns:
-            The jobs that failed and why; also committed to the store.
+    def run(self, jobs: Sequence[TimingJob]) -> Mapping[Question, str]:
+        """Observes the jobs, and returns the failures of the session.
 
         Raises:
             DLBricksError: If the networks that measure the overhead cannot be observed.
         """
-        failures: dict[Question, str] = {}
         for job in jobs:
             self.effort.networks[job.key.subject.kind] += 1
-        self.waited_s += self._settle(self._watch)
+        self._wait()
         for number in range(max((job.missing for job in jobs), default=0)):
-            due = [job for job in jobs if job.missing > number and job.key not in failures]
+            due = [job for job in self._able(jobs) if job.missing > number]
             for turn in self._turns(due[::-1] if number % 2 else due):
-                self._observe_turn(turn, number, failures)
-        return failures
+                self._observe_turn(turn, number)
+        return self.failures
 
     def _turns(self, jobs: Sequence[TimingJob]) -> list[list[TimingJob]]:
         """The jobs of each backend, in the order of the backends' first jobs."""
@@ -95,10 +69,8 @@ class MetricSession:
             found.setdefault(job.key.setup.backend, []).append(job)
         return list(found.values())
 
-    def _observe_turn(
-        self, jobs: Sequence[TimingJob], number: int, failures: dict[Question, str]
-    ) -> None:
-        """Observes the jobs of one backend once, and adds those that fail to the failures."""
+    def _observe_turn(self, jobs: Sequence[TimingJob], number: int) -> None:
+        """Observes the jobs of one backend once."""
         worker = self._worker(jobs[0])
         begin = perf_counter()
         if self._metric.in_sequence:
@@ -114,13 +86,8 @@ class MetricSession:
             except StoreError:  # the network is not to blame
                 raise
             except DLBricksError as error:
-                failures[job.key] = reason = reason_of(error)
-                self._store.record_failure(job.key, reason, job.operators)
+                self._fail(job, error)
             self._advance(job.key.subject.kind)
-
-    def _worker(self, job: TimingJob) -> BackendWorker:
-        workers = self._workers
-        return workers if isinstance(workers, BackendWorker) else workers[job.key.setup.backend]
 
     def _in_order(self, jobs: Sequence[TimingJob]) -> Sequence[TimingJob]:
         """The jobs in order; jobs in separate processes come last if other jobs share a process."""

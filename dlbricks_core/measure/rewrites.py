@@ -8,8 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from time import perf_counter
-from types import TracebackType
-from typing import Self
+from typing import Any
 
 from dlbricks_core import ir
 from dlbricks_core.analysis import shortening
@@ -18,7 +17,7 @@ from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.ir import CanonicalModel, Dim
 from dlbricks_core.machine.system import physical_cores_available
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.worker import START_BYTES, BackendWorker, WorkerSettings
+from dlbricks_core.measure.worker import START_BYTES, BackendWorker
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import memory_to_use
@@ -53,15 +52,15 @@ class Rewrites:
     seconds: float = 0.0
 
 
-class Benches:
+class Benches(ExitStack):
     """Workers that rewrite models, kept for several sets of models with one request.
 
     Starting a worker takes longer than rewriting several small models.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._workers: list[BackendWorker] = []
-        self._stack = ExitStack()
 
     @contextmanager
     def lent(
@@ -77,12 +76,10 @@ class Benches:
             request: The backend and its settings.
         """
         if not number <= len(self._workers) <= most:
-            self._end()
+            self.close()
             share = memory_to_use() // number
-            settings = WorkerSettings(request.settings, request.seed, request.timeout_s, share)
-            target = request.plugin.target
             self._workers = [
-                self._stack.enter_context(BackendWorker(target, request.backend, settings))
+                self.enter_context(BackendWorker.of(request, memory_bytes=share))
                 for _ in range(number)
             ]
         idle: SimpleQueue[BackendWorker] = SimpleQueue()
@@ -91,28 +88,12 @@ class Benches:
         try:
             yield idle
         except BaseException as error:
-            self._end(type(error), error, error.__traceback__)
+            self.__exit__(type(error), error, error.__traceback__)
             raise
 
-    def _end(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        trace: TracebackType | None = None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> bool:
         self._workers = []
-        self._stack.__exit__(kind, error, trace)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._end(kind, error, trace)
+        return bool(super().__exit__(*error))
 
 
 def benches_or_own(benches: Benches | None) -> AbstractContextManager[Benches]:

@@ -83,7 +83,66 @@ Advance = Callable[[str], None]
 """Function called after each step (a load or a sample) with the kind of the network."""
 
 
-class TimingSession:
+class JobSession:
+    """Runs jobs on one worker, or on one for each backend, and stores what they show.
+
+    Args:
+        worker: Worker to run on. For jobs of several backends, one worker for each, by the
+            backend's name.
+        store: Store of the observations, which are committed one by one.
+        advance: Called after every step.
+        anew: Questions whose stored observations the first new ones replace. Until then, the store
+            keeps the old ones, so that a session that ends early loses none.
+        watch: Watch of the use of the CPUs by others; ``None`` for a new one.
+        settle: Waits for a quiet machine before the first round, and returns the seconds of it.
+
+    Attributes:
+        identifier: Unique text by which the observations name the session.
+        effort: Effort so far.
+        failures: Reason for each job that failed, also committed to the store.
+        late: Whether a budget ended before all jobs had run often enough.
+        waited_s: Seconds of waiting for a quiet machine, which are not part of a budget.
+    """
+
+    def __init__(
+        self,
+        worker: BackendWorker | Mapping[str, BackendWorker],
+        store: ResultStore,
+        advance: Advance,
+        anew: AbstractSet[Question],
+        watch: LoadWatch | None,
+        settle: Callable[[LoadWatch], float],
+    ) -> None:
+        self.identifier = uuid.uuid4().hex
+        self.effort = Effort()
+        self.failures: dict[Question, str] = {}
+        self.late = False
+        self.waited_s = 0.0
+        self._workers = worker
+        self._store = store
+        self._advance = advance
+        self._anew = set(anew)
+        self._watch = watch or LoadWatch()
+        self._settle = settle
+
+    def _able(self, jobs: Iterable[TimingJob]) -> list[TimingJob]:
+        """The jobs that have not failed."""
+        return [job for job in jobs if job.key not in self.failures]
+
+    def _worker(self, job: TimingJob) -> BackendWorker:
+        workers = self._workers
+        return workers if isinstance(workers, BackendWorker) else workers[job.key.setup.backend]
+
+    def _wait(self) -> None:
+        """Waits for a quiet machine."""
+        self.waited_s += self._settle(self._watch)
+
+    def _fail(self, job: TimingJob, error: DLBricksError) -> None:
+        self.failures[job.key] = reason = reason_of(error)
+        self._store.record_failure(job.key, reason, job.operators)
+
+
+class TimingSession(JobSession):
     """Times jobs on one worker, or on one for each backend, and stores the samples.
 
     Only one worker computes at a time. The jobs run in the given order, and in reverse order in
@@ -91,28 +150,16 @@ class TimingSession:
     two of these runs, other networks displace them from the caches.
 
     Args:
-        worker: Worker to run on. For jobs of several backends, one worker for each, by the
-            backend's name.
-        store: Store of the samples, which are committed one by one.
+        worker: As for :class:`JobSession`, like ``store``, ``advance``, ``anew``, ``watch`` and
+            ``settle``.
         protocol: How to measure.
-        advance: Called after every step.
         schedule: Decides which networks run in a round; ``None`` for the number of runs that each
             job specifies. Other schedules need an interleaved protocol.
         budget_s: Seconds, including loading, after which only indispensable rounds begin; ``None``
             for no limit.
-        anew: Keys whose stored samples the first new samples replace. Until then, the store keeps
-            the old samples, so that a session that ends early loses none.
         cores: Cores that must be near each other whenever a network runs.
-        watch: Watch of the use of the CPUs by others; ``None`` for a new one.
-        settle: Waits for a quiet machine before the first round, and returns the seconds of it.
         keeps_workers: Whether workers stay alive for the next session if all networks fit into
             memory together. The networks are then unloaded one by one.
-
-    Attributes:
-        identifier: Unique text by which the samples name the session.
-        effort: Effort so far.
-        late: Whether the budget ended before the schedule did.
-        waited_s: Seconds of waiting for a quiet machine, which are not part of the budget.
     """
 
     def __init__(
@@ -130,23 +177,15 @@ class TimingSession:
         *,
         keeps_workers: bool = False,
     ) -> None:
-        self.identifier = uuid.uuid4().hex
-        self.effort = Effort()
-        self._workers = worker
-        self._store = store
+        super().__init__(worker, store, advance, anew, watch, settle)
         self._protocol = protocol
-        self._advance = advance
         self._schedule = schedule
         self._budget_s = math.inf if budget_s is None else budget_s
-        self._anew = set(anew)
         self._cores = cores or Cores()
-        self._watch = watch or LoadWatch()
-        self._settle = settle
         self._keeps_workers = keeps_workers
         self._round = 0
         self._spent_s = 0.0
-        self.late = False
-        self.waited_s = 0.0
+        self._loading_s: dict[Question, float] = {}
 
     def steps(self, jobs: Sequence[TimingJob]) -> int:
         """Number of calls of ``advance`` if nothing fails and no further runs become due."""
@@ -154,14 +193,9 @@ class TimingSession:
             return sum(1 + max(job.missing, 0) for job in jobs)
         return 2 * len(jobs)
 
-    def run(self, jobs: Sequence[TimingJob]) -> dict[Question, str]:
-        """Times the jobs.
-
-        Returns:
-            Reason for each job that failed; also committed to the store.
-        """
+    def run(self, jobs: Sequence[TimingJob]) -> Mapping[Question, str]:
+        """Times the jobs, and returns the failures of the session."""
         schedule = self._schedule or FixedRuns({job.key: job.missing for job in jobs})
-        failures: dict[Question, str] = {}
         begin, ahead = perf_counter(), len(jobs)
         groups = self._groups(jobs)
         self._keeps_workers &= len(groups) == 1
@@ -170,9 +204,9 @@ class TimingSession:
             # The remaining groups share the remaining budget.
             now = perf_counter() - self.waited_s
             end = now + (begin + self._budget_s - now) * len(group) / ahead
-            failures |= self._run_group(group, schedule, end)
+            self._run_group(group, schedule, end)
             ahead -= len(group)
-        return failures
+        return self.failures
 
     def _groups(self, jobs: Sequence[TimingJob]) -> list[list[TimingJob]]:
         """Groups of jobs that fit into memory together; single networks if the protocol loops.
@@ -207,28 +241,20 @@ class TimingSession:
         alone = all(job.key.subject.kind == "brick" for job in jobs)
         return min(room, _MOST_BRICKS_BYTES) if alone else room
 
-    def _worker(self, job: TimingJob) -> BackendWorker:
-        workers = self._workers
-        return workers if isinstance(workers, BackendWorker) else workers[job.key.setup.backend]
-
     def _of(self, jobs: Iterable[TimingJob]) -> list[BackendWorker]:
         """The distinct workers that the jobs run on."""
         return list({id(worker): worker for worker in map(self._worker, jobs)}.values())
 
-    def _run_group(
-        self, jobs: Sequence[TimingJob], schedule: Schedule, end: float
-    ) -> dict[Question, str]:
-        failures: dict[Question, str] = {}
-        loading_s: dict[Question, float] = {}
+    def _run_group(self, jobs: Sequence[TimingJob], schedule: Schedule, end: float) -> None:
         for job in jobs:
-            self._attempt(job, failures, self._load)
+            self._attempt(job, self._load)
             self._advance(job.key.subject.kind)
-            loading_s[job.key] = self._spent_s
+            self._loading_s[job.key] = self._spent_s
             self.effort.loading[job.key.subject.kind] += self._spent_s
             self.effort.networks[job.key.subject.kind] += 1
-        self.waited_s += self._settle(self._watch)
+        self._wait()
         backwards = False
-        while due := self._due(jobs, failures, schedule, end):
+        while due := self._due(jobs, schedule, end):
             # The first networks of a round find colder caches, so every other round runs in reverse
             # order.
             order = list(reversed(due)) if backwards else due
@@ -239,16 +265,13 @@ class TimingSession:
                     worker.measure_call(runs, warm_io=self._protocol.warm_io)
             passes = self._passes(order, schedule.cheap({job.key for job in due}))
             for numbers in passes:
-                able = [job for job in numbers if job.key not in failures]
-                for turn in self._turns(able):
+                for turn in self._turns(self._able(numbers)):
                     far = () if self._cores.gather() else (FAR,)
-                    taken = self._take(turn, failures)
-                    self._keep(taken, schedule, loading_s, numbers, far)
+                    self._keep(self._take(turn), schedule, numbers, far)
                     for job in turn:
                         self._advance(job.key.subject.kind)
             self._round += len(passes)
         self._free(jobs)
-        return failures
 
     def _free(self, jobs: Sequence[TimingJob]) -> None:
         """Frees the memory of a group for the next group."""
@@ -280,15 +303,9 @@ class TimingSession:
             part |= dict.fromkeys(again, self._round + number)
         return parts
 
-    def _due(
-        self,
-        jobs: Sequence[TimingJob],
-        failures: Mapping[Question, str],
-        schedule: Schedule,
-        end: float,
-    ) -> list[TimingJob]:
+    def _due(self, jobs: Sequence[TimingJob], schedule: Schedule, end: float) -> list[TimingJob]:
         """Jobs that run in the next round."""
-        keys = [job.key for job in jobs if job.key not in failures]
+        keys = [job.key for job in self._able(jobs)]
         due = schedule.due(keys)
         if due and perf_counter() - self.waited_s >= end:
             self.late = True
@@ -321,11 +338,11 @@ class TimingSession:
         if turn:
             yield turn
 
-    def _take(self, turn: Sequence[TimingJob], failures: dict[Question, str]) -> list[_JobSamples]:
+    def _take(self, turn: Sequence[TimingJob]) -> list[_JobSamples]:
         """Samples of the jobs. A failed job is recorded, and the other jobs run again."""
         worker, jobs = self._worker(turn[0]), {job.handle: job for job in turn}
         if not self._in_turns(worker):
-            return self._alone(turn[0], failures)
+            return self._alone(turn[0])
         while jobs:
             begin = perf_counter()
             try:
@@ -335,7 +352,7 @@ class TimingSession:
                     raise
                 blamed = jobs.pop(error.key)
                 self.effort.seconds[blamed.key.subject.kind] += perf_counter() - begin
-                self._fail(blamed, error, failures)
+                self._fail(blamed, error)
                 continue
             # Overhead that belongs to no single job is divided among all jobs.
             rest_s = perf_counter() - begin - sum(spent_s for _, spent_s in found)
@@ -348,9 +365,9 @@ class TimingSession:
             return taken
         return []
 
-    def _alone(self, job: TimingJob, failures: dict[Question, str]) -> list[_JobSamples]:
+    def _alone(self, job: TimingJob) -> list[_JobSamples]:
         """One sample of a job, or all missing samples if the protocol loops."""
-        samples = self._attempt(job, failures, self._sample)
+        samples = self._attempt(job, self._sample)
         return [_JobSamples(job, samples, self._spent_s)] if samples else []
 
     def _sample(self, job: TimingJob) -> list[float]:
@@ -361,7 +378,6 @@ class TimingSession:
         self,
         taken: Sequence[_JobSamples],
         schedule: Schedule,
-        loading_s: dict[Question, float],
         numbers: Mapping[TimingJob, int],
         far: tuple[str, ...],
     ) -> None:
@@ -378,7 +394,7 @@ class TimingSession:
                     flags=(*far, *load.flags),
                     load=load.share,
                     spent_s=each.spent_s,
-                    loading_s=loading_s.pop(each.job.key, None),
+                    loading_s=self._loading_s.pop(each.job.key, None),
                 ),
                 each.job.operators,
             )
@@ -392,23 +408,17 @@ class TimingSession:
             schedule.take(key, samples)
             self.effort.runs[key.subject.kind] += len(samples.values)
 
-    def _attempt(
-        self, job: TimingJob, failures: dict[Question, str], step: Callable[[TimingJob], StepT]
-    ) -> StepT | None:
+    def _attempt(self, job: TimingJob, step: Callable[[TimingJob], StepT]) -> StepT | None:
         """Result of a step; ``None`` if it failed. The failure is recorded with its reason."""
         begin = perf_counter()
         try:
             return step(job)
         except DLBricksError as error:
-            self._fail(job, error, failures)
+            self._fail(job, error)
             return None
         finally:
             self._spent_s = perf_counter() - begin
             self.effort.seconds[job.key.subject.kind] += self._spent_s
-
-    def _fail(self, job: TimingJob, error: DLBricksError, failures: dict[Question, str]) -> None:
-        failures[job.key] = reason = reason_of(error)
-        self._store.record_failure(job.key, reason, job.operators)
 
 
 def reason_of(error: DLBricksError) -> str:

@@ -43,6 +43,10 @@ class Target:
     kind: Kind
     group: str = ""
 
+    def key(self, request: Request) -> Question:
+        """Key of the network's samples under a request."""
+        return request.key(self.brick.signature, self.kind)
+
 
 def families(
     request: Request, cutting: Cutting | None, keys: Iterable[Question]

@@ -16,6 +16,7 @@ from dlbricks_core.errors import BackendError, DLBricksError
 from dlbricks_core.ir import Array, CanonicalModel
 from dlbricks_core.machine.load import give_turn, take_turn
 from dlbricks_core.machine.system import largest_cache, near_caches
+from dlbricks_core.measure.request import Request
 from dlbricks_core.worker import WorkerError, WorkerProcess, memory_to_use, release
 from dlbricks_core.worker.memory import tells_of_memory, ulimits
 
@@ -140,6 +141,17 @@ class BackendWorker:
         self._ready = self._ended = self._asked = self._has_turn = False
         self._in_worker: set[str] = set()
         self.call_ms: float | None = None
+
+    @classmethod
+    def of(cls, request: Request, **settings: Any) -> Self:
+        """A worker for a request, not started yet.
+
+        Args:
+            request: The request.
+            settings: Further :class:`WorkerSettings`.
+        """
+        how = WorkerSettings(request.settings, request.seed, request.timeout_s, **settings)
+        return cls(request.plugin.target, request.backend, how)
 
     @property
     def in_turns(self) -> bool:

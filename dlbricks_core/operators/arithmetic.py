@@ -214,10 +214,6 @@ def _product_asked(step: RangeStep, wanted: Sequence[Range]) -> Mapping[int, Ran
     return _factors_asked(step, step.ranges, wanted[0])
 
 
-def _quotient_image(step: RangeStep) -> Sequence[Range]:
-    return [_times(step.ranges[0], RECIPROCAL.image(step.ranges[1]))]
-
-
 def _quotient_asked(step: RangeStep, wanted: Sequence[Range]) -> Mapping[int, Range]:
     divisor = step.ranges[1]
     if not ((divisor.low > _NEAR_ZERO) | (divisor.high < -_NEAR_ZERO)).all():
@@ -287,12 +283,10 @@ def _greatest_asked(step: RangeStep, ranges: Sequence[Range], wanted: Range) -> 
     return asked
 
 
-def _max_image(step: RangeStep) -> Sequence[Range]:
-    return [_greatest(step.ranges)]
-
-
-def _max_asked(step: RangeStep, wanted: Sequence[Range]) -> Mapping[int, Range]:
-    return _greatest_asked(step, step.ranges, wanted[0])
+_MAX = Rule(
+    lambda step: [_greatest(step.ranges)],
+    lambda step, wanted: _greatest_asked(step, step.ranges, wanted[0]),
+)
 
 
 def _min_image(step: RangeStep) -> Sequence[Range]:
@@ -404,14 +398,6 @@ def _sum(layer: Layer, powers: Sequence[float], model: CanonicalModel) -> float:
     return sum(powers)
 
 
-def _product(layer: Layer, powers: Sequence[float], model: CanonicalModel) -> float:
-    return math.prod(powers)
-
-
-def _quotient(layer: Layer, powers: Sequence[float], model: CanonicalModel) -> float:
-    return powers[0] / powers[1]
-
-
 def _row(
     ranges: Rule | Lacks, kind: str = "elementwise", *inputs: Input, access: str = "spread"
 ) -> Operator:
@@ -439,10 +425,13 @@ ROWS: Mapping[str, Operator] = {
     "Sum": _number_row(_sum_of(lambda position: 1), "add", DATA, power=_sum, flops=_joined(0)),
     "Mean": _number_row(_sum_of(lambda position: 1, mean=True), "mul", DATA, flops=_joined(1)),
     "Mul": _number_row(Rule(_product_image, _product_asked, _carries), "mul", NEAR_ONE, NEAR_ONE,
-                       power=_product),
-    "Div": _number_row(Rule(_quotient_image, _quotient_asked, _carries), "mul", DATA, _DIVISOR,
-                       power=_quotient),
-    "Max": _number_row(Rule(_max_image, _max_asked), "max", DATA, flops=_joined(0)),
+                       power=lambda layer, powers, model: math.prod(powers)),
+    "Div": _number_row(
+        Rule(lambda step: [_times(step.ranges[0], RECIPROCAL.image(step.ranges[1]))],
+             _quotient_asked, _carries),
+        "mul", DATA, _DIVISOR, power=lambda layer, powers, model: powers[0] / powers[1],
+    ),
+    "Max": _number_row(_MAX, "max", DATA, flops=_joined(0)),
     "Min": _number_row(Rule(_min_image, _min_asked), "max", DATA, flops=_joined(0)),
     "Mod": _row(Rule(_remainder_image, _remainder_asked), "function", DATA, _DIVISOR),
     "Pow": _row(Rule(_powers, _powers_asked), "function", argument(base_of_power, 0.5, 1.5),

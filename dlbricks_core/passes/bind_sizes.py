@@ -233,9 +233,12 @@ def _check(model: RawModel, inputs: Mapping[str, TensorSpec], known: Mapping[str
     missing: dict[str, object] = {"batch": "N"} if batches else {}
     if others:
         missing["dims"] = others
+    # Models with a configuration answer prompts, which give them all of their sizes.
+    answers = settings(prompt="N", generate="N") if model.configuration else ""
     raise UnboundDimensionsError(
         f"{model.name}: dimensions without a size: {_listed(places)}",
-        hint=f"Give a size for each N: {settings(**missing)}.",
+        hint=f"Give a size for each N: {settings(**missing)}."
+        + f" Estimates and advice take {answers} instead." * bool(answers),
     )
 
 

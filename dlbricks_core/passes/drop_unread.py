@@ -56,9 +56,6 @@ def unfolded(model: CanonicalModel) -> CanonicalModel:
 
     Not every framework computes these layers in advance. Results that are outputs stay weights: no
     framework computes those.
-
-    Args:
-        model: Model in canonical form.
     """
     folded = model.folded
     if folded is None:

@@ -114,11 +114,6 @@ def value(text: str, sizes: Mapping[str, int]) -> Fraction | None:
 def solved(text: str, total: int, sizes: Mapping[str, int]) -> tuple[str, int] | None:
     """The one size that a formula with a known value leaves open, and its name.
 
-    Args:
-        text: The formula.
-        total: Its value.
-        sizes: Known sizes.
-
     Returns:
         ``None`` unless the formula grows evenly with that size, and a whole number fits.
     """

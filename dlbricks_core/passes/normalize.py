@@ -44,12 +44,7 @@ def drop_dead_layers(model: RawModel, options: NormalizeOptions) -> RawModel:
 
 
 def keep_outputs(model: RawModel, names: Collection[str]) -> RawModel:
-    """The model with some of its outputs, and the layers and inputs that they need.
-
-    Args:
-        model: The model.
-        names: Outputs to keep; empty for all.
-    """
+    """The model with the named outputs and what they need; all of it if none is named."""
     if not names:
         return model
     outputs = tuple(name for name in model.outputs if name in names)
@@ -70,10 +65,6 @@ def fold_batchnorm(model: CanonicalModel, options: NormalizeOptions) -> Canonica
 
     Optimizing runtimes do so.
     Only the structure changes: the values of the layer's weights are not known anyway.
-
-    Args:
-        model: Model in canonical form.
-        options: Whether to fold.
     """
     if not options.fold_batchnorm:
         return model

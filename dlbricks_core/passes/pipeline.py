@@ -61,12 +61,7 @@ class Pass(Generic[Arguments, ResultT]):
 def properties(
     *, requires: Iterable[Property] = (), ensures: Iterable[Property] = ()
 ) -> Callable[[Callable[Arguments, ResultT]], Pass[Arguments, ResultT]]:
-    """Decorator that makes a function a pass.
-
-    Args:
-        requires: Properties that must hold before it.
-        ensures: Properties of the resulting model.
-    """
+    """Decorator of a pass, with the properties that it requires and those that it ensures."""
     return lambda run: Pass(run, frozenset(requires), frozenset(ensures))
 
 
@@ -74,10 +69,6 @@ def check_order(
     passes: Iterable[Pass[..., Any]], given: Iterable[Property] = ()
 ) -> frozenset[Property]:
     """Checks that every property that a pass requires is ensured before it.
-
-    Args:
-        passes: Passes in the order in which they run.
-        given: Properties that hold before the first pass.
 
     Returns:
         Properties that hold after the last pass.

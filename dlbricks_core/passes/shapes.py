@@ -170,7 +170,10 @@ def _inferred(
     return shape_inference.infer_node_outputs(
         schema,
         node_proto(layer),
-        {name: _type(specs[name]) for name in reads},
+        {
+            name: helper.make_tensor_type_proto(DTYPE_NUMBERS[spec.dtype], spec.shape)
+            for name, spec in ((name, specs[name]) for name in reads)
+        },
         {name: tensor_proto(tensor_value(values[name])) for name in reads if name in values},
         opset_imports=[helper.make_opsetid(layer.domain, opset)],
     )
@@ -205,10 +208,6 @@ def _stand_in(
     return {
         name: TensorSpec(dtype_name(value.dtype), value.shape) for name, value in results.items()
     }
-
-
-def _type(spec: TensorSpec) -> TypeProto:
-    return helper.make_tensor_type_proto(DTYPE_NUMBERS[spec.dtype], spec.shape)
 
 
 def _spec(proto: TypeProto) -> TensorSpec:

@@ -234,7 +234,7 @@ WORDS: dict[str, Callable[..., str]] = {
         f"{reason}"
     ),
     "denormal-weights": lambda share: (
-        f"{share:.0%} of the inspected weights are denormal numbers, which may slow the model "
+        f"{100 * share:.2g}% of the inspected weights are denormal numbers, which may slow the model "
         "down many times: its bricks are timed and predicted with normal numbers"
     ),
     "sizes-ran-before": lambda most_times: (
@@ -300,6 +300,10 @@ WORDS: dict[str, Callable[..., str]] = {
     "backend-absent": lambda backend: (
         f"{backend} is not installed: the estimate is for the version and options of measurements "
         "on another system"
+    ),
+    "form-unknown": lambda backend: (
+        f"{backend} is not installed: language models have the layers that ONNX defines, not those "
+        "that its users run"
     ),
     "version-differs": lambda backend, measured, installed: (
         f"figures are for {backend} {measured}, the version measured on that system; "

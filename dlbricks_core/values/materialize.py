@@ -34,9 +34,6 @@ def activation_powers(model: CanonicalModel) -> dict[str, float]:
 
     Weights are drawn so that the results of weighted sums have power 1 for all inputs. Magnitudes
     then grow with the additions between weighted layers, not with the depth of the network.
-
-    Args:
-        model: Model in canonical form.
     """
     powers: dict[str, float] = {}
     for name, value in model.constants.items():

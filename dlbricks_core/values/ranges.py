@@ -62,12 +62,7 @@ class Demand:
 
 
 def demands(model: CanonicalModel, known: Mapping[str, Array]) -> Iterator[Demand]:
-    """All demands of a model's layers.
-
-    Args:
-        model: Model in canonical form, without opaque layers.
-        known: Known values of tensors.
-    """
+    """All demands of a model's layers."""
     for index, layer in enumerate(model.layers):
         row = operator(layer.qualified_op)
         values = [known.get(name) for name in layer.inputs]

@@ -14,9 +14,11 @@ import dlbricks_suite
 import numpy as np
 import onnx
 import pytest
+from dlbricks_compare import compare
 from dlbricks_serving import advise
 
 import dlbricks_core as dlbricks
+from dlbricks_core.commands.command import DISTRIBUTIONS
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.importers.onnx import OnnxImporter
 from dlbricks_core.store import ResultStore
@@ -46,7 +48,7 @@ def test_importing_the_package_stays_light():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [dlbricks.__version__]
-    assert {"load", "cut", "time", "estimate", "compare", "Measuring"} <= set(dir(dlbricks))
+    assert {"load", "cut", "time", "estimate", "Measuring"} <= set(dir(dlbricks))
     assert all(hasattr(dlbricks, name) for name in dlbricks.__all__)
     with pytest.raises(AttributeError, match="no attribute 'lode'"):
         dlbricks.lode  # noqa: B018
@@ -137,7 +139,7 @@ def test_some_arguments_are_for_estimates_that_run_nothing(proto, asked):
 
 def test_comparing_needs_two_backends(proto):
     with pytest.raises(DLBricksError, match="cannot compare onnxruntime") as error:
-        dlbricks.compare(dlbricks.load(proto, batch=1), backends=["onnxruntime"])
+        compare(dlbricks.load(proto, batch=1), backends=["onnxruntime"])
     assert "two or more" in error.value.hint
 
 
@@ -245,7 +247,7 @@ def test_wrong_options_of_a_backend_are_errors_of_the_caller(proto, options, wor
 
 def test_options_of_a_backend_that_is_not_compared_are_refused(proto):
     with pytest.raises(DLBricksError, match="'optimizations', which is not compared"):
-        dlbricks.compare(
+        compare(
             proto, backends=["onnxruntime", "pytorch"], backend_options={"optimizations": "off"}
         )
 
@@ -312,7 +314,7 @@ def test_an_unknown_argument_is_refused_with_the_right_one(name, words):
 
 def test_backends_must_be_a_list():
     with pytest.raises(DLBricksError, match="backends cannot be 'onnxruntime'"):
-        dlbricks.compare(MODEL, backends="onnxruntime")
+        compare(MODEL, backends="onnxruntime")
 
 
 def test_numbers_of_numpy_are_numbers(proto, tmp_path):
@@ -368,7 +370,7 @@ def test_representations_state_the_result_and_stay_short(proto, tmp_path):
     nothing = dlbricks.estimate(model, backend="onnxruntime", **other)
     assert "<Estimates: small unknown on" in repr(nothing)
     assert ", 1 failed>" in repr(nothing)
-    compared = dlbricks.compare(model, backends=["onnxruntime", "pytorch"], **how)
+    compared = compare(model, backends=["onnxruntime", "pytorch"], **how)
     assert repr(compared).startswith("<ComparisonResult on onnxruntime, pytorch: small ")
     assert repr(model.ir) == "<CanonicalModel small: 2 layers, inputs x: float32[2x8]>"
     assert repr(model.ir.as_raw()).startswith("<RawModel small: ")
@@ -420,3 +422,15 @@ def test_no_error_of_the_python_api_names_an_option(function, proto, tmp_path):
         function(path)
     assert caught.value.hint
     assert not re.search(r"(^|[\s(])-{1,2}\w", f"{caught.value.message} {caught.value.hint}")
+
+
+def test_commands_that_distributions_bring_are_functions_too(monkeypatch):
+    import dlbricks as public
+
+    assert public.compare is compare
+    assert public.advise is advise
+    monkeypatch.setitem(DISTRIBUTIONS, "advise", "dlbricks-absent")
+    with pytest.raises(AttributeError, match="dlbricks-absent, which is not installed"):
+        _ = public.advise
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = public.nonsense

@@ -9,6 +9,15 @@ from dlbricks_core.importers.base import LoadOptions
 from dlbricks_core.importers.cache import FileState, ImportCache
 from dlbricks_core.importers.host import canonical
 from dlbricks_core.importers.onnx import OnnxImporter
+from dlbricks_core.report.html import plots
+
+
+@pytest.fixture(scope="session", autouse=True)
+def wide_plots():
+    """Draws plots of pages for wide screens alone; tests of pages look at both."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plots, "_CANVASES", plots._CANVASES[:1])
+        yield
 
 
 def remember_import(path):

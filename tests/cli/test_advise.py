@@ -1,5 +1,6 @@
 """``dlbricks advise``: from a store that a run filled, and from files that users write."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,13 @@ for needed in ("jsonschema", "onnxruntime"):
 
 TIMED = ("--backend", "onnxruntime", "--runs", "3", "--store", "results.sqlite", "-q")
 STORE = ("--store", "results.sqlite")
+
+
+SMALL = {
+    "model_type": "llama", "vocab_size": 32, "hidden_size": 16, "intermediate_size": 32,
+    "num_hidden_layers": 1, "num_attention_heads": 2, "rms_norm_eps": 1e-5,
+}  # fmt: skip
+"""Configuration of a small language model."""
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +113,17 @@ def test_a_new_machine_is_advised_on_with_what_is_installed(dlbricks, shared, re
     (ranking,) = read("a.json")["rankings"]
     assert "onnxruntime" in {each["backend"] for each in ranking["alternatives"]}
     assert {each["basis"] for each in ranking["alternatives"]} == {"predicted"}
+
+
+def test_layers_of_a_framework_that_is_not_installed_are_named(dlbricks, timed, monkeypatch):
+    pytest.importorskip("dlbricks_decoders")
+    Path("config.json").write_text(json.dumps(SMALL), "utf-8")
+    asked = ("advise", "llm:config.json", "--prompt", "4", "--generate", "2", *STORE)
+    words = "onnxruntime is not installed: language models have the layers that ONNX defines"
+    assert words not in " ".join(dlbricks(*asked).out.split())
+    monkeypatch.setattr("dlbricks_core.commands.options.jobs._installed", lambda _: None)
+    assert words in " ".join(dlbricks(*asked).out.split())
+    assert words not in " ".join(dlbricks("advise", *timed, *STORE).out.split())
 
 
 def test_nothing_that_keeps_a_bound_is_no_success(dlbricks, timed):

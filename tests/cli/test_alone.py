@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -20,9 +21,12 @@ from dlbricks_core.store import ResultStore
 
 pytestmark = pytest.mark.process
 
-#: The command line without plugins: none is announced, and none can be imported.
+#: The command line without plugins: none is announced, and none can be imported. It reads lines of
+#: JSON, each with a folder of contributions, a folder to run in, and command lines. A fork of its
+#: runs them, and it writes their highest status.
 ALONE = """
 import json
+import os
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -39,16 +43,32 @@ sys.meta_path.insert(0, Hidden())
 every = (e for group in metadata.entry_points().groups for e in metadata.entry_points(group=group))
 own = [e for e in every if e.value.startswith("dlbricks_core.")]
 registry.entry_points = lambda: metadata.EntryPoints(own)
-atlas.FOLDER = Path(sys.argv[1])
+import dlbricks_core.commands.estimate.actions
+import dlbricks_core.estimation.without_runs
+import dlbricks_core.predict.from_atlas
+import dlbricks_core.report.run.terminal
+import dlbricks_core.store.store
 from dlbricks_core.cli import main
-statuses = []
-for line in json.loads(sys.argv[2]):
-    try:
-        main(line)
-    except SystemExit as ended:
-        statuses.append(ended.code)
-    Path("modules").write_text(" ".join(sys.modules))
-sys.exit(max(statuses))
+
+def run(contributions, folder, lines):
+    atlas.FOLDER = Path(contributions)
+    os.chdir(folder)
+    for name in ("out", "err"):
+        os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1 if name == "out" else 2)
+    statuses = []
+    for line in lines:
+        try:
+            main(line)
+        except SystemExit as ended:
+            statuses.append(ended.code)
+        Path("modules").write_text(" ".join(sys.modules))
+    sys.exit(max(statuses))
+
+for asked in sys.stdin:
+    number = os.fork()
+    if not number:
+        run(*json.loads(asked))
+    print(os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]), flush=True)
 """
 
 ONE = ["--backend", "onnxruntime", "--threads", "1"]
@@ -94,8 +114,31 @@ def atlas(tmp_path, bricks):
     return folder
 
 
+class Done(NamedTuple):
+    """How commands ended, and what they wrote."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """Runs command lines without plugins in a folder, all of them in one process."""
+    server = subprocess.Popen([sys.executable, "-c", ALONE], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True)  # fmt: skip
+
+    def run(contributions, folder, lines):
+        print(json.dumps([str(contributions), str(folder), lines]), file=server.stdin, flush=True)
+        status = int(server.stdout.readline())
+        return Done(status, *((folder / name).read_text() for name in ("out", "err")))
+
+    yield run
+    server.communicate()
+
+
 @pytest.fixture
-def estimated(tmp_path, model):
+def estimated(tmp_path, model, alone):
     """Runs ``dlbricks estimate`` without plugins, and gives its exit status, errors and result.
 
     Each list of further arguments is an estimate; all run in one process.
@@ -105,8 +148,7 @@ def estimated(tmp_path, model):
         paths = [tmp_path / f"estimate{i}.json" for i in range(len(lines))]
         whole = [["estimate", str(model), "--store", str(tmp_path / "s.db"), "--json", str(path),
                   *line] for path, line in zip(paths, lines, strict=True)]  # fmt: skip
-        command = [sys.executable, "-c", ALONE, str(folder), json.dumps(whole)]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+        done = alone(folder, tmp_path, whole)
         return done, *(json.loads(p.read_text()) if p.exists() else None for p in paths)
 
     return run

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from dlbricks_survey import calibration_command as job
 
+from dlbricks_core.estimation import characterization
 from dlbricks_core.estimation.rates import rated
 from dlbricks_core.machine.system import current_system
 
@@ -143,7 +144,17 @@ def test_calibrations_that_make_no_sense_are_refused(dlbricks, networks):
         assert reason in refused.err
 
 
-def test_probes_are_timed_and_kept(dlbricks, shared, read, monkeypatch):
+@pytest.fixture
+def few_candidates(monkeypatch):
+    """Lets a command choose probes among few networks, for few others.
+
+    What it chooses is tested in ``tests/estimation/test_probes.py``.
+    """
+    monkeypatch.setattr(characterization, "_DRAWN", 12)
+    monkeypatch.setattr(characterization, "_MOST_ASKED", 4)
+
+
+def test_probes_are_timed_and_kept(dlbricks, shared, read, monkeypatch, few_candidates):
     monkeypatch.setattr(job, "rated", dict)  # on a machine that the atlas lacks, they come first
     network = shared("a", "Relu", "Tanh", size=64)
     quick = (*QUICK[:-4], "--store", "s.sqlite", "--json", "p.json")
@@ -166,7 +177,9 @@ def test_probes_are_timed_and_kept(dlbricks, shared, read, monkeypatch):
     assert asked.isdisjoint(probe["signature"] for probe in more["probes"])
 
 
-def test_rates_are_timed_once_and_shown_with_the_machine(dlbricks, read, monkeypatch):
+def test_rates_are_timed_once_and_shown_with_the_machine(
+    dlbricks, read, monkeypatch, few_candidates
+):
     quick = (*QUICK[:-4], "--store", "s.sqlite")
     few = dict(list(rated().items())[-3:])
     monkeypatch.setattr(job, "rated", lambda: few)
@@ -189,7 +202,7 @@ def test_rates_are_timed_once_and_shown_with_the_machine(dlbricks, read, monkeyp
     assert all(each["value"] > 0 for each in rates["rates"])
 
 
-def test_probes_come_after_the_rates(dlbricks, shared, read, monkeypatch):
+def test_probes_come_after_the_rates(dlbricks, shared, read, monkeypatch, few_candidates):
     few = dict(list(rated().items())[-2:])
     monkeypatch.setattr(job, "rated", lambda: few)
     other = replace(current_system(), cpu="Other 9001")  # the reference data may hold this one

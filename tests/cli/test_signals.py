@@ -173,6 +173,22 @@ def test_a_second_signal_ends_at_once_and_leaves_nothing(start, tmp_path):
     assert until(lambda: clean(tmp_path, children), 20)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [([], "Interrupted.\n"), (["--measure"], "Interrupted. All measurements are in the store; ")],
+)
+def test_measurements_are_spoken_of_only_where_something_is_measured(
+    dlbricks, monkeypatch, arguments, words
+):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dlbricks_core.commands.estimate.actions.EstimateJob.run", interrupted)
+    done = dlbricks("estimate", "small.onnx", "--backend", "onnxruntime", *arguments)
+    assert done.status == 130
+    assert done.err.startswith(words)
+
+
 def test_the_api_installs_no_handlers():
     code = (
         "import signal, dlbricks_core as dlbricks\n"

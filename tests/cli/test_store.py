@@ -16,7 +16,8 @@ import pytest
 import zstandard
 
 from dlbricks_core.facts import LATENCY, Observation, Question, Session, Setup, Subject
-from dlbricks_core.store import ResultStore
+from dlbricks_core.store import ResultStore, merging
+from dlbricks_core.store.merging import Merger
 
 pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.usefixtures("kept_workers")
@@ -130,6 +131,37 @@ def test_one_bad_file_of_several_changes_nothing(dlbricks, measured, tmp_path):
     assert done.err.startswith("Error: bad.jsonl.zst: the file is cut off\nHint: ")
     info = json.loads(dlbricks("results", "info", "--store", "b.db", "--json", "-").out)
     assert not any(info["content"].values())
+
+
+@pytest.mark.parametrize("command", ["import", "merge"])
+def test_what_is_already_added_is_taken_back_when_something_later_is_damaged(
+    dlbricks, measured, monkeypatch, tmp_path, command
+):
+    """Each record reaches the database before the next one is read; small files are one batch."""
+    measured("a.db")
+    dlbricks("results", "export", "a.jsonl.zst", "--store", "a.db")
+    if command == "import":
+        damaged = (tmp_path / "a.jsonl.zst").read_bytes()[:-9]
+        (tmp_path / "bad.jsonl.zst").write_bytes(damaged)
+        given = ("a.jsonl.zst", "bad.jsonl.zst")
+    else:
+        with ResultStore.open(tmp_path / "bad.db") as store:
+            store.keep_rewrite("0" * 64, KEY.setup, "here", b"no graph")
+        given = ("a.db", "bad.db")
+    ResultStore.open(tmp_path / "b.db").close()
+    added = []
+
+    def insert(merger, table, rows, *, whole=Merger._insert):
+        added.append(table.name)
+        return whole(merger, table, rows)
+
+    monkeypatch.setattr(merging, "BATCH", 1)
+    monkeypatch.setattr(Merger, "_insert", insert)
+    done = dlbricks("results", command, *given, "--store", "b.db")
+    assert done.status == 2, done.err
+    assert {"systems", "measurements", "observations"} <= set(added)
+    with ResultStore.open(tmp_path / "b.db", writes=False, create=False) as store:
+        assert list(store.records()) == [LATENCY]  # which every store knows
 
 
 @pytest.mark.parametrize("piped", [False, True])

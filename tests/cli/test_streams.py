@@ -74,6 +74,25 @@ def test_a_pipe_that_ends_early_is_silent(shell, arguments):
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("form", ["csv", "markdown"])
+@pytest.mark.parametrize(
+    ("end", "status", "reason"),
+    [
+        ("> /dev/full", 2, "standard output cannot be written: No space"),
+        (">&-", 2, "standard output cannot be written: Bad file"),
+        ("| true", 141, ""),
+        (">&- 2>&-", 2, ""),
+    ],
+)
+def test_tables_for_other_programs_that_cannot_be_written(shell, form, end, status, reason):
+    line = f"dlbricks show a.onnx --format {form} {end}; echo status ${{PIPESTATUS[0]}}"
+    done = shell(line)
+    assert done.stdout == f"status {status}\n"
+    assert reason in done.stderr
+    assert ("Error: " in done.stderr) == bool(reason)
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("name", ["link", "log"])
 def test_json_is_appended_to_standard_output(shell, folder, name):
     (folder / "link").unlink(missing_ok=True)

@@ -10,10 +10,10 @@ from io import StringIO
 import numpy as np
 import onnx
 import pytest
+from dlbricks_compare.agreement import relative_error
+from dlbricks_compare.outputs_report import print_verification
+from dlbricks_compare.verification import REFERENCE, Verdict, VerifyOptions, verify
 from dlbricks_testing import cases
-from dlbricks_verify.agreement import relative_error
-from dlbricks_verify.report import print_verification
-from dlbricks_verify.verification import REFERENCE, Verdict, VerifyOptions, verify
 from rich.console import Console
 
 from dlbricks_core.backends.host import TimerHost
@@ -97,15 +97,19 @@ CLIPPED = """(float[5, 2, 4] x, float[1, 12, 4] w1, float[1, 12, 3] w2) => (y)
 
 
 #: The package has a function of the module's name.
-MODULE = sys.modules["dlbricks_verify.verification"]
+MODULE = sys.modules["dlbricks_compare.verification"]
 
 
 class Here:
     """Stands for a worker without a process, for backends that neither crash nor hang."""
 
-    def __init__(self, target, backend, settings):
-        self._target, self._seed, self._host = target, settings.seed, TimerHost()
-        self._host.start(target, settings.backend, None, None, 0, warm=False, keeps_memory=False)
+    def __init__(self, target, settings, seed):
+        self._target, self._seed, self._host = target, seed, TimerHost()
+        self._host.start(target, settings, None, None, 0, warm=False, keeps_memory=False)
+
+    @classmethod
+    def of(cls, request):
+        return cls(request.plugin.target, request.settings, request.seed)
 
     def __enter__(self):
         return self

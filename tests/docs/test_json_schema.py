@@ -7,12 +7,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+from dlbricks_compare.announced import CompareCommand
+from dlbricks_machine.announced import MachineCommand
 from dlbricks_serving.announced import Advise, Serve
 from dlbricks_serving.contention import passes
 from dlbricks_study.announced import StudyCommand
+from dlbricks_suite.announced import SuiteCommand
+from dlbricks_testing.json_schema import schema_of_commands
 
 from dlbricks_core.cli import main
-from dlbricks_core.cli.json_schema import schema_of_commands
 from dlbricks_core.commands.own import OWN
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.plugins import names
@@ -35,7 +38,7 @@ DECODER, OPEN = "decoder.onnx", "open.onnx"
 FINGERPRINT = current_system().fingerprint
 
 #: Commands with actions, of this distribution and of others.
-COMMANDS = (*OWN, Serve, Advise, StudyCommand)
+COMMANDS = (*OWN, CompareCommand, MachineCommand, Serve, Advise, StudyCommand, SuiteCommand)
 
 #: Names of the actions that users type, by command.
 ACTIONS = {
@@ -142,7 +145,7 @@ def test_the_schema_is_one():
 
 
 def test_the_committed_schema_is_that_of_the_code():
-    # python -m dlbricks_core.cli.json_schema docs/reference/dlbricks.schema.json
+    # python -m dlbricks_testing.json_schema docs/reference/dlbricks.schema.json
     assert schema_of_commands() == SCHEMA
 
 

@@ -1,5 +1,7 @@
 """Whole models that run, and what they tell of others."""
 
+import math
+from collections import Counter
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -202,6 +204,22 @@ def test_what_the_backend_lacks_makes_its_model_partial_and_no_other(adapted, bu
     assert found.models[0].unsupported
     assert found.models[1].is_measurement
     assert {each.subject for each in found.failures} == {"odd"}
+
+
+def test_bricks_of_a_model_that_runs_and_of_one_that_cannot_count_once(adapted, builder, stack):
+    b = builder((2, 2000))
+    x = b.input
+    for _ in range(2):
+        x = b.add("Relu", b.add("Add", x, b.weight(*b.shape)))
+        x = b.add("Tanh", b.add("Add", x, b.weight(*b.shape)))
+    odd = b.model(b.add("Ceil", x), name="odd")
+    found = adapted([stack(4), odd])
+    runs, cannot = found.brickset.models
+    assert runs.counts.keys() & cannot.counts.keys()
+    counts = Counter(runs.counts) + Counter(cannot.counts)
+    assert {each.brick.signature: each.occurrences for each in found.bricks} == counts
+    # No width is known of a sum that lacks a brick.
+    assert found.adaptive.half_widths[1] == math.inf
 
 
 def test_a_model_that_does_not_fit_is_estimated_from_its_bricks(
@@ -499,24 +517,23 @@ def test_models_that_ran_are_reported_beside_others(adapted, stack, builder, tmp
     ("precision", "composer"), [(0.05, DEFAULT_COMPOSER), (0.06, LEARNED_COMPOSER)]
 )
 def test_models_that_run_cold_are_cut_once(stack, monkeypatch, tmp_path, precision, composer):
-    """The precision decides for which composer."""
-    cuts = []
+    """The precision decides for which composer, and whether few bricks or all are timed."""
+    cuts, few = [], []
 
     def noted(models, options, request, observer, store=None):
         cuts.append(options.composer)
         return cut_models(models, options, request, observer, rewrites=Rewrites())
 
-    def estimated(cutting, request, *_, **__):
+    def estimated(cutting, request, *_, **how):
+        few.append(how["few"])
         return assemble(request, cutting, Ledger())
 
     place = import_module("dlbricks_core.estimation.run")
     monkeypatch.setattr(place, "cut_models", noted)
     monkeypatch.setattr(place, "run_bricks", estimated)
-    monkeypatch.setattr(
-        "dlbricks_core.estimation.adaptive.brick_loop.measure_adaptively", estimated
-    )
     asked = Request.of("synthetic", threads=1, precision=precision, condition="cold")
     options = CutOptions.chosen(None, None, LEARNED_COMPOSER)
     with ResultStore.open(tmp_path / "results.sqlite") as store:
         found = run([stack(2)], options, asked, store, Observer())
     assert cuts == [composer] == [found.cut_options.composer]
+    assert few == [composer == LEARNED_COMPOSER]

@@ -5,7 +5,6 @@ from dataclasses import replace
 from importlib import import_module
 from itertools import count, pairwise, product
 from pathlib import Path
-from time import perf_counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,7 +18,7 @@ from dlbricks_core.estimation.adaptive.acquisition import Choice
 from dlbricks_core.estimation.adaptive.drift import drift, scatter_within
 from dlbricks_core.estimation.adaptive.precisions import FINEST
 from dlbricks_core.estimation.adaptive.timings import TimingWorker
-from dlbricks_core.estimation.run import run
+from dlbricks_core.estimation.run import run, run_bricks
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.figures.figure import Figure, Measured, relative_half_width
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
@@ -88,13 +87,8 @@ def turned(tmp_path):
         with ResultStore.open(tmp_path / "results.sqlite") as store:
             options = CutOptions.chosen(None, None, LEARNED_COMPOSER)
             cutting = cut_models(models, options, asked, Observer())
-            return loop.measure_adaptively(
-                cutting,
-                asked,
-                store,
-                observer or Observer(),
-                begin=perf_counter(),
-                end_to_end=end_to_end,
+            return run_bricks(
+                cutting, asked, store, observer or Observer(), end_to_end=end_to_end, few=True
             )
 
     return turn

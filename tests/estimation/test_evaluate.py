@@ -78,9 +78,9 @@ class Made:
     def run(self, seconds=None, runs=None, loading=0.0):
         benchmarking = Benchmarking(3.0, 2.0)
         effort = Effort(
-            {"model": 0.0, "brick": 0.0, "native": 0.0, **(seconds or {})},
-            {"model": 0, "brick": 0, "native": 0, **(runs or {})},
-            loading=dict.fromkeys(("model", "brick", "native"), loading),
+            {**Effort().seconds, **(seconds or {})},
+            {**Effort().runs, **(runs or {})},
+            loading=dict.fromkeys(Effort().loading, loading),
         )
         bricks = [
             BrickResult(brick, 1, self.latencies.get(signature))

@@ -1,15 +1,14 @@
 """The dial's probes on a real backend, and what precision a run reaches."""
 
 from dataclasses import replace
-from time import perf_counter
 
 import pytest
 
 from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.estimation.adaptive.acquisition import Choice
-from dlbricks_core.estimation.adaptive.brick_loop import measure_adaptively
 from dlbricks_core.estimation.approach import Approach, Wishes
 from dlbricks_core.estimation.characterization import surveyed
+from dlbricks_core.estimation.run import run_bricks
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.measure.cutting import cut_models
 from dlbricks_core.measure.request import Request
@@ -21,10 +20,10 @@ from dlbricks_core.store import ResultStore
 
 @pytest.fixture
 def elsewhere(monkeypatch):
-    """ONNX Runtime on a system that the atlas lacks, and a part of the atlas."""
+    """ONNX Runtime on a system that the atlas lacks, and a small part of the atlas."""
     pytest.importorskip("onnxruntime")
     other = replace(current_system(), cpu="Other 9000")
-    few = [each.only(range(200)) for each in shipped("onnxruntime")]
+    few = [each.only(range(60)) for each in shipped("onnxruntime")[:2]]
 
     def knowledge(store, backend):
         return [*contributions(store, backend), *few]
@@ -48,9 +47,7 @@ def test_probes_tell_about_the_system_on_a_real_backend(
     def turned(side, asked, store):
         options = CutOptions.chosen(None, None, LEARNED_COMPOSER)
         cutting = cut_models([convolutions(side)], options, asked, Observer())
-        return measure_adaptively(
-            cutting, asked, store, Observer(), begin=perf_counter(), end_to_end=False
-        )
+        return run_bricks(cutting, asked, store, Observer(), end_to_end=False, few=True)
 
     if surveyed_only:
         drawn = surveyed(60)

@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from dlbricks_suite import generate
 from onnx import TensorProto, helper, numpy_helper
-
-from dlbricks_core.api import generate
 
 pytest.importorskip("distributed")
 pytest.importorskip("onnxruntime")

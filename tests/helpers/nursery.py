@@ -56,7 +56,7 @@ IMPORTED_WITH = {
 }
 
 #: Beginnings of variables that nothing reads while it is imported, and those of tests themselves.
-READ_LATER = ("COLUMNS", "HOME", "PYTEST_", "PYTHONPATH", "TMPDIR", "XDG_")
+READ_LATER = ("COLUMNS", "DLBRICKS_BUSY", "HOME", "PYTEST_", "PYTHONPATH", "TMPDIR", "XDG_")
 
 #: Nurseries that stay, at most, unless more of them have processes that run.
 MOST = 12

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import onnx
 from dlbricks_fleet.certificates import make
+from dlbricks_suite import generate
 from hosts import wait_until
 from onnx import TensorProto, helper, numpy_helper
 
-from dlbricks_core.api import generate
 from dlbricks_core.store import ResultStore
 
 BRICKS = 6

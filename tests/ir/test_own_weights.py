@@ -47,7 +47,7 @@ def test_what_the_file_does_not_hold_is_drawn(tmp_path):
         assert _with_own_weights(other, 0).weights["w"].shape == (100, 100)
 
 
-@pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 1e-39), (np.float16, 1e-6)])
+@pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 1e-39), (np.float64, 1e-309)])
 def test_denormal_numbers_are_seen(tmp_path, dtype, scale):
     weight = WEIGHT.astype(np.float64)
     weight[:, ::2] *= scale
@@ -63,6 +63,10 @@ def test_denormal_numbers_are_seen(tmp_path, dtype, scale):
 def test_ordinary_weights_zeros_and_other_sources_have_none(tmp_path):
     written(tmp_path / "m.onnx", np.where(WEIGHT > 0, WEIGHT, 0).astype(np.float32))
     assert denormal_share(str(tmp_path / "m.onnx")) == 0
+    # In float16, some of them are below the least usual number.
+    small = numpy_helper.from_array((WEIGHT / 100).astype(np.float16), "w")
+    onnx.save(helper.make_model(helper.make_graph([], "g", [], [], [small])), tmp_path / "h.onnx")
+    assert denormal_share(str(tmp_path / "h.onnx")) == 0
     assert denormal_share("torch:m:f") == denormal_share(str(tmp_path / "none.onnx")) == 0
     (tmp_path / "bad.onnx").write_bytes(b"\x3a\xff\xff\xff")
     assert denormal_share(str(tmp_path / "bad.onnx")) == 0

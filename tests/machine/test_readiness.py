@@ -3,10 +3,10 @@ import sys
 import time
 
 import pytest
+from dlbricks_machine import readiness
+from dlbricks_machine.readiness import check_readiness
 
-from dlbricks_core.machine import readiness
 from dlbricks_core.machine.load import LoadSampler, MachineLoad
-from dlbricks_core.machine.readiness import check_readiness
 
 CPUS = "sys/devices/system/cpu"
 CLOCK = "sys/devices/system/clocksource/clocksource0/current_clocksource"

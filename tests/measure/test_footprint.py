@@ -107,8 +107,9 @@ class Asked:
 
     most = 10**6
 
-    def __init__(self, *arguments):
-        self.layers = heard
+    @classmethod
+    def of(cls, request, **settings):
+        return cls()
 
     def __enter__(self):
         return self

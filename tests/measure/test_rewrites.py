@@ -49,8 +49,10 @@ class Counted:
     begun: ClassVar[list[object]] = []
     ended: ClassVar[list[object]] = []
 
-    def __init__(self, *arguments):
-        Counted.begun.append(self)
+    @classmethod
+    def of(cls, request, **settings):
+        cls.begun.append(cls())
+        return cls.begun[-1]
 
     def __enter__(self):
         return self

@@ -58,6 +58,8 @@ def compared(asked, residual, tmp_path, dlbricks):
         (figure(), figure(value=10.6), 1, "1 of 1 figure slower by more than 5%."),
         (figure(), figure(value=10.4), 0, "0 of 1 figure slower by more than 5%."),
         (figure(), figure(value=10.6, half=0.2), 0, "slower by more than 5%, 1 unclear."),
+        (figure(half=2), figure(value=10.1), 0, "slower by more than 5%, 1 unclear."),
+        (figure(half=0.03), figure(value=10.4), 0, "slower by more than 5%."),
         (figure(), figure(value=8.0), 0, "faster"),
         (figure(measured=10.0), figure(measured=12.0), 1, "measured"),
         (figure(measured=10.0), figure(value=12.0), 1, "estimate"),
@@ -131,7 +133,11 @@ def test_directions_are_those_of_the_ratio_beyond_the_limit(ratio, low, high, li
     change = Change(ratio, ratio * low, ratio * high)
     found = ChangedFigure(ThenAndNow(same, same), "estimate", change, limit).verdict
     beyond = abs(math.log(ratio)) > math.log(1 + limit) * (1 + 1e-9)
-    assert (found == "within") or beyond or math.isclose(ratio, 1 + limit) or limit == 0
+    if found == "within":
+        assert not beyond
+        assert not change.low <= 1 <= change.high or change.high <= 1 + limit
+    if found == "unclear":
+        assert change.low <= 1 <= change.high
     if found in {"more", "less"}:
         assert (ratio > 1) == (found == "more")
         assert not change.low <= 1 <= change.high

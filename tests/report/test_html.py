@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import onnx
 import pytest
+from dlbricks_compare import compare
 from dlbricks_explain.explanation import Explanation, Profiling
 from dlbricks_explain.report import explanation_page
 from onnx import TensorProto, helper
@@ -39,7 +40,7 @@ def models():
 
 @pytest.mark.process
 def test_the_page_of_a_comparison_holds_backends_system_and_plots(models, tmp_path, read_page):
-    result = dlbricks.compare(
+    result = compare(
         models, backends=["onnxruntime", "pytorch"], runs=3, threads=1, store=tmp_path / "s.db"
     )
     result.to_html(tmp_path / "page.html")

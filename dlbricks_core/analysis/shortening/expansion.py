@@ -33,10 +33,6 @@ def rewritten_short(
     expansion of the other graph, this is taken as proof for any number of copies, and it is
     expanded.
 
-    Args:
-        model: Model in canonical form.
-        rewriting: Function with which the backend rewrites a model.
-
     Raises:
         NotRepeatedError: If the model has no repeated blocks, or its rewritten graph has none.
     """
@@ -68,10 +64,6 @@ def expanded(short: Short, made: CanonicalModel) -> CanonicalModel:
     Tensors that are the model's have its names. Names that the backend chose get the number of the
     copy as a suffix.
 
-    Args:
-        short: The short model.
-        made: Graph that was made of it.
-
     Raises:
         NotRepeatedError: If copies of the model are not copies in the graph.
     """
@@ -89,10 +81,6 @@ def same_structure(one: CanonicalModel, two: CanonicalModel) -> bool:
 
 class _Expansion:
     """Puts copies into a graph that was made of a short model, right after one of its copies.
-
-    Args:
-        made: The graph.
-        short: The short model.
 
     Raises:
         NotRepeatedError: If copies of the model are not copies in the graph.

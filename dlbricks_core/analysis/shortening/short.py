@@ -64,10 +64,6 @@ def longest_repeat(model: CanonicalModel, kept: int = KEPT) -> Repeat | None:
 
     Copies begin and end where their neighbours are copies as well, so they exclude the inputs of
     the first block and the results of the last.
-
-    Args:
-        model: Model in canonical form, or a graph that a backend made.
-        kept: Copies to keep.
     """
     wiring = Wiring(model)
     for period, start, length in wiring.candidates(kept)[:_TRIED]:
@@ -263,12 +259,7 @@ class Short:
 
 
 def shorten(model: CanonicalModel, kept: int = KEPT) -> list[Short]:
-    """Short models, each of the one before, until no repeat is left that is longer.
-
-    Args:
-        model: Model in canonical form.
-        kept: Copies to keep of each repeat.
-    """
+    """Short models, each of the one before, until no repeat is left that is longer."""
     found: list[Short] = []
     while (repeat := longest_repeat(model, kept)) is not None:
         found.append(Short(model, repeat, kept))

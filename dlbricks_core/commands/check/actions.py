@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from dlbricks_core import report
-from dlbricks_core.commands.options import given, jobs, measuring
-from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options import given, jobs, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.models import Done
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
@@ -45,10 +44,10 @@ class CheckJob(jobs.BackendJob, jobs.PreciseJob):
 
 
 @click.command("evaluate", cls=Concise)
-@options.models_argument
-@measuring.evaluate_options
-@measuring.timing_options
-@options.result_options
+@shared.models_argument
+@shared.evaluate_options
+@shared.timing_options
+@shared.result_options
 def accuracy_command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Report the error of estimates against measured latencies, model by model.
 

@@ -12,8 +12,7 @@ from typing import Any
 import click
 
 from dlbricks_core import report
-from dlbricks_core.commands.options import given, jobs, measuring
-from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options import given, jobs, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.given import open_request
 from dlbricks_core.commands.options.models import Done
@@ -21,8 +20,8 @@ from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import option
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.approach import Approach, Wishes
+from dlbricks_core.estimation.assemble import joined
 from dlbricks_core.estimation.invocation import Invocation
-from dlbricks_core.estimation.joining import joined
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.estimation.results_files import read_results
 from dlbricks_core.estimation.sizes import PHASES, Generation, ModelsAtSizes
@@ -189,23 +188,23 @@ def _in_phases(
 
 
 @click.command("estimate", cls=Concise)
-@options.models_argument
+@shared.models_argument
 @option(
     "measure",
     help="Run models until estimates are as precise as requested. --precision implies it.",
 )
-@measuring.run_options
+@shared.run_options
 @option("end_to_end", spellings=("--end-to-end/--no-end-to-end",), value=None,
         help="With --measure: time the whole models too, to compare.",
         default="only without a MODEL")  # fmt: skip
-@measuring.condition_option
-@measuring.sizes_options
-@measuring.quantity_option
-@measuring.timing_options
+@shared.condition_option
+@shared.sizes_options
+@shared.quantity_option
+@shared.timing_options
 @option("system")
 @option("results")
-@measuring.predictor_option
-@options.result_options
+@shared.predictor_option
+@shared.result_options
 def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Estimate latencies or other quantities of models.
 
@@ -220,6 +219,8 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """
     output = Output({**values, "store": store})
     job = given.job_of(EstimateJob, models, values)
+    if not job.measures:
+        output.if_interrupted("")
     with output.progress() as progress:
         done = job.run(store, progress)
     load = job.models.options

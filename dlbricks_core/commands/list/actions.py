@@ -14,7 +14,7 @@ import click
 from dlbricks_core.backends import Backend, BackendOption
 from dlbricks_core.backends.base import declared_options
 from dlbricks_core.commands import Command
-from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options import shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.output import Output
 from dlbricks_core.compose import Composer
@@ -207,8 +207,8 @@ class _Listing:
 
 @click.command("models", cls=Concise)
 @click.argument("collections", metavar="[COLLECTION:]...", nargs=-1)
-@options.json_option
-@options.table_options
+@shared.json_option
+@shared.table_options
 def models_command(collections: tuple[str, ...], **values: Any) -> int:
     """List the model collections and the readable kinds of files, or the named collections."""
     output = Output(values)
@@ -292,8 +292,8 @@ _COLORS = {"ok": "green", "not installed": "yellow", "broken": "red"}
 
 
 @click.command("plugins", cls=Concise)
-@options.json_option
-@options.table_options
+@shared.json_option
+@shared.table_options
 def plugins_command(**values: Any) -> int:
     """List plugins of every kind, and problems with them."""
     output = Output(values)

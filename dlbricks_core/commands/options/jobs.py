@@ -64,13 +64,13 @@ def for_backend(job: JobT) -> JobT:
     return changed
 
 
-def form_on(backend: str) -> str:
+def form_on(backend: str) -> str | None:
     """Form of language models that users of a backend run; empty for layers of ONNX.
 
-    That of a backend that is not installed is unknown.
+    ``None`` if the backend is not installed: its form is unknown.
     """
     found = _installed(backend)
-    return "" if found is None else found.traits.form
+    return None if found is None else found.traits.form
 
 
 def _installed(backend: str) -> type[Backend] | None:

@@ -1,4 +1,4 @@
-"""Options that several commands share: on models, files and output."""
+"""Options that several commands share: on models, measurements, files and output."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import click
 from dlbricks_core.commands.options import settings
 from dlbricks_core.commands.options.kinds import TIME
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.estimation.adaptive.precisions import FINEST, USUAL
+from dlbricks_core.figures.precision import PRECISION
 from dlbricks_core.preferences import FORMATS, TEXT, preferred, variable
 from dlbricks_core.sanitize import without_secrets
 from dlbricks_core.wording import argument
@@ -50,6 +52,69 @@ timeout_option = settings.option("timeout_s")
 load_options = settings.options(*settings.READING)
 load_options_beside_a_file = settings.options(*settings.READING, **settings.BESIDE_A_FILE)
 cut_options = settings.options(*settings.CUT)
+
+answer_options = settings.options(*settings.ANSWER)
+sizes_options = settings.options(*settings.ANSWER, "pictures", "sweeps")
+quantity_option = settings.option("quantity")
+predictor_option = settings.option("predictor")
+condition_option = settings.option("condition")
+
+setup_options = settings.options(*settings.SETUP, "threads", *settings.TIMED)
+_MEASURED = (*settings.SETUP, "threads", *settings.TIMED, *settings.PRECISE)
+_COMPOSED = (*settings.CUT, "composer", *settings.READING)
+measure_options = settings.options(*_MEASURED)
+timing_options = settings.options(*settings.REPEATING)
+_ESTIMATED = (
+    *settings.SETUP,
+    "threads",
+    *settings.TIMED,
+    *settings.PRECISE,
+    *settings.CUT,
+    "composer",
+    *settings.READING,
+)
+estimate_options = settings.options(*_ESTIMATED)
+estimate_options_beside_a_file = settings.options(*_ESTIMATED, **settings.BESIDE_A_FILE)
+
+stored_options = settings.options(
+    *(*settings.SETUP, "threads", "protocol", "runs"),
+    backend={"required": False, "help": "Framework whose stored latencies to use."},
+)
+
+run_options = settings.options(
+    *(
+        *settings.SETUP,
+        "threads_by_phase",
+        *settings.TIMED,
+        *settings.PRECISE,
+        *settings.CUT,
+        "composer",
+        *settings.READING,
+    ),
+    precision={
+        "default": f"{USUAL:.0%}; {FINEST:.0%} with --budget; {PRECISION:.0%} with an option that "
+        "times all bricks: a composer, -G, --split, another protocol or quantity"
+    },
+)
+
+evaluate_options = settings.options(
+    *(
+        *settings.SETUP,
+        "threads",
+        *settings.TIMED,
+        *settings.PRECISE,
+        "condition",
+        *settings.CUT,
+        "composer",
+        *settings.READING,
+    ),
+    precision={"default": settings.COMPARED_PRECISION},
+)
+
+OF_EACH = {
+    "metavar": "NAME.KEY=VALUE",
+    "help": "Setting of one of the backends ('dlbricks list plugins' lists them).",
+}
 
 store_option = settings.option("store")
 json_option = click.option(

@@ -10,7 +10,7 @@ from typing import IO, Any
 import click
 
 from dlbricks_core import store as stores
-from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options import shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.results import transfer, transfer_report
@@ -40,9 +40,9 @@ _backends_option = click.option(
 )
 @_systems_option
 @_backends_option
-@options.store_option
-@options.json_option
-@options.quiet_options
+@shared.store_option
+@shared.json_option
+@shared.quiet_options
 def export_command(
     exported: Path,
     systems: tuple[str, ...],
@@ -71,9 +71,9 @@ def export_command(
 @click.command("import", cls=Concise)
 @click.argument("imported", metavar="FILE...", nargs=-1, required=True,
                 type=click.Path(path_type=Path, allow_dash=True))  # fmt: skip
-@options.store_option
-@options.json_option
-@options.quiet_options
+@shared.store_option
+@shared.json_option
+@shared.quiet_options
 def import_command(imported: tuple[Path, ...], store: str | None, **values: Any) -> int:
     """Add exported files to a store.
 
@@ -90,9 +90,9 @@ def import_command(imported: tuple[Path, ...], store: str | None, **values: Any)
 
 @click.command("merge", cls=Concise)
 @click.argument("others", metavar="STORE...", nargs=-1, required=True)
-@options.store_option
-@options.json_option
-@options.quiet_options
+@shared.store_option
+@shared.json_option
+@shared.quiet_options
 def merge_command(others: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Add other stores to a store.
 
@@ -108,9 +108,9 @@ def merge_command(others: tuple[str, ...], store: str | None, **values: Any) -> 
 
 
 @click.command("info", cls=Concise)
-@options.store_option
-@options.json_option
-@options.table_options
+@shared.store_option
+@shared.json_option
+@shared.table_options
 def info_command(store: str | None, **values: Any) -> int:
     """Show the content of a store in numbers.
 
@@ -125,9 +125,9 @@ def info_command(store: str | None, **values: Any) -> int:
 
 
 @click.command("check", cls=Concise)
-@options.store_option
-@options.json_option
-@options.table_options
+@shared.store_option
+@shared.json_option
+@shared.table_options
 def check_command(store: str | None, **values: Any) -> int:
     """Read a whole store, and name damaged rows.
 
@@ -173,9 +173,9 @@ def check_command(store: str | None, **values: Any) -> int:
     "otherwise.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Delete without asking.")
-@options.store_option
-@options.json_option
-@options.quiet_options
+@shared.store_option
+@shared.json_option
+@shared.quiet_options
 def prune_command(
     systems: tuple[str, ...],
     backends: tuple[str, ...],

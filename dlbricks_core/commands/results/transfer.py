@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
-from itertools import chain
+from hashlib import sha256
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO
 
@@ -79,23 +79,17 @@ def prunable(store: ResultStore, systems: Sequence[str], others: Selection) -> S
 
 
 def records_of_files(files: Sequence[Path | IO[bytes]]) -> Iterator[Record]:
-    """Content of files, once each is known to be sound to its end.
-
-    So a store can be opened for them that must not be made in vain.
+    """Content of files, each of which is read once.
 
     Raises:
-        DLBricksError: If a file cannot be read, is damaged or is of a newer version.
+        DLBricksError: If a file cannot be read, is damaged or is of a newer version; also after
+            some records, so that whoever adds them must be able to take them back.
     """
-    # An open file can be read only once.
-    sources = [
-        file if isinstance(file, Path) else tuple(_sound(read_stream(file, _STREAM), _STREAM))
-        for file in files
-    ]
-    for source in sources:
-        if isinstance(source, Path):
-            deque(_sound(read_records(source), str(source)), maxlen=0)
     return chain.from_iterable(
-        read_records(source) if isinstance(source, Path) else source for source in sources
+        _sound(read_records(file), str(file))
+        if isinstance(file, Path)
+        else _sound(read_stream(file, _STREAM), _STREAM)
+        for file in files
     )
 
 
@@ -117,31 +111,37 @@ def records_of_stores(locations: Iterable[str | Path]) -> Iterator[Iterator[Reco
         )
 
 
-def merged_into(location: str | Path | None, records: Iterable[Record]) -> Merged:
+def merged_into(location: str | Path | None, records: Iterator[Record]) -> Merged:
     """Adds records to a store: all of them, or none. Then a store that was not there is not made.
 
     Raises:
         DLBricksError: If the store cannot be opened, or holds a quantity in another unit.
     """
+    # Nothing is made for a file that is missing, or is none of exported records.
+    first = list(islice(records, 1))
     file = locate(location).file
-    is_new = file is not None and not file.exists()
+    new = [] if file is None else [each for each in (file, *file.parents) if not each.exists()]
     try:
         with ResultStore.open(location) as opened:
-            return opened.merge(records)
+            return opened.merge(chain(first, records))
     except BaseException:
-        if is_new and file is not None:
-            _remove_empty(file)
+        if new:
+            _remove_empty(*new)
         raise
 
 
-def _remove_empty(file: Path) -> None:
-    """Removes the file of a store in which nothing is, not even from another process."""
+def _remove_empty(file: Path, *folders: Path) -> None:
+    """Removes a store in which nothing is, not even from another process, and its new folders."""
     if file.exists():
         with ResultStore.open(file, writes=False) as opened:
             found = opened.info()
-        if not (found.systems or found.measurements):
-            for each in (file, *(file.with_name(f"{file.name}{end}") for end in _LOGS)):
-                each.unlink(missing_ok=True)
+        if found.systems or found.measurements:
+            return
+        for each in (file, *(file.with_name(f"{file.name}{end}") for end in _LOGS)):
+            each.unlink(missing_ok=True)
+    with suppress(OSError):  # another process has put something into it
+        for folder in folders:
+            folder.rmdir()
 
 
 def _store(location: str | Path) -> ResultStore:
@@ -157,8 +157,10 @@ def _store(location: str | Path) -> ResultStore:
 
 def _sound(records: Iterable[Record], name: str, hint: str = "export it again") -> Iterator[Record]:
     """The records of a file or a store, whose graphs of models are read as well."""
+    read = set[bytes]()  # hashes of graphs: one model may have the same under many setups
     for each in records:
-        if isinstance(each, Rewrite):
+        if isinstance(each, Rewrite) and (known := sha256(each.graph).digest()) not in read:
+            read.add(known)
             try:
                 unpacked(each.graph, name=each.signature)
             except ModelError as error:

@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.commands.options import given
-from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options import given, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.models import Done, Models
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
@@ -37,11 +36,11 @@ class ShowLayersJob:
 
 
 @click.command("inspect", cls=Concise)
-@options.models_argument
-@options.cut_options
-@options.load_options
-@options.json_option
-@options.table_options
+@shared.models_argument
+@shared.cut_options
+@shared.load_options
+@shared.json_option
+@shared.table_options
 def layers_command(models: tuple[str, ...], **values: Any) -> int:
     """Show layers, unique layers, bricks, and layers that cannot be timed.
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from time import perf_counter
+from time import monotonic
 
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.compose.learned import Learned
@@ -16,9 +16,10 @@ from dlbricks_core.estimation.adaptive.coverage import RunCosts, chosen
 from dlbricks_core.estimation.adaptive.drift import scatter_within
 from dlbricks_core.estimation.adaptive.unknown import Unknown
 from dlbricks_core.estimation.adaptive.wholes import WholeRuns
-from dlbricks_core.estimation.assemble import assemble
+from dlbricks_core.estimation.assemble import Assembly
+from dlbricks_core.estimation.conditioned import PREDICTOR
 from dlbricks_core.estimation.results import AdaptiveRun, ModelResult, RunResult
-from dlbricks_core.facts import Note, Question
+from dlbricks_core.facts import Question
 from dlbricks_core.facts.note import note
 from dlbricks_core.figures.figure import (
     Figure,
@@ -26,6 +27,7 @@ from dlbricks_core.figures.figure import (
     in_place_errors,
 )
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
+from dlbricks_core.machine.load import measurement_lock
 from dlbricks_core.measure.costs import QUICK_START_S
 from dlbricks_core.measure.cutting import Cutting, gigabytes
 from dlbricks_core.measure.ledger import Ledger
@@ -33,6 +35,7 @@ from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.targets import not_within
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
+from dlbricks_core.worker import PEAKS
 
 PLAIN_RUNS = 9
 """Runs of each model in a plain script after the first run, which is part of loading. The script
@@ -119,7 +122,6 @@ class Adapting:
         bricks = cutting.brickset.bricks
         self._unknown = Unknown(bricks, self._costs, request, store, observer, predictor)
         self._reason = note("no-run-narrows")
-        self.unable: list[int] = []
         again = request.force or request.retry_failed
         refused = {} if again else store.refused(request.setup, request.fingerprint)
         self._known_refusals = refused.keys()
@@ -127,10 +129,16 @@ class Adapting:
         self._excluded = every if compares else set()
         self._compares = compares
 
-    def run_most_informative(self, end: float) -> None:
+    def run_most_informative(self, end: float) -> list[int]:
         """Runs models until estimates are precise, or time is over.
 
         A model with denormal weights runs in any case: bricks with usual ones tell nothing of it.
+
+        Args:
+            end: When the time is over, in seconds of ``monotonic``.
+
+        Returns:
+            Positions of models of which neither their own runs nor those of others tell.
         """
         lacking = [i for i, cut in enumerate(self._cuts) if not self._precise(cut)]
         slowed = [i for i in lacking if self._cuts[i].model.is_slowed and self._able(self._cuts[i])]
@@ -138,7 +146,7 @@ class Adapting:
         lacking = self._not_predictable([i for i in lacking if i not in slowed])
         able = [i for i in lacking if self._able(self._cuts[i])]
         known, enough = self._bricks.keys(), _enough(self._precision)
-        left_ms = 1e3 * (end - perf_counter())
+        left_ms = 1e3 * (end - monotonic())
         running = self._costs.running
         if min(left_ms, sum(running[i] for i in able)) >= _WORTH_RATES_MS:
             self._time_rates()
@@ -146,7 +154,7 @@ class Adapting:
         lacking = [i for i in lacking if not self._precise(self._cuts[i])]
         rest = [i for i in self._imprecise(lacking) if self._able(self._cuts[i])]
         self._run(rest, len(rest), end)
-        self.unable = [i for i in lacking if self._is_left(self._cuts[i])]
+        return [i for i in lacking if self._is_left(self._cuts[i])]
 
     def _time_rates(self) -> None:
         """Times the rates of an unknown system, on which this estimate and later ones rest."""
@@ -194,38 +202,45 @@ class Adapting:
             or (self._costs.share(i, known) >= share and not self._refused(cut))
         ]
 
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        """Remarks on models that did not run as they should."""
-        return self._runs.ledger.notes
-
-    def result(self, seconds: float | None = None, without: Collection[int] = ()) -> RunResult:
-        """Results from the figures so far.
+    def result(self, positions: Sequence[int], begin: float | None = None) -> RunResult:
+        """The result for some models from the figures so far, beside their latencies if compared.
 
         Args:
-            seconds: Seconds for these figures; ``None`` if nothing ran.
-            without: Positions of models that need no estimate.
+            positions: Positions of the models.
+            begin: When the run began, in seconds of ``monotonic``; ``None`` if nothing ran.
         """
-        figures = self._figures([cut for i, cut in enumerate(self._cuts) if i not in without])
-        found = self._assembled(self._cutting, figures)
-        halves = tuple(each.estimate.half_width for each in found.models)
-        lacking = [
-            (half, cut.model.name)
-            for i, (half, cut) in enumerate(zip(halves, self._cuts, strict=True))
-            if i not in without and half > self._precision and not self._precise(cut)
-        ]
-        if self._request.precision is not None:
-            notes = not_within(self._precision, self._reason, lacking)
-            found = found.noting(first=notes)
+        seconds = None if begin is None else monotonic() - begin
+        cutting = self._cutting.only(positions)
+        cuts = cutting.brickset.models
+        figures = self._figures(cuts)
+        precise = [self._precise(cut) for cut in cuts]
         progress = AdaptiveRun(
-            halves,
-            timed=len(self._cutting.brickset.bricks.keys() & self._bricks.keys()),
-            wholes=sum(self._figure(cut) is not None for cut in self._cuts),
+            (),
+            timed=len(cutting.brickset.bricks.keys() & self._bricks.keys()),
+            wholes=sum(self._figure(cut) is not None for cut in cuts),
             importing_s=self._runs.importing_s,
             offers=(),
             seconds=seconds,
         )
-        return replace(found, predictor=self._predictor, adaptive=progress)
+        # Remarks on runs for comparison do not concern the estimates.
+        notes = self._runs.ledger.notes
+        if self._compares:
+            self._run_others()
+            progress = replace(progress, plain_s=self._plain_s())
+        found = self._assembly(cutting, figures, replace(self._runs.warned_ledger, notes=notes))
+        halves = tuple(each.estimate.half_width for each in found.models)
+        lacking = [
+            (half, cut.model.name)
+            for half, cut, is_precise in zip(halves, cuts, precise, strict=True)
+            if half > self._precision and not is_precise
+        ]
+        is_open = self._request.precision is not None
+        return found.result(
+            first=not_within(self._precision, self._reason, lacking) if is_open else (),
+            predictor=self._predictor,
+            adaptive=replace(progress, half_widths=halves),
+            peak_bytes=None if begin is None else PEAKS.since(begin),
+        )
 
     @property
     def able(self) -> list[int]:
@@ -241,14 +256,12 @@ class Adapting:
 
     def left_out(self) -> RunResult:
         """Estimates of each model from the runs of all others, with its own latency."""
-        shared = self._assembled(self._cutting, self._bricks)
+        shared = self._assembly(self._cutting, self._bricks).result(predictor=self._predictor)
         models: list[ModelResult] = []
         for i, cut in enumerate(self._cuts):
-            self._excluded = {cut.whole.signature}
             own = self._cutting.only([i])
-            figures = self._figures([cut])
-            models += self._assembled(own, figures, self._named(own, figures)).models
-        self._excluded = set()
+            figures = self._figures([cut], without={cut.whole.signature})
+            models += self._assembly(own, figures, self._named(own, figures)).models
         return replace(shared, models=models)
 
     def by_parts(self) -> RunResult:
@@ -262,12 +275,13 @@ class Adapting:
             whole = self._figure(cut)
             if whole is not None and not cut.counts.keys() <= bricks.keys():
                 figures[cut.whole.signature] = self._runs.drifting[cut.whole.signature]
-        return self._assembled(self._cutting, figures, self._named(self._cutting, figures))
+        found = self._assembly(self._cutting, figures, self._named(self._cutting, figures))
+        return found.result(predictor=self._predictor)
 
-    def _assembled(
+    def _assembly(
         self, cutting: Cutting, figures: Mapping[str, Figure], ledger: Ledger | None = None
-    ) -> RunResult:
-        """Results from figures of bricks and whole models, by signature.
+    ) -> Assembly:
+        """Figures of bricks and whole models, from which estimates are composed.
 
         Args:
             cutting: The models.
@@ -275,19 +289,13 @@ class Adapting:
             ledger: Measurements and failures; ``None`` for all so far.
         """
         planned = replace(cutting, plan=cutting.plan.believing(figures, timed=()))
-        found = assemble(self._request.hot, planned, ledger or self._runs.warned_ledger)
-        return replace(found, predictor=self._predictor)
+        return Assembly.of(self._request.hot, planned, ledger or self._runs.warned_ledger)
 
-    def compared(self, estimated: RunResult) -> RunResult:
-        """Estimates with the latencies of models that run only for comparison."""
+    def _run_others(self) -> None:
+        """Runs the models that have not run, which estimates do without, for comparison."""
         figures = self._runs.figures
         rest = [i for i in self.able if self._cuts[i].whole.signature not in figures]
         self._run(rest, len(rest), math.inf)
-        ledger = replace(self._runs.warned_ledger, notes=estimated.ledger.notes)
-        found = assemble(self._request.hot, estimated.cutting, ledger)
-        assert estimated.adaptive is not None
-        progress = replace(estimated.adaptive, plain_s=self._plain_s())
-        return replace(found, predictor=self._predictor, adaptive=progress)
 
     def _plain_s(self) -> float | None:
         """Seconds of a plain script to load each model and to run it."""
@@ -311,14 +319,14 @@ class Adapting:
         Args:
             order: Their positions; the next one is asked for once the one before has run.
             most: Maximum number of models.
-            end: When the time is over.
+            end: When the time is over, in seconds of ``monotonic``.
         """
         if not most:
             return
         self._observer.stage(f"Running up to {most} models", most)
         start_s = 0.0 if self._runs.importing_s else QUICK_START_S
         for i in order:
-            if perf_counter() - self._runs.waited_s + start_s > end:
+            if monotonic() - self._runs.waited_s + start_s > end:
                 self._reason = note("budget-ended", budget_s=self._request.budget_s)
                 return
             start_s = 0.0
@@ -394,9 +402,11 @@ class Adapting:
         opaque = any(layer.opaque for layer in cut.model.layers)
         return opaque or not parts.isdisjoint(self._known_refusals)
 
-    def _figure(self, cut: CutModel) -> Figure | None:
+    def _figure(self, cut: CutModel, without: Collection[str] = ()) -> Figure | None:
+        """Figure of a whole model that estimates may use; arguments as for :meth:`_figures`."""
         whole = cut.whole.signature
-        figure = None if whole in self._excluded else self._runs.figures.get(whole)
+        left_out = whole in self._excluded or whole in without
+        figure = None if left_out else self._runs.figures.get(whole)
         return None if figure is None or figure.measures_nothing else figure
 
     def _precise(self, cut: CutModel) -> bool:
@@ -415,24 +425,31 @@ class Adapting:
         estimates = {i: composer.compose(self._cuts[i], figures) for i in positions}
         return [i for i, each in estimates.items() if each.half_width > self._precision]
 
-    def _figures(self, cuts: Collection[CutModel]) -> Mapping[str, Figure]:
-        """Figures of whole models that ran, and of all bricks of the others."""
+    def _figures(
+        self, cuts: Collection[CutModel], without: Collection[str] = ()
+    ) -> Mapping[str, Figure]:
+        """Figures of whole models that ran, and of all bricks of the others.
+
+        Args:
+            cuts: The models.
+            without: Signatures of models whose runs are left out, beside those for comparison.
+        """
         figures: dict[str, Figure] = {}
         needed: dict[str, None] = {}
         for cut in cuts:
             whole = cut.whole.signature
-            if self._figure(cut) is not None:
+            if self._figure(cut, without) is not None:
                 figures[whole] = self._runs.drifting[whole]
             else:
                 needed |= dict.fromkeys(cut.counts)
-        every = self._bricks
+        every = self._runs.bricks({*self._excluded, *without})
         figures |= {s: every[s] for s in needed if s in every}
         shown = {s: each for s, each in every.items() if each.teaches}
         # An unsupported brick has no latency to predict.
         missing = [s for s in needed if s not in figures and s not in self._known_refusals]
         mostly = [i for i, cut in enumerate(self._cuts) if self._costs.share(i, shown) >= _MOSTLY]
         other = [cut for cut in cuts if all(cut is not self._cuts[i] for i in mostly)]
-        large = {s for cut in other if self._figure(cut) is None for s in cut.counts}
+        large = {s for cut in other if self._figure(cut, without) is None for s in cut.counts}
         small = [s for s in missing if s not in large]
         rest = [s for s in missing if s in large]
         return {**figures, **self._unknown.figures(rest, shown, small)}
@@ -446,6 +463,46 @@ class Adapting:
                 keys = [self._runs.key(cut), *(self._request.hot.key(s, "brick") for s in parts)]
                 reasons = {**dict.fromkeys(keys, reason), **reasons}
         return self._runs.warned_ledger.failing(reasons)
+
+
+def run_wholes(
+    cutting: Cutting,
+    request: Request,
+    store: ResultStore,
+    observer: Observer,
+    begin: float,
+    ahead: Ahead | None,
+    *,
+    compares: bool,
+) -> tuple[RunResult, tuple[int, ...]]:
+    """Estimates models from runs of some of them, and predictions.
+
+    A model that runs is measured, and the framework's profile gives the latencies of its bricks.
+    Models that share these bricks need no run of their own.
+
+    Args:
+        cutting: The models and their bricks.
+        request: How models run, to what precision, and for how long.
+        store: Store of the measurements.
+        observer: Receives the progress.
+        begin: When the run began, in seconds of ``monotonic``.
+        ahead: Process that was begun before; ``None`` if there is none.
+        compares: Whether the other models run as well, for comparison.
+
+    Returns:
+        The result, and positions of models that it lacks, because neither they nor models with
+        their bricks can run. If the time is over, it has predictions of these, too.
+    """
+    end = begin + (request.budget_s or math.inf)
+    with ExitStack() as opened:
+        opened.enter_context(measurement_lock(observer.note))
+        adapting = Adapting(
+            cutting, request, store, observer, opened, PREDICTOR, compares=compares, ahead=ahead
+        )
+        left = adapting.run_most_informative(end)
+        unable = tuple(left) if monotonic() < end else ()
+        able = [i for i in range(len(cutting.brickset.models)) if i not in unable]
+        return adapting.result(able, begin), unable
 
 
 def _enough(precision: float) -> float:

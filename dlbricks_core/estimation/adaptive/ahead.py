@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dlbricks_core.machine.load import LoadWatch, give_turn, took_free_turn
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
+from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.store import ResultStore
 
 
@@ -32,15 +32,7 @@ def worker_of(request: Request, *, as_used: bool) -> BackendWorker:
         request: How models run.
         as_used: Whether it has a user's settings, or else those that profiles need.
     """
-    settings = WorkerSettings(
-        request.settings,
-        request.seed,
-        request.timeout_s,
-        keeps_memory=not as_used,
-        warm=False,
-        as_used=as_used,
-    )
-    return BackendWorker(request.plugin.target, request.backend, settings)
+    return BackendWorker.of(request, keeps_memory=not as_used, warm=False, as_used=as_used)
 
 
 @contextmanager

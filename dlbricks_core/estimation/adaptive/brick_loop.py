@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from time import perf_counter
+from time import monotonic
 
 import numpy as np
 
@@ -16,17 +16,17 @@ from dlbricks_core.estimation.adaptive.posterior import Posterior, State
 from dlbricks_core.estimation.adaptive.precisions import FINEST
 from dlbricks_core.estimation.adaptive.probing import Probing, probes_for
 from dlbricks_core.estimation.adaptive.timings import RUNS, Candidates, TimingWorker
-from dlbricks_core.estimation.assemble import assemble
 from dlbricks_core.estimation.conditioned import PREDICTOR
-from dlbricks_core.estimation.results import AdaptiveRun, Offer, RunResult
+from dlbricks_core.estimation.results import AdaptiveRun, Offer
 from dlbricks_core.facts import Note
 from dlbricks_core.facts.note import note
 from dlbricks_core.figures.precision import MOST, NORMAL_HALF_WIDTH
 from dlbricks_core.measure.costs import QUICK_START_S
 from dlbricks_core.measure.cutting import Cutting
-from dlbricks_core.measure.measuring import measure
+from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import not_within, run_targets
+from dlbricks_core.measure.targets import not_within
+from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.predict.training_data import training_data
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
@@ -38,80 +38,71 @@ _MOST_OFFERS = 2
 """Maximum number of precisions that are offered."""
 
 
-def measure_adaptively(
+def adapt(
     cutting: Cutting,
     request: Request,
     store: ResultStore,
     observer: Observer,
-    *,
+    opened: ExitStack,
     begin: float,
-    end_to_end: bool,
-    predictor: str = PREDICTOR,
-) -> RunResult:
-    """Estimates models, and times the most informative networks until the estimates are precise.
+    *,
+    compares: bool,
+) -> tuple[Cutting, Ledger, AdaptiveRun, BackendWorker | None]:
+    """Times the most informative networks until estimates of models are precise.
 
     Args:
         cutting: The models, cut for the composer of adaptive measuring.
         request: How networks are measured, to what precision, and for how long.
         store: Store of the measurements.
         observer: Receives the progress.
-        begin: Time from which the budget counts, in seconds of ``perf_counter``.
-        end_to_end: Whether to time the whole models as well, for comparison. The estimates then
-            rest on bricks alone.
-        predictor: Name of the predictor.
+        opened: Closes the worker.
+        begin: Time from which the budget counts, in seconds of ``monotonic``.
+        compares: Whether whole models are timed later, for comparison. The estimates then rest on
+            bricks alone.
+
+    Returns:
+        The models with a plan of their figures, what was measured, the progress, and the worker,
+        ``None`` if nothing was timed.
 
     Raises:
-        PluginError: If there is no such predictor, or it fails.
+        PluginError: If the predictor fails.
     """
     atlas = training_data(store, request.setup.backend)
     probes = probes_for(request, atlas)
-    subjects = Candidates.of(cutting, end_to_end=end_to_end, probes=probes)
-    with ExitStack() as opened:
-        bench = TimingWorker(subjects, request, store, observer, opened)
-        bench.look_up()
-        bench.check_doubtful()
-        beliefs = Posterior(predictor, bench, atlas)
-        probing = Probing(bench)
-        end = begin + (request.budget_s or math.inf)
-        reason: Note | None = None
-        while reason is None:
-            observer.stage(f"Predicting {len(subjects.bricks)} bricks")
-            asked = perf_counter()
-            state = beliefs.state()
-            now = perf_counter()
-            left_s = end + bench.ledger.waited_s - now
-            if probing.turn(state, left_s):
-                continue
-            # Predictors cache their work on the atlas, so later predictions are faster than the
-            # first.
-            reason = turn(state, bench, left_s, least_s=now - asked if bench.started else 0.0)
-        offers = tuple(_offers(state, bench))
-        predicting_s = perf_counter() - begin - bench.spent_s
-        ledger = bench.ledger
-        if end_to_end:
-            targets = run_targets(cutting, end_to_end=True, backend=request.runs_natives)
-            wholes = [each for each in targets if each.kind != "brick"]
-            ledger |= measure(wholes, request, store, observer, cutting, bench.worker)
-    found = AdaptiveRun(
+    subjects = Candidates.of(cutting, end_to_end=compares, probes=probes)
+    bench = TimingWorker(subjects, request, store, observer, opened)
+    bench.look_up()
+    bench.check_doubtful()
+    beliefs = Posterior(PREDICTOR, bench, atlas)
+    probing = Probing(bench)
+    end = begin + (request.budget_s or math.inf)
+    reason: Note | None = None
+    while reason is None:
+        observer.stage(f"Predicting {len(subjects.bricks)} bricks")
+        asked = monotonic()
+        state = beliefs.state()
+        now = monotonic()
+        left_s = end + bench.ledger.waited_s - now
+        if probing.turn(state, left_s):
+            continue
+        # Predictors cache their work on the atlas, so later predictions are faster than the first.
+        reason = turn(state, bench, left_s, least_s=now - asked if bench.started else 0.0)
+    predicting_s = monotonic() - begin - bench.spent_s
+    progress = AdaptiveRun(
         tuple(map(float, state.half_widths)),
         timed=len(subjects.bricks.keys() & bench.known.keys()),
         wholes=len(subjects.wholes.keys() & bench.known.keys()),
         importing_s=bench.importing_s,
-        offers=offers,
+        offers=tuple(_offers(state, bench)),
         probed=probing.found(),
     )
-    precision = bench.precision
-    lacking = [
-        (half, cut.model.name)
-        for half, cut in zip(found.half_widths, cutting.brickset.models, strict=True)
-        if half > precision
-    ]
-    notes = not_within(precision, reason, lacking)
-    ledger = ledger.noting(first=(*notes, *(() if end_to_end else cutting.memory_notes)))
-    ledger = replace(ledger, effort=ledger.effort.with_loading("brick", predicting_s))
+    names = [cut.model.name for cut in cutting.brickset.models]
+    reached = zip(progress.half_widths, names, strict=True)
+    lacking = [(half, name) for half, name in reached if half > bench.precision]
+    ledger = bench.ledger.noting(first=not_within(bench.precision, reason, lacking))
+    effort = ledger.effort.with_loading("brick", predicting_s)
     plan = cutting.plan.believing(state.figures, bench.known)
-    result = assemble(request, replace(cutting, plan=plan), ledger)
-    return replace(result, predictor=predictor, adaptive=found)
+    return replace(cutting, plan=plan), replace(ledger, effort=effort), progress, bench.worker
 
 
 def turn(state: State, bench: TimingWorker, left_s: float, least_s: float = 0.0) -> Note | None:

@@ -126,7 +126,8 @@ def chosen(
     open_models = {i for i in lacking if costs.share(i, have) < enough}
     while candidates := [i for i in able if i in open_models]:
         needed, running = _needed(costs, open_models, have), costs.running
-        best = max(candidates, key=lambda i: _gain(costs, i, needed) / running[i])
+        gains = {i: sum(needed.get(s, 0.0) for s in costs.cuts[i].counts) for i in candidates}
+        best = max(candidates, key=lambda i: gains[i] / running[i])
         yield best
         have |= costs.cuts[best].counts.keys()
         open_models.discard(best)
@@ -144,10 +145,6 @@ def _needed(
                 part = count * costs.bricks[signature] / max(costs.models[i], 1e-9)
                 found[signature] = found.get(signature, 0.0) + part
     return found
-
-
-def _gain(costs: RunCosts, position: int, needed: Mapping[str, float]) -> float:
-    return sum(needed.get(s, 0.0) for s in costs.cuts[position].counts)
 
 
 def _latency_ms(model: CanonicalModel, layers: Sequence[int]) -> float:

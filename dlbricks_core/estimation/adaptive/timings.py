@@ -20,7 +20,7 @@ from dlbricks_core.figures.statistics import WIDENS
 from dlbricks_core.measure.costs import START_S, Costs
 from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.ledger import Ledger
-from dlbricks_core.measure.measuring import check, measure, open_worker, settle_models
+from dlbricks_core.measure.measuring import check, look_up, measure, open_worker, settle_models
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.targets import Target, alike_together
 from dlbricks_core.measure.worker import BackendWorker
@@ -172,22 +172,8 @@ class TimingWorker:
 
     def look_up(self) -> None:
         """Adds stored measurements and failures."""
-        request = self.request
-        if request.force:
-            return
-        found = self.store.get(map(self.key, self.subjects.every))
-        enough = {
-            key: each
-            for key, each in found.items()
-            if not each.failure and len(each.values) >= FEWEST_QUIET
-        }
-        if not request.retry_failed:
-            refused = self.store.refused(request.setup, request.fingerprint)
-            keys = {s: self.key(s) for s in self.subjects.every if s in refused}
-            failed = [(key, refused[s], True) for s, key in keys.items() if key not in enough]
-            failed += [(k, m.failure, m.unsupported) for k, m in found.items() if m.failure]
-            self.ledger = self.ledger.recalling(failed)
-        self._add(Ledger.of(enough, request.protocol))
+        keys = map(self.key, self.subjects.every)
+        self._add(look_up(keys, self.request, self.store, fewest=FEWEST_QUIET))
         self.ledger = replace(self.ledger, reused=len(self.known))
 
     def check_doubtful(self) -> None:
@@ -210,16 +196,10 @@ class TimingWorker:
         They run in the order of their models. After networks with other operators, a layer finds
         less of its code in the caches than in its model (research/2026-11-27-order.md).
         """
-        begin = perf_counter()
-        if self.worker is None:
-            self._start()
-        chosen = set(signatures)
-        able = [s for s in self.subjects.every if s in chosen and self.open(s)]
         request = replace(
             self.request, precision=None, budget_s=None, runs=RUNS, enough_s=_ENOUGH_S
         )
-        self._measure(map(self.subjects.target, able), request)
-        self.spent_s += perf_counter() - begin
+        self._measure({s for s in signatures if self.open(s)}, request)
 
     def insist(self, wholes: AbstractSet[str], scatter: float, left_s: float) -> None:
         """Times whole models until scatter leaves each a narrow interval.
@@ -229,20 +209,20 @@ class TimingWorker:
             scatter: Half-width of the interval to reach, relative to the figure.
             left_s: Remaining seconds of the budget.
         """
+        self.insisted |= wholes
+        self._measure(wholes, replace(self.request, precision=scatter, budget_s=left_s))
+
+    def _measure(self, signatures: AbstractSet[str], request: Request) -> None:
         begin = perf_counter()
         if self.worker is None:
             self._start()
-        request = replace(self.request, precision=scatter, budget_s=left_s)
-        self.insisted |= wholes
-        self._measure(map(self.subjects.target, wholes), request)
-        self.spent_s += perf_counter() - begin
-
-    def _measure(self, targets: Iterable[Target], request: Request) -> None:
-        cutting = self.subjects.cutting
+        chosen = (s for s in self.subjects.every if s in signatures and not self.failed(s))
+        targets, cutting = map(self.subjects.target, chosen), self.subjects.cutting
         found = measure(targets, request, self.store, self._observer, cutting, self.worker)
         # All timing for an estimate is part of the estimate's cost.
         effort = found.effort.counted_as("brick")
         self._add(replace(found, effort=effort, notes=(), reused=0))
+        self.spent_s += perf_counter() - begin
 
     def costs(self) -> Costs:
         """Cost of timing, as observed so far."""

@@ -30,7 +30,7 @@ from dlbricks_core.machine.pulse import slow_now
 from dlbricks_core.machine.system import current_host
 from dlbricks_core.measure.harvest import LEAST_ASSIGNED, Harvest
 from dlbricks_core.measure.ledger import Effort, Ledger
-from dlbricks_core.measure.measuring import settle
+from dlbricks_core.measure.measuring import look_up, settle
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.session import reason_of
 from dlbricks_core.measure.worker import BackendWorker
@@ -155,19 +155,17 @@ class WholeRuns:
     def look_up(self, cuts: Iterable[CutModel]) -> None:
         """Adds stored figures of models and of their bricks."""
         request = self._request
-        if request.force:
-            return
         wholes = {self.key(cut): cut for cut in cuts}
         bricks = dict.fromkeys(s for cut in wholes.values() for s in cut.counts)
         parts = [request.key(signature, "profiled") for signature in bricks]
-        found = self._store.get([*wholes, *parts])
-        failed = {k: m for k, m in found.items() if k in wholes and m.failure}
-        if not request.retry_failed:
-            recalled = [(k, each.failure or "", each.unsupported) for k, each in failed.items()]
-            self.ledger = self.ledger.recalling(recalled)
-        skipped = {} if request.retry_failed else failed
-        self._know(each for key, each in found.items() if each.values and key not in skipped)
-        self.ledger = replace(self.ledger, reused=len(self.figures))
+        found = look_up([*wholes, *parts], request, self._store, refusals=False)
+        self._know(found.measurements.values())
+        self.ledger = replace(
+            self.ledger,
+            failures=found.failures,
+            unsupported=found.unsupported,
+            reused=len(self.figures),
+        )
 
     def run(self, cut: CutModel, burst: Burst, *, harvest: bool = True) -> None:
         """Runs a model, and stores its latency and the latencies of its bricks.
@@ -270,7 +268,8 @@ class WholeRuns:
         self._round += 1
         replaces = self._request.force and key not in self.ledger.anew
         self._store.add_all(taken, instead_of={key} if replaces else ())
-        self._count(key, observation)
+        effort = self.ledger.effort + Effort.of([Measurement(key, observations=(observation,))])
+        self.ledger = replace(self.ledger, effort=effort, anew=self.ledger.anew | {key})
         self._know(Measurement(key, tuple(operators), (each,)) for key, each, operators in taken)
 
     def _harvested(
@@ -364,10 +363,6 @@ class WholeRuns:
             drifted = drifting(signature, figure, drift().plain_loop)
             self.figures[signature] = figure
             self.drifting[signature] = Placed(figure, drifted)
-
-    def _count(self, key: Question, taken: Observation) -> None:
-        effort = self.ledger.effort + Effort.of([Measurement(key, observations=(taken,))])
-        self.ledger = replace(self.ledger, effort=effort, anew=self.ledger.anew | {key})
 
     def _fail(self, key: Question, cut: CutModel, error: DLBricksError) -> None:
         reason = reason_of(error)

@@ -26,12 +26,7 @@ _WIDE = "float32"
 
 
 def to_float(model: CanonicalModel, dtype: str) -> CanonicalModel:
-    """The model with all floats of 32 bits or less in one type, as far as its operators allow.
-
-    Args:
-        model: Model in canonical form.
-        dtype: Name of the type, one of ``FLOATS``.
-    """
+    """The model with all of its :data:`FLOATS` in one type, as far as its operators allow."""
     return _Draft(model, dtype).finished()
 
 

@@ -34,9 +34,6 @@ def to_int8(model: CanonicalModel) -> CanonicalModel:
     Products of an activation and a weight become products of integers, and tables of embeddings
     are quantized. Convolutions, recurrent layers and products of two activations keep their type,
     and so do a Gemm that scales and all layers of other types than float32.
-
-    Args:
-        model: Model in canonical form.
     """
     return _converted(model, {"MatMul": _matmul_int8, "Gemm": _gemm_int8, "Gather": _gather_int8})
 
@@ -47,9 +44,6 @@ def to_int4(model: CanonicalModel) -> CanonicalModel:
     Every MatMul of a floating-point activation and a matrix of weights, the last one included,
     becomes a MatMulNBits with symmetric blocks of 32 and accuracy level 4. So does a last product
     with the table of embeddings, which is a Gemm. Everything else stays.
-
-    Args:
-        model: Model in canonical form.
     """
     return _converted(model, {"MatMul": _matmul_int4, "Gemm": _tied_int4})
 

@@ -28,6 +28,7 @@ from transformers import (
     DynamicCache,
     EncoderDecoderCache,
 )
+from transformers.models.minimax.modeling_minimax import MiniMaxCache
 
 HERE = Path(__file__).parent
 PROMPT = 7
@@ -275,6 +276,8 @@ def results_of(path: Path) -> dict[str, np.ndarray]:
     filled(model, config, shapes)
     ids = torch.from_numpy(tokens(PROMPT + 1, config["vocab_size"]))
     cache = DynamicCache() if theirs.is_encoder_decoder else DynamicCache(config=theirs)
+    if config["model_type"] == "minimax":
+        cache = MiniMaxCache()
     # Bamba derives no positions from its cache.
     places = {"position_ids": torch.tensor([[PROMPT]])} if path.stem == "bamba" else {}
     with torch.no_grad():

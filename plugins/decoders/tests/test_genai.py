@@ -97,7 +97,7 @@ def values_of(name, shape, decoder):
     return weight(name, shape)
 
 
-def run(timer, write, decoder, ids, cache, past):
+def run(timer, write, decoder, ids, cache, past, runs=2):
     """Outputs for tokens after others, by name. A cache may have room for the new tokens."""
     count = ids.shape[1]
     model = normalize(write(decoder, "m", ""), batch=1, dims={"sequence": count, "past": past})
@@ -117,23 +117,23 @@ def run(timer, write, decoder, ids, cache, past):
         room[name][:, :, :past] = value
     inputs = {name: (given | room)[name] for name in model.inputs}
     loaded = timer.load(Network(model, weights, inputs))
-    for _ in range(2):  # a run leaves the cache as it was, but for the new tokens
+    for _ in range(runs):  # a run leaves the cache as it was, but for the new tokens
         timer.run(loaded)
     found = {name: np.array(value) for name, value in timer.outputs(loaded).items()}
     timer.unload(loaded)
     return found
 
 
-def answers(timer, write, decoder):
+def answers(timer, write, decoder, prompt=PROMPT, runs=2):
     """Scores of a prompt's last token, and of the token after it."""
-    ids = tokens(PROMPT + 1, decoder.vocabulary)
-    first = run(timer, write, decoder, ids[:, :PROMPT], {}, 0)
+    ids = tokens(prompt + 1, decoder.vocabulary)
+    first = run(timer, write, decoder, ids[:, :prompt], {}, 0, runs)
     cache = {
         name.replace("present", "past_key_values"): value
         for name, value in first.items()
         if name != "logits"
     }
-    second = run(timer, write, decoder, ids[:, PROMPT:], cache, PROMPT)
+    second = run(timer, write, decoder, ids[:, prompt:], cache, prompt, runs)
     return first["logits"], second["logits"]
 
 
@@ -151,3 +151,37 @@ def test_the_form_computes_what_the_operators_of_onnx_compute(family):
     assert found[0].shape[1] == PROMPT
     np.testing.assert_allclose(found[0][:, -1:], wanted[0], atol=2e-5)
     np.testing.assert_allclose(found[1], wanted[1], atol=2e-5)
+
+
+WINDOW, SLACK = 4, 16
+
+
+def windowed(family="gemma2"):
+    return decoder_of({**wider(family), "sliding_window": WINDOW}, family)
+
+
+def caches(decoder, past):
+    """Room for positions in the cache of each block."""
+    model = normalize(build_genai(decoder, "m", ""), batch=1, dims={"sequence": 1, "past": past})
+    return [model.tensors[name].sizes[2] for name in model.inputs if name.endswith(".key")]
+
+
+@pytest.mark.parametrize("past", [3, 30])
+def test_blocks_with_a_window_have_a_cache_of_little_more(past):
+    """The loop of onnxruntime-genai 0.18 makes one of 24 for a window of 8, and of 49 for 33."""
+    decoder = windowed()
+    windows = [block.attention.window for block in decoder.blocks]
+    assert len(set(windows)) == 2
+    most = min(past + 1, WINDOW + SLACK)
+    assert caches(decoder, past) == [most if window else past + 1 for window in windows]
+
+
+def test_a_text_beyond_the_window_has_the_scores_of_whole_caches():
+    backend = pytest.importorskip("dlbricks_onnxruntime.backend")
+    decoder = windowed()
+    timer = backend.OnnxruntimeBackend().timer(BackendSettings(threads=1))
+    # One run: a second one would move the window on again.
+    found, wanted = (answers(timer, write, decoder, 30, 1) for write in (build_genai, build))
+    timer.close()
+    np.testing.assert_allclose(found[0][:, -1:], wanted[0], atol=5e-5)
+    np.testing.assert_allclose(found[1], wanted[1], atol=5e-5)

@@ -98,8 +98,8 @@ def test_logits_and_cache_are_those_of_transformers(path):
     prompt, cache = run(evaluator, model, ids[:, :PROMPT], {**read, **no_cache(model)})
     token, cache = run(evaluator, model, ids[:, PROMPT:], {**read, **cache})
     golden = {key: GOLDEN[f"{path.stem}/{key}"] for key in ("prompt", "token")}
-    np.testing.assert_allclose(prompt, golden["prompt"], atol=2e-5)
-    np.testing.assert_allclose(token, golden["token"], atol=2e-5)
+    np.testing.assert_allclose(prompt, golden["prompt"], atol=5e-5)
+    np.testing.assert_allclose(token, golden["token"], atol=5e-5)
     for part in ("key", "value"):
         kept = [value for name, value in cache.items()
                 if name.endswith(f".{part}") and ".encoder." not in name]  # fmt: skip
@@ -113,7 +113,7 @@ def test_logits_and_cache_are_those_of_transformers(path):
         ours = np.repeat(ours, times, axis=1)[:, :, -theirs.shape[2] :]
         if path.stem in SEPARATED and part == "value":
             ours = np.concatenate([ours[..., ::2], ours[..., 1::2]], axis=-1)
-        np.testing.assert_allclose(ours, theirs, atol=2e-5)
+        np.testing.assert_allclose(ours, theirs, atol=5e-5)
 
 
 @pytest.mark.parametrize("path", CONFIGURATIONS, ids=lambda path: path.stem)

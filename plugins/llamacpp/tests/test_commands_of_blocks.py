@@ -1,8 +1,8 @@
 """What commands do with a backend that runs blocks of language models only."""
 
 import pytest
+from dlbricks_compare.outputs_command import OutputsJob
 from dlbricks_llamacpp.backend import LlamaBackend
-from dlbricks_verify.command import OutputsJob
 
 from dlbricks_core.backends import Backend
 from dlbricks_core.commands.options.jobs import Models

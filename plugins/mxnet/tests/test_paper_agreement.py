@@ -3,8 +3,8 @@
 from importlib.util import find_spec
 
 import pytest
+from dlbricks_compare.verification import VerifyOptions, verify
 from dlbricks_mxnet.paper import PaperModels
-from dlbricks_verify.verification import VerifyOptions, verify
 
 from dlbricks_core.measure.request import Request
 from dlbricks_core.passes import normalize

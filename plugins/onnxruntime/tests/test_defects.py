@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from dlbricks_compare.agreement import difference
+from dlbricks_compare.reference import DEFECTS, known_defects
 from dlbricks_onnxruntime.timer import OnnxruntimeTimer
 from dlbricks_testing import cases
-from dlbricks_verify.agreement import difference
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.backends.reference import DEFECTS, known_defects
 
 RECURRENT = {
     "LSTM": "(float[5,2,4] x, float[1,12,4] w1, float[1,12,3] w2, float[1,24] w3) => (y, h)"

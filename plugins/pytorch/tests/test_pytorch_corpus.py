@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 import torch_networks as networks
+from dlbricks_compare.verification import VerifyOptions, verify
 from dlbricks_pytorch.export import to_program, trace
-from dlbricks_verify.verification import VerifyOptions, verify
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import read_model

@@ -7,13 +7,13 @@ import gc
 import numpy as np
 import pytest
 import torch
+from dlbricks_compare.agreement import all_vary, difference
+from dlbricks_compare.reference import ReferenceHost
 from dlbricks_pytorch.check import unsupported
 from dlbricks_pytorch.timer import PytorchTimer
 from dlbricks_testing import cases
-from dlbricks_verify.agreement import all_vary, difference
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.backends.reference import ReferenceHost
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, numpy_dtype
 from dlbricks_core.passes.convert import convert
 from dlbricks_core.values import materialize

@@ -9,6 +9,11 @@ from typing import Any, get_args, get_type_hints
 import click
 import dlbricks_suite
 import pytest
+from dlbricks_compare import command as compare
+from dlbricks_compare import compare as compare_models
+from dlbricks_compare import outputs_command as verify
+from dlbricks_compare.command import CompareJob
+from dlbricks_compare.outputs_command import OutputsJob
 from dlbricks_explain import command as explain
 from dlbricks_explain.command import LayersJob, TraceJob
 from dlbricks_graph import command as graph
@@ -30,8 +35,6 @@ from dlbricks_survey import pack_survey, take_survey
 from dlbricks_survey.calibration_command import CalibrateJob, ForgetJob, ProbeJob
 from dlbricks_survey.command import command as survey_command
 from dlbricks_survey.job import PackJob, SurveyJob
-from dlbricks_verify import command as verify
-from dlbricks_verify.command import OutputsJob
 
 import dlbricks_core as dlbricks
 from dlbricks_core.api import AtSizes, Measuring
@@ -39,8 +42,6 @@ from dlbricks_core.api.inputs import checked
 from dlbricks_core.commands.check import actions as check
 from dlbricks_core.commands.check.actions import CheckJob
 from dlbricks_core.commands.command import Action, Command, loaded
-from dlbricks_core.commands.compare import actions as compare
-from dlbricks_core.commands.compare.actions import CompareJob
 from dlbricks_core.commands.estimate.actions import EstimateJob
 from dlbricks_core.commands.estimate.actions import command as estimate_command
 from dlbricks_core.commands.options.settings import MODEL_OUTPUT, SETTINGS
@@ -75,8 +76,8 @@ COMMANDS = {
     "estimate": (estimate_command, EstimateJob),
     "serve": (serving.command, ServeJob),
     "serve compare": (serving.compare_command, ServeCompareJob),
-    "compare": (compare.latencies_command, CompareJob),
-    "compare outputs": (verify.outputs_command, OutputsJob),
+    "compare": (compare.command, CompareJob),
+    "compare outputs": (verify.command, OutputsJob),
     "advise": (advise_command, AdviseJob),
     "check": (check.accuracy_command, CheckJob),
     "check layers": (explain.layers_command, LayersJob),
@@ -95,7 +96,7 @@ COMMANDS = {
 FUNCTIONS = [
     pytest.param(EstimateJob, dlbricks.estimate, id="estimate"),
     pytest.param(ServeJob, serve, id="serve"),
-    pytest.param(CompareJob, dlbricks.compare, id="compare"),
+    pytest.param(CompareJob, compare_models, id="compare"),
     pytest.param(AdviseJob, advise, id="advise"),
     pytest.param(SuiteWriteJob, dlbricks_suite.generate, id="suite write"),
     pytest.param(SuiteTimeJob, dlbricks_suite.bench, id="suite time"),

@@ -9,6 +9,7 @@ from dlbricks_decoders.block_parts import (
     Attention,
     DeltaRule,
     FeedForward,
+    Lightning,
     Norm,
     SelectiveScan,
     ShortConvolution,
@@ -72,6 +73,19 @@ class LayerEmbedding:
 
 
 @dataclass(frozen=True)
+class ReadSums:
+    """Sums of a part's result and what the part read, after its normalization (MiniMax 01, 2025).
+
+    Attributes:
+        attention: Factors of what the part that mixes tokens read, and of its result.
+        feed_forward: The same of the feed-forward part.
+    """
+
+    attention: tuple[float, float]
+    feed_forward: tuple[float, float]
+
+
+@dataclass(frozen=True)
 class Block:
     """A block: a part that mixes tokens, a feed-forward part, and normalizations around them.
 
@@ -99,6 +113,9 @@ class Block:
         selective: Selective scan in place of attention.
         convolution: Convolution in place of attention.
         delta: Linear attention in place of attention.
+        lightning: Linear attention with a fixed decay in place of attention.
+        read_sums: Sums that begin with what parts read; ``None`` where they begin with what the
+            normalizations read.
         beside: Experts beside the feed-forward part.
         low_rank: Elements between the projections of a further part that reads what attention reads
             (LAuReL, Menghani et al., 2024); 0 without one.
@@ -125,6 +142,8 @@ class Block:
     selective: SelectiveScan | None = None
     convolution: ShortConvolution | None = None
     delta: DeltaRule | None = None
+    lightning: Lightning | None = None
+    read_sums: ReadSums | None = None
     beside: ExpertsBeside | None = None
     low_rank: int = 0
     altup: AltUp | None = None

@@ -428,3 +428,20 @@ class DeltaRule:
     def channels(self) -> int:
         """Elements that the convolution reads of a token."""
         return 2 * self.key_heads * self.key + self.heads * self.value
+
+
+@dataclass(frozen=True)
+class Lightning:
+    """Linear attention whose state decays at a fixed rate (MiniMax 01, 2025).
+
+    Attributes:
+        heads: Number of heads.
+        head_dim: Elements of a head's query, key and value.
+        block: Largest number of tokens that are computed together.
+        norm: Normalization of the result, over all heads.
+    """
+
+    heads: int
+    head_dim: int
+    block: int
+    norm: Norm

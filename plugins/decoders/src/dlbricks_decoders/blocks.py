@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dlbricks_decoders.architecture import AltUp, Block, ExpertsBeside, LayerEmbedding
+from dlbricks_decoders.architecture import (
+    AltUp,
+    Block,
+    ExpertsBeside,
+    LayerEmbedding,
+    ReadSums,
+)
 from dlbricks_decoders.attention import AttentionWriter
 from dlbricks_decoders.augmented import AltUpWriter, gated_by_layer, low_rank
 from dlbricks_decoders.block_parts import Attention, Norm, StateSpace
@@ -12,6 +18,7 @@ from dlbricks_decoders.delta import DeltaRuleWriter
 from dlbricks_decoders.feed_forward import feed_forward
 from dlbricks_decoders.graph import Graph
 from dlbricks_decoders.layers import normalized, scaled
+from dlbricks_decoders.lightning import LightningWriter
 from dlbricks_decoders.positions import Positions
 from dlbricks_decoders.recurrent import StateSpaceWriter, short_convolution
 from dlbricks_decoders.selective import SelectiveScanWriter
@@ -73,6 +80,8 @@ class BlockWriter:
 
     def _mixed_and_fed(self, block: Block, x: str) -> str:
         """The sum with both parts."""
+        if block.read_sums:
+            return self._with_read(block, block.read_sums, x)
         if not self._mixes(block):
             return self._fed(block, x, x)
         read = self._norm(block.before_attention, x, "input_layernorm")
@@ -87,6 +96,21 @@ class BlockWriter:
         if block.cross:
             x = self._crossed(block, block.cross, x)
         return self._fed(block, x, x)
+
+    def _with_read(self, block: Block, factors: ReadSums, x: str) -> str:
+        """The sums of what both parts read and of their results."""
+        read = self._norm(block.before_attention, x, "input_layernorm")
+        y = self._mixed(block, read)
+        x = self._weighed(read, y, factors.attention, "attention_sum")
+        assert block.feed_forward is not None
+        read = self._norm(block.before_feed_forward, x, "post_attention_layernorm")
+        y = feed_forward(self.graph, block.feed_forward, read, self.hidden, self.positions.tokens,
+                         self._at("mlp"))  # fmt: skip
+        return self._weighed(read, y, factors.feed_forward, "feed_forward_sum")
+
+    def _weighed(self, x: str, y: str, factors: tuple[float, float], name: str) -> str:
+        x = scaled(self.graph, x, factors[0], self._at(f"{name}.read"))
+        return self._sum(x, scaled(self.graph, y, factors[1], self._at(f"{name}.result")), name)
 
     def cross_states(self, block: Block, states: str, hidden: int) -> tuple[str, str]:
         """Keys and values of an encoder's results that the block attends to."""
@@ -109,7 +133,7 @@ class BlockWriter:
     @staticmethod
     def _mixes(block: Block) -> bool:
         return any((block.attention, block.state_space, block.selective, block.convolution,
-                    block.delta))  # fmt: skip
+                    block.delta, block.lightning))  # fmt: skip
 
     def _fed(self, block: Block, x: str, read: str) -> str:
         """The sum with the feed-forward part, if the block has one."""
@@ -162,6 +186,9 @@ class BlockWriter:
         if block.delta:
             at = self._at("linear_attn")
             return DeltaRuleWriter(graph, positions, index, hidden, at).write(block.delta, x)
+        if block.lightning:
+            at = self._at("self_attn")
+            return LightningWriter(graph, positions, index, hidden, at).write(block.lightning, x)
         raise ValueError("a block without a part that mixes tokens")
 
     def _state(self, part: StateSpace, x: str) -> str:

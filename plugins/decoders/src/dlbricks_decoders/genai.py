@@ -2,7 +2,8 @@
 
 One product makes queries, keys and values, one operator rotates them and attends, and sums are
 part of the normalizations behind them. All tokens of a prompt get logits. The cache has room for
-the new tokens, which are written into it.
+the new tokens, which are written into it; that of a block with a window has room for little more
+than the window, whose positions move on.
 """
 
 from __future__ import annotations
@@ -50,6 +51,12 @@ _TURNED = 16
 
 _TOTAL = "past + sequence"
 """Dimension of all tokens, earlier and new ones."""
+
+_SLACK = 16
+"""Positions that a cache of a block with a window has beyond the window, on CPUs.
+
+The loop of onnxruntime-genai 0.18 makes caches of 24, 26 and 49 positions for windows of 8, 10 and
+33, whatever the length of the prompt."""
 
 _PLAIN_ATTENTION = Attention(heads=1, kv_heads=1, head_dim=1, scale=1.0)
 _VARIED = frozenset({"heads", "kv_heads", "head_dim", "scale", "joined", "bias", "output_bias",
@@ -226,14 +233,17 @@ class _Writer:
             read = query, key, read[2]
         past, present = ([f"{name}.{index}.{kind}" for kind in ("key", "value")]
                          for name in ("past_key_values", "present"))  # fmt: skip
-        shape = ("batch", part.kv_heads, _TOTAL, part.head_dim)
+        window = self._window(part)
+        room = _TOTAL if window < 0 else f"min({_TOTAL}, {window + _SLACK})"
+        shape = ("batch", part.kv_heads, room, part.head_dim)
         for before, after in zip(past, present, strict=True):
             graph.input(before, "float32", *shape)
             graph.output(after, *shape)
         tables = self._turns(part.rotary) if part.rotary else ()
         attributes: dict[str, Attribute] = {
             "num_heads": part.heads, "kv_num_heads": part.kv_heads, "scale": part.scale,
-            "softcap": part.softcap, "local_window_size": self._window(part),
+            "softcap": part.softcap, "local_window_size": window,
+            "sliding_window_cache": int(window >= 0),
             "do_rotary": int(part.rotary is not None),
             "rotary_interleaved": int(part.rotary is not None and part.rotary.interleaved),
         }  # fmt: skip

@@ -44,6 +44,9 @@ def remembered(block: Block, hidden: int) -> Mapping[str, tuple[int, ...]]:
             "conv": (delta.channels, delta.kernel - 1),
             "state": (delta.heads, delta.key, delta.value),
         }
+    if block.lightning:
+        size = block.lightning.head_dim
+        return {"state": (block.lightning.heads, size, size)}
     return {"conv": (hidden, block.convolution.kernel - 1)} if block.convolution else {}
 
 

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from dlbricks_core.commands.options import given, jobs, measuring
-from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options import given, jobs, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.compose.options import CutOptions
@@ -66,12 +65,12 @@ class TraceJob(_ModelJob):
 
 @click.command("layers", cls=Concise)
 @click.argument("model")
-@measuring.estimate_options
-@measuring.timing_options
+@shared.estimate_options
+@shared.timing_options
 @click.option("--top", type=click.IntRange(min=1), default=SHOWN,
               show_default=True,
               help="Number of groups to print; files have all of them.")  # fmt: skip
-@options.result_options
+@shared.result_options
 def layers_command(model: str, top: int, store: str | None, **values: Any) -> int:
     """Show where the estimate of MODEL deviates, and why.
 
@@ -95,11 +94,11 @@ def layers_command(model: str, top: int, store: str | None, **values: Any) -> in
 @click.argument("model")
 @click.option("-o", "--output", "trace_path", type=click.Path(path_type=Path, dir_okay=False),
               required=True, metavar="FILE.json", help="File to write the trace to.")  # fmt: skip
-@measuring.estimate_options_beside_a_file
-@measuring.timing_options
-@options.store_option
-@options.json_option
-@options.table_options
+@shared.estimate_options_beside_a_file
+@shared.timing_options
+@shared.store_option
+@shared.json_option
+@shared.table_options
 def trace_command(model: str, trace_path: Path, store: str | None, **values: Any) -> int:
     """Write a trace of MODEL: whole, bricks, layers, the framework's operators.
 

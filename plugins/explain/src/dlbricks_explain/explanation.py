@@ -20,7 +20,7 @@ from dlbricks_core.figures.figure import Figure
 from dlbricks_core.figures.ranking import Cost
 from dlbricks_core.ir import CanonicalModel, TensorSpec
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.worker import BackendWorker, WorkerSettings
+from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 
@@ -212,9 +212,8 @@ def run_tool(
     request = result.request
     if found.measured is None:
         return None, "the whole model has no latency that it could be compared with", False
-    settings = WorkerSettings(request.settings, request.seed, request.timeout_s)
     try:
-        with BackendWorker(request.plugin.target, request.backend, settings) as worker:
+        with BackendWorker.of(request) as worker:
             return ask(worker, found.cut.model, found.measured), "", False
     except UnsupportedError as error:
         return None, error.message, False

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 import click
 import platformdirs
 
-from dlbricks_core.commands.options import given, measuring
-from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options import given, shared
 from dlbricks_core.commands.options.actions import Group
 from dlbricks_core.commands.options.kinds import DURATION
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
@@ -69,7 +68,7 @@ def command() -> None:
 @command.command("certificates")
 @click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("hosts", metavar="[HOST]...", nargs=-1)
-@options.quiet_options
+@shared.quiet_options
 def certificates_command(folder: Path, hosts: tuple[str, ...], **values: Any) -> int:
     """Make the certificates of a fleet.
 
@@ -97,13 +96,13 @@ def certificates_command(folder: Path, hosts: tuple[str, ...], **values: Any) ->
     show_default=True,
     help="Port to listen at; 0 for a free one.",
 )
-@options.time_option(
+@shared.time_option(
     "--silence",
     "Time after which a silent host counts as gone.",
     "60s",
 )
 @_access_options
-@options.quiet_options
+@shared.quiet_options
 def scheduler_command(
     host: str,
     port: int,
@@ -132,13 +131,13 @@ def scheduler_command(
 @click.option(
     "--host", default="", metavar="ADDRESS", help="Address of this host, where it has several."
 )
-@options.time_option(
+@shared.time_option(
     "--patience",
     "How long to wait for a scheduler that does not answer.",
     "10m",
 )
 @_access_options
-@options.quiet_options
+@shared.quiet_options
 def worker_command(
     scheduler: str,
     spool: Path | None,
@@ -168,29 +167,29 @@ def worker_command(
 @command.command("run")
 @click.argument("bricks", metavar="SUITE", type=click.Path(path_type=Path))
 @_scheduler_option
-@measuring.measure_options
-@options.timeout_option
+@shared.measure_options
+@shared.timeout_option
 @option("retry_failed")
-@options.time_option(
+@shared.time_option(
     "--wait",
     "How long to wait for the first host, and for a new one once all have left.",
     "60s",
 )
-@options.time_option(
+@shared.time_option(
     "--patience",
     "How long to wait for a scheduler that was lost.",
     "5m",
 )
-@options.time_option(
+@shared.time_option(
     "--deadline",
     "Longest time that a host may take for a share.  [default: ten times what is expected, "
     "and some minutes]",
     kind=DURATION,
 )
 @_access_options
-@options.store_option
-@options.json_option
-@options.table_options
+@shared.store_option
+@shared.json_option
+@shared.table_options
 def run_command(
     bricks: Path,
     scheduler: str,
@@ -232,8 +231,8 @@ def run_command(
 @command.command("status")
 @_scheduler_option
 @_access_options
-@options.json_option
-@options.table_options
+@shared.json_option
+@shared.table_options
 def status_command(
     scheduler: str, certificates: Path | None, *, insecure: bool, **values: Any
 ) -> int:

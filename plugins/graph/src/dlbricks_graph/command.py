@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
-from dlbricks_core.commands.options import given, measuring
-from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options import given, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
@@ -224,12 +223,12 @@ def _module(module: Module) -> RepeatedModuleData:
 @click.argument("model")
 @click.option("-o", "--output", "svg_path", type=click.Path(path_type=Path, dir_okay=False),
               required=True, metavar="FILE.svg", help="File to write the picture to.")  # fmt: skip
-@measuring.stored_options
-@options.store_option
+@shared.stored_options
+@shared.store_option
 @option("system", metavar="FINGERPRINT", help="Latencies of another system in the store.")
-@options.load_options_beside_a_file
-@options.json_option
-@options.quiet_options
+@shared.load_options_beside_a_file
+@shared.json_option
+@shared.quiet_options
 def command(model: str, svg_path: Path, store: str | None, **values: Any) -> int:
     """Draw MODEL as SVG, with its critical path and its repeated modules; runs nothing.
 

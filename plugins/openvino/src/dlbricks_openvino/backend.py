@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_openvino.files import SUFFIX
 from dlbricks_openvino.messages import one_line
 
 if TYPE_CHECKING:
@@ -56,8 +57,8 @@ class OpenvinoBackend(Backend):
         return OpenvinoTimer(settings)
 
     def opens(self, source: str) -> bool:
-        """Whether the source is an ONNX file, which OpenVINO reads itself."""
-        return source.endswith(".onnx") and Path(source).is_file()
+        """Whether the source is a file that OpenVINO reads itself: its own, or an ONNX file."""
+        return source.lower().endswith((".onnx", SUFFIX)) and Path(source).is_file()
 
     def rewrite(
         self, model: CanonicalModel, settings: BackendSettings, seed: int

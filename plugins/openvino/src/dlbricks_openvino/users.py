@@ -12,6 +12,8 @@ from dlbricks_core.backends import Array, BackendSettings, Opened
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_openvino.executed import number
+from dlbricks_openvino.files import is_own
+from dlbricks_openvino.files.reading import read_named
 from dlbricks_openvino.loading import name_of
 from dlbricks_openvino.messages import one_line
 from dlbricks_openvino.profile import Counters
@@ -45,7 +47,7 @@ def open_file(
     """
     wanted = {**properties(model, settings), "PERF_COUNT": profiled_runs > 0}
     try:
-        graph = core().read_model(model.source)
+        graph = _read(model.source)
         fed = _fed(graph, inputs)
         if graph.is_dynamic():
             graph.reshape({name: value.shape for name, value in fed.items()})
@@ -62,6 +64,11 @@ def open_file(
     for _ in range(min(max(profiled_runs, fewest), _MOST_PROFILED) - 1):
         counters.timed(run)
     return Opened(run, counters.profile(model), perf_counter() - begin)
+
+
+def _read(source: str) -> openvino.Model:
+    """OpenVINO's graph of a file, whose tensors have the names of the import."""
+    return read_named(source) if is_own(source) else core().read_model(source)
 
 
 def _fed(graph: openvino.Model, inputs: Mapping[str, Array]) -> dict[str, Array]:

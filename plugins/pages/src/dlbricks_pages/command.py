@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options import shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.output import Output
 from dlbricks_core.importers.cache import kept_names
@@ -37,9 +37,9 @@ from dlbricks_pages.estimates import with_composed, with_unmeasured
     is_flag=True,
     help="Leave out the names of models: they may be names of your files.",
 )
-@options.store_option
-@options.json_option
-@options.quiet_options
+@shared.store_option
+@shared.json_option
+@shared.quiet_options
 def command(
     folder: Path, store: str | None, *, measured_only: bool, hide_names: bool, **values: Any
 ) -> int:

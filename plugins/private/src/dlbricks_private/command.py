@@ -10,8 +10,7 @@ import click
 from dlbricks_suite.folder import check_unused
 
 from dlbricks_core import report
-from dlbricks_core.commands.options import given, measuring
-from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options import given, shared
 from dlbricks_core.commands.options.actions import Group
 from dlbricks_core.commands.options.jobs import request_elsewhere
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
@@ -43,7 +42,7 @@ def command() -> None:
 
 
 @command.command("generate")
-@options.models_argument
+@shared.models_argument
 @click.option(
     "-o",
     "--output",
@@ -78,10 +77,10 @@ def command() -> None:
     metavar="FILE",
     help="File for the key.  [default: beside FOLDER]",
 )
-@options.cut_options
-@options.load_options_beside_a_file
-@options.json_option
-@options.quiet_options
+@shared.cut_options
+@shared.load_options_beside_a_file
+@shared.json_option
+@shared.quiet_options
 def generate_command(
     models: tuple[str, ...],
     folder: Path,
@@ -137,18 +136,18 @@ def generate_command(
     required=True,
     help="File that 'dlbricks suite time --results' wrote. May be given more than once.",
 )
-@measuring.quantity_option
-@measuring.setup_options
+@shared.quantity_option
+@shared.setup_options
 @click.option(
     "--system",
     metavar="SYSTEM",
     help="Machine to estimate for, where the results are of several: its name, or the start of its "
     "fingerprint.",
 )
-@measuring.predictor_option
-@options.json_option
-@options.html_option
-@options.quiet_options
+@shared.predictor_option
+@shared.json_option
+@shared.html_option
+@shared.quiet_options
 def estimate_command(
     key: Path,
     results: tuple[Path, ...],
@@ -184,8 +183,8 @@ def estimate_command(
     multiple=True,
     help="Model or collection that attackers know. May be given more than once.  [default: onnx:]",
 )
-@options.json_option
-@options.table_options
+@shared.json_option
+@shared.table_options
 def attack_command(folder: Path, key: Path, published: tuple[str, ...], **values: Any) -> int:
     """Show what an attacker learns from the private suite in FOLDER.
 

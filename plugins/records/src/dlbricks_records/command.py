@@ -10,8 +10,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.commands.options import given
-from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options import given, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.kinds import SHARE
 from dlbricks_core.commands.options.output import EXIT_INCREASED, EXIT_PARTIAL, Output
@@ -42,8 +41,8 @@ _THROWN_AWAY = "The new measurements are thrown away; --store names a store for 
     help="Source of a model of the record, in place of the recorded one. Code, such as "
     "torch:module:factory, runs only if it is given here. May be given more than once.",
 )
-@options.json_option
-@options.table_options
+@shared.json_option
+@shared.table_options
 def repeat_command(record: Path, store: str | None, **values: Any) -> int:
     """Repeat the command of a record, and compare old and new figures.
 
@@ -93,7 +92,7 @@ def _store(record: Record, location: str | None) -> Iterator[ResultStore]:
               type=click.Path(path_type=Path, allow_dash=True, dir_okay=False), metavar="FILE",
               default="-",
               help="Write the record to a file.  [default: standard output]")  # fmt: skip
-@options.quiet_options
+@shared.quiet_options
 def record_command(results: Path, **values: Any) -> int:
     """Write a record of a run as one JSON object, from which others can repeat it.
 
@@ -121,8 +120,8 @@ def _checked_limit(_context: click.Context, _parameter: click.Parameter, limit: 
 @click.option("--limit", type=SHARE, metavar="SHARE", default=f"{comparison.LIMIT:.0%}",
               show_default=True, callback=_checked_limit,
               help="Increase of a figure that passes.")  # fmt: skip
-@options.json_option
-@options.table_options
+@shared.json_option
+@shared.table_options
 def compare_command(before: Path, after: Path, limit: float, **values: Any) -> int:
     """Compare two finished results: which models became slower?
 

@@ -49,7 +49,7 @@ class ChangedFigureData(TypedDict):
     ratio: float  #: New figure over the old one.
     interval: common.Interval  #: 90% interval of the ratio.
     #: Whether it increased or decreased beyond the limit; unclear where the interval of the ratio
-    #: contains 1.
+    #: holds 1 and reaches beyond the limit.
     verdict: str
 
 
@@ -171,13 +171,15 @@ class ChangedFigure:
     def verdict(self) -> Direction:
         """``more`` or ``less`` beyond the limit where the 90% interval of the ratio excludes 1.
 
-        ``unclear`` beyond the limit where it does not; otherwise ``within``.
+        ``unclear`` where the interval holds 1 and reaches beyond the limit: no figure has shown
+        that nothing changed. Otherwise ``within``.
         """
-        if 1 / (1 + self.limit) <= self.change.value <= 1 + self.limit:
-            return "within"
-        if self.change.agrees:
+        change, most = self.change, 1 + self.limit
+        if change.agrees and not 1 / most <= change.low <= change.high <= most:
             return "unclear"
-        return "more" if self.change.value > 1 else "less"
+        if 1 / most <= change.value <= most:
+            return "within"
+        return "more" if change.value > 1 else "less"
 
 
 @dataclass(frozen=True)
@@ -290,7 +292,11 @@ def print_comparison(console: Console, found: TwoResults, limit: float) -> None:
         )
     console.print(shown)
     unclear = any(each.verdict == "unclear" for each in found.changed)
-    explained = " Unclear: the 90% interval of the ratio contains 1." if unclear else ""
+    explained = (
+        f" Unclear: the 90% interval of the ratio holds 1 and changes beyond {100 * limit:g}%."
+        if unclear
+        else ""
+    )
     console.print(f"In {found.before.unit}.{explained}")
     for difference in found.differences:
         console.print(styled(("Differs:", "yellow"), f" {difference_text(difference)}"))

@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.commands.options import given, measuring
-from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options import given, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.kinds import GRANULARITIES
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
@@ -22,7 +21,7 @@ from dlbricks_study.report import print_study, write_study
 
 
 @click.command("study", cls=Concise)
-@options.models_argument
+@shared.models_argument
 @click.option("-G", "--granularities", type=GRANULARITIES, metavar="LIST", default="1-10",
               show_default=True, help="Maximum number of layers in a brick: several numbers, as "
               "1-10 or 1,3,5.")  # fmt: skip
@@ -44,11 +43,11 @@ from dlbricks_study.report import print_study, write_study
     backend={"required": False},
     runs={"default": f"{RUNS}; 100 in the protocol paper"},
 )
-@options.load_options_beside_a_file
-@measuring.timing_options
-@options.store_option
-@options.json_option
-@options.table_options
+@shared.load_options_beside_a_file
+@shared.timing_options
+@shared.store_option
+@shared.json_option
+@shared.table_options
 def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Repeat the evaluation of the DLBricks paper for any models: a report with all its plots.
 

@@ -119,10 +119,7 @@ def _fixed(request: Request) -> Request:
 def _part(ledger: Ledger, cutting: Cutting, request: Request) -> Ledger:
     """The part of a ledger that belongs to one cutting."""
     keys = {
-        request.key(target.brick.signature, target.kind)
-        for sweep in sweeps_of(cutting, end_to_end=True)
-        for target in sweep
+        target.key(request) for sweep in sweeps_of(cutting, end_to_end=True) for target in sweep
     }
     part = ledger.only(keys)
-    effort = Effort.of(part.measurements.values()).with_loading("brick", cutting.seconds)
-    return replace(part, effort=effort)
+    return replace(part, effort=Effort.of(part.measurements.values()))

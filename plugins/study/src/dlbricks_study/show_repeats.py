@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.commands.options import given
-from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options import given, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.models import Done, Models
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
@@ -31,11 +30,11 @@ class ShowRepeatsJob:
 
 
 @click.command("repeats", cls=Concise)
-@options.models_argument
-@options.load_options
-@options.json_option
-@options.html_option
-@options.table_options
+@shared.models_argument
+@shared.load_options
+@shared.json_option
+@shared.html_option
+@shared.table_options
 def repeats_command(models: tuple[str, ...], **values: Any) -> int:
     """Show how layers repeat within and across models; runs nothing.
 

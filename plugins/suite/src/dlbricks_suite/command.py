@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.commands.options import given, kinds, measuring
-from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options import given, kinds, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.jobs import PreciseJob, SetupJob, opened, refuse
 from dlbricks_core.commands.options.models import Done, Models
@@ -96,16 +95,16 @@ class SuiteTimeJob(SetupJob, PreciseJob):
 
 @click.command("bench", cls=Concise)
 @click.argument("bricks", metavar="FOLDER", type=click.Path(path_type=Path))
-@measuring.quantity_option
-@measuring.measure_options
-@options.timeout_option
-@measuring.timing_options
+@shared.quantity_option
+@shared.measure_options
+@shared.timeout_option
+@shared.timing_options
 @option("results", kind=kinds.PATH,
         help="Write what is measured to a file that 'dlbricks estimate --results' reads, not to a "
         "store. What the file holds already is not measured again.")  # fmt: skip
-@options.store_option
-@options.json_option
-@options.table_options
+@shared.store_option
+@shared.json_option
+@shared.table_options
 def time_command(bricks: Path, store: str | None, **values: Any) -> int:
     """Time the suite in FOLDER, which 'dlbricks suite write' wrote.
 
@@ -122,14 +121,14 @@ def time_command(bricks: Path, store: str | None, **values: Any) -> int:
 
 
 @click.command("generate", cls=Concise)
-@options.models_argument
+@shared.models_argument
 @click.option("-o", "--output", "folder", type=click.Path(path_type=Path, file_okay=False),
               required=True, help="Folder to write to.")  # fmt: skip
-@options.cut_options
-@options.load_options_beside_a_file
+@shared.cut_options
+@shared.load_options_beside_a_file
 @option("seed", help="Seed of the weights.")
-@options.json_option
-@options.quiet_options
+@shared.json_option
+@shared.quiet_options
 def write_command(models: tuple[str, ...], **values: Any) -> int:
     """Pack what another machine needs to time MODELs, without their weights.
 

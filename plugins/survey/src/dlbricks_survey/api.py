@@ -73,7 +73,7 @@ def pack_survey(
         backend: Name of a backend; ``None`` for all.
         extend: Whether files also contain the installed atlas's networks of the same system and
             setup.
-        store: As for :func:`systems`.
+        store: As for :func:`time`.
 
     Returns:
         The files.

@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.commands.options import given, jobs, measuring
-from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options import given, jobs, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.models import Done, Models
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
@@ -99,9 +98,9 @@ class ProbeJob(jobs.SetupJob, jobs.RunsJob):
 
 
 @click.command("calibrate", cls=Concise)
-@options.models_argument
-@measuring.estimate_options
-@measuring.timing_options
+@shared.models_argument
+@shared.estimate_options
+@shared.timing_options
 @click.option(
     "--probes",
     type=click.IntRange(min=1),
@@ -116,9 +115,9 @@ class ProbeJob(jobs.SetupJob, jobs.RunsJob):
     "that latencies are predicted better.",
 )
 @click.option("--forget", is_flag=True, help="Remove the stored calibration, and fit nothing.")
-@options.store_option
-@options.json_option
-@options.table_options
+@shared.store_option
+@shared.json_option
+@shared.table_options
 def calibrate_command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Fit a composer's parameters to this system, or with --rates the predictions.
 

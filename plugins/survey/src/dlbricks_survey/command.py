@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.commands.options import given
-from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options import given, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import SETUP
@@ -31,9 +30,9 @@ survey_options = settings(
 
 
 @click.command("survey", cls=Concise)
-@options.models_argument
+@shared.models_argument
 @survey_options
-@options.load_options
+@shared.load_options
 @click.option(
     "--family",
     "families",
@@ -56,9 +55,9 @@ survey_options = settings(
     is_flag=True,
     help="With --pack: add what the installed atlas holds of the same system and setup.",
 )
-@options.store_option
-@options.json_option
-@options.table_options
+@shared.store_option
+@shared.json_option
+@shared.table_options
 def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Time networks from which latencies of others are predicted.
 

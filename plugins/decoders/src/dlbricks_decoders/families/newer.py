@@ -1,12 +1,12 @@
-"""Mixtures of experts of 2026 whose fields no earlier family has: Hunyuan 3 and EXAONE MoE."""
+"""Mixtures of experts whose fields no earlier family has: MiniMax 01, Hunyuan 3, EXAONE MoE."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from dlbricks_decoders.architecture import Decoder
-from dlbricks_decoders.block_parts import Experts, FeedForward
+from dlbricks_decoders.architecture import Block, Decoder, ReadSums
+from dlbricks_decoders.block_parts import Experts, FeedForward, Lightning
 from dlbricks_decoders.families.parts import (
     FULL,
     MOST_EXPERTS,
@@ -16,6 +16,7 @@ from dlbricks_decoders.families.parts import (
     before_both,
     count_of,
     decoder_with,
+    experts_of,
     kinds_of,
     plain_feed_forward,
     rms_norm,
@@ -24,6 +25,8 @@ from dlbricks_decoders.families.parts import (
     sizes_of,
 )
 from dlbricks_decoders.fields import Fields
+
+_LINEAR = "linear_attention"
 
 
 def _parts(
@@ -87,7 +90,40 @@ def _exaone_moe(fields: Fields) -> Decoder:
     return decoder_with(fields, sizes, blocks, norm)
 
 
+def _minimax(fields: Fields) -> Decoder:
+    """MiniMax 01: lightning attention in some blocks; sums begin with what the parts read."""
+    sizes, norm = sizes_of(fields, kv_heads=8), rms_norm(fields, default=1e-5)
+    turned = fields.integer("rotary_dim", default=sizes.head_dim)
+    turns = rotary_of(fields, sizes, theta=1e6, share=turned / sizes.head_dim)
+    window = fields.integer("sliding_window", default=None)
+    attention = attention_of(sizes, rotary=turns, window=window)
+    fields.only("hidden_act", "silu")
+    block = fields.integer("block_size", default=256)
+    lightning = Lightning(sizes.heads, sizes.head_dim, block, replace(norm, epsilon=1e-6))
+    experts = experts_of(fields, 8, per_token=2, normalized=True)
+    fields.only("router_jitter_noise", 0.0)
+    fields.ignore("output_router_logits", "router_aux_loss_coef")
+    sparse = routed(fields, experts, width=sizes.width)
+
+    def factors(part: str) -> tuple[float, float]:
+        alpha = fields.number(f"{part}_alpha_factor", default=1.0)
+        return alpha, fields.number(f"{part}_beta_factor", default=1.0)
+
+    full, linear, after = (factors(part) for part in ("full_attn", "linear_attn", "mlp"))
+    blocks = {
+        FULL: replace(before_both(norm, attention, sparse), read_sums=ReadSums(full, after)),
+        _LINEAR: Block(
+            None, sparse, before_attention=norm, before_feed_forward=norm, lightning=lightning,
+            read_sums=ReadSums(linear, after),
+        ),
+    }  # fmt: skip
+    usual = [_LINEAR if i % 2 else FULL for i in range(sizes.layers)]
+    kinds = fields.list_of("layer_types", (FULL, _LINEAR), sizes.layers) or usual
+    return decoder_with(fields, sizes, [blocks[kind] for kind in kinds], norm)
+
+
 FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
+    "minimax": _minimax,
     "hy_v3": _hunyuan3,
     "exaone_moe": _exaone_moe,
 }

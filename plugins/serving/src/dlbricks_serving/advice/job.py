@@ -12,7 +12,8 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.conditioned import PREDICTOR
 from dlbricks_core.estimation.sizes import Generation
 from dlbricks_core.estimation.without_runs import NO_PREDICTOR
-from dlbricks_core.facts import Failure
+from dlbricks_core.facts import Failure, Note
+from dlbricks_core.facts.note import note
 from dlbricks_core.facts.workload import Workload
 from dlbricks_core.importers.lookup import forms_of
 from dlbricks_core.progress import Observer
@@ -70,14 +71,16 @@ class AdviseJob:
             )
             loaded = models.load(observer)
             backends = dict.fromkeys(each.setup.backend for each in where)
-            tasks, failures = self._in_forms(tasks_of(loaded, workload), backends, observer)
+            tasks, failures, notes = self._in_forms(tasks_of(loaded, workload), backends, observer)
             advice = advise(tasks, where, request, there, observer, predictor)
-        return replace(advice, unread=[*loaded.failures, *failures])
+        return replace(advice, unread=[*loaded.failures, *failures], notes=[*notes, *advice.notes])
 
     def _in_forms(
         self, tasks: Sequence[AdviceTask], backends: Iterable[str], observer: Observer
-    ) -> tuple[list[AdviceTask], list[Failure]]:
+    ) -> tuple[list[AdviceTask], list[Failure], list[Note]]:
         """The tasks with models in the forms of backends, and failures to read these.
+
+        Notes name the backends whose form is unknown.
 
         Args:
             tasks: Tasks whose models have no form.
@@ -88,10 +91,15 @@ class AdviseJob:
         # Only language models have a configuration. A model in memory has no source to be read.
         configured = [each.source for each in tasks if any(it.configuration for it in each.models)]
         failures: list[Failure] = []
+        notes: list[Note] = []
         for backend in backends:
             form = form_on(backend)
+            if form is None and configured:
+                notes.append(note("form-unknown", backend=backend))
+            if not form:
+                continue
             sources = [source for source in configured if form in forms_of(source)]
-            if not form or not sources:
+            if not sources:
                 continue
             options = replace(self.models.options, form=form)
             loaded = replace(self.models, sources=sources, options=options).load(observer)
@@ -100,7 +108,8 @@ class AdviseJob:
             for task, known in zip(tasks, found, strict=True):
                 if task.source in own:
                     known[backend] = own[task.source]
-        return [replace(task, forms=own) for task, own in zip(tasks, found, strict=True)], failures
+        formed = [replace(task, forms=own) for task, own in zip(tasks, found, strict=True)]
+        return formed, failures, notes
 
     def _request(self, predictor: str | None) -> AdviceRequest:
         prices = Prices.read(self.prices) if self.prices else None

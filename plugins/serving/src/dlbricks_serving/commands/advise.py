@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from dlbricks_core.commands.options import given, measuring
-from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options import given, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.given import answer_of
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
@@ -22,7 +21,7 @@ from dlbricks_serving.settings import FILES, PLACES, SCENARIO
 
 
 @click.command("advise", cls=Concise)
-@options.models_argument
+@shared.models_argument
 @options_of(*PLACES, *FILES)
 @option(
     SCENARIO,
@@ -30,10 +29,10 @@ from dlbricks_serving.settings import FILES, PLACES, SCENARIO
     help="Compare instances under a load, as 'dlbricks serve --measure' measured it, or predicted. "
     "Latency is the scenario's percentile then.",
 )
-@measuring.predictor_option
-@options.load_options
-@measuring.answer_options
-@options.result_options
+@shared.predictor_option
+@shared.load_options
+@shared.answer_options
+@shared.result_options
 def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Tell which system, and which model, is fastest, cheapest or needs least. Runs nothing.
 

@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from dlbricks_core.commands.options import given, measuring
-from dlbricks_core.commands.options import shared as options
+from dlbricks_core.commands.options import given, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import CUT, READING, SETUP, option
@@ -30,15 +29,15 @@ _REPEATING = ("force", "busy")
 
 
 @click.command("load", cls=Concise)
-@options.models_argument
+@shared.models_argument
 @options_of(*LOAD)
 @options_of(*SETUP, THREADS, "protocol", "seed", *CUT, "composer", *READING)
 @option("measure", help="Time bricks while other instances are busy.")
 @option("end_to_end", help="With --measure: put whole models under load, too.")
 @options_of(*_REPEATING)
 @option("system")
-@measuring.predictor_option
-@options.result_options
+@shared.predictor_option
+@shared.result_options
 def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Estimate throughput and tail latency of instances of MODELs.
 
@@ -54,16 +53,16 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
 
 
 @click.command("compare", cls=Concise)
-@options.models_argument
+@shared.models_argument
 @options_of(*LOAD)
 @options_of(
-    "backends", "backend_options", THREADS, "protocol", "seed", backend_options=measuring.OF_EACH
+    "backends", "backend_options", THREADS, "protocol", "seed", backend_options=shared.OF_EACH
 )
-@options.cut_options
-@options.load_options
+@shared.cut_options
+@shared.load_options
 @option("end_to_end", help="Put whole models under load, too.")
 @options_of(*_REPEATING)
-@options.result_options
+@shared.result_options
 def compare_command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Compare throughput and tail latency of instances of MODELs on several frameworks.
 

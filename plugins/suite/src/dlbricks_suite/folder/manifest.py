@@ -213,6 +213,7 @@ def readme(suite: Suite) -> str:
 
 MANIFEST = "manifest.json"
 SCHEMA_VERSION = 2
+"""Version of the manifest's form; suites of any other version are refused."""
 
 BRICKS, MODELS = "bricks", "models"
 """Folders of a suite's files."""
@@ -341,7 +342,7 @@ def _wrong(path: Path, what: str) -> DLBricksError:
 
 
 _SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 80
+_SHORT.maxstring = _SHORT.maxother = 80  # characters of a value in an error
 
 
 def _check(

@@ -39,6 +39,7 @@ _INCOMPLETE = ".incomplete"
 """Subfolder in which files are written before they move to their final place."""
 
 _LONGEST_NAME = 60
+"""Most characters of a model's name in the name of its file."""
 
 _ABOUT = {
     True: "The files are structures of models without weights. They are cut where they are timed: "

@@ -1,1 +1,0 @@
-"""Commands that compare frameworks: latencies and outputs."""

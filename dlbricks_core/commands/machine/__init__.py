@@ -1,1 +1,0 @@
-"""Commands on this machine: readiness, calibration, surveys, names of systems."""

@@ -1,0 +1,48 @@
+"""The Python API: the action ``machine list`` as a function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dlbricks_core.api.inputs import Store, opened_store
+from dlbricks_core.api.results import Result, Rows, listed
+from dlbricks_core.store import Inventory
+from dlbricks_machine.report import systems_data
+
+
+def systems(*, store: Store = None) -> Systems:
+    """Lists the systems of a store, with their facts and numbers of measurements.
+
+    Args:
+        store: A path, the URL of a PostgreSQL database, an open store, or ``None`` for the user's
+            own file.
+
+    Raises:
+        DLBricksError: If there is no such store.
+    """
+    with opened_store(store, writes=False, create=False) as opened:
+        return Systems(opened.inventory())
+
+
+@dataclass(frozen=True, repr=False)
+class Systems(Result):
+    """The systems of a store.
+
+    Attributes:
+        inventory: Content of the store, as a :class:`dlbricks_core.store.Inventory`.
+    """
+
+    inventory: Inventory
+
+    def to_dict(self) -> dict[str, Any]:
+        """Systems and their numbers of measurements, as ``dlbricks machine list`` writes them."""
+        return dict(systems_data(self.inventory))
+
+    def rows(self) -> Rows:
+        """One row for each machine."""
+        rows: Rows = self.to_dict()["systems"]
+        return rows
+
+    def __repr__(self) -> str:
+        return f"<Systems: {listed(row['reference'] for row in self.rows())}>"

@@ -1,0 +1,33 @@
+"""Graphs of OpenVINO's own files, with a name for each tensor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import openvino
+
+from dlbricks_openvino.settings import core
+
+
+def read_named(path: str | Path) -> openvino.Model:
+    """OpenVINO's graph of a file; tensors without a name are named after their operation.
+
+    Converters keep names of their models, and leave those tensors that they add without one. The
+    import and the run of a file name tensors alike, so a profile tells of the import's layers.
+    """
+    graph = core().read_model(path)
+    ports = [port for operation in graph.get_ordered_ops() for port in operation.outputs()]
+    taken = {name for port in ports for name in port.get_names()}
+    for port in ports:
+        if not port.get_names():
+            name = f"{port.node.get_friendly_name()}.{port.get_index()}"
+            while name in taken:
+                name += "'"
+            taken.add(name)
+            port.get_tensor().set_names({name})
+    return graph
+
+
+def name_of_tensor(port: openvino.Output) -> str:
+    """The first name of a tensor that has several."""
+    return min(port.get_names())

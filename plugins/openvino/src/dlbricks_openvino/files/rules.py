@@ -1,0 +1,539 @@
+"""Counterparts in ONNX of OpenVINO's operations, by their type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from dlbricks_openvino.files.building import (
+    Operation,
+    Rule,
+    constant_value,
+    dtype_of,
+    number_of,
+)
+from dlbricks_openvino.files.compressed import steps
+from dlbricks_openvino.files.layers import (
+    adaptive_pool,
+    average_pool,
+    constant,
+    convolution,
+    deconvolution,
+    interpolate,
+    matmul,
+    max_pool,
+    recurrent,
+)
+from dlbricks_openvino.files.slices import slice_, strided_slice
+
+
+def _same(op: str, **attributes: Any) -> Rule:
+    """The operator of ONNX with the same inputs."""
+    return lambda operation: operation.add(op, *operation.inputs, **attributes)
+
+
+def _along_axis(op: str) -> Rule:
+    return lambda operation: operation.add(op, *operation.inputs, axis=operation.attributes["axis"])
+
+
+def _reduction(op: str) -> Rule:
+    def rule(operation: Operation) -> str:
+        keep = int(bool(operation.attributes["keep_dims"]))
+        return operation.add(op, operation.inputs[0], operation.int64(1), keepdims=keep)
+
+    return rule
+
+
+def _reduction_of_flags(op: str) -> Rule:
+    def rule(operation: Operation) -> str:
+        numbers = operation.add("Cast", operation.inputs[0], to=TensorProto.INT32)
+        keep = int(bool(operation.attributes["keep_dims"]))
+        found = operation.add(op, numbers, operation.int64(1), keepdims=keep)
+        return operation.add("Cast", found, to=TensorProto.BOOL)
+
+    return rule
+
+
+def _squared_difference(operation: Operation) -> str:
+    difference = operation.add("Sub", *operation.inputs)
+    return operation.add("Mul", difference, difference)
+
+
+def _floor_mod(operation: Operation) -> str:
+    left, right = operation.inputs
+    if "int" in dtype_of(operation.node.output(0)):
+        return operation.add("Mod", left, right)
+    whole = operation.add("Floor", operation.add("Div", left, right))
+    return operation.add("Sub", left, operation.add("Mul", whole, right))
+
+
+def _clamp(operation: Operation) -> str:
+    least, most = (operation.like(0, operation.attributes[name]) for name in ("min", "max"))
+    return operation.add("Clip", operation.inputs[0], least, most)
+
+
+def _swish(operation: Operation) -> str:
+    x, *beta = operation.inputs
+    return operation.add(
+        "Mul", x, operation.add("Sigmoid", operation.add("Mul", x, *beta) if beta else x)
+    )
+
+
+def _gelu(operation: Operation) -> str:
+    mode = str(operation.attributes.get("approximation_mode", "erf")).lower()
+    return operation.add(
+        "Gelu", operation.inputs[0], approximate="tanh" if mode == "tanh" else "none"
+    )
+
+
+def _elu(operation: Operation) -> str:
+    return operation.add("Elu", *operation.inputs, alpha=operation.attributes["alpha"])
+
+
+def _is_infinite(operation: Operation) -> str:
+    signs = {
+        name: int(operation.attributes[name]) for name in ("detect_negative", "detect_positive")
+    }
+    return operation.add("IsInf", *operation.inputs, **signs)
+
+
+def _with_numbers(op: str, *names: str) -> Rule:
+    """An operator whose attributes are inputs in OpenVINO."""
+
+    def rule(operation: Operation) -> str:
+        values = {name: float(operation.known(i).item()) for i, name in enumerate(names, 1)}
+        return operation.add(op, operation.inputs[0], **values)
+
+    return rule
+
+
+def _prelu(operation: Operation) -> str:
+    x, slope = operation.inputs
+    if operation.rank(1) == 1 and operation.rank() > 2:
+        slope = operation.add(
+            "Reshape", slope, operation.integers(-1, *[1] * (operation.rank() - 2))
+        )
+    return operation.add("PRelu", x, slope)
+
+
+def _round(operation: Operation) -> str:
+    (x,) = operation.inputs
+    if operation.attributes["mode"] == "half_to_even":
+        return operation.add("Round", x)
+    size = operation.add("Add", operation.add("Abs", x), operation.like(0, 0.5))
+    return operation.add("Mul", operation.add("Sign", x), operation.add("Floor", size))
+
+
+def _convert(operation: Operation) -> str:
+    port = operation.node.output(0)
+    dtype, value = dtype_of(port), constant_value(port)
+    if value is not None and dtype.startswith("float"):
+        # A weight that the file keeps in fewer bits: OpenVINO widens it once.
+        return constant(operation, value, dtype)
+    return operation.add("Cast", operation.inputs[0], to=number_of(dtype))
+
+
+def _convert_like(operation: Operation) -> str:
+    return operation.add(
+        "Cast", operation.inputs[0], to=number_of(dtype_of(operation.node.output(0)))
+    )
+
+
+def _batch_norm(operation: Operation) -> str:
+    if operation.node.get_type_info().version_id == "opset1":
+        raise operation.refuse("its order of inputs is that of 2020")
+    return operation.add(
+        "BatchNormalization", *operation.inputs, epsilon=operation.attributes["epsilon"]
+    )
+
+
+def _mvn(operation: Operation) -> str:
+    rank = operation.rank()
+    axes = sorted(int(axis) % rank for axis in np.ravel(operation.known(1)))
+    sizes, epsilon = operation.shape(), float(operation.attributes["eps"])
+    varied = bool(operation.attributes["normalize_variance"])
+    inside = str(operation.attributes["eps_mode"]).lower() == "inside_sqrt"
+    behind = [sizes[axis] for axis in axes]
+    x, where = operation.inputs[0], operation.integers(*axes)
+    if varied and inside and axes == list(range(axes[0], rank)) and None not in behind:
+        ones = np.ones([size or 0 for size in behind])
+        return operation.add(
+            "LayerNormalization", x, operation.like(0, ones), axis=axes[0], epsilon=epsilon
+        )
+    centred = operation.add("Sub", x, operation.add("ReduceMean", x, where))
+    if not varied:
+        return centred
+    variance = operation.add("ReduceMean", operation.add("Mul", centred, centred), where)
+    if inside:
+        variance = operation.add("Add", variance, operation.like(0, epsilon))
+    deviation = operation.add("Sqrt", variance)
+    if not inside:
+        deviation = operation.add("Add", deviation, operation.like(0, epsilon))
+    return operation.add("Div", centred, deviation)
+
+
+def _normalize_l2(operation: Operation) -> str:
+    x, where, epsilon = operation.inputs[0], operation.int64(1), operation.attributes["eps"]
+    total = operation.add("ReduceSumSquare", x, where)
+    op = "Add" if operation.attributes["eps_mode"] == "add" else "Max"
+    return operation.add(
+        "Div", x, operation.add("Sqrt", operation.add(op, total, operation.like(0, epsilon)))
+    )
+
+
+def _lrn(operation: Operation) -> str:
+    if np.ravel(operation.known(1)).tolist() != [1]:
+        raise operation.refuse("ONNX normalizes across channels only")
+    names = ("alpha", "beta", "bias", "size")
+    return operation.add("LRN", operation.inputs[0], **{n: operation.attributes[n] for n in names})
+
+
+def _group_norm(operation: Operation) -> str:
+    given = {
+        "num_groups": operation.attributes["num_groups"],
+        "epsilon": operation.attributes["epsilon"],
+    }
+    return operation.add("GroupNormalization", *operation.inputs, **given)
+
+
+def _reshape(operation: Operation) -> str:
+    zero_is_zero = None if operation.attributes["special_zero"] else 1
+    return operation.add("Reshape", operation.inputs[0], operation.int64(1), allowzero=zero_is_zero)
+
+
+def _transpose(operation: Operation) -> str:
+    order = [int(axis) for axis in np.ravel(operation.known(1))]
+    return operation.add("Transpose", operation.inputs[0], perm=order or None)
+
+
+def _with_places(op: str) -> Rule:
+    """An operator whose second input is axes, sizes or repetitions."""
+
+    def rule(operation: Operation) -> str:
+        x, *others = operation.inputs
+        return operation.add(op, x, *([operation.int64(1)] if others else []))
+
+    return rule
+
+
+def _broadcast(operation: Operation) -> str:
+    if operation.attributes["mode"] not in ("numpy", "bidirectional"):
+        raise operation.refuse("it states the axes to broadcast along")
+    return operation.add("Expand", operation.inputs[0], operation.int64(1))
+
+
+def _split(operation: Operation) -> Sequence[str]:
+    count = len(operation.node.outputs())
+    axis = int(operation.known(1).item())
+    if len(operation.inputs) == 2:
+        return operation.several(
+            "Split", operation.inputs[0], results=count, axis=axis, num_outputs=count
+        )
+    lengths = [int(length) for length in np.ravel(operation.known(2))]
+    if -1 in lengths:  # the rest
+        size = operation.shape()[axis]
+        if size is None:
+            raise operation.refuse("the length of one of its parts is open")
+        lengths[lengths.index(-1)] = size - sum(lengths) - 1
+    return operation.several(
+        "Split", operation.inputs[0], operation.integers(*lengths), results=count, axis=axis
+    )
+
+
+def _gather(operation: Operation) -> str:
+    if operation.attributes.get("batch_dims", 0):
+        raise operation.refuse("it has axes of batches")
+    axis = int(operation.known(2).item())
+    return operation.add("Gather", *operation.inputs[:2], axis=axis)
+
+
+def _scatter_update(operation: Operation) -> str:
+    x, places, values, _ = operation.inputs
+    if int(operation.known(3).item()) != 0 or operation.rank(1) != 1:
+        raise operation.refuse("ONNX replaces whole entries along the first axis only")
+    places = operation.add("Cast", places, to=TensorProto.INT64)
+    rows = operation.add("Unsqueeze", places, operation.integers(-1))
+    return operation.add("ScatterND", x, rows, values)
+
+
+_REDUCED = {"sum": "add", "prod": "mul", "min": "min", "max": "max"}
+
+
+def _scatter(op: str) -> Rule:
+    def rule(operation: Operation) -> str:
+        x, places, values, *axis = operation.inputs
+        reduction = str(operation.attributes.get("reduction", "none"))
+        if reduction not in ("none", *_REDUCED) or not operation.attributes.get(
+            "use_init_val", True
+        ):
+            raise operation.refuse(f"ONNX has no reduction {reduction} of this kind")
+        where = int(operation.known(3).item()) if axis else None
+        places = operation.add("Cast", places, to=TensorProto.INT64)
+        return operation.add(op, x, places, values, axis=where, reduction=_REDUCED.get(reduction))
+
+    return rule
+
+
+def _gather_nd(operation: Operation) -> str:
+    x, places = operation.inputs
+    places = operation.add("Cast", places, to=TensorProto.INT64)
+    return operation.add("GatherND", x, places, batch_dims=operation.attributes["batch_dims"])
+
+
+_PADS = {"constant": "constant", "edge": "edge", "reflect": "reflect"}
+
+
+def _pad(operation: Operation) -> str:
+    mode = str(operation.attributes["pad_mode"]).lower()
+    if mode not in _PADS:
+        raise operation.refuse(f"ONNX does not pad in the mode {mode}")
+    sizes = operation.add("Concat", operation.int64(1), operation.int64(2), axis=0)
+    filled = operation.inputs[3:] if mode == "constant" else []
+    return operation.add("Pad", operation.inputs[0], sizes, *filled, mode=_PADS[mode])
+
+
+def _shape(operation: Operation) -> str:
+    return operation.cast(operation.add("Shape", operation.inputs[0]), "int64")
+
+
+def _non_zero(operation: Operation) -> str:
+    return operation.cast(operation.add("NonZero", operation.inputs[0]), "int64")
+
+
+def _range(operation: Operation) -> str:
+    wanted = dtype_of(operation.node.output(0))
+    ends = []
+    for name, port in zip(operation.inputs, operation.node.input_values(), strict=True):
+        same = dtype_of(port) == wanted
+        ends.append(name if same else operation.add("Cast", name, to=number_of(wanted)))
+    return operation.add("Range", *ends)
+
+
+def _top_k(operation: Operation) -> Sequence[str]:
+    given = operation.attributes
+    largest = int(given["mode"] == "max")
+    values, places = operation.several(
+        "TopK", operation.inputs[0], operation.int64(1), results=2,
+        axis=given["axis"], largest=largest, sorted=int(given["sort"] != "none"),
+    )  # fmt: skip
+    return values, operation.cast(places, "int64", 1)
+
+
+def _one_hot(operation: Operation) -> str:
+    places, depth, on, off = operation.inputs
+    both = [operation.add("Unsqueeze", each, operation.integers(0)) for each in (off, on)]
+    values = operation.add("Concat", *both, axis=0)
+    return operation.add("OneHot", places, depth, values, axis=operation.attributes["axis"])
+
+
+def _cum_sum(operation: Operation) -> str:
+    given = {name: int(bool(operation.attributes[name])) for name in ("exclusive", "reverse")}
+    return operation.add("CumSum", *operation.inputs, **given)
+
+
+def _shuffle_channels(operation: Operation) -> str:
+    rank, group = operation.rank(), int(operation.attributes["group"])
+    axis = int(operation.attributes["axis"]) % rank
+    sizes = [size or 0 for size in operation.shape()]
+    if 0 in sizes:
+        raise operation.refuse("its sizes are open")
+    parted = [*sizes[:axis], group, sizes[axis] // group, *sizes[axis + 1 :]]
+    order = [*range(axis), axis + 1, axis, *range(axis + 2, rank + 1)]
+    split = operation.add("Reshape", operation.inputs[0], operation.integers(*parted))
+    turned = operation.add("Transpose", split, perm=order)
+    return operation.add("Reshape", turned, operation.integers(*sizes))
+
+
+def _depth_to_space(operation: Operation) -> str:
+    mode = "DCR" if operation.attributes["mode"] == "blocks_first" else "CRD"
+    return operation.add(
+        "DepthToSpace", operation.inputs[0], mode=mode, blocksize=operation.attributes["block_size"]
+    )
+
+
+def _space_to_depth(operation: Operation) -> str:
+    if operation.attributes["mode"] != "blocks_first":
+        raise operation.refuse("ONNX puts blocks first")
+    return operation.add(
+        "SpaceToDepth", operation.inputs[0], blocksize=operation.attributes["block_size"]
+    )
+
+
+def _roll(operation: Operation) -> str:
+    name = operation.inputs[0]
+    shifts, axes = np.ravel(operation.known(1)), np.ravel(operation.known(2))
+    for shift, axis in zip(
+        np.broadcast_to(shifts, axes.shape).tolist(), axes.tolist(), strict=True
+    ):
+        if shift:
+            at, where = operation.integers(-shift), operation.integers(axis)
+            ends = operation.integers(np.iinfo(np.int64).max)
+            last = operation.add("Slice", name, at, ends, where)
+            first = operation.add("Slice", name, operation.integers(0), at, where)
+            name = operation.add("Concat", last, first, axis=axis)
+    return name
+
+
+def _reverse_sequence(operation: Operation) -> str:
+    x, _ = operation.inputs
+    given = operation.attributes
+    return operation.add(
+        "ReverseSequence",
+        x,
+        operation.int64(1),
+        batch_axis=given["batch_axis"],
+        time_axis=given["seq_axis"],
+    )
+
+
+_GRID_MODES = {"bilinear": "linear", "bicubic": "cubic", "nearest": "nearest"}
+
+
+def _grid_sample(operation: Operation) -> str:
+    given = operation.attributes
+    corners = int(bool(given["align_corners"]))
+    mode, padding = _GRID_MODES[str(given["mode"])], given["padding_mode"]
+    return operation.add(
+        "GridSample", *operation.inputs, mode=mode, padding_mode=padding, align_corners=corners
+    )
+
+
+def _roi_align(operation: Operation) -> str:
+    given = operation.attributes
+    x, boxes, _ = operation.inputs
+    asymmetric = str(given.get("aligned_mode", "asymmetric")).lower() == "asymmetric"
+    return operation.add(
+        "RoiAlign", x, boxes, operation.int64(2), mode=str(given["mode"]).lower(),
+        output_height=given["pooled_h"], output_width=given["pooled_w"],
+        sampling_ratio=given["sampling_ratio"], spatial_scale=given["spatial_scale"],
+        coordinate_transformation_mode="output_half_pixel" if asymmetric else "half_pixel",
+    )  # fmt: skip
+
+
+def _attention(operation: Operation) -> str:
+    if any(operation.rank(position) != 4 for position in range(3)):
+        raise operation.refuse("it has other axes than batch, heads, tokens and channels")
+    heads = [operation.shape(position)[1] for position in range(3)]
+    scale = float(operation.known(4).item()) if len(operation.inputs) > 4 else None
+    mask = operation.inputs[3:4] if len(operation.inputs) > 3 and _is_mask(operation) else []
+    if None in heads:
+        raise operation.refuse("its number of heads is open")
+    return operation.add(
+        "Attention", *operation.inputs[:3], *mask, scale=scale,
+        is_causal=int(bool(operation.attributes["causal"])) or None,
+    )  # fmt: skip
+
+
+def _einsum(operation: Operation) -> str:
+    equation = operation.attributes["equation"]
+    return operation.add("Einsum", *operation.inputs, equation=equation)
+
+
+def _is_mask(operation: Operation) -> bool:
+    """Whether the fourth input of an attention masks anything: a number alone stands for none."""
+    return bool(operation.rank(3))
+
+
+#: Operators that ONNX calls alike.
+_ALIKE = (
+    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseAnd", "BitwiseNot",
+    "BitwiseOr", "BitwiseXor", "Cos", "Cosh", "Equal", "Erf", "Exp", "Floor", "Greater",
+    "Identity", "IsNaN", "Less", "Log", "Mish", "Relu", "Sigmoid", "Sign", "Sin",
+    "Sinh", "Sqrt", "Tan", "Tanh",
+)  # fmt: skip
+
+#: ONNX's names of operators with the same inputs.
+_RENAMED = {
+    "Add": "Add", "Subtract": "Sub", "Multiply": "Mul", "Divide": "Div", "Power": "Pow",
+    "Maximum": "Max", "Minimum": "Min", "GreaterEqual": "GreaterOrEqual",
+    "LessEqual": "LessOrEqual", "LogicalAnd": "And", "LogicalOr": "Or", "LogicalXor": "Xor",
+    "LogicalNot": "Not", "Select": "Where", "Ceiling": "Ceil", "Negative": "Neg",
+    "SoftPlus": "Softplus", "SoftSign": "Softsign", "HSwish": "HardSwish",
+}  # fmt: skip
+
+RULES: Mapping[str, Rule] = {
+    **{op: _same(op) for op in _ALIKE},
+    **{name: _same(op) for name, op in _RENAMED.items()},
+    "IsInf": _is_infinite,
+    "Mod": _same("Mod", fmod=1),
+    "NotEqual": lambda operation: operation.add("Not", operation.add("Equal", *operation.inputs)),
+    "FloorMod": _floor_mod,
+    "SquaredDifference": _squared_difference,
+    "Clamp": _clamp,
+    "Swish": _swish,
+    "Gelu": _gelu,
+    "Elu": _elu,
+    "HSigmoid": _same("HardSigmoid", alpha=1 / 6, beta=0.5),
+    "HardSigmoid": _with_numbers("HardSigmoid", "alpha", "beta"),
+    "Selu": _with_numbers("Selu", "alpha", "gamma"),
+    "PRelu": _prelu,
+    "Round": _round,
+    "Convert": _convert,
+    "ConvertLike": _convert_like,
+    "FakeQuantize": steps,
+    "Convolution": convolution,
+    "GroupConvolution": convolution,
+    "ConvolutionBackpropData": deconvolution,
+    "GroupConvolutionBackpropData": deconvolution,
+    "MaxPool": max_pool,
+    "AvgPool": average_pool,
+    "AdaptiveAvgPool": adaptive_pool,
+    "MatMul": matmul,
+    "ScaledDotProductAttention": _attention,
+    "Einsum": _einsum,
+    "LSTMSequence": recurrent,
+    "GRUSequence": recurrent,
+    "RNNSequence": recurrent,
+    "BatchNormInference": _batch_norm,
+    "MVN": _mvn,
+    "NormalizeL2": _normalize_l2,
+    "LRN": _lrn,
+    "GroupNormalization": _group_norm,
+    "Softmax": _along_axis("Softmax"),
+    "LogSoftmax": _along_axis("LogSoftmax"),
+    "ReduceMean": _reduction("ReduceMean"),
+    "ReduceSum": _reduction("ReduceSum"),
+    "ReduceMax": _reduction("ReduceMax"),
+    "ReduceMin": _reduction("ReduceMin"),
+    "ReduceProd": _reduction("ReduceProd"),
+    "ReduceL1": _reduction("ReduceL1"),
+    "ReduceL2": _reduction("ReduceL2"),
+    "ReduceLogicalAnd": _reduction_of_flags("ReduceMin"),
+    "ReduceLogicalOr": _reduction_of_flags("ReduceMax"),
+    "CumSum": _cum_sum,
+    "Reshape": _reshape,
+    "Transpose": _transpose,
+    "Squeeze": _with_places("Squeeze"),
+    "Unsqueeze": _with_places("Unsqueeze"),
+    "Tile": _with_places("Tile"),
+    "Broadcast": _broadcast,
+    "Concat": _along_axis("Concat"),
+    "Split": _split,
+    "VariadicSplit": _split,
+    "Slice": slice_,
+    "StridedSlice": strided_slice,
+    "Gather": _gather,
+    "GatherElements": _along_axis("GatherElements"),
+    "GatherND": _gather_nd,
+    "ScatterUpdate": _scatter_update,
+    "ScatterNDUpdate": _scatter("ScatterND"),
+    "ScatterElementsUpdate": _scatter("ScatterElements"),
+    "Pad": _pad,
+    "ShapeOf": _shape,
+    "NonZero": _non_zero,
+    "Range": _range,
+    "TopK": _top_k,
+    "OneHot": _one_hot,
+    "ShuffleChannels": _shuffle_channels,
+    "DepthToSpace": _depth_to_space,
+    "SpaceToDepth": _space_to_depth,
+    "Roll": _roll,
+    "ReverseSequence": _reverse_sequence,
+    "Interpolate": interpolate,
+    "GridSample": _grid_sample,
+    "ROIAlign": _roi_align,
+}  # fmt: skip
+"""Counterparts of operations; files with others are refused by name."""

@@ -1,1 +1,0 @@
-"""Outputs of frameworks side by side: the action ``outputs`` of ``dlbricks compare``."""
