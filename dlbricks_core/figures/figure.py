@@ -413,8 +413,18 @@ def interval(
         value: Value that the interval must hold. All replicates of a minimum of few samples may
             lie above it.
     """
-    low, high = map(float, np.percentile(np.asarray(replicates), PERCENTILES))
+    ordered = np.sort(np.asarray(replicates, dtype=np.float64))
+    low, high = (_percentile(ordered, each) for each in PERCENTILES)
     return (low, high) if value is None else (min(low, value), max(high, value))
+
+
+def _percentile(ordered: FloatArray, percent: float) -> float:
+    """Percentile as NumPy interpolates it, which takes ten times as long for few numbers."""
+    last = len(ordered) - 1
+    place = percent / 100 * last
+    share = place - int(place)
+    low, high = ordered[int(place)], ordered[min(int(place) + 1, last)]
+    return float(high - (high - low) * (1 - share) if share >= 0.5 else low + (high - low) * share)
 
 
 def relative_half_width(ends: tuple[float, float] | None) -> float:

@@ -367,13 +367,21 @@ def beliefs_from(
         for each in found:
             each.add_class(places, layers, within)
         telling = [each for each in found if name in each.contribution.features.classes]
-        if telling:
+        if len(places) < _WORTH_SORTING:
+            for each in telling:
+                each.learn(name, places, layers, kernel.within(each.layers(name), layers))
+        elif telling:
             # Most contributions measured the same layers.
             every, rows = distinct([each.layers(name) for each in telling])
             between = kernel.within(every, layers)
             for each, own in zip(telling, rows, strict=True):
                 each.learn(name, places, layers, between[own])
     return [each.posterior for each in found]
+
+
+_WORTH_SORTING = 100
+"""Least number of requested layers of a class for which layers of several contributions are
+compared once: finding equal ones takes as long as comparing each with so many."""
 
 
 def _with_pulls_of(contribution: Contribution, asked: Features, kernel: Kernel) -> Contribution:

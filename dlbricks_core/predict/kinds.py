@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import cache
+from weakref import WeakKeyDictionary
 
 from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.operators.operator import Lacks
@@ -25,8 +26,18 @@ _FUSABLE = frozenset({"codes:written", "elementwise", "function", "scale"})
 """Classes, and one sort, that a framework may fuse into the previous layer."""
 
 
+_FOUND: WeakKeyDictionary[CanonicalModel, tuple[str, ...]] = WeakKeyDictionary()
+"""Kinds of the models that were asked for: a prediction and its notes ask for the same."""
+
+
 def kinds_of(model: CanonicalModel) -> tuple[str, ...]:
     """Kind of each layer of a model; see :class:`~dlbricks_core.predict.features.Features`."""
+    if model not in _FOUND:
+        _FOUND[model] = _kinds(model)
+    return _FOUND[model]
+
+
+def _kinds(model: CanonicalModel) -> tuple[str, ...]:
     kinds: list[str] = []
     heads: dict[str, str] = {}
     classes = [_class(model, layer) for layer in model.layers]

@@ -91,3 +91,9 @@ def test_one_slow_sample_of_few_leaves_a_usable_interval():
 
 def test_a_figure_of_zero_has_a_variance():
     assert latency([0.0, 0.0], range(2)).log_variance == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 8, 200, 401])
+def test_ends_of_an_interval_are_numpy_s_percentiles(number):
+    replicates = np.random.default_rng(number).lognormal(size=number)
+    assert interval(replicates) == tuple(np.percentile(replicates, [5, 95]))

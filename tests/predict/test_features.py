@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from dlbricks_testing import cases
 
-from dlbricks_core.predict.features import NAMES, Features
+from dlbricks_core.predict.features import NAMES, Features, distinct
 
 
 def features(text):
@@ -219,3 +219,14 @@ def test_ends_come_in_the_order_of_the_model():
     model = cases.build(f"({inputs}) => ({outputs}) {{ {layers} }}").model
     ends = dict(zip(NAMES, Features.of_ends(model).numbers.T, strict=True))
     assert 2 ** ends["written_bytes"][len(sizes) :] - 1 == pytest.approx([4 * s for s in sizes])
+
+
+def test_layers_that_several_lists_hold_are_kept_once():
+    numbers = np.random.default_rng(0).random((3, len(NAMES)))
+    one = Features(("convolution", "product", "product"), numbers)
+    other = Features(("product", "convolution"), numbers[[1, 1]])
+    every, places = distinct([one, other])
+    assert len(every.kinds) == 4  # another kind with the same numbers is another layer
+    for part, own in zip((one, other), places, strict=True):
+        assert every.part(own).kinds == part.kinds
+        assert (every.part(own).numbers == part.numbers).all()
