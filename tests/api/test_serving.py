@@ -1,12 +1,18 @@
 """Models under load, in Python."""
 
+import json
+
 import pytest
 from dlbricks_serving import serve
 from dlbricks_serving.contention import passes
+from dlbricks_serving.serving.job import ServeJob
 
 import dlbricks_core as dlbricks
+from dlbricks_core.api.inputs import strict_models
 from dlbricks_core.errors import DLBricksError
+from dlbricks_core.importers import LoadOptions
 from dlbricks_core.machine.system import physical_cores_available
+from dlbricks_core.progress import Observer
 
 ORT = {"backend": "onnxruntime", "instances": 1, "threads": 1}
 
@@ -118,3 +124,20 @@ def test_what_is_for_stored_loads_is_refused_where_something_runs(wrong):
 def test_what_runs_something_is_refused_for_stored_loads(wrong):
     with pytest.raises(DLBricksError, match="nothing runs"):
         serve("absent.onnx", "offline", **ORT, **wrong)
+
+
+def test_a_language_model_is_served_in_the_form_that_users_of_the_backend_run(tmp_path):
+    pytest.importorskip("dlbricks_decoders")
+    sizes = {"hidden_size": 64, "num_attention_heads": 2, "num_key_value_heads": 1}
+    more = {"vocab_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"model_type": "llama", **sizes, **more}))
+    sized = LoadOptions(batch=1, dims={"sequence": 1, "past": 16})
+    job = ServeJob(
+        models=strict_models(f"llm:{config}", sized), scenario="offline", backend="onnxruntime",
+        instances=[1], threads=[1], system="zen5",
+    )  # fmt: skip
+    (model,) = job.run(str(tmp_path / "s.sqlite"), Observer()).models
+    assert model.rows
+    operators = {layer.op for layer in model.model.layers}
+    assert {"GroupQueryAttention", "SkipSimplifiedLayerNormalization"} <= operators

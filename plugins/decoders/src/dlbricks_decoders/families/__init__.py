@@ -61,6 +61,9 @@ _UNUSED: Mapping[str, tuple[str, ...]] = {
     "qwen3_moe": ("use_qk_norm",),
     "stablelm": ("norm_eps", "num_heads", "rope_pct", "rotary_scaling_factor"),
     "starcoder2": ("activation_function", "layer_norm_epsilon"),
+    "t5": ("scale_decoder_outputs",),
+    "umt5": ("scale_decoder_outputs",),
+    "youtu": ("embedding_initializer_range",),
 }
 """Fields that published configurations have although their family never reads them."""
 
