@@ -28,7 +28,7 @@ from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.estimation.adaptive.brick_loop import turn
 from dlbricks_core.estimation.adaptive.posterior import Posterior, State
 from dlbricks_core.estimation.adaptive.timings import RUNS, Candidates, TimingWorker
-from dlbricks_core.estimation.conditioned import PREDICTOR
+from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models

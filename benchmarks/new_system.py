@@ -22,7 +22,7 @@ from dial_seconds import new_store, wholes, without
 from unlike import kin
 
 from dlbricks_core.estimation.characterization import RUNS, characterize
-from dlbricks_core.estimation.conditioned import PREDICTOR
+from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.importers import LoadOptions

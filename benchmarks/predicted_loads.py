@@ -34,7 +34,7 @@ from unlike import kin
 
 from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.conditioned import PREDICTOR
+from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel

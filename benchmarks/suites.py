@@ -31,7 +31,7 @@ from dlbricks_suite.timing import bench
 from dlbricks_suite.writing import generate
 
 from dlbricks_core.compose.options import CutOptions
-from dlbricks_core.estimation.conditioned import PREDICTOR
+from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.estimation.model_result import ModelResult
 from dlbricks_core.estimation.results_files import place_of, read_results, written_results
 from dlbricks_core.estimation.run import run

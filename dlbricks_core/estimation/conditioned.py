@@ -14,10 +14,6 @@ from dlbricks_core.measure.request import Request
 from dlbricks_core.passes.contrib.owner import as_run_by
 from dlbricks_core.plugins import find, use
 from dlbricks_core.predict import Contribution, Predictor
-from dlbricks_core.predict.from_atlas import FromAtlas
-
-PREDICTOR = FromAtlas.name
-"""Default predictor."""
 
 
 class ConditionedPredictor:

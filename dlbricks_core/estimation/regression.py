@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dlbricks_core.estimation.assemble import NOT_MEASURED, assemble
+from dlbricks_core.estimation.defaults import REGRESSION
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts.note import note
 from dlbricks_core.figures.figure import Measured
@@ -19,9 +20,6 @@ from dlbricks_core.predict.regression import FEWEST, FEWEST_FAMILIES, Regression
 from dlbricks_core.predict.training_data import features_of, usable_networks
 from dlbricks_core.predict.whole_models import whole_models
 from dlbricks_core.store import ResultStore
-
-REGRESSION = "regression"
-"""Name of the predictor for quantities that have a metric."""
 
 
 def with_regression(result: RunResult, store: ResultStore) -> RunResult:

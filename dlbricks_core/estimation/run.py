@@ -16,7 +16,7 @@ from dlbricks_core.estimation.adaptive.ahead import Ahead
 from dlbricks_core.estimation.adaptive.precisions import FINEST, USUAL
 from dlbricks_core.estimation.adaptive.wholes import WholeRuns
 from dlbricks_core.estimation.assemble import assemble, joined
-from dlbricks_core.estimation.conditioned import PREDICTOR
+from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts import Note
 from dlbricks_core.figures.precision import BUDGET_S

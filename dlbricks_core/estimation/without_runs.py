@@ -17,9 +17,9 @@ from dlbricks_core.compose.options import (
 )
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.assemble import assemble, joined
-from dlbricks_core.estimation.conditioned import PREDICTOR
+from dlbricks_core.estimation.defaults import PREDICTOR, REGRESSION
 from dlbricks_core.estimation.predicted import with_predictions
-from dlbricks_core.estimation.regression import REGRESSION, with_regression
+from dlbricks_core.estimation.regression import with_regression
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.estimation.systems import reference, told_apart
 from dlbricks_core.facts import Measurement, Note, Question

@@ -10,7 +10,8 @@ from dlbricks_testing.operators import DEFINED
 
 from dlbricks_core.backends import Traits
 from dlbricks_core.bricks import Brick
-from dlbricks_core.estimation.conditioned import PREDICTOR, ConditionedPredictor
+from dlbricks_core.estimation.conditioned import ConditionedPredictor
+from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.predict.from_atlas import FromAtlas
 
 FUSED = "MatMulNBits"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from dlbricks_pytorch.engine import transformers_python
 
-from dlbricks_core.estimation.conditioned import PREDICTOR
+from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.estimation.sizes import Generation, engine, read_asked
 from dlbricks_core.estimation.sizes.engine import with_engine
 from dlbricks_core.estimation.without_runs import estimate

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.estimation.conditioned import PREDICTOR
+from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.estimation.sizes import (
     PHASES,
     Generation,

@@ -19,7 +19,7 @@ from dlbricks_serving.serving.run import LoadRequest
 from dlbricks_testing import cases
 
 from dlbricks_core.bricks import CutModel
-from dlbricks_core.estimation.conditioned import PREDICTOR
+from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.facts import (
     SCENARIO_LATENCY,
     SCENARIO_THROUGHPUT,

@@ -14,6 +14,7 @@ from dlbricks_core.commands.options import kinds
 from dlbricks_core.commands.options.kinds import FLAG, SEED, Kind
 from dlbricks_core.compose.options import DEFAULT_COMPOSER
 from dlbricks_core.estimation.adaptive.precisions import FINEST
+from dlbricks_core.estimation.defaults import GENERATE, PREDICTOR, PROMPT, REGRESSION
 from dlbricks_core.facts import LATENCY
 from dlbricks_core.facts.workload import TASKS
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, PRECISION
@@ -131,22 +132,6 @@ def options(
         for each, name in zip(settings, names, strict=True)
     )
     return group(*each_option)
-
-
-def _tokens(default: str, other: str) -> Callable[[], str]:
-    def words() -> str:
-        from dlbricks_core.estimation import sizes
-
-        return f"{getattr(sizes, default)}, with {spelled(other)}"
-
-    return words
-
-
-def _predictors() -> str:
-    from dlbricks_core.estimation.conditioned import PREDICTOR
-    from dlbricks_core.estimation.regression import REGRESSION
-
-    return f"{PREDICTOR}; {REGRESSION} for quantities other than latency"
 
 
 SETTINGS: Mapping[str, Setting] = {
@@ -280,7 +265,7 @@ SETTINGS: Mapping[str, Setting] = {
         kinds.name_of("a predictor", "atlas"),
         "Predictor of bricks that the store lacks ('dlbricks list plugins'); none leaves "
         "them missing.",
-        _predictors,
+        f"{PREDICTOR}; {REGRESSION} for quantities other than latency",
         metavar="NAME",
     ),
     "system": Setting(
@@ -365,14 +350,14 @@ SETTINGS: Mapping[str, Setting] = {
         kinds.sizes_of("tokens", kinds.POSITIVE),
         "Estimate a language model's speed on a prompt of this many tokens: time to first token, "
         "time per output token.",
-        _tokens("PROMPT", "generate"),
+        f"{PROMPT}, with {spelled('generate')}",
         metavar="TOKENS",
     ),
     "generate": Setting(
         "generate",
         kinds.sizes_of("tokens", kinds.POSITIVE),
         "Output tokens of the answer.",
-        _tokens("GENERATE", "prompt"),
+        f"{GENERATE}, with {spelled('prompt')}",
         metavar="TOKENS",
     ),
     "task": Setting(

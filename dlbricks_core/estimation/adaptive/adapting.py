@@ -17,7 +17,7 @@ from dlbricks_core.estimation.adaptive.drift import scatter_within
 from dlbricks_core.estimation.adaptive.unknown import Unknown
 from dlbricks_core.estimation.adaptive.wholes import WholeRuns
 from dlbricks_core.estimation.assemble import Assembly
-from dlbricks_core.estimation.conditioned import PREDICTOR
+from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.estimation.results import AdaptiveRun, ModelResult, RunResult
 from dlbricks_core.facts import Question
 from dlbricks_core.facts.note import note

@@ -1,9 +1,7 @@
 """Models at several sizes. Each size is a separate model, and the sizes share bricks."""
 
 from dlbricks_core.estimation.sizes.generation import (
-    GENERATE,
     PHASES,
-    PROMPT,
     Generation,
     of_task,
 )
@@ -13,9 +11,7 @@ from dlbricks_core.estimation.sizes.sizing import Sizes
 from dlbricks_core.estimation.sizes.sweep import Sweep
 
 __all__ = [
-    "GENERATE",
     "PHASES",
-    "PROMPT",
     "Generation",
     "ModelsAtSizes",
     "Sized",

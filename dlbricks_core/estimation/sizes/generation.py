@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from dlbricks_core.compose import Estimate
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.estimation.answers import FIRST_TOKEN, OUTPUT_TOKEN, Answer, SizeCurve, SizePoint
+from dlbricks_core.estimation.defaults import GENERATE, PROMPT
 from dlbricks_core.estimation.model_result import Compared, ModelResult
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.estimation.sizes.decoder import DecoderDimensions
@@ -26,9 +27,6 @@ from dlbricks_core.figures.statistics import mean_weights, spread_over
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.passes.options import OpenDimension
 from dlbricks_core.wording import argument
-
-PROMPT, GENERATE = 512, 128
-"""Default number of tokens in the prompt and in the output, as in llama-bench."""
 
 _DEPTHS = 3
 """Number of cache sizes at which a token is estimated: its time grows almost linearly with the

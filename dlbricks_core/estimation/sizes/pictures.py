@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.sizes.generation import PROMPT, Generation
+from dlbricks_core.estimation.defaults import PROMPT
+from dlbricks_core.estimation.sizes.generation import Generation
 from dlbricks_core.importers import ModelCollection
 from dlbricks_core.importers.lookup import named_by
 from dlbricks_core.ir import RawModel
