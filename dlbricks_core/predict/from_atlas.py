@@ -64,6 +64,9 @@ networks whose families were left out of 3,500 networks of ONNX Runtime).
 MOST_CONTRIBUTIONS = 6
 """Maximum number of contributions behind a prediction: those of the nearest systems."""
 
+MOST_KNOWN = 2 * MOST_CONTRIBUTIONS
+"""Maximum number of posteriors from contributions that are kept for the next predictions."""
+
 _HERE = 0.003
 """Share of the kernel by which a system may differ from its own contribution, because machines
 drift from day to day.
@@ -261,7 +264,7 @@ def _beliefs_of(
     found = dict(zip(new, beliefs_from(new, layers, kernel), strict=True))
     found |= {each: _KNOWN[each, wanted, kernel] for each in bases if each not in found}
     _KNOWN.update({(each, wanted, kernel): found[each] for each in new if each.pulls.size})
-    for oldest in [*_KNOWN][: max(len(_KNOWN) - _MOST_KNOWN, 0)]:
+    for oldest in [*_KNOWN][: max(len(_KNOWN) - MOST_KNOWN, 0)]:
         del _KNOWN[oldest]
     return [found[each] for each in bases]
 
@@ -335,9 +338,6 @@ class _RequestedLayers:
     def __hash__(self) -> int:
         return hash(self._key)
 
-
-_MOST_KNOWN = 2 * MOST_CONTRIBUTIONS
-"""Maximum number of posteriors in memory."""
 
 _KNOWN: dict[tuple[Contribution, _RequestedLayers, Kernel], LayerPosterior] = {}
 """Posteriors of the last predictions, the oldest first."""
