@@ -360,7 +360,9 @@ def beliefs_from(
     Returns:
         Posterior of the logarithms of the layers' latencies in milliseconds, for each contribution.
     """
-    found = [_Belief(_with_pulls_of(each, asked, kernel), asked, kernel) for each in contributions]
+    found = [
+        _Conditioned(_with_pulls_of(each, asked, kernel), asked, kernel) for each in contributions
+    ]
     for name, places in asked.classes.items():
         layers = asked.part(places)
         within = kernel.within(layers, layers)
@@ -398,7 +400,7 @@ def _with_pulls_of(contribution: Contribution, asked: Features, kernel: Kernel) 
     return with_pulls(near, kernel)
 
 
-class _Belief:
+class _Conditioned:
     """Posterior from one contribution, which grows class by class.
 
     Args:

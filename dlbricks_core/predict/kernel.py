@@ -157,7 +157,7 @@ class _Pairs:
         )
 
     def times(self, factor: float) -> Self:
-        """The same with products that are multiplied by a factor."""
+        """Distances whose products are multiplied by a factor."""
         return replace(self, left=factor * self.left)
 
     def products(

@@ -180,6 +180,7 @@ class SessionData(TypedDict):
     version: str  #: Version of DLBricks.
     started_at: str  #: Start, as ISO 8601.
     load: float | None  #: Share of the processors' time that others used meanwhile.
+    pulse_ms: float | None  #: Milliseconds of a fixed piece of work, the median over the session.
 
 
 class MachineNameData(common.ListedFailuresData):

@@ -6,7 +6,7 @@ from dlbricks_core.commands import Action, ActionCommand
 
 
 class RecordCommand(ActionCommand):
-    """What is needed to repeat a run?"""
+    """Records of commands, which say all that repeating them needs."""
 
     name = "results.record"
     purpose = "Write what a command did, to be repeated."
