@@ -129,7 +129,7 @@ def test_a_rerun_that_is_ended_tells_whether_a_store_has_what_was_measured(
     )
 
     def measured():
-        stores = [tmp_path / "again.sqlite", *tmp_path.glob("temporary/*/rerun.sqlite")]
+        stores = [tmp_path / "again.sqlite", *tmp_path.glob("temporary/*/repeated.sqlite")]
         return sum(map(samples, stores)) > 10
 
     assert until(measured)
