@@ -9,6 +9,7 @@ from dlbricks_core.estimation.adaptive.acquisition import Choice
 from dlbricks_core.estimation.approach import Approach, Wishes
 from dlbricks_core.estimation.characterization import surveyed
 from dlbricks_core.estimation.run import run_bricks
+from dlbricks_core.figures.statistics import WIDENS
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.measure.cutting import cut_models
 from dlbricks_core.measure.request import Request
@@ -64,8 +65,10 @@ def test_probes_tell_about_the_system_on_a_real_backend(
     probed = found.adaptive.probed
     assert found.failures == []
     assert probed.networks > 0
-    # On a busy machine what they tell may widen the interval: they contradict each other.
-    assert surveyed_only or probed.after != probed.before
+    # On a busy machine they may contradict each other, and are left out then.
+    flags = {flag for each in found.ledger.measurements.values()
+             for taken in each.observations for flag in taken.flags}  # fmt: skip
+    assert surveyed_only or probed.after != probed.before or WIDENS in flags
     drawn = [group for group in own.groups if group.startswith("survey:")]
     # Disturbed samples teach nothing.
     assert len(drawn) >= (probed.networks / 2 if surveyed_only else 0)
