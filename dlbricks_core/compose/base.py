@@ -285,8 +285,11 @@ def _scattered(draws: FloatArray, factor: float) -> FloatArray:
 
 
 def _composing(error: float) -> FloatArray:
-    """Draws of the error of composing as factors, equal for all estimates: shape (RESAMPLES,)."""
-    return np.asarray(1 + error * np.random.default_rng(0).standard_normal(RESAMPLES))
+    """Draws of the error of composing as factors, equal for all estimates: shape (RESAMPLES,).
+
+    They are positive: a host that doubles its speed halves latencies, and makes none negative.
+    """
+    return np.asarray(np.exp(error * np.random.default_rng(0).standard_normal(RESAMPLES)))
 
 
 def _without_call(latencies_ms: FloatArray, latency: Figure) -> FloatArray:

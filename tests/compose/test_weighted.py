@@ -83,3 +83,8 @@ def test_another_hour_is_another_one_for_all_parts():
         for _ in range(2)
     ]
     assert width(Estimate.weighted(parts).interval) == pytest.approx(width(parts[0][1].interval))
+
+
+def test_no_interval_of_another_day_has_a_negative_end():
+    then = estimate(10.0, np.full(RESAMPLES, 10.0)).in_any_hour(0.7, measured=True)
+    assert 0 < then.interval[0] < 10 < then.interval[1]
