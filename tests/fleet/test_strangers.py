@@ -81,8 +81,8 @@ def keys(tmp_path_factory):
 
 @pytest.fixture
 def hasty(monkeypatch, request):
-    """Waits a tenth of the usual seconds for others that say nothing, and tries for as long."""
-    monkeypatch.setattr(client, "_TRY_S", 1.0)
+    """Waits a tenth of the usual seconds for others that say nothing, and tries for a few."""
+    monkeypatch.setattr(client, "_TRY_S", 4.0)
     if request.node.callspec.params["stranger"] == "silent":
         monkeypatch.setattr(wire, "LIMIT_S", 0.3)
 

@@ -400,5 +400,5 @@ def test_an_answer_has_the_figures_of_an_estimate(tmp_path, backend):
         advice = AdviseJob(models=models, backends=[backend]).run(store, Observer())
     (answer,) = done.result.answers
     (found,) = advice.alternatives
-    # The cost of a call of Python is timed anew in each process, and may vary.
-    assert found.ms == pytest.approx(answer.total.estimate.value, rel=0.02)
+    # The cost of a call of Python is timed anew in each process, and varies with other load.
+    assert found.ms == pytest.approx(answer.total.estimate.value, rel=0.15)
