@@ -22,7 +22,6 @@ from dlbricks_core.figures.figure import Figure, Measured, Origin, interval
 from dlbricks_core.figures.predicted import Placed
 from dlbricks_core.figures.protocols import HOT, between_hours
 from dlbricks_core.figures.statistics import Disturbance, disturbance_notes, warnings_for
-from dlbricks_core.machine.pulse import between_moments
 from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.ledger import Ledger, Networks
 from dlbricks_core.measure.metric import Metric
@@ -261,7 +260,7 @@ class Assembly:
                 request.protocol.statistic,
                 virtual=request.target.hypervisor is not None,
             )
-            apart = max(apart, between_moments(self.ledger.pulses_ms))
+            apart = max(apart, self.ledger.apart)
         return [
             # A model's own measurement must not influence its estimate through a calibration.
             self._model(cut, default, apart, _CALIBRATED_ON)

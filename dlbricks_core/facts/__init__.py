@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         latency_beside,
         pass_beside,
     )
-    from dlbricks_core.facts.system import Cache, Machine, MachineName, Session, System
+    from dlbricks_core.facts.system import Cache, Machine, MachineName, Pulse, Session, System
     from dlbricks_core.facts.workload import Workload
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "NetworkFeatures",
     "Note",
     "Observation",
+    "Pulse",
     "Quantity",
     "Question",
     "Rewrite",

@@ -264,6 +264,19 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
+class Pulse:
+    """Summary of a session's pulses: how long a fixed piece of work takes.
+
+    Attributes:
+        ms: Median of the pulses, in milliseconds.
+        spread: Standard deviation of their logarithm; ``None`` if there are too few.
+    """
+
+    ms: float
+    spread: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """One run of DLBricks that measured.
 
@@ -278,6 +291,8 @@ class Session:
             1; ``None`` if the session did not end, or the system does not report it.
         pulse_ms: Milliseconds of a fixed piece of work, the median over the session; ``None`` if it
             was not timed.
+        pulse_spread: Standard deviation of the logarithm of these milliseconds within the session;
+            ``None`` if they were timed too seldom.
     """
 
     id: str
@@ -287,6 +302,7 @@ class Session:
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     load: float | None = None
     pulse_ms: float | None = None
+    pulse_spread: float | None = None
 
     def __post_init__(self) -> None:
         if self.started_at.tzinfo is None:
@@ -301,12 +317,13 @@ class Session:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Reverses :meth:`to_dict`; for errors see :mod:`~dlbricks_core.facts.checks`."""
-        pulse_ms = data.get("pulse_ms")  # exports from before lack it
+        pulse_ms, spread = data.get("pulse_ms"), data.get("pulse_spread")  # older exports lack both
         return cls(
             **{name: text(data[name], name) for name in _TEXTS},
             started_at=moment(data["started_at"]),
             load=number_if_known(data["load"], "load", most=1.0),
             pulse_ms=None if pulse_ms is None else number(pulse_ms, "pulse_ms", least=TINIEST),
+            pulse_spread=None if spread is None else number(spread, "pulse_spread", least=0.0),
         )
 
 

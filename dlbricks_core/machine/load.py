@@ -11,17 +11,16 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from threading import RLock
 from time import monotonic, sleep
 
 import psutil
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import Note
+from dlbricks_core.facts import Note, Pulse
 from dlbricks_core.facts.note import warning
 from dlbricks_core.facts.observation import DISTURBED_LOAD
-from dlbricks_core.machine.pulse import pulse_ms
+from dlbricks_core.machine.pulse import pulse_ms, pulse_of
 from dlbricks_core.machine.system import MachineState
 
 # Turns: only one process at a time measures on a CPU core.
@@ -344,9 +343,9 @@ class LoadWatch(LoadSampler):
         self._last: MachineLoad | None = None
 
     @property
-    def pulse_ms(self) -> float | None:
-        """Median of the pulses so far, in milliseconds; ``None`` before the first."""
-        return median(self.pulses_ms) if self.pulses_ms else None
+    def pulse(self) -> Pulse | None:
+        """Summary of the pulses so far; ``None`` before the first."""
+        return pulse_of(self.pulses_ms)
 
     def lately(self) -> MachineLoad:
         """The load in the last half second, or since the last look if that is longer ago.

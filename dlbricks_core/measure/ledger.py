@@ -142,7 +142,8 @@ class Ledger:
         warnings: Disturbances of the machine during the session.
         waited_s: Seconds of waiting for a quiet machine, which are not part of a budget.
         notes: Figures that are less precise than requested, with the reason.
-        pulses_ms: Pulse of each quiet session on this machine, in milliseconds.
+        apart: Standard deviation of the relative difference of a latency between two moments, as
+            pulses of this machine show it.
     """
 
     measurements: Mapping[Question, Measurement] = field(default_factory=dict)
@@ -155,7 +156,7 @@ class Ledger:
     warnings: tuple[Note, ...] = ()
     waited_s: float = 0.0
     notes: tuple[Note, ...] = ()
-    pulses_ms: tuple[float, ...] = ()
+    apart: float = 0.0
 
     @classmethod
     def of(
@@ -198,6 +199,7 @@ class Ledger:
             tuple(dict.fromkeys((*self.warnings, *other.warnings))),
             self.waited_s + other.waited_s,
             tuple(dict.fromkeys((*self.notes, *other.notes))),
+            max(self.apart, other.apart),
         )
 
     def only(self, keys: Collection[Question]) -> Ledger:

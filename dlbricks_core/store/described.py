@@ -16,6 +16,7 @@ from dlbricks_core.facts import (
     Machine,
     MachineName,
     NetworkFeatures,
+    Pulse,
     Question,
     Rewrite,
     Session,
@@ -313,15 +314,15 @@ class Described(OpenStore):
             return reader.sessions()
 
     @again_when_lost
-    def pulses_ms(self, host: str, *, without: str) -> list[float]:
-        """Pulse of each session on a machine that no other program disturbed, in milliseconds.
+    def pulses(self, host: str, *, without: str) -> list[Pulse]:
+        """Pulse of each session on a machine that no other program disturbed.
 
         Args:
             host: Hash of the machine, as sessions name it.
             without: Identifier of a session that does not count.
         """
         with self._reading() as connection, Reader(connection, self.place) as reader:
-            return reader.pulses_ms(host, without=without)
+            return reader.pulses(host, without=without)
 
     @again_when_lost
     def machines(self) -> list[Machine]:

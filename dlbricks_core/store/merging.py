@@ -135,7 +135,7 @@ class Merger:
             for each in ids:
                 if known.get(each, 0.0) is None and rows[each]["load"] is not None:
                     change = update(sessions).where(sessions.c.id == each)
-                    end = {name: rows[each][name] for name in ("load", "pulse_ms")}
+                    end = {name: rows[each][name] for name in ("load", "pulse_ms", "pulse_spread")}
                     self.connection.execute(change.values(end))
 
     def measurements(self, batch: Sequence[Measurement]) -> None:

@@ -35,6 +35,7 @@ from dlbricks_core.facts import (
     Measurement,
     NetworkFeatures,
     Observation,
+    Pulse,
     Quantity,
     Rewrite,
     Sampled,
@@ -285,12 +286,13 @@ class Reader:
                 found.append(Session.from_dict(row._asdict()))
         return found
 
-    def pulses_ms(self, host: str, *, without: str) -> list[float]:
-        """Pulses of a machine in milliseconds, as :meth:`.Described.pulses_ms` has them."""
+    def pulses(self, host: str, *, without: str) -> list[Pulse]:
+        """Pulses of a machine, as :meth:`.Described.pulses` has them."""
         quiet = (sessions.c.host == host) & (sessions.c.load <= DISTURBED_LOAD)
         quiet &= sessions.c.id != without
-        pulses = select(sessions.c.pulse_ms).where(quiet & (sessions.c.pulse_ms > 0))
-        return list(self._connection.scalars(pulses.order_by(sessions.c.id)))
+        quiet &= sessions.c.pulse_ms > 0
+        pulses = select(sessions.c.pulse_ms, sessions.c.pulse_spread).where(quiet)
+        return [Pulse(*row) for row in self._connection.execute(pulses.order_by(sessions.c.id))]
 
     def systems(self) -> dict[str, dict[str, Any]]:
         """Facts about every system, by fingerprint."""

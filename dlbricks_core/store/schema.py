@@ -40,7 +40,7 @@ APPLICATION_ID = int.from_bytes(b"DLBr", "big")
 #: Marks a PostgreSQL schema as a result store (comment on the table ``alembic_version``).
 MARK = "DLBricks result store"
 #: The newest revision under migrations/versions; revisions are numbered in order.
-HEAD = "0009"
+HEAD = "0010"
 
 QUESTION = (
     *("signature", "kind", "backend", "threads", "protocol", "system"),
@@ -72,6 +72,7 @@ sessions = Table(
     *_texts("host", "system", "version", "started_at"),
     Column("load", Float),
     Column("pulse_ms", Float),
+    Column("pulse_spread", Float),
 )
 
 # Hosts, not fingerprints, have names: equal machines share a fingerprint.

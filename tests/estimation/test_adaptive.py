@@ -19,7 +19,7 @@ from dlbricks_core.estimation.adaptive.wholes import WholeRuns
 from dlbricks_core.estimation.assemble import assemble
 from dlbricks_core.estimation.run import run
 from dlbricks_core.estimation.without_runs import estimate
-from dlbricks_core.facts import Session
+from dlbricks_core.facts import Pulse, Session
 from dlbricks_core.facts.note import note
 from dlbricks_core.figures import RESAMPLES, Predicted
 from dlbricks_core.figures.figure import relative_half_width
@@ -112,7 +112,7 @@ def test_a_host_whose_speed_changes_widens_what_holds_on_another_day(
     adapted, stack, tmp_path, monkeypatch
 ):
     """Sessions of before had pulses of 0.05 and 0.1 ms; this one has 0.1 ms."""
-    monkeypatch.setattr(LoadWatch, "pulse_ms", 0.1)
+    monkeypatch.setattr(LoadWatch, "pulse", Pulse(0.1))
     usual = adapted([stack(3)])
     assert not usual.ledger.warnings
     system, host = usual.request.system.fingerprint, current_host()

@@ -45,7 +45,7 @@ FAILED = Question(
 LOADING = dataclasses.replace(
     KEY, quantity=Quantity("load-time", "s", Composition.SUM, "time to load a network")
 )
-SESSION = Session("s", "host", "here", "0.1.0", load=0.125, pulse_ms=0.05)
+SESSION = Session("s", "host", "here", "0.1.0", load=0.125, pulse_ms=0.05, pulse_spread=0.25)
 
 
 FITTED = Calibration(

@@ -17,7 +17,7 @@ from dlbricks_core.bricks import CutModel
 from dlbricks_core.errors import DLBricksError, UnsupportedError
 from dlbricks_core.estimation.adaptive.ahead import Ahead, worker_of
 from dlbricks_core.estimation.adaptive.drift import drift, drifting
-from dlbricks_core.facts import Kind, Measurement, Note, Observation, Question
+from dlbricks_core.facts import Kind, Measurement, Note, Observation, Pulse, Question
 from dlbricks_core.facts import Session as SessionRecord
 from dlbricks_core.facts.note import note
 from dlbricks_core.figures.figure import InPlace, Measured
@@ -26,7 +26,7 @@ from dlbricks_core.figures.protocols import Round
 from dlbricks_core.figures.statistics import Disturbance
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.load import LoadSampler, LoadWatch, MachineLoad
-from dlbricks_core.machine.pulse import slow_now
+from dlbricks_core.machine.pulse import between_moments, slow_now
 from dlbricks_core.machine.system import current_host
 from dlbricks_core.measure.harvest import LEAST_ASSIGNED, Harvest
 from dlbricks_core.measure.ledger import Effort, Ledger
@@ -111,24 +111,24 @@ class WholeRuns:
 
     @property
     def warned_ledger(self) -> Ledger:
-        """The ledger, with disturbances and the pulses of the machine from the first run until now.
+        """The ledger, with disturbances of the machine from the first run until now.
 
-        Pulses of earlier sessions show how fast the machine was at other times.
+        Pulses of this session and of earlier ones show how much its speed changes.
         """
         if self._request.elsewhere:
             return self.ledger
-        earlier = self._earlier_pulses_ms
-        if not self.ledger.anew:
-            return replace(self.ledger, pulses_ms=earlier)
-        load, now = self._sampler.load(), self._watch.pulse_ms
-        slow = slow_now(now, earlier) if now else ()
-        pulses = (*earlier, now) if now and load.share is not None else earlier
-        return replace(self.ledger, warnings=(*load.warnings, *slow), pulses_ms=pulses)
+        pulses, warnings = self._earlier_pulses, self.ledger.warnings
+        if self.ledger.anew:
+            load, now = self._sampler.load(), self._watch.pulse
+            warnings = load.warnings
+            if now is not None:
+                warnings += slow_now(now, pulses)
+                pulses = [*pulses, now] if load.share is not None else pulses
+        return replace(self.ledger, warnings=warnings, apart=between_moments(pulses))
 
     @cached_property
-    def _earlier_pulses_ms(self) -> tuple[float, ...]:
-        found = self._store.pulses_ms(current_host(), without=self._session)
-        return tuple(found)
+    def _earlier_pulses(self) -> list[Pulse]:
+        return self._store.pulses(current_host(), without=self._session)
 
     def bricks(self, without: Collection[str] = ()) -> Mapping[str, InPlace]:
         """Figures of bricks inside of whole models, by signature.
@@ -332,8 +332,11 @@ class WholeRuns:
         self._store.keep_session(record)
 
         def end() -> None:
-            load, pulse_ms = self._sampler.load().share, self._watch.pulse_ms
-            self._store.keep_session(replace(record, load=load, pulse_ms=pulse_ms))
+            load, pulse = self._sampler.load().share, self._watch.pulse
+            ended = replace(record, load=load)
+            if pulse is not None:
+                ended = replace(ended, pulse_ms=pulse.ms, pulse_spread=pulse.spread)
+            self._store.keep_session(ended)
 
         self._opened.callback(end)
 

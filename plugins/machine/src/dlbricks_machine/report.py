@@ -181,6 +181,7 @@ class SessionData(TypedDict):
     started_at: str  #: Start, as ISO 8601.
     load: float | None  #: Share of the processors' time that others used meanwhile.
     pulse_ms: float | None  #: Milliseconds of a fixed piece of work, the median over the session.
+    pulse_spread: float | None  #: Standard deviation of its logarithm within the session.
 
 
 class MachineNameData(common.ListedFailuresData):
