@@ -123,7 +123,7 @@ _PLURALS = {"name of a machine": "names of machines", "network with features": "
 def print_exported(console: Console, exported: Exported, path: Path) -> None:
     """Prints a summary of an exported file."""
     console.print(f"{path}: {_size(len(exported.content))}", soft_wrap=True)
-    console.print(f"It holds {_in_words(exported.numbers)}.")
+    console.print(f"It contains {_in_words(exported.numbers)}.")
 
 
 def exported_data(exported: Exported, path: Path) -> ResultsExportData:
@@ -225,7 +225,7 @@ def check_data(check: StoreCheck) -> ResultsCheckData:
 def print_inventory(console: Console, info: StoreInfo, inventory: Inventory) -> None:
     """Prints the content of a store."""
     console.print(styled((info.location, "bold"), f": {_size(info.size)}"), soft_wrap=True)
-    console.print(f"It holds {_in_words(_numbers(info, inventory)) or 'nothing'}.")
+    console.print(f"It contains {_in_words(_numbers(info, inventory)) or 'nothing'}.")
     if inventory.holdings:
         shown = table("System", "Framework", "Threads", "Networks", "Samples", "Failed", "Last",
                       left=2)  # fmt: skip
