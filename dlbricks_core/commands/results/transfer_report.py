@@ -189,7 +189,7 @@ def print_check(console: Console, check: StoreCheck) -> None:
     if check.is_sound:
         console.print("Nothing is damaged.")
     else:
-        console.print("Damaged rows are left out. Other rows go into a new store with: store merge")
+        console.print("Damaged rows are ignored. 'results merge' copies the others to a new store.")
 
 
 def check_data(check: StoreCheck) -> ResultsCheckData:
