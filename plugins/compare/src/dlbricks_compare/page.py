@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from markupsafe import Markup
 
 from dlbricks_compare import report
+from dlbricks_compare.comparison import Comparison, ModelComparison
 from dlbricks_core.bricks.naming import names
-from dlbricks_core.estimation.comparison import Comparison, ModelComparison
 from dlbricks_core.figures.ranking import Cost
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.report.heading import quantity_name
