@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
+from dlbricks_pages.html.templating import render
 
 from dlbricks_core.commands.options import given, shared
 from dlbricks_core.commands.options.actions import Concise
@@ -19,7 +20,6 @@ from dlbricks_core.commands.options.settings import option
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.data import SCHEMA_VERSION, ReadingData, WrittenData, reading_data
 from dlbricks_core.report.files import write_text
-from dlbricks_core.report.html.templating import render
 from dlbricks_graph.costs import Basis
 from dlbricks_graph.drawing import Picture, draw
 from dlbricks_graph.modules import Module
