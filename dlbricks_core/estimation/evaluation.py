@@ -10,7 +10,8 @@ import numpy as np
 
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.estimation.results import ModelResult, RunResult
-from dlbricks_core.estimation.run import run_bricks, run_each
+from dlbricks_core.estimation.run import run_bricks
+from dlbricks_core.estimation.side_by_side import run_each
 from dlbricks_core.estimation.speedup import Speedups
 from dlbricks_core.facts import Failure
 from dlbricks_core.figures.figure import Measured, relative_half_width

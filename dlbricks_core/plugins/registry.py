@@ -97,6 +97,7 @@ GROUPS: dict[str, str] = {
     "predictor": "dlbricks.predictors",
     "metric": "dlbricks.metrics",
     "column": "dlbricks.columns",
+    "page": "dlbricks.pages",
 }
 
 

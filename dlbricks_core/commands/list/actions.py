@@ -24,7 +24,7 @@ from dlbricks_core.importers.lookup import find_collection
 from dlbricks_core.measure.metric import Metric
 from dlbricks_core.plugins import GROUPS, Plugin, attempt, discover
 from dlbricks_core.predict import Predictor
-from dlbricks_core.report import Column
+from dlbricks_core.report import Column, ResultPage
 from dlbricks_core.report.data import SCHEMA_VERSION, WrittenData, plain
 from dlbricks_core.report.tables import Console, lines, styled, table
 
@@ -78,6 +78,7 @@ _BASES: dict[str, type] = {
     "predictor": Predictor,
     "metric": Metric,
     "column": Column,
+    "page": ResultPage,
 }
 
 

@@ -18,15 +18,6 @@ from dlbricks_core.report.columns import (
     own_columns,
     shown_columns,
 )
-from dlbricks_core.report.html.plots import Point, around_one, bars
-from dlbricks_core.report.html.templating import (
-    Cell,
-    PageTable,
-    filled_page_table,
-    page,
-    page_table,
-    run_facts,
-)
 from dlbricks_core.report.remarks import alike, run_remarks, sample_warnings, weight
 from dlbricks_core.report.run.terminal import (
     BRICKS,
@@ -44,8 +35,18 @@ from dlbricks_core.report.run.terminal import (
     speedups,
     unfit,
 )
-from dlbricks_core.report.sizes import depths_table, engines, memory, sizes_plot, sizes_table
+from dlbricks_core.report.sizes import engines, memory
 from dlbricks_core.report.tables import compared_cells, interval_text, ratio_text, value_text
+from dlbricks_pages.html.plots import Point, around_one, bars
+from dlbricks_pages.html.templating import (
+    Cell,
+    PageTable,
+    filled_page_table,
+    page,
+    page_table,
+    run_facts,
+)
+from dlbricks_pages.sizes import depths_table, sizes_plot, sizes_table
 
 _ROWS = 20  #: Maximum bars or rows of dots in a plot; tables show all rows.
 
@@ -60,7 +61,7 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
     basis = layers(result), probed(result), precision_reached(result), origins(result)
     lines = hours(result), *basis, *apart(result), *memory(result), peak(result), *engines(result)
     return page(
-        "report/run/page.html",
+        "run.html",
         title=heading.subject(result),
         answer=[*unfit(result), without_subject(first, heading.subject(result)), *more],
         facts=run_facts({result.request.backend.name: result}, load),

@@ -19,7 +19,7 @@ from dlbricks_core.report.remarks import Effect, Remark
 from dlbricks_core.sanitize import sanitized
 from dlbricks_core.version import __version__
 
-_CORE = "dlbricks_core"
+_PACKAGE = "dlbricks_pages"
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -106,12 +106,12 @@ def filled_page_table(columns: Sequence[FilledColumn], caption: str) -> PageTabl
 Fact = tuple[str, str]  #: A name, and a fact about how figures were made, in words.
 
 
-def render(template: str, package: str = _CORE, **values: Any) -> str:
+def render(template: str, package: str = _PACKAGE, **values: Any) -> str:
     """A template filled with values; markup in them is escaped.
 
     Args:
         template: Path of the template in its package.
-        package: The package. A template of another distribution may extend and import the core's.
+        package: The package. A template of another distribution may extend and import this one's.
         **values: Variables of the template.
     """
     return (
@@ -130,7 +130,9 @@ def _environment(package: str) -> Environment:
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     return Environment(
-        loader=ChoiceLoader([PackageLoader(each, "") for each in dict.fromkeys((package, _CORE))]),
+        loader=ChoiceLoader(
+            [PackageLoader(each, "") for each in dict.fromkeys((package, _PACKAGE))]
+        ),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -162,7 +164,7 @@ def page(
         facts: Facts about how the figures were made.
         remarks: Remarks, the worst first; notes come below the figures.
         failures: Failures with their reasons.
-        **values: Further variables of the template, and its package if that is not the core.
+        **values: Further variables of the template, and its package if that is another one.
     """
     return render(
         template,
