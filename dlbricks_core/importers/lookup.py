@@ -83,7 +83,7 @@ def find_collection(name: str) -> Plugin:
         if folder := _DISTRIBUTIONS.get(name):
             raise ModelError(
                 f"models of {name} come with dlbricks-{folder}, which is not installed",
-                hint=clone_install(f"plugins/{folder}"),
+                hint=clone_install("plugins/contrib", f"plugins/{folder}"),
             ) from error
         known = ", ".join(f"{p.name}:" for p in discover("models", ModelCollection))
         raise ModelError(

@@ -92,6 +92,7 @@ GROUPS: dict[str, str] = {
     "command": "dlbricks.commands",
     "backend": "dlbricks.backends",
     "importer": "dlbricks.importers",
+    "operators": "dlbricks.operators",
     "models": "dlbricks.models",
     "composer": "dlbricks.composers",
     "predictor": "dlbricks.predictors",

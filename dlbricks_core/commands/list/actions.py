@@ -22,6 +22,7 @@ from dlbricks_core.errors import DLBricksError, PluginError
 from dlbricks_core.importers import Importer, ModelCollection, ModelNotes
 from dlbricks_core.importers.lookup import find_collection
 from dlbricks_core.measure.metric import Metric
+from dlbricks_core.passes.domains import OperatorDomain
 from dlbricks_core.plugins import GROUPS, Plugin, attempt, discover
 from dlbricks_core.predict import Predictor
 from dlbricks_core.report import Column, ResultPage
@@ -73,6 +74,7 @@ _BASES: dict[str, type] = {
     "command": Command,
     "backend": Backend,
     "importer": Importer,
+    "operators": OperatorDomain,
     "models": ModelCollection,
     "composer": Composer,
     "predictor": Predictor,

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dlbricks_contrib.definitions import Body
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import Array
-from dlbricks_core.passes.contrib.definitions import Body
 
 _HIDDEN = -60000.0
 """Score of hidden positions; every float type has it."""

@@ -7,13 +7,14 @@ The IR keeps these operators as they are. The texts follow the operators' schema
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import onnx.defs
 from onnx import helper
 
-from dlbricks_core.passes.contrib import shapes
-from dlbricks_core.passes.contrib.owner import DOMAIN
+from dlbricks_contrib import shapes
+from dlbricks_contrib.domain import DOMAIN
+from dlbricks_core.passes.domains import AddedOperator
+from dlbricks_core.passes.rules import Rule, same
 
 _Schema = onnx.defs.OpSchema
 _Formal = _Schema.FormalParameter
@@ -23,19 +24,6 @@ _Kind = _Schema.AttrType
 _KINDS = {"int": (_Kind.INT, int), "float": (_Kind.FLOAT, float), "text": (_Kind.STRING, str),
           "ints": (_Kind.INTS, None), "floats": (_Kind.FLOATS, None),
           "texts": (_Kind.STRINGS, None)}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class ContribOperator:
-    """One operator.
-
-    Attributes:
-        schema: Its inputs, outputs and attributes.
-        shapes: Rule for its results.
-    """
-
-    schema: onnx.defs.OpSchema
-    shapes: shapes.Rule
 
 
 def _formals(text: str) -> list[_Formal]:
@@ -66,10 +54,10 @@ def _operator(
     name: str,
     inputs: str,
     outputs: str,
-    rule: shapes.Rule,
+    rule: Rule,
     attributes: str = "",
     domain: str = DOMAIN,
-) -> ContribOperator:
+) -> AddedOperator:
     schema = _Schema(
         name,
         domain,
@@ -79,7 +67,7 @@ def _operator(
         type_constraints=[("T", ["tensor(float)"], "")],
         attributes=list(_attributes(attributes)),
     )
-    return ContribOperator(schema, rule)
+    return AddedOperator(schema, rule)
 
 
 _NORMALIZED = "output mean? inv_std_var? input_skip_bias_sum?"
@@ -195,19 +183,19 @@ _ALL = (
         "layernorm_out mask_index_out", shapes.embedding(2, 8), _EPSILON,
     ),
     # Activation functions
-    _operator("Gelu", "X", "Y", shapes.same),
-    _operator("FastGelu", "X bias?", "Y", shapes.same),
-    _operator("BiasGelu", "A B", "C", shapes.same),
-    _operator("QuickGelu", "X", "Y", shapes.same, "alpha:float=1.702"),
+    _operator("Gelu", "X", "Y", same),
+    _operator("FastGelu", "X bias?", "Y", same),
+    _operator("BiasGelu", "A B", "C", same),
+    _operator("QuickGelu", "X", "Y", same, "alpha:float=1.702"),
     # Mixtures of experts
-    _operator("MoE", _MOE_INPUTS.format("", "", ""), "output", shapes.same, _MOE),
+    _operator("MoE", _MOE_INPUTS.format("", "", ""), "output", same, _MOE),
     _operator(
         "QMoE",
         _MOE_INPUTS.format("fc1_scales? ", "fc2_scales? ", "fc3_scales? ")
         + " fc1_zero_points? fc2_zero_points? fc3_zero_points? router_weights? "
         "fc1_global_scale? fc2_global_scale? fc1_act_scale? fc2_act_scale? fc1_act_block_scale? "
         "fc2_act_block_scale?",
-        "output", shapes.same,
+        "output", same,
         f"{_MOE} expert_weight_bits:int=4 fc1_expert_weight_bits:int fc2_expert_weight_bits:int "
         "fc3_expert_weight_bits:int block_size:int quant_type:text=int accuracy_level:int=0 "
         "weights_prepacked:int=-1",
@@ -215,10 +203,10 @@ _ALL = (
     # Quantized
     _operator("QLinearAdd", _TWO_QUANTIZED, "C", shapes.broadcast_of(0, 3)),
     _operator("QLinearMul", _TWO_QUANTIZED, "C", shapes.broadcast_of(0, 3)),
-    _operator("QLinearSigmoid", _ONE_QUANTIZED, "Y", shapes.same),
-    _operator("QLinearLeakyRelu", _ONE_QUANTIZED, "Y", shapes.same, "alpha:float=0.01"),
+    _operator("QLinearSigmoid", _ONE_QUANTIZED, "Y", same),
+    _operator("QLinearLeakyRelu", _ONE_QUANTIZED, "Y", same, "alpha:float=0.01"),
     _operator(
-        "QLinearSoftmax", "X X_scale x_zero_point? y_scale y_zero_point", "Y", shapes.same,
+        "QLinearSoftmax", "X X_scale x_zero_point? y_scale y_zero_point", "Y", same,
         "axis:int=-1 opset:int!",
     ),
     _operator(
@@ -267,7 +255,7 @@ _ALL = (
     ),
 )  # fmt: skip
 
-OPERATORS: Mapping[tuple[str, str], ContribOperator] = {
+OPERATORS: Mapping[tuple[str, str], AddedOperator] = {
     (each.schema.domain, each.schema.name): each for each in _ALL
 }
 """Operators by domain and type. ``SimplifiedLayerNormalization`` is ONNX Runtime's only operator in

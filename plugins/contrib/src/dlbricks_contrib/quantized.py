@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from dlbricks_contrib.domain import DOMAIN
 from dlbricks_core.ir import Array, Attribute, CanonicalModel, Layer, TensorSpec, numpy_dtype
 from dlbricks_core.ir.tensors import DTYPE_NUMBERS
-from dlbricks_core.passes.contrib.owner import DOMAIN
 from dlbricks_core.passes.normalize import normalize
 from dlbricks_core.passes.shapes import UNKNOWN
 

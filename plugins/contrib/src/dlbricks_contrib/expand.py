@@ -10,6 +10,9 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from dlbricks_contrib import attention, definitions
+from dlbricks_contrib.definitions import Body
+from dlbricks_contrib.domain import DOMAIN, WITHOUT_DOMAIN
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import (
     CANONICAL_OPSET,
@@ -22,9 +25,6 @@ from dlbricks_core.ir import (
 )
 from dlbricks_core.ir.attributes import tensor_array, tensor_value
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
-from dlbricks_core.passes.contrib import attention, definitions
-from dlbricks_core.passes.contrib.definitions import Body
-from dlbricks_core.passes.contrib.owner import DOMAIN, WITHOUT_DOMAIN
 from dlbricks_core.passes.forms.form import RawLayer
 from dlbricks_core.passes.normalize import normalize
 from dlbricks_core.passes.shapes import UNKNOWN

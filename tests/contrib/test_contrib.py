@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_contrib.definitions import unpacked
+from dlbricks_contrib.expand import expanded
 from dlbricks_testing.cases import build, evaluate
 from dlbricks_testing.operators import DEFINED, UNDEFINED
 from hypothesis import given
@@ -16,8 +18,6 @@ from dlbricks_core.analysis.work import layer_bytes, layer_flops
 from dlbricks_core.bricks import extract, signature
 from dlbricks_core.errors import ModelError
 from dlbricks_core.passes import normalize
-from dlbricks_core.passes.contrib.definitions import unpacked
-from dlbricks_core.passes.contrib.expand import expanded
 from dlbricks_core.predict.features import NAMES, Features
 from dlbricks_core.values import materialize
 
@@ -238,8 +238,9 @@ def test_codes_are_unpacked_from_the_lowest_bits_on(bits, rows, columns, seed):
 
 
 def evaluate_body(add, x):
+    from dlbricks_contrib.definitions import Body
+
     from dlbricks_core.ir import CanonicalModel, Layer, Network, TensorSpec
-    from dlbricks_core.passes.contrib.definitions import Body
 
     spec = TensorSpec("uint8", x.shape)
     body = Body(Layer("Any", ("x",), ("y",)), [spec], [None])
