@@ -21,11 +21,10 @@ from dlbricks_core.facts import Note
 from dlbricks_core.figures.precision import BUDGET_S
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.load import measurement_lock
-from dlbricks_core.measure.cutting import Cutting, cut_models
+from dlbricks_core.measure.cutting import Cutting, cut_models, run_targets
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import run_targets
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import PEAKS

@@ -14,10 +14,9 @@ from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.load import measurement_lock
-from dlbricks_core.measure.cutting import cut_models
+from dlbricks_core.measure.cutting import cut_models, sweeps_side_by_side
 from dlbricks_core.measure.measuring import BackendTargets, measure_side_by_side
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import sweeps_side_by_side
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 

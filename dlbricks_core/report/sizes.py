@@ -11,7 +11,7 @@ from dlbricks_core.estimation.answers import Answer, MemoryNeed, Rate, SizeCurve
 from dlbricks_core.estimation.model_result import Compared
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts import LATENCY, Quantity, Workload
-from dlbricks_core.measure.cutting import gigabytes
+from dlbricks_core.measure.footprint import gigabytes
 from dlbricks_core.report.heading import count, subject
 from dlbricks_core.report.tables import (
     compared_cells,

@@ -15,7 +15,7 @@ from dlbricks_core.estimation.model_result import ModelResult
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.figures.figure import relative_half_width
 from dlbricks_core.figures.statistics import widest_text, width_text
-from dlbricks_core.measure.cutting import gigabytes
+from dlbricks_core.measure.footprint import gigabytes
 from dlbricks_core.report.columns import (
     FilledColumn,
     OwnColumn,

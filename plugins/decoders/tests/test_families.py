@@ -12,7 +12,7 @@ from dlbricks_decoders.families import TIED, decoder_of, text_of
 from dlbricks_core.backends import Traits
 from dlbricks_core.bricks.signature import signature
 from dlbricks_core.errors import ModelError, UnboundDimensionsError
-from dlbricks_core.measure.cutting import Footprint
+from dlbricks_core.measure.footprint import Footprint
 from dlbricks_core.passes import normalize
 from dlbricks_core.passes.convert import CONVERSIONS, convert
 
