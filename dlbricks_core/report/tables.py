@@ -104,6 +104,11 @@ def quantity(value: float) -> str:
     return f"{value:.{decimals}f} {prefix}" if prefix else f"{value:.0f}"
 
 
+def size_text(nbytes: float) -> str:
+    """A number of bytes with a decimal prefix: ``98.3 kB``."""
+    return f"{quantity(nbytes)}B" if nbytes >= 1000 else f"{nbytes:.0f} B"
+
+
 def compared_cells(compared: Compared) -> list[str]:
     """Cells for an estimate and a measurement: interval, both values, and their ratio."""
     return [

@@ -48,7 +48,8 @@ def test_an_operator_of_a_missing_distribution_is_opaque_and_says_what_brings_it
     plugins()
     layer = gelu().layers[0]
     assert layer.opaque == (
-        "unknown operator com.microsoft.Gelu; it comes with dlbricks-contrib, which is not installed"
+        "unknown operator com.microsoft.Gelu; it comes with dlbricks-contrib, "
+        "which is not installed"
     )
 
 
