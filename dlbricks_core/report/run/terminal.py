@@ -323,9 +323,7 @@ def print_run(console: Console, result: RunResult) -> None:
     print_result(console, result, answer(result), shown, run_remarks(result, added))
 
 
-def _models(
-    result: RunResult, added: Sequence[FilledColumn], width: int
-) -> Iterator[str | Table]:
+def _models(result: RunResult, added: Sequence[FilledColumn], width: int) -> Iterator[str | Table]:
     is_parallel = result.request.metric is None and not result.adaptive
     # A chain of layers has its estimate as its critical path.
     is_parallel &= any(PARALLEL.cell(each) != _ESTIMATE.cell(each) for each in result.models)
