@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich.console
 from rich import box
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
@@ -71,6 +72,32 @@ def filled_table(columns: Sequence[FilledColumn]) -> Table:
     for cells in zip(*(each.cells for each in columns), strict=True):
         result.add_row(*("-" if cell is None else cell for cell in cells))
     return result
+
+
+def filled_tables(
+    own: Sequence[FilledColumn], added: Iterable[FilledColumn], width: int
+) -> list[Table]:
+    """One table of all columns, or several where one is too wide: a terminal would cut figures.
+
+    Each further table begins with the first column, too.
+
+    Args:
+        own: Columns of DLBricks.
+        added: Columns of other distributions.
+        width: Characters in a line.
+    """
+    parts = [[*own]]
+    for each in added:
+        if len(parts[-1]) > 1 and _width([*parts[-1], each]) > width:
+            parts.append([own[0]])
+        parts[-1].append(each)
+    return [filled_table(part) for part in parts]
+
+
+def _width(columns: Sequence[FilledColumn]) -> int:
+    """Characters of the table's lines; names in the first column may wrap."""
+    needed = [max(cell_len(text or "-") for text in (c.heading, *c.cells)) for c in columns]
+    return _NAME_WIDTH + sum(needed[1:]) + len(columns) + 1
 
 
 def _empty(columns: Sequence[tuple[str, bool]]) -> Table:
