@@ -17,7 +17,7 @@ from dlbricks_core.facts.note import note, warning
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.footprint import CHOSEN_SHARE, Footprint, available_to
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.rewrites import Rewrites, keep_rewrites, rewrite_models
+from dlbricks_core.measure.rewrites import Rewrites, rewrite_models
 from dlbricks_core.plugins import find, use
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
@@ -125,9 +125,7 @@ def cut_models(
     if not composer.cuts_rewritten:
         rewrites = Rewrites()
     elif rewrites is None:
-        rewrites = rewrite_models(models, request, observer)
-        if store is not None:
-            keep_rewrites(rewrites, models, request, store)
+        rewrites = rewrite_models(models, request, observer, store=store)
         if request.backend.traits.blocks_only and rewrites.refused:
             position, reason = next(iter(rewrites.refused.items()))
             raise DLBricksError(
@@ -167,7 +165,7 @@ def cut_models(
         )
     footprints = _footprints(brickset, request)
     cuts = [
-        replace(cut, notes=tuple(_notes(position, cut.model, request, rewrites)))
+        replace(cut, notes=(*rewrites.notes.get(position, ()), *_notes(cut.model, request.backend)))
         for position, cut in enumerate(brickset.models)
     ]
     return Cutting(
@@ -181,16 +179,8 @@ def cut_models(
     )
 
 
-def _notes(
-    position: int, model: CanonicalModel, request: Request, rewrites: Rewrites
-) -> Iterator[Note]:
-    """Notes on how a model was cut, and on what decides how long it takes."""
-    backend = request.backend
-    if position in rewrites.refused:
-        yield note("cut-as-it-is", backend=backend.name, reason=rewrites.refused[position])
-    if position in rewrites.shortened:
-        layers, of_layers = rewrites.shortened[position], len(model.layers)
-        yield note("blocks-repeat", backend=backend.name, layers=layers, of_layers=of_layers)
+def _notes(model: CanonicalModel, backend: Backend) -> Iterator[Note]:
+    """Notes on what decides how long a model takes."""
     if model.is_slowed:
         yield warning("denormal-weights", share=model.denormal_share)
     # The bricks of loops that the backend runs as loops are their steps.

@@ -139,7 +139,7 @@ def rewriting(asked, monkeypatch):
 def test_a_comfortable_model_is_asked_of_as_a_whole(rewriting, decoder):
     found = rewrite_models([decoder], rewriting, Observer())
     assert heard == [len(decoder.layers)]
-    assert not found.shortened
+    assert not found.notes
 
 
 def test_a_large_model_is_asked_of_in_short(rewriting, decoder, monkeypatch):
@@ -147,7 +147,6 @@ def test_a_large_model_is_asked_of_in_short(rewriting, decoder, monkeypatch):
     found = rewrite_models([decoder], rewriting, Observer())
     longest = len(shorten(decoder, KEPT + 1)[-1].model.layers)
     assert max(heard) == longest < len(decoder.layers)
-    assert found.shortened == {0: longest}
     made = found.graphs[0]
     assert [each.outputs for each in made.layers] == [each.outputs for each in decoder.layers]
     cutting = cut_models([decoder], CutOptions.chosen(None, None, "segmented"), rewriting,
