@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_survey.session_effects import session_corrected
 from scipy import sparse
 
 from dlbricks_core.predict.atlas import Contribution, Provenance
 from dlbricks_core.predict.baseline import expected_ms
 from dlbricks_core.predict.from_atlas import processor_of
-from dlbricks_core.predict.session_effects import session_corrected
 
 CALL_MS = 0.01
 EACH = 60
