@@ -139,11 +139,11 @@ def test_new_numbers_replace_old_ones_and_say_what_they_rest_on(refit, monkeypat
     assert refit.text(fitted.groups(target)) == source.read_text("utf-8")
     before = dict(fitted.groups(target))
     monkeypatch.setattr(refit, "_commit", lambda: "0123abcd")
-    refit.write(module, "believed", {"variance": 0.2}, "features")
+    refit.write(module, "believed", {"deviation": 0.2}, "features")
     after = dict(fitted.groups(target))
     changed = after.pop("believed")
     assert after == {name: group for name, group in before.items() if name != "believed"}
-    assert changed.values == {"variance": 0.2}
+    assert changed.values == {"deviation": 0.2}
     assert changed.rests_on == {"features": refit.FEATURES}
     assert (changed.commit, changed.fitted_by) == ("0123abcd", before["believed"].fitted_by)
 

@@ -148,7 +148,7 @@ class MeasuredResult(Result):
 
     @property
     def failures(self) -> list[dict[str, str]]:
-        """Failures: what could not be measured (``where``), and the reason (``reason``)."""
+        """Failures: the network that could not be measured (``where``), and the ``reason``."""
         return [dict(each) for each in self._data["failures"]]
 
     @property

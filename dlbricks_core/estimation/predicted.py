@@ -89,7 +89,10 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
         else ()
     )
     number = len(wanted) - len(new)
-    silent = note("predictor-silent", predictor=predictor, bricks=number, of_bricks=len(wanted))
+    silent = note(
+        "predictor-silent", predictor=predictor, bricks=number, of_bricks=len(wanted),
+        known=len(quiet), disturbed=len(known) - len(quiet),
+    )  # fmt: skip
     return predicted.noting(*doubts, *([silent] if number else ()))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
+from rich.table import Table
+
 from dlbricks_core.estimation.evaluation import Evaluation, ModelEvaluation
 from dlbricks_core.estimation.invocation import Invocation
 from dlbricks_core.estimation.results import Benchmarking
@@ -237,13 +239,20 @@ def print_evaluation(console: Console, evaluation: Evaluation) -> None:
     names = ", ".join(each.subject for each in evaluation.left_out)
     shown = [
         styled(("Left out of the figures:", "red"), f" {names}") if names else "",
-        filled_table(own_columns((*COMPARED, *BASIS), evaluation.models)),
-        "In ms. Rests on: main basis. Covered: the interval holds the measured.",
+        *_table(evaluation),
         *speedup_lines(evaluation.speedups),
         basis(evaluation),
     ]
     remarks = evaluation_remarks(evaluation)
     print_result(console, evaluation.result, answer(evaluation), shown, remarks)
+
+
+def _table(evaluation: Evaluation) -> list[Table | str]:
+    """The table of the models and its legend; nothing without a model."""
+    if not evaluation.models:
+        return []
+    legend = "In ms. Rests on: main basis. Covered: the interval holds the measured."
+    return [filled_table(own_columns((*COMPARED, *BASIS), evaluation.models)), legend]
 
 
 def evaluation_remarks(evaluation: Evaluation) -> list[Remark]:

@@ -349,9 +349,15 @@ WORDS: dict[str, Callable[..., str]] = {
         "a measurement shows it"
     ),
     "bricks-unlike-measured": _unlike,
-    "predictor-silent": lambda predictor, bricks, of_bricks: (
+    "predictor-silent": lambda predictor, bricks, of_bricks, known=0, disturbed=0: (
         f"the predictor {predictor!r} gives no figure for {bricks} of the {of_bricks} bricks that "
         "were not measured"
+        + (
+            f"; it had the figures of {known} bricks, without {disturbed} that were measured while "
+            "other programs used the CPUs"
+            if disturbed
+            else ""
+        )
     ),
     "too-few-observed": lambda quantity, networks, families, held, held_families: (
         f"a prediction of {quantity} needs {networks} networks of {families} families of models, "

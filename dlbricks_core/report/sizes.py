@@ -11,12 +11,12 @@ from dlbricks_core.estimation.answers import Answer, MemoryNeed, Rate, SizeCurve
 from dlbricks_core.estimation.model_result import Compared
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts import LATENCY, Quantity, Workload
-from dlbricks_core.measure.cutting import gigabytes
 from dlbricks_core.report.heading import count, subject
 from dlbricks_core.report.tables import (
     compared_cells,
     interval_text,
     ms,
+    size_text,
     table,
     value_text,
 )
@@ -84,7 +84,7 @@ def memory(result: RunResult) -> Iterator[str]:
             "cache per 1,000 tokens": found.cache_bytes,
             "activations": found.live_bytes,
         }
-        listed = ", ".join(f"{part} {gigabytes(size)} GB" for part, size in parts.items() if size)
+        listed = ", ".join(f"{part} {size_text(size)}" for part, size in parts.items() if size)
         if found.reserve is not None:
             unit = result.request.quantity.unit
             yield f"Reserve {found.reserve:,.0f} {unit} for {name}: 95 of 100 processes need less."

@@ -17,7 +17,7 @@ from dlbricks_core.estimation import extrapolation as doubts
 from dlbricks_core.estimation.systems import at_system, name_machine
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.facts import LATENCY, Observation, Session
-from dlbricks_core.figures.figure import RESAMPLES, relative_half_width
+from dlbricks_core.figures.figure import RESAMPLES, Measured, relative_half_width
 from dlbricks_core.figures.predicted import Placed, Predicted
 from dlbricks_core.ir import packed
 from dlbricks_core.measure import rewrites
@@ -335,6 +335,15 @@ def test_bricks_that_the_predictor_leaves_out_are_counted_in_a_note(
     assert told_by(result) == [
         "the predictor 'guess' gives no figure for 3 of the 3 bricks that were not measured"
     ]
+
+
+def test_the_note_on_left_out_bricks_counts_disturbed_figures(asked, store, models, monkeypatch):
+    monkeypatch.setattr(Guess, "predict", lambda *_: {})
+    monkeypatch.setattr(Measured, "teaches", False)
+    keep(store, asked, models[0], 1, "chain")
+    cut = CutOptions(composer="sequential")
+    (said,) = told_by(estimate(models, cut, asked, store, predictor="guess"))
+    assert re.search("it had the figures of 0 bricks, without [1-9] that were measured while", said)
 
 
 def needs_of(wholes):

@@ -17,7 +17,8 @@ from dlbricks_core.importers.host import canonical
 from dlbricks_core.importers.onnx import OnnxImporter
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.measure import rewrites
-from dlbricks_core.measure.cutting import Footprint, available_to, cut_models, gigabytes
+from dlbricks_core.measure.cutting import cut_models
+from dlbricks_core.measure.footprint import Footprint, available_to, gigabytes
 from dlbricks_core.measure.rewrites import Rewrites, rewrite_models
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
@@ -69,7 +70,7 @@ def test_sizes_are_short():
 @pytest.fixture
 def little_memory(monkeypatch):
     """Models do not fit; workers have what there is."""
-    monkeypatch.setattr("dlbricks_core.measure.cutting.memory_to_use", lambda: 100)
+    monkeypatch.setattr("dlbricks_core.measure.footprint.memory_to_use", lambda: 100)
 
 
 @pytest.mark.process

@@ -47,9 +47,10 @@ def test_an_operator_of_a_missing_distribution_is_opaque_and_says_what_brings_it
     assert not gelu().layers[0].opaque
     plugins()
     layer = gelu().layers[0]
-    unknown, advice = layer.opaque.split("; ")
-    assert unknown == "unknown operator com.microsoft.Gelu"
-    assert advice == "it comes with dlbricks-contrib, which is not installed"
+    assert layer.opaque == (
+        "unknown operator com.microsoft.Gelu; it comes with dlbricks-contrib, "
+        "which is not installed"
+    )
 
 
 def test_a_conversion_of_a_missing_distribution_says_what_brings_it(plugins):

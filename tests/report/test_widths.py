@@ -11,7 +11,7 @@ from dlbricks_survey import report as survey
 
 from dlbricks_core.estimation.results import AdaptiveRun, Offer, Probed
 from dlbricks_core.facts.note import note
-from dlbricks_core.measure.targets import not_within
+from dlbricks_core.measure.schedule import not_within
 from dlbricks_core.report.notes import text
 from dlbricks_core.report.run import terminal as words
 
@@ -41,7 +41,7 @@ def test_the_dial_tells_wide_intervals_by_a_factor():
 
 
 def test_the_dial_says_where_more_time_buys_nothing():
-    for half, told in (0.2, "±20.0% now; more time is not known to narrow it"), (0.05, "±5.0% now"):
+    for half, told in (0.2, "±20.0% now; no further run narrows it"), (0.05, "±5.0% now"):
         found = dialled(half)
         found.adaptive = replace(found.adaptive, offers=())
         assert words.precision_reached(found) == f"1 of 4 bricks timed: {told}."

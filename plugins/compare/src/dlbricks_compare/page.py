@@ -16,8 +16,8 @@ from dlbricks_pages.run import without_subject
 from markupsafe import Markup
 
 from dlbricks_compare import report
+from dlbricks_compare.comparison import Comparison, ModelComparison
 from dlbricks_core.bricks.naming import names
-from dlbricks_core.estimation.comparison import Comparison, ModelComparison
 from dlbricks_core.figures.ranking import Cost
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.report.heading import quantity_name

@@ -10,12 +10,11 @@ from dlbricks_core.estimation.assemble import assemble
 from dlbricks_core.estimation.evaluation import Evaluation
 from dlbricks_core.facts import Failure
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.measure.cutting import Cutting, cut_models
+from dlbricks_core.measure.cutting import Cutting, cut_models, sweeps_of
 from dlbricks_core.measure.ledger import Effort, Ledger
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.rewrites import keep_rewrites, rewrite_models
-from dlbricks_core.measure.targets import sweeps_of
 from dlbricks_core.plugins import discover
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore

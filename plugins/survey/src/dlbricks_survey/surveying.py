@@ -20,9 +20,9 @@ from dlbricks_core.importers import LoadOptions, ModelCollection
 from dlbricks_core.importers.lookup import expand
 from dlbricks_core.importers.models import ImportSettings, ModelLoader
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.cutting import Target
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import Target
 from dlbricks_core.plugins import Plugin, attempt, discover
 from dlbricks_core.predict import Contribution, shipped
 from dlbricks_core.predict.from_atlas import kernel_of, with_pulls

@@ -8,29 +8,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from dlbricks_core.bricks import Brick, common_parts, extract, signature, unknown_places
-from dlbricks_core.compose import Estimate
-from dlbricks_core.compose.options import CutOptions, find_composer
-from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.assemble import assemble, whole_networks
-from dlbricks_core.estimation.comparison import (
+from dlbricks_compare.comparison import (
     BrickComparison,
     Comparison,
     ModelComparison,
     OperatorTotal,
     PartComparison,
 )
+from dlbricks_core.bricks import Brick, common_parts, extract, signature, unknown_places
+from dlbricks_core.compose import Estimate
+from dlbricks_core.compose.options import CutOptions, find_composer
+from dlbricks_core.estimation.assemble import whole_networks
 from dlbricks_core.estimation.results import ModelResult, RunResult
-from dlbricks_core.estimation.run import run_side_by_side
+from dlbricks_core.estimation.side_by_side import run_side_by_side
 from dlbricks_core.facts import Kind, Note, Quantity
 from dlbricks_core.facts.note import note
 from dlbricks_core.figures.figure import Figure, Measured, interval
 from dlbricks_core.figures.ranking import Cost, Ranking
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.measure.cutting import cut_models
-from dlbricks_core.measure.measuring import BackendTargets, measure_side_by_side
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import sweeps_side_by_side
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 
@@ -45,64 +41,14 @@ def compare(
     store: ResultStore,
     observer: Observer,
 ) -> Comparison:
-    """Measures models and their parts on several backends in turn.
+    """Measures models and their parts on several backends in turn, and ranks the backends.
 
-    In the hot condition, whole models run as their users run them, and profiles give the latencies
-    of the parts. In the cold condition, whole models and bricks are timed in the same rounds. The
-    bricks are cut from the graphs into which each backend rewrites the models, if the composer cuts
-    rewritten graphs.
-
-    The comparison covers the parts of a model between positions where all backends cut it. Stored
-    measurements are not repeated.
-
-    Args:
-        models: Models in canonical form.
-        cut_options: How to cut and compose.
-        requests: A request for each backend; they differ only in the backend and its options.
-        store: Store of the measurements.
-        observer: Receives the progress.
-
-    Raises:
-        DLBricksError: If fewer than two backends are named, or one is named twice.
+    The comparison covers the parts of a model between positions where all backends cut it.
+    Arguments and errors are those of :func:`.run_side_by_side`.
     """
-    check_backends([each.backend.name for each in requests])
-    if requests[0].condition == "hot":
-        runs = run_side_by_side(models, requests, store, observer)
-    else:
-        runs = _timed_side_by_side(models, cut_options, requests, store, observer)
+    runs = run_side_by_side(models, cut_options, requests, store, observer)
     loads = {each.id: each.load for each in store.sessions() if each.load is not None}
     return _Comparing(runs, loads).comparison()
-
-
-def check_backends(names: Sequence[str]) -> None:
-    """Checks that backends can be compared.
-
-    Raises:
-        DLBricksError: If fewer than two backends are named, or one is named twice.
-    """
-    if len(set(names)) < len(names) or len(names) < 2:
-        raise DLBricksError(
-            f"cannot compare {', '.join(names) or 'nothing'}",
-            hint="Name two or more backends, each once.",
-        )
-
-
-def _timed_side_by_side(
-    models: Sequence[CanonicalModel],
-    cut_options: CutOptions,
-    requests: Sequence[Request],
-    store: ResultStore,
-    observer: Observer,
-) -> Mapping[str, RunResult]:
-    """Times whole models and their bricks on each backend, in the same rounds; by backend."""
-    cuttings = [cut_models(models, cut_options, each, observer, store) for each in requests]
-    sweeps = sweeps_side_by_side(cuttings)
-    shares = [BackendTargets(*each) for each in zip(requests, sweeps, cuttings, strict=True)]
-    ledgers = measure_side_by_side(shares, store, observer)
-    return {
-        request.backend.name: assemble(request, cutting, ledger)
-        for request, cutting, ledger in zip(requests, cuttings, ledgers, strict=True)
-    }
 
 
 Counts = Mapping[str, Counter[str]]

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from dlbricks_compare.comparison import ModelComparison, PartComparison
 
 from dlbricks_core.compose import Estimate
-from dlbricks_core.estimation.comparison import ModelComparison, PartComparison
 from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.figures.ranking import Cost, Ranking
 
