@@ -1,8 +1,7 @@
 """Language models and sweeps through the command line, on a real backend."""
 
-from pathlib import Path
-
 import re
+from pathlib import Path
 
 import pytest
 
