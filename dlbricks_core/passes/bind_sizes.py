@@ -275,7 +275,10 @@ def bind_values(model: RawModel, options: NormalizeOptions) -> RawModel:
             )
         spec = model.tensors[name]
         if spec.dtype in ("string", "undefined") or spec.elements > MAX_CONSTANT_ELEMENTS:
-            raise ModelError(f"{model.name}: {name!r} ({spec}) cannot have one value for good")
+            raise ModelError(
+                f"{model.name}: {name!r} ({spec}) holds data, and can be given no value",
+                hint="Values are for inputs of few numbers, which decide sizes or branches.",
+            )
         if isinstance(number, tuple) and len(number) != spec.elements:
             raise ModelError(
                 f"{model.name}: {name!r} ({spec}) holds {spec.elements} numbers, not {len(number)}"
