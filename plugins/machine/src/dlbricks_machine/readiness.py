@@ -249,8 +249,8 @@ def _distance(machine: MachineState) -> Check:
         return Check("distance", "unknown", finding)
     apart = sum(each >= APART for each in found)
     finding = (
-        f"virtual CPUs far from each other in {apart} of {LOOKS} looks (what one writes takes"
-        f" another {median(found):.1f} times as long to read as memory)"
+        f"virtual CPUs far from each other in {apart} of {LOOKS} looks (one reads data of"
+        f" another in {median(found):.1f} times the time that it takes to read them from memory)"
     )
     if apart <= MAX_APART * LOOKS:
         return Check("distance", "ok", finding)
