@@ -1,9 +1,9 @@
 """Distance between cores that compute together, and waiting until they are near each other.
 
 A hypervisor moves virtual CPUs from core to core. Two virtual CPUs that share a cache according to
-the hypervisor may run on cores that do not, for seconds or for hours. Data that one of them writes
-then take several times as long to reach the other, and networks on two threads take up to twice as
-long. No fact that the system states shows this, so it is measured.
+the hypervisor may run on cores without a common cache, for seconds or for hours. Data that one of
+them writes then take several times as long to reach the other, and networks on two threads take up
+to twice as long. No fact that the system states shows this, so it is measured.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def distance(one: int, other: int, memory: Memory) -> float:
     Args:
         one: CPU that reads.
         other: CPU that writes.
-        memory: Memory to compare with.
+        memory: Memory whose reading time is the unit.
 
     Raises:
         OSError: If the system does not let this thread choose its CPU.

@@ -236,8 +236,8 @@ WORDS: dict[str, Callable[..., str]] = {
         "model down many times: its bricks are timed and predicted with normal numbers"
     ),
     "sizes-ran-before": lambda most_times: (
-        "each size has run before in its session: the first run at a new size takes up to "
-        f"{most_times:g} times as long, most in small models"
+        "figures are for sizes that have run before in their session: the first run at a new size "
+        f"takes up to {most_times:g} times as long, above all in small models"
     ),
     "scores-of-all-tokens": lambda output, tokens: (
         f"it computes {output} of all {tokens:,} tokens of the prompt, but an answer needs only "

@@ -52,7 +52,8 @@ def sizes_answer(result: RunResult) -> str:
         number = count(len(result.answers), "workload")
         return f"{subject(result)}: {number}; first token after {first}{then}."
     points = [point.result.compared for curve in result.curves for point in curve.points]
-    values = _range(points, result.request.quantity)
+    has_any = any(each.estimate.value is not None for each in points)
+    values = _range(points, result.request.quantity) if has_any else "no estimate"
     return f"{subject(result)}: {values} at {count(len(points), 'point')}."
 
 
@@ -89,6 +90,18 @@ def memory(result: RunResult) -> Iterator[str]:
             unit = result.request.quantity.unit
             yield f"Reserve {found.reserve:,.0f} {unit} for {name}: 95 of 100 processes need less."
         yield f"Memory of {name}: {listed}."
+
+
+def size_text(nbytes: float) -> str:
+    """Bytes in the unit that suits them.
+
+    >>> [size_text(each) for each in (256, 8_192, 21_200_000, 32.1e9)]
+    ['256 B', '8.2 kB', '21 MB', '32 GB']
+    """
+    for unit, size in {"GB": 1e9, "MB": 1e6, "kB": 1e3}.items():
+        if nbytes >= size:
+            return f"{nbytes / size:.{1 if nbytes < 10 * size else 0}f} {unit}"
+    return f"{nbytes:.0f} B"
 
 
 def workload(asked: Workload) -> str:

@@ -41,7 +41,8 @@ def test_the_dial_tells_wide_intervals_by_a_factor():
 
 
 def test_the_dial_says_where_more_time_buys_nothing():
-    for half, told in (0.2, "±20.0% now; no further run narrows it"), (0.05, "±5.0% now"):
+    narrowest = "±20.0% now; no further run is known to narrow it"
+    for half, told in (0.2, narrowest), (0.05, "±5.0% now"):
         found = dialled(half)
         found.adaptive = replace(found.adaptive, offers=())
         assert words.precision_reached(found) == f"1 of 4 bricks timed: {told}."

@@ -221,7 +221,7 @@ def precision_reached(result: RunResult) -> str:
         for each in dialled.offers
     ]
     if not more and max(known) > FINEST:
-        more = ["no further run narrows it"]
+        more = ["no further run is known to narrow it"]
     return "; ".join([f"{timed}: {now} now", *more]) + "."
 
 
