@@ -92,18 +92,6 @@ def memory(result: RunResult) -> Iterator[str]:
         yield f"Memory of {name}: {listed}."
 
 
-def size_text(nbytes: float) -> str:
-    """Bytes in the unit that suits them.
-
-    >>> [size_text(each) for each in (256, 8_192, 21_200_000, 32.1e9)]
-    ['256 B', '8.2 kB', '21 MB', '32 GB']
-    """
-    for unit, size in {"GB": 1e9, "MB": 1e6, "kB": 1e3}.items():
-        if nbytes >= size:
-            return f"{nbytes / size:.{1 if nbytes < 10 * size else 0}f} {unit}"
-    return f"{nbytes:.0f} B"
-
-
 def workload(asked: Workload) -> str:
     """A workload in words: ``prompt 512, generate 128``."""
     usual = Workload(asked.prompt, asked.generate)
