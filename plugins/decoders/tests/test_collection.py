@@ -20,6 +20,7 @@ TINY = {
     "intermediate_size": 16,
     "num_hidden_layers": 2,
     "num_attention_heads": 2,
+    "num_key_value_heads": 2,
 }
 
 #: Parameters that the publishers of models count.
