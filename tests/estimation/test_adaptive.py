@@ -13,7 +13,8 @@ from dlbricks_core.bricks.brickset import whole
 from dlbricks_core.compose.options import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.estimation.adaptive.ahead import begun
-from dlbricks_core.estimation.adaptive.coverage import RunCosts, chosen
+from dlbricks_core.estimation.adaptive.model_figures import RunCosts
+from dlbricks_core.estimation.adaptive.model_loop import chosen
 from dlbricks_core.estimation.adaptive.unknown import Unknown
 from dlbricks_core.estimation.adaptive.wholes import WholeRuns
 from dlbricks_core.estimation.assemble import assemble
@@ -308,8 +309,8 @@ def test_models_whose_predictions_suffice_do_not_run(
     """A prediction is asked for models that take long, at a coarse precision on a known system."""
     place = "dlbricks_core.estimation.adaptive"
     monkeypatch.setattr(f"{place}.unknown.Unknown.system_is_known", True)
-    monkeypatch.setattr(f"{place}.adapting._PREDICTING_MS", 0.0)
-    monkeypatch.setattr(f"{place}.coverage.RunCosts.running", [1.0, 201.0])
+    monkeypatch.setattr(f"{place}.model_loop._PREDICTING_MS", 0.0)
+    monkeypatch.setattr(f"{place}.model_figures.RunCosts.running", [1.0, 201.0])
     sure = {}
 
     def figures(self, signatures, seen, small):
@@ -341,7 +342,7 @@ def test_a_profile_that_names_few_layers_tells_nothing(adapted, stack, monkeypat
 
 
 def test_large_weights_are_not_drawn(adapted, stack, ran, monkeypatch):
-    monkeypatch.setattr("dlbricks_core.estimation.adaptive.adapting._MOST_DRAWN_BYTES", 1)
+    monkeypatch.setattr("dlbricks_core.estimation.adaptive.model_figures._MOST_DRAWN_BYTES", 1)
     (model,) = adapted([stack(3)]).models
     assert ran == []
     assert model.estimate.value is not None
@@ -457,7 +458,7 @@ def rates(builder, monkeypatch):
         brick = whole(b.model(b.add("Relu", b.input), name=f"rate{size}"))
         found[brick.signature] = Target(brick, "brick", f"{SURVEYED}rate")
     monkeypatch.setattr("dlbricks_core.estimation.rates.rated", lambda: found)
-    monkeypatch.setattr("dlbricks_core.estimation.adaptive.adapting._WORTH_RATES_MS", 1.0)
+    monkeypatch.setattr("dlbricks_core.estimation.adaptive.model_loop._WORTH_RATES_MS", 1.0)
     return found.keys()
 
 
@@ -486,7 +487,7 @@ def test_on_an_unknown_system_the_rates_come_first_and_once(adapted, stack, ran,
 @pytest.mark.parametrize("budget_s", [None, 5.0])
 def test_rates_wait_for_models_that_take_long(adapted, stack, rates, monkeypatch, budget_s):
     worth_ms = 1e9 if budget_s is None else 6e3
-    name = "dlbricks_core.estimation.adaptive.adapting._WORTH_RATES_MS"
+    name = "dlbricks_core.estimation.adaptive.model_loop._WORTH_RATES_MS"
     monkeypatch.setattr(name, worth_ms)
     monkeypatch.setattr(RunCosts, "running", [1e6])
     assert timed_rates(adapted([stack(4)], budget_s=budget_s)) == []
