@@ -10,12 +10,14 @@ from time import monotonic
 from dlbricks_core.backends.burst import Burst
 from dlbricks_core.compose import Plan
 from dlbricks_core.compose.options import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
-from dlbricks_core.estimation.adaptive.adapting import Adapting, run_wholes
 from dlbricks_core.estimation.adaptive.ahead import Ahead
+from dlbricks_core.estimation.adaptive.model_figures import ModelFigures
+from dlbricks_core.estimation.adaptive.model_loop import ModelLoop, run_wholes
 from dlbricks_core.estimation.adaptive.precisions import FINEST, USUAL
 from dlbricks_core.estimation.adaptive.wholes import WholeRuns
-from dlbricks_core.estimation.assemble import assemble, joined
+from dlbricks_core.estimation.assemble import assemble
 from dlbricks_core.estimation.defaults import PREDICTOR
+from dlbricks_core.estimation.joining import joined
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts import Note
 from dlbricks_core.figures.precision import BUDGET_S
@@ -176,13 +178,14 @@ def recalled(
     observer = Observer()
     with ExitStack() as opened:
         every = _cut(models, request, observer)
-        adapting = Adapting(every, request, store, observer, opened, predictor, compares=False)
-        positions = adapting.known_by_runs(_MOST)
+        figures = ModelFigures(every, request, store, observer, opened, predictor)
+        positions = figures.known_by_runs(_MOST)
         if not positions:
             return (), None
         part = _part(every, positions)
-        found = Adapting(part, request, store, observer, opened, predictor, compares=False)
-        return positions, found.result(range(len(positions)))
+        figures = ModelFigures(part, request, store, observer, opened, predictor)
+        loop = ModelLoop(figures, store, observer, compares=False)
+        return positions, loop.result(range(len(positions)))
 
 
 def harvest(

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.adaptive.adapting import Adapting
+from dlbricks_core.estimation.adaptive.model_figures import ModelFigures
 from dlbricks_core.estimation.assemble import assemble
 from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.estimation.results import RunResult
@@ -36,9 +36,9 @@ def run_each(
         Estimates beside measured latencies. A model that cannot run as a whole has no latency.
     """
     with ExitStack() as opened:
-        (adapting,) = _run_in_turn(models, [request], store, observer, opened)
+        (figures,) = _run_in_turn(models, [request], store, observer, opened)
         observer.stage("Composing")
-        return adapting.left_out()
+        return figures.left_out()
 
 
 def run_side_by_side(
@@ -104,20 +104,19 @@ def _run_in_turn(
     store: ResultStore,
     observer: Observer,
     opened: ExitStack,
-) -> list[Adapting]:
+) -> list[ModelFigures]:
     """Runs every model that can run, by each request in turn and all in one session."""
     opened.enter_context(measurement_lock(observer.note))
     session = uuid.uuid4().hex
     options = CutOptions.chosen(None, None, LEARNED_COMPOSER)
     several = [
-        Adapting(
+        ModelFigures(
             cut_models(models, options, request, observer),
             request,
             store,
             observer,
             opened,
             PREDICTOR,
-            compares=False,
             session=session,
         )
         for request in requests

@@ -457,7 +457,7 @@ def settle_models(
     refused = {key.subject.signature: why for key, why in ledger.unsupported.items()}
     able = {key.subject.signature for key in bricks if key not in ledger.failures}
     cuts = [cut for cut in cutting.brickset.models if cut.graph is cut.model]
-    keys = [request.key(cut.whole.signature, "model") for cut in cuts]
+    keys = [Target(cut.whole, "model").key(request) for cut in cuts]
     known_refusals = store.refused(request.setup, request.fingerprint)
     known = store.get(keys)
     for cut, key in zip(cuts, keys, strict=True):

@@ -87,8 +87,7 @@ def asked(bricks, monkeypatch):
     monkeypatch.setattr(unknown, "training_data", lambda *_: [])
     setup = SimpleNamespace(backend="synthetic", threads=1)
     request = SimpleNamespace(setup=setup, fingerprint="f" * 16)
-    costs = SimpleNamespace(bricks={})
-    asking = unknown.Unknown(bricks, costs, request, None, Observer(), "atlas")
+    asking = unknown.Unknown(bricks, {}, request, None, Observer(), "atlas")
     return asking.figures, questions
 
 

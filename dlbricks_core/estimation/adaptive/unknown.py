@@ -12,7 +12,6 @@ from zlib import crc32
 import numpy as np
 
 from dlbricks_core.bricks import Brick
-from dlbricks_core.estimation.adaptive.coverage import RunCosts
 from dlbricks_core.estimation.conditioned import ConditionedPredictor
 from dlbricks_core.figures.figure import RESAMPLES, InPlace
 from dlbricks_core.figures.predicted import Discrepancy, Predicted, SpreadFactor
@@ -41,7 +40,7 @@ class Unknown:
 
     Attributes:
         bricks: All bricks of the models, by signature.
-        costs: Rough costs of the bricks.
+        costs: Rough cost of each brick in milliseconds, by signature.
         request: How bricks are timed alone, as predictions assume.
         store: Store of the measurements.
         observer: Receives the progress.
@@ -49,7 +48,7 @@ class Unknown:
     """
 
     bricks: Mapping[str, Brick]
-    costs: RunCosts
+    costs: Mapping[str, float]
     request: Request
     store: ResultStore
     observer: Observer
@@ -93,7 +92,7 @@ class Unknown:
             seen: Figures of bricks inside of running models, by signature.
             small: Signatures of further bricks for which rough figures suffice.
         """
-        rough = by_size(small, self.costs.bricks, self.bricks, seen)
+        rough = by_size(small, self.costs, self.bricks, seen)
         return {**rough, **self._predictions(signatures, seen)} if signatures else rough
 
     def _predictions(
