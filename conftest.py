@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 HELPERS = Path(__file__).parent / "tests" / "helpers"
 
@@ -42,9 +42,10 @@ sys.dont_write_bytecode = False  # tests with their assertions rewritten, too
 
 # A test fails for what it finds, and not because the machine is busy.
 os.environ["DLBRICKS_BUSY"] = "accept"
-settings.register_profile("no deadline", deadline=None)
+_patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("no deadline", _patient)
 settings.load_profile("no deadline")
-settings.register_profile("quick", deadline=None, max_examples=20)
+settings.register_profile("quick", _patient, max_examples=20)
 
 # Tests run side by side: none waits until another has timed what nobody reads.
 os.environ.setdefault("DLBRICKS_TURNS", "")

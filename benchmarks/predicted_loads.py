@@ -38,10 +38,9 @@ from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.measure.cutting import cut_models
+from dlbricks_core.measure.cutting import Target, cut_models
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import Target
 from dlbricks_core.predict import Contribution, shipped
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore

@@ -37,9 +37,9 @@ from dlbricks_core.figures.figure import Measured
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.cutting import Target
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import Target
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.from_atlas import FromAtlas
 from dlbricks_core.predict.training_data import family_of

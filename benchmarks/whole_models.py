@@ -27,9 +27,9 @@ from dlbricks_core.bricks import CutModel
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.cutting import Target
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import Target
 from dlbricks_core.predict.training_data import family_of
 from dlbricks_core.predict.whole_models import FOLDER, ObservedModel, WholeModels, whole_models
 from dlbricks_core.progress import Observer

@@ -63,17 +63,19 @@ def listed(names: Sequence[str], most: int) -> str:
     return f"{', '.join(shown)} and {last}" if shown else last
 
 
-def clone_install(folder: str) -> str:
-    """Command that installs a distribution of DLBricks. No package index has one.
+def clone_install(*folders: str) -> str:
+    """Command that installs distributions of DLBricks. No package index has one.
 
     Args:
-        folder: Folder of the distribution in a clone, with extras if there are any.
+        *folders: Folder of each distribution in a clone, with extras if there are any. Those that
+            others need come first.
 
     Examples:
         >>> clone_install("plugins/fleet")
         'pip install -c constraints.txt -e plugins/fleet (in a clone of DLBricks)'
     """
-    return f"pip install -c constraints.txt -e {shlex.quote(folder)} (in a clone of DLBricks)"
+    editable = " ".join(f"-e {shlex.quote(folder)}" for folder in folders)
+    return f"pip install -c constraints.txt {editable} (in a clone of DLBricks)"
 
 
 def _in_python(value: object) -> str:

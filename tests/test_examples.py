@@ -322,7 +322,7 @@ def test_a_command_of_another_distribution_is_like_those_of_dlbricks(
 ) -> None:
     assert re.search(r"widest +Show the largest tensor", call(environment / "dlbricks", "--help"))
     shown = call(environment / "dlbricks", "widest", "onnx:light_squeezenet", **private)
-    assert re.fullmatch(r"onnx:light_squeezenet: \S+, 3\.15 MB\n", shown)
+    assert re.search(r"light_squeezenet +\S+ +3\.15", shown)
 
 
 def test_the_page_on_composers_overrides_a_total() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from dlbricks_pytorch.engine import transformers_python
 from dlbricks_serving.serving.predicted import repeated
+from dlbricks_survey.session_effects import session_error
 
 from dlbricks_core import fitted
 from dlbricks_core.compose.fitting import composing, inferring
@@ -22,7 +23,6 @@ from dlbricks_core.figures.protocols import usual_hours
 from dlbricks_core.measure.costs import usual_costs
 from dlbricks_core.predict.from_atlas import kernel_of
 from dlbricks_core.predict.nearness import distances
-from dlbricks_core.predict.session_effects import session_error
 from dlbricks_core.predict.transfer import believed_of_baseline, difference, rates
 from dlbricks_core.predict.warm import warmth_of
 from dlbricks_core.predict.whole_errors import discrepancy_of, spread_factor
@@ -37,6 +37,7 @@ READ_BY = {
     "compose": {"composing": composing, "similar": inferring},
     "estimation/adaptive": {"drift": drift},
     "dlbricks_serving/serving": {"repeated": repeated},
+    "dlbricks_survey": {"session": session_error},
     "dlbricks_pytorch": {"transformers": transformers_python},
     "figures": {"hours": usual_hours, "in_place": in_place_errors},
     "measure": {"costs": usual_costs},
@@ -47,7 +48,6 @@ READ_BY = {
         "kernel": lambda: kernel_of("*"),
         "nearness": distances,
         "rates": rates,
-        "session": session_error,
         "spread": lambda: spread_factor(""),
         "warmth": lambda: warmth_of("*"),
     },
@@ -139,13 +139,13 @@ def test_new_numbers_replace_old_ones_and_say_what_they_rest_on(refit, monkeypat
     assert refit.text(fitted.groups(target)) == source.read_text("utf-8")
     before = dict(fitted.groups(target))
     monkeypatch.setattr(refit, "_commit", lambda: "0123abcd")
-    refit.write(module, "session", {"deviation": 0.2}, "features")
+    refit.write(module, "believed", {"deviation": 0.2}, "features")
     after = dict(fitted.groups(target))
-    changed = after.pop("session")
-    assert after == {name: group for name, group in before.items() if name != "session"}
+    changed = after.pop("believed")
+    assert after == {name: group for name, group in before.items() if name != "believed"}
     assert changed.values == {"deviation": 0.2}
     assert changed.rests_on == {"features": refit.FEATURES}
-    assert (changed.commit, changed.fitted_by) == ("0123abcd", before["session"].fitted_by)
+    assert (changed.commit, changed.fitted_by) == ("0123abcd", before["believed"].fitted_by)
 
 
 def test_data_files_are_packaged():

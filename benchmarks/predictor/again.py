@@ -26,9 +26,9 @@ from dlbricks_core.bricks import BrickSet
 from dlbricks_core.importers.lookup import expand
 from dlbricks_core.importers.models import ModelLoader
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.cutting import Target
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import Target
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.atlas import SURVEYED
 from dlbricks_core.predict.from_atlas import kernel_of, with_pulls

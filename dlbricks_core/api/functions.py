@@ -69,8 +69,8 @@ def load(
             element; ``None`` for an optional input that is left out.
         dtype: Element type to convert the model to, such as ``"bfloat16"``; ``None`` to keep the
             model's types.
-        outputs: Outputs to keep, by name; layers that only others need are dropped. ``None`` for
-            all.
+        outputs: Names of the outputs to keep; ``None`` for all. Layers that only other outputs
+            need are dropped.
 
     Raises:
         DLBricksError: If an argument is wrong.
@@ -97,10 +97,10 @@ def load(
 
 
 def cut(models: Sources, *, granularity: int = 1, split: str = "chain") -> Bricks:
-    """Cuts models as they are into bricks, and keeps one of each.
+    """Cuts models into the paper's bricks, and keeps one of each different brick.
 
-    These are the paper's bricks. :func:`time` and :func:`estimate` use the same bricks if
-    ``granularity`` is the same; without it, they cut the graph that the backend makes of a model.
+    :func:`time` and :func:`estimate` use the same bricks if they get the same ``granularity``.
+    Without a granularity, they cut the graph into which the backend rewrites a model.
 
     Args:
         models: One model or several, as for :func:`load`.
@@ -128,10 +128,11 @@ def time(
     backend_options: Mapping[str, str] | None = None,
     **measuring: Unpack[Measuring],
 ) -> Timings:
-    """Times the bricks of models that the store lacks.
+    """Times the bricks of models, except for bricks whose latency the store has.
 
-    Models are cut as by :func:`estimate` with ``runs``, ``granularity``, ``split`` or ``composer``.
-    An estimate with the same arguments therefore finds all of its bricks in the store.
+    The bricks are those of :func:`estimate` with ``runs``, ``granularity``, ``split`` or
+    ``composer``. An estimate with the same arguments therefore finds all of its bricks in the
+    store.
 
     Args:
         models: One model or several, as for :func:`load`.
@@ -179,10 +180,10 @@ def estimate(
 ) -> Estimates:
     """Estimates models from the store and from predictions, or with as few runs as possible.
 
-    Nothing runs unless ``measure`` or ``precision`` is given, and the framework need not be
-    installed. The result includes the latency of the whole model if the store has it. With
-    ``measure`` or ``precision``, as few models as possible run until the intervals are within ±10%
-    or the precision. If ``runs``, ``granularity``, ``split`` or ``composer`` are given too, all
+    Without ``measure`` and ``precision``, nothing runs, and the framework need not be installed.
+    The result includes the latency of the whole model if the store has it. With ``measure``, as few
+    models as possible run until all intervals are within ±10%; with ``precision``, until they are
+    as narrow as it says. If ``runs``, ``granularity``, ``split`` or ``composer`` is given too, all
     bricks are timed alone.
 
     Args:
@@ -193,8 +194,8 @@ def estimate(
         composer: As for :func:`time`.
         end_to_end: Whether to time the whole models too, to compare.
         measure: Whether models run until estimates are as precise as requested.
-        predictor: Name of the predictor, if nothing runs; ``None`` for the package's predictor, and
-            ``"none"`` to predict no brick that the store lacks.
+        predictor: Name of the predictor of bricks that the store lacks, if nothing runs; ``None``
+            for the predictor of DLBricks itself, ``"none"`` to leave these bricks out.
         system: Machine to estimate for, if nothing runs: its name, or the start of its
             fingerprint, as ``dlbricks machine list`` lists them; ``None`` for this machine.
         store: As for :func:`time`.
@@ -234,14 +235,16 @@ def answer(
     Args:
         models: One or several.
         backend: Name of the framework's plugin.
-        prompt: Tokens of the prompt; ``None`` for the task's number, or 512.
-        generate: Output tokens; ``None`` for the task's number, or 128.
+        prompt: Number of tokens in the prompt; ``None`` for the number of ``task``, or for 512
+            without a task.
+        generate: Number of output tokens; ``None`` for the number of ``task``, or for 128 without
+            a task.
         task: Category of MLPerf Client with these numbers of tokens, such as ``"summarization"``;
             ``None`` for no category.
-        pictures: Pictures in each prompt, beside its text, or (number, width, height); the
-            configuration of the model says how many tokens each has.
-        depth: Tokens in the cache before the prompt.
-        batch: Requests that are computed together.
+        pictures: Number of pictures in each prompt in addition to its text, or (number, width,
+            height). The configuration of the model determines the tokens of a picture.
+        depth: Number of tokens in the cache before the prompt.
+        batch: Number of requests that are computed together.
         **at_sizes: Arguments that :class:`AtSizes` explains: ``dims``, ``values``, ``dtype``,
             ``end_to_end``, ``measure``, ``system``, ``store``, ``backend_options``, and those of
             :class:`Measuring`.
@@ -330,9 +333,9 @@ def harvest(
 ) -> Iterator[None]:
     """Stores latencies of a model that the user's own program runs inside of the context.
 
-    The store keeps the latencies of the model and of its bricks in place, for later estimates of
-    models that share these bricks. After the context, a separate process profiles a few more runs
-    to find each brick's share.
+    When the context ends, a separate process profiles a few more runs of the model. Their shares
+    give the latency of each brick within the model. Later estimates of models with the same bricks
+    use these latencies.
 
     Args:
         model: A session of ONNX Runtime, a module of PyTorch, or a hybrid block of MXNet.

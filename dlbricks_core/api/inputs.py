@@ -43,12 +43,13 @@ class Measuring(TypedDict, total=False):
         runs: Runs of each brick and model; without it, as many as ``precision`` needs.
         threads: Threads that compute one operator; without it, all physical cores that the
             process may use. For :func:`answer` also by phase: ``{"prompt": 8, "token": 4}``.
-        precision: Half-width of the 90% intervals to reach, relative to the latency. Without it,
-            :func:`estimate` takes 0.1, which is 10%, a comparison 0.05, and bricks that are
-            timed alone 0.01.
-        budget_s: Seconds after which measuring ends, precise or not; without it, 120 for bricks
-            that are timed alone. With a budget and no precision, :func:`estimate` measures until
-            0.05 is reached. A comparison takes a budget in the cold condition only.
+        precision: Half-width of the 90% intervals to reach, relative to the latency. The default
+            is 0.1 (10%) for :func:`estimate`, 0.05 for a comparison, and 0.01 for bricks that are
+            timed alone.
+        budget_s: Seconds after which measuring ends, whether the precision is reached or not. The
+            default is 120 for bricks that are timed alone. With a budget and no precision, the
+            precision of :func:`estimate` is 0.05. A comparison accepts a budget in the cold
+            condition only.
         condition: Condition of the latencies: ``"hot"``, a whole model in a loop of its own, as its
             user runs it, or ``"cold"``, after other networks. Without it, hot unless bricks are
             timed alone.

@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dlbricks_core import report
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.commands.show.inspection import inspect_data
 from dlbricks_core.errors import DLBricksError
@@ -18,6 +17,7 @@ from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.report import run_data
 from dlbricks_core.report.files import write_text
 from dlbricks_core.report.notes import texts
+from dlbricks_core.report.pages import ESTIMATE, page_of
 from dlbricks_core.sanitize import sanitized
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class MeasuredResult(Result):
 
     @property
     def failures(self) -> list[dict[str, str]]:
-        """Failures: what could not be measured (``where``), and the reason (``reason``)."""
+        """Failures: the network that could not be measured (``where``), and the ``reason``."""
         return [dict(each) for each in self._data["failures"]]
 
     @property
@@ -192,7 +192,7 @@ class _RunBased(MeasuredResult):
         return [table_row(each, self._columns, unit) for each in self._data[self._table]]
 
     def _page(self) -> str:
-        return report.run_page(self.result)
+        return page_of(ESTIMATE, self.result)
 
     def _shown(self, what: str) -> str:
         setup = self.result.request.setup

@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 # Caches as a layer sequence finds them: whether they hold its weights, inputs and outputs.
 
 NEAR_BYTES = 16_000_000
-"""Bytes moved between two uses of a tensor, up to which the caches may still hold it.
+"""Maximum bytes moved between two uses of a tensor for which the caches may keep the tensor.
 
 Half of 32 MB, which is the least that the last-level cache of a server's processor has."""
 
 _MIN_BYTES = 65_536
-"""Bytes of a sequence's weights, or of a tensor, below which it makes no difference where they come
-from."""
+"""Minimum bytes of a sequence's weights, or of a tensor, for which it matters whether they are in a
+cache."""
 
 HELD_BYTES = 2**22
-"""Bytes of weights and live activations that stay near a core from run to run."""
+"""Maximum bytes of weights and live activations that a core's caches keep from run to run."""
 
 
 def fits_in_core_cache(model: CanonicalModel) -> bool:
-    """Whether all that a run of a model reads stays near a core until the next run.
+    """Whether a core's caches keep a model's weights and activations until its next run.
 
-    Of a table, a run reads the rows that are looked up.
+    Of a table, only the rows that a run looks up count.
     """
     if not all(spec.is_static for spec in model.tensors.values()):
         return False
@@ -73,7 +73,7 @@ def rereads(model: CanonicalModel, sequences: Iterable[Sequence[int]]) -> list[b
         sequences: Layer indices of each sequence, in the order in which they run.
 
     Returns:
-        One truth value for each sequence: whether this is true of most bytes of its weights.
+        For each sequence, whether it reads most bytes of its weights again.
     """
     passed = 0
     last: dict[str, int] = {}
@@ -94,18 +94,19 @@ def rereads(model: CanonicalModel, sequences: Iterable[Sequence[int]]) -> list[b
 
 
 def cold_ends(model: CanonicalModel, sequences: Iterable[Sequence[int]]) -> list[frozenset[str]]:
-    """The model's inputs and outputs that no cache holds any more when a layer sequence uses them.
+    """Inputs and outputs of a model that have left the caches when a layer sequence uses them.
 
     Before an inference, memory for its outputs and then its inputs is touched in their order. The
-    layers of a decoder read their keys and values after those of many other layers, and after
-    megabytes of weights. :data:`NEAR_BYTES` is the limit.
+    layers of a decoder read their keys and values after the keys and values of many other layers,
+    and after megabytes of weights. A tensor has left the caches if more than :data:`NEAR_BYTES`
+    were moved since its last use.
 
     Args:
         model: Model in canonical form; its layers in the order in which they run.
         sequences: Layer indices of each sequence, in the order in which they run.
 
     Returns:
-        Names of these tensors for each sequence; small tensors do not count.
+        Names of these tensors for each sequence, without small tensors.
     """
     last: dict[str, int] = {}
     before = 0
@@ -208,7 +209,7 @@ class CutModel:
 
     @cached_property
     def layer_signatures(self) -> tuple[str, ...]:
-        """Signature of each layer alone; the paper counts repetition in these."""
+        """Signature of each single layer; the paper counts layers with equal signatures."""
         same = self.graph is self.model
         single = {o.layers[0]: o.signature for o in self.occurrences if len(o.layers) == 1 and same}
         return tuple(
@@ -239,9 +240,9 @@ ways, and a mixture of experts has ten thousands of layers."""
 def whole(model: CanonicalModel) -> Brick:
     """A whole model as one brick.
 
-    It keeps all scalars and integers. Rounded constants would change the model: frameworks
-    recognize an activation function by its constants, and compute equal values only once. Denormal
-    weights in its file make it another brick than the same layers with usual ones.
+    The brick keeps all scalars and integers. Rounded constants would change the model: frameworks
+    recognize an activation function by its constants, and compute equal values only once. A model
+    with denormal weights in its file is a different brick from the same layers with usual weights.
     """
     if model not in _wholes:
         _wholes[model] = _whole(model)
@@ -294,8 +295,8 @@ class BrickSet:
             models: Models in canonical form.
             granularity: Maximum number of layers in a brick.
             strategy: Name of the split strategy.
-            rewritten: Graphs that a backend rewrites models into, by the models' position. They
-                are cut in the models' place.
+            rewritten: Graphs into which a backend rewrites models, by the models' positions.
+                These graphs are cut instead of the models.
             rereading: As the attribute of that name.
 
         Example:
@@ -316,7 +317,7 @@ class BrickSet:
 
         Args:
             model: Model in canonical form.
-            rewritten: Graph that a backend rewrites the model into. It is cut in its place.
+            rewritten: Graph into which a backend rewrites the model. This graph is then cut.
             sequences: Positions of the cuts; ``None`` for the strategy's positions.
         """
         graph = rewritten or model
@@ -381,10 +382,9 @@ def in_layout(name: str, layout: str) -> str:
 
 
 def original(model: CanonicalModel, name: str) -> str | None:
-    """Tensor of a model that a rewritten graph computes under a name; ``None`` if unknown.
+    """Name of the model's tensor that a rewritten graph has under a name; ``None`` if unknown.
 
-    A tensor of the graph is one of the model's if it has the same name, or that name with a
-    layout (:func:`in_layout`).
+    The graph uses the model's name of the tensor, or that name with a layout (:func:`in_layout`).
     """
     if name in model.producers:
         return name
@@ -392,7 +392,7 @@ def original(model: CanonicalModel, name: str) -> str | None:
 
 
 def plain(name: str) -> str:
-    """Name that :func:`in_layout` was given; empty for a name without a layout."""
+    """Name of a tensor without its layout, as before :func:`in_layout`; empty without a layout."""
     return name.rpartition(_LAYOUT)[0]
 
 
@@ -418,7 +418,7 @@ def common_parts(cuts: Sequence[CutModel]) -> list[CommonPart]:
     unknown origin is not used.
 
     Args:
-        cuts: One model in one or more graphs. Bricks hold consecutive layers.
+        cuts: One model in one or more graphs. Bricks contain consecutive layers.
     """
     model = cuts[0].model
     known = [{place: end for end, place in _places(cut) if place is not None} for cut in cuts]
@@ -444,7 +444,7 @@ def common_parts(cuts: Sequence[CutModel]) -> list[CommonPart]:
 
 
 def unknown_places(cut: CutModel) -> int:
-    """Number of places where a tensor of unknown origin is handed on."""
+    """Number of places where a brick passes on a tensor of unknown origin."""
     return sum(place is None for _, place in _places(cut))
 
 

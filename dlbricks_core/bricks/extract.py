@@ -36,7 +36,8 @@ def extract(
     - scalars, without which arithmetic may leave its domain. They are rounded to two digits,
       because exact numbers identify a model. Coarser rounding would change the time: ``erf``
       branches on its argument, and another divisor than 1.41 spreads it differently;
-    - scalars that indices are computed with, unrounded: a larger one would lead out of a table;
+    - scalars that indices are computed with, without rounding: a larger index would be outside of
+      its table;
     - zero points of quantized tensors, as one of two codes.
 
     Args:
@@ -73,7 +74,7 @@ def extract(
 
 
 def exact_numbers(model: CanonicalModel, indices: Sequence[int]) -> tuple[float, ...]:
-    """All numbers that the exact sequence keeps; none if rounding would change none of them."""
+    """Numbers that an exactly extracted sequence keeps; empty if rounding changes none."""
     renamed = _names(model, indices)
     found = _numbers(_constants(model, indices, renamed, exact=True))
     rounded = _numbers(_constants(model, indices, renamed, exact=False))

@@ -18,7 +18,7 @@ LENGTH = 60
 """Most characters of a name, unless the caller says otherwise."""
 
 _LONGEST_RUN = 24
-"""Maximum number of items in a run that is searched for; longer runs hardly ever repeat."""
+"""Maximum number of items in a run that folding looks for; longer runs hardly ever repeat."""
 
 _LONGEST_VALUE = 12
 """Most characters of an attribute's value that a name shows."""
@@ -71,7 +71,7 @@ def brick_name(model: CanonicalModel, length: int = LENGTH) -> str:
 
 
 def names(bricks: Mapping[str, CanonicalModel], length: int = LENGTH) -> dict[str, str]:
-    """A name for each of some bricks; no two are the same.
+    """Names of bricks; no two bricks have the same name.
 
     Bricks with equal names get the attributes in which they differ, or else the first digits of
     their signatures: ``Conv 3×3 64→64 @56×56 #381b``.
@@ -98,7 +98,7 @@ def names(bricks: Mapping[str, CanonicalModel], length: int = LENGTH) -> dict[st
 def sequence_names(
     sequences: Iterable[tuple[str, ...]], length: int = LENGTH
 ) -> dict[tuple[str, ...], str]:
-    """A name for each of some sequences of operators; no two are the same.
+    """Names of sequences of operators; no two sequences have the same name.
 
     Args:
         sequences: Operator types, with their domains.
@@ -120,7 +120,7 @@ def fold(words: Sequence[str], length: int = LENGTH) -> str:
 
 
 def _folded(words: Sequence[str]) -> Iterator[str]:
-    """Words and folded runs, from the first on; always the run that covers most."""
+    """Words and folded runs, in order; at each word, the run that covers most words is folded."""
     start = 0
     while start < len(words):
         period, copies = _run(words, start)
@@ -134,7 +134,7 @@ def _folded(words: Sequence[str]) -> Iterator[str]:
 
 
 def _run(words: Sequence[str], start: int) -> tuple[int, int]:
-    """Number of words in the run that begins here and covers most, and how often it is there."""
+    """Length and repetitions of the run that begins at a word and covers most words."""
     period, copies = 1, 1
     for length in range(1, min(_LONGEST_RUN, (len(words) - start) // 2) + 1):
         times = 1
@@ -149,9 +149,9 @@ def _run(words: Sequence[str], start: int) -> tuple[int, int]:
 
 
 def _cut(terms: Sequence[str], count: int, length: int) -> str:
-    """Terms with commas between; the last are left out where there is no room for them.
+    """Terms with commas between them, without the last terms if all are too long.
 
-    The first one stays even where it is too long.
+    The first term stays even if it is too long itself.
     """
     whole = ", ".join(terms)
     if len(whole) <= length or count == 1:
@@ -170,7 +170,7 @@ def _shortened(text: str, length: int) -> str:
 
 
 def _alike(named: Mapping[_Key, str]) -> dict[str, list[_Key]]:
-    """Things that share a name, by the name."""
+    """Keys that share a name, by the name."""
     found: dict[str, list[_Key]] = {}
     for key, name in named.items():
         found.setdefault(name, []).append(key)
@@ -200,7 +200,7 @@ def _told_apart(bricks: Mapping[str, CanonicalModel]) -> dict[str, str]:
 
 
 def _features(model: CanonicalModel) -> dict[str, str]:
-    """Features in which two bricks of one name may differ: the words for each, by a key."""
+    """Words for each feature in which two bricks of one name may differ, by the feature's key."""
     found: dict[str, str] = {}
     for i, layer in enumerate(model.layers):
         for attribute, value in layer.attributes.items():
@@ -219,7 +219,7 @@ def _features(model: CanonicalModel) -> dict[str, str]:
 
 
 def _value(value: Any) -> str:
-    """A number, a text or several of them; empty where that would be long."""
+    """Text of an attribute's value; empty if the text would be long."""
     if isinstance(value, tuple):
         same = len(set(value)) == 1
         text = "×".join(_value(each) for each in (value[:1] if same else value))
@@ -238,7 +238,7 @@ def operator_name(op: str) -> str:
 
 
 def _numbers(layer: Layer, attribute: str) -> tuple[Any, ...]:
-    """An attribute's numbers; none where it is something else, as it may be in an opaque layer."""
+    """Numbers of an attribute; empty if it has other values, as some opaque layers have."""
     value = layer.attributes.get(attribute)
     return value if isinstance(value, tuple) else ()
 
@@ -256,7 +256,7 @@ def _steps(letter: str, layer: Layer, attribute: str) -> str:
 
 
 def _sizes(model: CanonicalModel, layer: Layer) -> str:
-    """Channels and sizes that a layer works on; empty where they are not known."""
+    """Channels and sizes that a layer works on; empty if they are unknown."""
     inputs = [spec for spec in model.specs(model.activations(layer)) if spec is not None]
     outputs = [spec for spec in model.specs(layer.outputs[:1]) if spec is not None]
     if not outputs or not outputs[0].is_static:
@@ -278,7 +278,7 @@ def _sizes(model: CanonicalModel, layer: Layer) -> str:
 
 
 def _input(model: CanonicalModel, layer: Layer) -> str:
-    """Sizes of the first tensor that a layer gets: ``@64×56×56``."""
+    """Sizes of the first tensor that a layer reads: ``@64×56×56``."""
     specs = [spec for spec in model.specs(model.activations(layer)[:1]) if spec is not None]
     return f"@{_shape(specs[0])}" if specs else ""
 

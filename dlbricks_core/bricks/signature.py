@@ -31,9 +31,9 @@ _COLD_OUTPUTS = "cold_outputs"
 
 
 def native(raw: RawModel, backend: str, constants: Mapping[str, Array]) -> CanonicalModel:
-    """A graph that a backend wrote, to be run by that backend just as it stands.
+    """Model of a graph that a backend wrote, and that only this backend runs.
 
-    Its layers keep the backend's own form. Every tensor must have a static shape.
+    The layers keep the backend's own form. Every tensor must have a static shape.
 
     Args:
         raw: The graph, as :func:`dlbricks_core.ir.read_model` gives it.
@@ -67,18 +67,18 @@ def with_weights_reread(model: CanonicalModel) -> CanonicalModel:
 def weights_are_reread(model: CanonicalModel) -> bool:
     """Whether the weights are as warm as when the model runs twice in a row.
 
-    They are if the model that a brick is cut from has just read them, or if that model is so
-    small that the caches keep all of it.
+    A brick's weights are warm if the model that it is cut from has just read them, or if that
+    model is so small that the caches keep all of it.
     """
     return _WEIGHTS_REREAD in model.annotations
 
 
 def with_cold(model: CanonicalModel, names: Collection[str]) -> CanonicalModel:
-    """The model, marked as one that finds some inputs and outputs in no cache.
+    """The model with a mark: some of its inputs and outputs are in no cache when it runs.
 
     Args:
         model: Model in canonical form.
-        names: Names of these inputs and outputs; others do not count.
+        names: Names of these inputs and outputs; all other names are ignored.
     """
     marks = {
         _COLD_INPUTS: _places(model.inputs, names),
@@ -91,10 +91,10 @@ def with_cold(model: CanonicalModel, names: Collection[str]) -> CanonicalModel:
 
 
 def cold_tensors(model: CanonicalModel) -> frozenset[str]:
-    """Names of inputs and outputs that no cache holds when the model runs.
+    """Names of inputs and outputs that are in no cache when the model runs.
 
-    The model that a brick is cut from has moved too many bytes since they were last touched. An
-    example is the cache of keys and values that a decoder reads and hands out.
+    The model that a brick is cut from has moved too many bytes since these tensors were last used.
+    An example is the cache of keys and values that a decoder reads and returns.
     """
     ends = ((_COLD_INPUTS, model.inputs), (_COLD_OUTPUTS, model.outputs))
     return frozenset(
@@ -149,7 +149,7 @@ def outer_inputs(model: CanonicalModel, indices: Sequence[int]) -> tuple[str, ..
 
 
 def is_zero_point(layer: Layer, position: int, value: Array) -> bool:
-    """Whether a value is the zero point of a whole tensor: bricks distinguish the least code."""
+    """Whether a value is the zero point of a whole tensor."""
     whole = value.size == 1 and value.dtype.kind in "iu"
     return whole and standing_for(layer).input(position).coarse
 
@@ -157,7 +157,7 @@ def is_zero_point(layer: Layer, position: int, value: Array) -> bool:
 def is_least(zero: Array) -> bool:
     """Whether a zero point is the least code, so that no code means a negative number.
 
-    Frameworks leave out a rectifier whose result is quantized so.
+    Frameworks leave out a rectifier before such a quantization.
     """
     return int(zero.ravel()[0]) == zero_code(zero.dtype, least=True)
 
@@ -237,7 +237,7 @@ def _operand(
 
 
 def _zero_point(model: CanonicalModel, layer: Layer, position: int) -> str:
-    """Mark of a zero point that is known to be the least code, or another code."""
+    """Mark of a known zero point: the least code, or another code; empty if it is unknown."""
     value = model.constants.get(layer.inputs[position])
     if value is None or not is_zero_point(layer, position, value):
         return ""
@@ -245,8 +245,9 @@ def _zero_point(model: CanonicalModel, layer: Layer, position: int) -> str:
 
 
 _forms: WeakKeyDictionary[CanonicalModel, dict[int, str]] = WeakKeyDictionary()
-"""Forms of a model's layers by their index, for as long as the model exists: a layer is part of a
-brick, of the whole model, and a sequence of its own."""
+"""Forms of a model's layers by their index, for as long as the model exists. A form is used several
+times, because a layer is part of several sequences: of a brick and of the whole model, for example.
+"""
 
 
 def _form(model: CanonicalModel, index: int) -> str:

@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -39,6 +39,17 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "show.repeats": "dlbricks-study",
     "study": "dlbricks-study",
     "suite": "dlbricks-suite",
+}
+
+#: Distributions of DLBricks that these need, all by their folders.
+NEEDED: Mapping[str, Sequence[str]] = {
+    "compare": ("contrib", "pages"),
+    "explain": ("pages",),
+    "fleet": ("suite",),
+    "graph": ("pages",),
+    "private": ("suite",),
+    "serving": ("pages",),
+    "study": ("pages",),
 }
 
 

@@ -287,7 +287,7 @@ def _scattered(draws: FloatArray, factor: float) -> FloatArray:
 def _composing(error: float) -> FloatArray:
     """Draws of the error of composing as factors, equal for all estimates: shape (RESAMPLES,).
 
-    They are positive: a host that doubles its speed halves latencies, and makes none negative.
+    All factors are positive: a host that doubles its speed halves latencies.
     """
     return np.asarray(np.exp(error * np.random.default_rng(0).standard_normal(RESAMPLES)))
 

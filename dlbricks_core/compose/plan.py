@@ -68,7 +68,7 @@ class Plan:
 
         Args:
             figures: Figures that the predictor gave for bricks, by signature.
-            timed: Signatures of the bricks that are timed. Those without a figure are as well.
+            timed: Signatures of bricks to time. Bricks without a figure are timed as well.
         """
         chosen = {*timed, *(self.recipes.keys() - figures.keys())}
         believed = {signature: (FromPredictor(figure),) for signature, figure in figures.items()}
@@ -79,7 +79,7 @@ class Plan:
         )
 
     def sources(self, signature: str) -> Sequence[str]:
-        """Signatures of the networks that are timed for one brick: the brick itself, or others."""
+        """Signatures of the timed networks that a brick's figure follows from."""
         return tuple(self._intended(signature).weights)
 
     def weights(self, counts: Mapping[str, int]) -> Mapping[str, float]:

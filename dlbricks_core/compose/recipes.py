@@ -85,7 +85,7 @@ class FromPredictor(Recipe):
     """A fixed figure of the brick.
 
     Attributes:
-        predicted: The figure comes from a predictor, with or without the brick's samples, or from
+        predicted: Figure from a predictor, which may have used the brick's samples, or from
             profiles of running models.
     """
 
@@ -93,7 +93,7 @@ class FromPredictor(Recipe):
 
     @property
     def weights(self) -> Mapping[str, float]:
-        """Nothing that is timed."""
+        """No weights: the figure needs no timed network."""
         return {}
 
     def figure(self, known: Mapping[str, Figure]) -> Figure | None:

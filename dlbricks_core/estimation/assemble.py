@@ -83,7 +83,9 @@ def why_nothing(figure: Figure, request: Request) -> str:
     """Reason why the samples of a figure are useless."""
     if figure.disturbance.leaves_nothing:
         used = figure.disturbance.load
-        return f"{NOT_MEASURED}: other programs used {used:.0%} of the CPUs meanwhile"
+        fewer = ", or on one thread, which bears more" if request.setup.threads > 1 else ""
+        cure = f"measure again on a quieter machine{fewer}"
+        return f"{NOT_MEASURED}: other programs used {used:.0%} of the CPUs meanwhile ({cure})"
     low, high = figure.scatter
     unit = request.quantity.unit
     return f"{NOT_MEASURED}: its runs scatter from {low:.3g} to {high:.3g} {unit}"
@@ -302,18 +304,21 @@ class Assembly:
         standing = _whole(cut, latencies)
         in_place = standing is not None and standing.origin != "predicted"
         timed = {signature: self._timed(signature) for signature in cut.counts}
+        measured: Measured | None = self._wholes.figures.get(whole)
+        ran, failure = measured, self._wholes.failures.get(whole, "")
+        useless = ""
+        if measured is not None and measured.measures_nothing:
+            failure = useless = why_nothing(measured, request)
+            measured = None
         reasons = {
             signature: next(
                 (self._bricks.failures[s] for s in several if s in self._bricks.failures),
-                NOT_MEASURED,
+                # The profile of a run that measures nothing tells nothing of its bricks.
+                useless or NOT_MEASURED,
             )
             for signature, several in timed.items()
             if signature not in latencies and not standing
         }
-        measured: Measured | None = self._wholes.figures.get(whole)
-        ran, failure = measured, self._wholes.failures.get(whole, "")
-        if measured is not None and measured.measures_nothing:
-            failure, measured = why_nothing(measured, request), None
         hot = request.protocol is HOT
         native = None if hot else self._natives.get(whole)
         behind = [latencies[s] for s, share in _parts(cut, latencies).items() if share > _LITTLE]

@@ -18,10 +18,10 @@ from dlbricks_core.facts.note import note, warning
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.statistics import WIDENS, FloatArray
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.cutting import Target, alike_together
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.measuring import measure, open_worker
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import Target, alike_together
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.atlas import SURVEYED, LayerTable, counts_matrix
 from dlbricks_core.predict.features import Features, joined

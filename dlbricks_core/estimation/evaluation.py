@@ -10,15 +10,15 @@ import numpy as np
 
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.estimation.results import ModelResult, RunResult
-from dlbricks_core.estimation.run import run_bricks, run_each
+from dlbricks_core.estimation.run import run_bricks
+from dlbricks_core.estimation.side_by_side import run_each
 from dlbricks_core.estimation.speedup import Speedups
 from dlbricks_core.facts import Failure
 from dlbricks_core.figures.figure import Measured, relative_half_width
 from dlbricks_core.figures.precision import PRECISION
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.measure.cutting import Cutting, cut_models
+from dlbricks_core.measure.cutting import Cutting, cut_models, run_targets
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import run_targets
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 

@@ -16,7 +16,7 @@ from dlbricks_core.figures.figure import interval, relative_half_width
 from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.request import Request
-from dlbricks_core.passes.contrib.owner import DOMAIN, as_run_by
+from dlbricks_core.passes.domains import as_run_by, operator_domains
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.baseline import Processor, is_unclear
 from dlbricks_core.predict.from_atlas import processor_of
@@ -143,12 +143,13 @@ def foreign_operators(result: RunResult) -> Iterator[Note]:
     domains = result.request.backend.traits.domains
     if domains is None:
         return
+    lacking = {each.name for each in operator_domains()} - domains
     found = {
         layer.qualified_op
         for each in result.bricks
         if isinstance(each.latency, Predicted)
         for layer in as_run_by(domains, each.brick.model).layers
-        if layer.domain == DOMAIN and DOMAIN not in domains
+        if layer.domain in lacking
     }
     if found:
         yield note("operators-may-be-unsupported", backend=backend, operators=sorted(found))

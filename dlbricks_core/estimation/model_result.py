@@ -10,7 +10,7 @@ from dlbricks_core.compose import Estimate
 from dlbricks_core.facts import Note, Quantity
 from dlbricks_core.figures.figure import Figure, Origin
 from dlbricks_core.figures.statistics import QUIET, Disturbance
-from dlbricks_core.measure.cutting import Footprint
+from dlbricks_core.measure.footprint import Footprint
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from dlbricks_core.facts.note import note
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.predicted import Placed
 from dlbricks_core.measure.request import Request
-from dlbricks_core.passes.contrib.owner import DOMAIN
+from dlbricks_core.passes.domains import operator_domains
 from dlbricks_core.predict.training_data import training_data
 from dlbricks_core.store import ResultStore
 
@@ -89,7 +89,10 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
         else ()
     )
     number = len(wanted) - len(new)
-    silent = note("predictor-silent", predictor=predictor, bricks=number, of_bricks=len(wanted))
+    silent = note(
+        "predictor-silent", predictor=predictor, bricks=number, of_bricks=len(wanted),
+        known=len(quiet), disturbed=len(known) - len(quiet),
+    )  # fmt: skip
     return predicted.noting(*doubts, *([silent] if number else ()))
 
 
@@ -107,7 +110,8 @@ def _foreign(brick: Brick) -> str:
     """First operator of a brick without a known definition; empty for a backend's own graphs."""
     if native_to(brick.model):
         return ""
-    unusual = [each for each in brick.model.layers if each.domain not in ("", DOMAIN)]
+    usual = {"", *(each.name for each in operator_domains())}
+    unusual = [each for each in brick.model.layers if each.domain not in usual]
     if not unusual:
         return ""
     from dlbricks_core.passes.schemas import domains  # imports onnx, which few models need here

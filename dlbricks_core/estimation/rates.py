@@ -16,10 +16,10 @@ from dlbricks_core.analysis import Volume
 from dlbricks_core.estimation.characterization import RUNS, surveyed
 from dlbricks_core.facts import LATENCY, Setup
 from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.measure.cutting import Target
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import Target
 from dlbricks_core.predict.training_data import quiet_values
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore

@@ -88,7 +88,9 @@ def _with_whole_models(result: RunResult) -> RunResult:
     told, names, large = {}, [], []
     for model in result.models:
         whole = model.cut.whole
-        only_unmeasured = set(model.missing.values()) == {NOT_MEASURED}
+        only_unmeasured = bool(model.missing) and all(
+            reason.startswith(NOT_MEASURED) for reason in model.missing.values()
+        )
         if only_unmeasured and whole.signature not in model.cut.counts:
             size = np.array(metric.sizes(whole.model))
             if shipped.regression.tells_of(size):

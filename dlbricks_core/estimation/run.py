@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from time import monotonic
@@ -22,11 +21,10 @@ from dlbricks_core.facts import Note
 from dlbricks_core.figures.precision import BUDGET_S
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.load import measurement_lock
-from dlbricks_core.measure.cutting import Cutting, cut_models
+from dlbricks_core.measure.cutting import Cutting, cut_models, run_targets
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import run_targets
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import PEAKS
@@ -185,85 +183,6 @@ def recalled(
         part = _part(every, positions)
         found = Adapting(part, request, store, observer, opened, predictor, compares=False)
         return positions, found.result(range(len(positions)))
-
-
-def run_each(
-    models: Sequence[CanonicalModel], request: Request, store: ResultStore, observer: Observer
-) -> RunResult:
-    """Runs every model, and estimates each from the runs of the others and from predictions.
-
-    Args:
-        models: Models in canonical form.
-        request: How models run, in the hot condition.
-        store: Store of the measurements.
-        observer: Receives the progress.
-
-    Returns:
-        Estimates beside measured latencies. A model that cannot run as a whole has no latency.
-    """
-    with ExitStack() as opened:
-        (adapting,) = _run_in_turn(models, [request], store, observer, opened)
-        observer.stage("Composing")
-        return adapting.left_out()
-
-
-def run_side_by_side(
-    models: Sequence[CanonicalModel],
-    requests: Sequence[Request],
-    store: ResultStore,
-    observer: Observer,
-) -> Mapping[str, RunResult]:
-    """Runs every model on each backend in turn, so that drift affects all backends alike.
-
-    Args:
-        models: Models in canonical form.
-        requests: A request for each backend, in the hot condition.
-        store: Store of the measurements.
-        observer: Receives the progress.
-
-    Returns:
-        Measured latencies and the latencies of the models' bricks in place, by backend.
-    """
-    with ExitStack() as opened:
-        several = _run_in_turn(models, requests, store, observer, opened)
-        return {
-            request.backend.name: each.by_parts()
-            for request, each in zip(requests, several, strict=True)
-        }
-
-
-def _run_in_turn(
-    models: Sequence[CanonicalModel],
-    requests: Sequence[Request],
-    store: ResultStore,
-    observer: Observer,
-    opened: ExitStack,
-) -> list[Adapting]:
-    """Runs every model that can run, by each request in turn and all in one session."""
-    opened.enter_context(measurement_lock(observer.note))
-    session = uuid.uuid4().hex
-    several = [
-        Adapting(
-            _cut(models, request, observer),
-            request,
-            store,
-            observer,
-            opened,
-            PREDICTOR,
-            compares=False,
-            session=session,
-        )
-        for request in requests
-    ]
-    able = [set(each.able) for each in several]
-    order = sorted(set.union(*able))
-    observer.stage(f"Running {len(order)} models", sum(map(len, able)))
-    for i in order:
-        for each, positions in zip(several, able, strict=True):
-            if i in positions:
-                each.run_one(i)
-                observer.advance("model")
-    return several
 
 
 def harvest(

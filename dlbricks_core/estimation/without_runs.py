@@ -26,11 +26,11 @@ from dlbricks_core.facts import Measurement, Note, Question
 from dlbricks_core.facts.note import note
 from dlbricks_core.figures.protocols import FEWEST_QUIET
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.measure.cutting import Cutting, cut_models
+from dlbricks_core.measure.cutting import Cutting, cut_models, run_targets
 from dlbricks_core.measure.ledger import Ledger, Networks
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.rewrites import kept_rewrites
-from dlbricks_core.measure.targets import run_targets, shortfalls
+from dlbricks_core.measure.schedule import shortfalls
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument

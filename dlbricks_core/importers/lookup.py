@@ -83,7 +83,11 @@ def find_collection(name: str) -> Plugin:
         if folder := _DISTRIBUTIONS.get(name):
             raise ModelError(
                 f"models of {name} come with dlbricks-{folder}, which is not installed",
-                hint=clone_install(f"plugins/{folder}"),
+                hint=clone_install("plugins/contrib", f"plugins/{folder}"),
+            ) from error
+        if name in _ADDRESSES:
+            raise ModelError(
+                "an address of the web is not read", hint="Fetch the file, and name that."
             ) from error
         known = ", ".join(f"{p.name}:" for p in discover("models", ModelCollection))
         raise ModelError(
@@ -91,6 +95,9 @@ def find_collection(name: str) -> Plugin:
             hint=f"Collections here: {known or 'none'}",
         ) from error
 
+
+_ADDRESSES = frozenset({"http", "https", "ftp", "s3", "gs", "hf", "file"})
+"""Beginnings of addresses, which users may take for names of files."""
 
 _DISTRIBUTIONS = {"llm": "decoders", "mxnet": "mxnet", "paper": "mxnet", "torch": "pytorch"}
 """Distribution of each collection that comes with one of DLBricks's plugins."""

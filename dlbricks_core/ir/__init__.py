@@ -1,7 +1,7 @@
 """The ONNX-based intermediate representation.
 
 An importer returns a :class:`RawModel`, as the producer wrote it. The passes turn it into a
-:class:`CanonicalModel`, which bricks, values, backends and analyses take.
+:class:`CanonicalModel`, which bricks, values, backends and analyses read.
 """
 
 from typing import TYPE_CHECKING

@@ -49,7 +49,7 @@ def read_attributes(node: NodeProto) -> dict[str, Attribute]:
 
 
 def has_subgraphs(attributes: Mapping[str, Attribute]) -> bool:
-    """Whether one of the values is a graph, or several."""
+    """Whether one of the values is a graph or a list of graphs."""
     return any(
         isinstance(value[0] if value and isinstance(value, tuple) else value, Subgraph)
         for value in attributes.values()
@@ -113,7 +113,7 @@ def _tensor(proto: TensorProto) -> TensorValue:
 
 
 def _texts(items: Iterable[bytes]) -> bytes:
-    """Texts as one value; any byte may be part of one."""
+    """Several texts as one value; a text may contain any byte."""
     return TensorProto(string_data=items).SerializeToString()  # type: ignore[no-any-return]
 
 

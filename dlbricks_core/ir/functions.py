@@ -1,7 +1,7 @@
 """Puts the bodies of a model's functions where the functions are called.
 
-A function may follow another version of an operator set than the model does. Each node of its
-body then names that version (:func:`opset_of`), and the engine reads every layer by its own.
+A function may follow another version of an operator set than the model. Each node of its body then
+states that version (:func:`opset_of`), and the engine reads the layer according to it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
 def inlined(proto: ModelProto, opsets: dict[str, int]) -> Sequence[NodeProto]:
     """Nodes of a model's graph, with the bodies of functions in the place of their calls.
 
-    The model is not changed. A node of a body gets the name of the call in front of its own.
+    The model is not changed. The name of a body's node begins with the name of the call.
 
     Args:
         proto: The model; all names in it are valid text.
@@ -91,7 +91,7 @@ def _key(node: NodeProto) -> _Key:
 
 
 class _Sizes:
-    """Number of layers in the expanded body of each function, found before any is expanded."""
+    """Number of layers in the body of each function with all calls expanded, without expanding."""
 
     def __init__(self, functions: Mapping[_Key, FunctionProto]) -> None:
         self._functions = functions
@@ -147,7 +147,8 @@ class _Scope:
     """Meaning of the names in a function's body, for one call of the function.
 
     Attributes:
-        names: Names outside of tensors in the body; all other tensors get the prefix.
+        names: Names outside of the function, by the names of tensors in the body. All other
+            tensors of the body get the prefix.
         attributes: Values of the function's attributes.
         prefix: Beginning of the names of tensors that the body defines.
         label: Name of the call, for people to read.
@@ -245,7 +246,7 @@ class _Inliner:
         return placed
 
     def _place(self, graph: GraphProto, scope: _Scope) -> None:
-        """Does the same to a graph inside of a body, in place."""
+        """Changes a graph inside of a body in the same way, in place."""
         tensors = [*graph.initializer, *(each.values for each in graph.sparse_initializer)]
         for value in (*graph.input, *graph.output, *graph.value_info, *tensors):
             value.name = scope.name(value.name)

@@ -1,7 +1,7 @@
 """Leaves the data of large weights out of a serialized model before it is parsed.
 
-These data are not read, and make up most of a model's file. Of a file that is mapped into
-memory, the pages that hold them are not even fetched.
+The engine never reads these data, which make up most of a model's file. If the file is mapped into
+memory, the system does not fetch the pages that contain them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dlbricks_core.ir.tensors import DTYPE_NAMES, data_bytes
 # few megabytes can fill the memory of a machine.
 
 _MESSAGE, _TEXT = 8, 1
-"""Weights of a message and of a text: about the memory that each takes, in eighths of a message."""
+"""Approximate memory of a message and of a text, in eighths of a message."""
 
 _MAX_DEPTH = 300
 
@@ -119,7 +119,7 @@ _DATA = (4, 9, 10)
 """Fields of a tensor with values of fixed width: float_data, raw_data and double_data."""
 
 _SHORT = 2048
-"""Bytes up to which a message is kept as it is. A weight of so few bytes may be a constant."""
+"""Maximum bytes of a message that stays unchanged. A weight of so few bytes may be a constant."""
 
 _OTHER_WIDTHS = {1: 8, 5: 4}
 """Wire type -> bytes of its values, for the types of fixed width."""
@@ -149,8 +149,8 @@ class _Field(NamedTuple):
 def without_weights(raw: Bytes) -> bytes:
     """A serialized model without the data of its large weights.
 
-    Data that do not fit the type and shape of their weight stay, and so does everything after a
-    damaged place, so that the reader of the model finds the defect.
+    Data stay if they do not fit the type and shape of their weight. Everything after a damaged
+    place stays, too. The reader of the model therefore finds the defect.
     """
     return b"".join(_rewritten(raw, 0, len(raw), "model"))
 
@@ -184,7 +184,7 @@ def _rewritten(raw: Bytes, position: int, end: int, kind: str) -> Iterator[bytes
 
 
 def _tensor(raw: Bytes, position: int, end: int) -> bytes:
-    """A weight without its data, if it is large and they fit it; otherwise the weight itself."""
+    """A large weight without its data if the data fit it; otherwise the weight itself."""
     found = _weight(raw, position, end)
     if found is None or math.prod(found[0].dims) <= MAX_CONSTANT_ELEMENTS:
         return raw[position:end]

@@ -1,7 +1,7 @@
 """Maximum sizes that the engine accepts; ``docs/reference/ir.md`` lists all of them.
 
-Every limit is far above the size of real models. It is checked before memory is allocated,
-because a file of a few bytes may ask for more than any machine has.
+Every limit is far above the size of real models. The engine checks it before it allocates memory,
+because a file of a few bytes may request more memory than any machine has.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Collection
 from dlbricks_core.errors import ModelError
 
 MAX_FILE_BYTES = 2**31 - 1
-"""Bytes of a serialized model; protobuf reads no more. Weights may lie in files beside it."""
+"""Bytes of a serialized model; protobuf reads no more. Weights may be in files beside it."""
 
 SMALL_FILE_BYTES = 2**22
 """Bytes up to which a file is too small to do harm; messages are counted in larger files only."""
 
 MAX_MESSAGES = 2_000_000
-"""Messages in a file: layers, attributes, tensors and all else that protobuf holds."""
+"""Messages in a file: layers, attributes, tensors and all other parts of a protobuf."""
 
 MAX_ELEMENTS = 2**38
 """Elements of one tensor; the largest weights of models have fewer than 2**36."""
@@ -36,10 +36,10 @@ MAX_CONSTANT_ELEMENTS = 4096
 computed from have fewer; weights that take memory have more."""
 
 MAX_CONSTANT_BYTES = 2**20
-"""Bytes of a value that folding computes. Only texts can have more than their number suggests."""
+"""Bytes of a value that folding computes. Only texts reach this: elements of numbers are small."""
 
 MAX_ATTRIBUTE_BYTES = 2**26
-"""Bytes of a tensor in an attribute whose data lie in a file beside the model."""
+"""Bytes of a tensor in an attribute whose data are in a file beside the model."""
 
 MAX_RUN_ELEMENTS = 2**16
 """Elements that a layer may read if it is run to find the shapes of its results."""

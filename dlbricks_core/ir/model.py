@@ -33,7 +33,7 @@ class Subgraph:
 
 
 MOST_DENORMAL = 0.001
-"""Share of denormal weights from which a model counts as slowed; trained weights have none."""
+"""Minimum share of denormal weights of a model that counts as slowed; trained weights have none."""
 
 Attribute = int | float | str | bytes | TensorValue | Subgraph | tuple[Any, ...]
 
@@ -44,8 +44,8 @@ class Layer:
 
     Attributes:
         op: ONNX operator type, ``"Conv"``.
-        inputs: Tensor names by position; ``""`` where an optional input is left out.
-        outputs: Tensor names by position; ``""`` where an optional output is not wanted.
+        inputs: Tensor names by position; ``""`` for an optional input that is left out.
+        outputs: Tensor names by position; ``""`` for an optional output that is left out.
         attributes: Attribute values by name.
         domain: Operator domain; ``""`` is ``ai.onnx``.
         name: The producer's name of the layer, for people to read.
@@ -162,8 +162,8 @@ class RawModel(Model):
     :func:`dlbricks_core.passes.normalize` turns one into a :class:`CanonicalModel`.
 
     Attributes:
-        conditions: Comparisons over dynamic dimensions, in Python's notation (``2*s0 <= 64``), that
-            the producer demands of sizes.
+        conditions: Conditions of the producer on the sizes of dynamic dimensions, as comparisons in
+            Python's notation (``2*s0 <= 64``).
     """
 
     conditions: tuple[str, ...] = ()
@@ -171,13 +171,13 @@ class RawModel(Model):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Folded:
-    """Layers that read only weights, and whose results count as weights of a canonical model.
+    """Layers that read weights alone; their results count as weights of a canonical model.
 
     Attributes:
         layers: The layers in topological order, in canonical form.
-        tensors: Specification of every tensor that they read or write.
-        weights: Names of tensors that no layer writes.
-        constants: Known values among these.
+        tensors: Specification of every tensor that these layers read or write.
+        weights: Names of the tensors that no layer writes.
+        constants: Values of small, known weights.
     """
 
     layers: tuple[Layer, ...]
@@ -200,20 +200,20 @@ class Folded:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CanonicalModel(Model):
-    """A model in canonical form (``docs/reference/ir.md``); everything else works on these.
+    """A model in canonical form (``docs/reference/ir.md``), the form that the engine works on.
 
     Every tensor has an element type and a static shape, except the results of opaque layers.
     Every layer of the domain ``ai.onnx`` follows ``CANONICAL_OPSET``, with all attributes written.
 
     Attributes:
         annotations: Marks that other rooms put on the model, by the name of the mark. The IR
-            carries them and gives them no meaning.
-        folded: Layers that became weights, for frameworks that compute them in each run; ``None``
-            if there are none.
-        idle_bytes: Bytes of further weights, which layers read at other sizes only: those of
-            experts that no token chooses. They are in memory all the same.
+            stores marks without a meaning of its own.
+        folded: Layers that became weights, for frameworks that compute these layers in each run;
+            ``None`` if there are none.
+        idle_bytes: Bytes of weights that are in memory, but that no layer reads at these sizes,
+            such as weights of experts that no token chooses.
         denormal_share: Share of denormal numbers among the weights in the model's file.
-        loop_steps: Steps of loops of the producer's that are written out as layers.
+        loop_steps: Number of steps of the producer's loops that are written out as layers.
     """
 
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -224,7 +224,7 @@ class CanonicalModel(Model):
 
     @property
     def is_slowed(self) -> bool:
-        """Whether denormal weights may slow the model in its file, unlike its bricks."""
+        """Whether denormal weights in its file may slow the model; bricks have usual weights."""
         return self.denormal_share >= MOST_DENORMAL
 
     @cached_property
@@ -235,12 +235,12 @@ class CanonicalModel(Model):
 
     @cached_property
     def weight_bytes(self) -> int:
-        """Bytes of memory that the weights take."""
+        """Bytes of all weights in memory."""
         return self._nbytes(self.weights)
 
     @cached_property
     def live_bytes(self) -> int:
-        """Most bytes that inputs and results take at a time, if none outlives its last reader."""
+        """Peak bytes of inputs and results, if each is freed after its last reader."""
         kept = {*self.inputs, *self.outputs}
         held = most = self._nbytes(kept)
         for index, layer in enumerate(self.layers):

@@ -225,7 +225,7 @@ def _check_opset(opsets: Mapping[str, int], file: str, who: str = "") -> None:
 
 
 def _older_cure(file: str, who: str) -> str:
-    """Hint for an opset that is too old. The converter leaves a model's functions as they are."""
+    """Hint for an opset that is too old. The converter of onnx does not convert functions."""
     again = "Export the model again with a newer opset"
     if who:
         return f"{again}."

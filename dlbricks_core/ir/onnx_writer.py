@@ -181,7 +181,7 @@ def declared(name: str, spec: TensorSpec) -> TensorProto:
 _KEY = "dlbricks"
 
 _NOWHERE = "weights"
-"""File name that replaces the data of weights without values: ONNX demands one, and none is
+"""File name in the place of data of weights without values. ONNX requires a name; no file is
 read."""
 
 

@@ -19,7 +19,7 @@ from dlbricks_core.ir.tensors import DTYPE_NAMES, TensorSpec
 _SUFFIX = ".onnx"
 
 _PLACES, _TOGETHER = 16, 1024
-"""Places of a weight that are looked at, and elements at each: some pages of the file."""
+"""Number of inspected places of a weight, and of elements at each place: some pages of the file."""
 
 _MOST_READ = 1 << 30
 """Bytes of a weight in a file beside the model that are read at once; a larger one is drawn."""
@@ -27,9 +27,9 @@ _MOST_READ = 1 << 30
 _FLOATS = {"float32": np.uint32, "float64": np.uint64}
 """Types of floats whose denormal numbers are slow, with integers of their size.
 
-Those of float16 are not: they are usual numbers in float32, in which processors compute, and
-processors that compute in float16 take no longer for them. One in 400 weights of a usual network in
-float16 is one.
+Denormal numbers of float16 are not slow. Most processors compute in float32, where they are usual
+numbers, and processors that compute in float16 need no longer for them. One in 400 weights of a
+usual network in float16 is denormal.
 """
 
 
@@ -40,7 +40,7 @@ def own_weights(model: CanonicalModel) -> dict[str, Array]:
     of files.
 
     Raises:
-        ModelError: If data of a weight lie where the model may not read.
+        ModelError: If the data of a weight are in a place that the model may not read.
     """
     path = Path(model.source)
     if path.suffix != _SUFFIX or not path.is_file():
@@ -67,7 +67,7 @@ def own_weights(model: CanonicalModel) -> dict[str, Array]:
 def denormal_share(source: str) -> float:
     """Share of denormal numbers among some elements of each large weight in a file.
 
-    Data in files beside it are not looked at.
+    Data in files beside it are not inspected.
 
     Args:
         source: Source of a model; 0 for anything but a file.

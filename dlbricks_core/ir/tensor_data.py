@@ -88,7 +88,7 @@ def _check_location(location: str) -> None:
 
 
 class ExternalFiles:
-    """The files that one model's tensors may lie in.
+    """Files that may contain the data of one model's tensors.
 
     Args:
         folder: Folder that their names are relative to; ``None`` if the model has no files.
@@ -177,7 +177,7 @@ def _check_kind(status: os.stat_result, location: str) -> None:
 
 @contextmanager
 def _opened(path: Path, location: str) -> Iterator[int]:
-    """A file that was checked, open for reading; checked again, for it may have changed."""
+    """A checked file, open for reading; it is checked again, because it may have changed."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -197,7 +197,7 @@ _MAX_COUNTED = 2**24
 
 
 def is_external(tensor: TensorProto) -> bool:
-    """Whether the tensor's data lie in another file."""
+    """Whether the tensor's data are in another file."""
     return bool(tensor.data_location == TensorProto.EXTERNAL)
 
 
@@ -246,10 +246,10 @@ def _amount(tensor: TensorProto, dtype: str, elements: int) -> tuple[int, int, s
 
 
 def array_of(tensor: TensorProto) -> np.ndarray[Any, Any]:
-    """Values of a tensor that was checked and that holds its data.
+    """Values of a checked tensor that contains its data.
 
     Raises:
-        ModelError: If the data lie in another file.
+        ModelError: If the data are in another file.
     """
     if is_external(tensor):
         raise ModelError(

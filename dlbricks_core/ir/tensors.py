@@ -56,7 +56,7 @@ def is_aligned(array: np.ndarray[Any, Any]) -> bool:
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The numpy type that holds elements of the IR type ``name``."""
+    """The numpy type for elements of the IR type ``name``."""
     if name == "string":
         return np.dtype(object)
     if name in ML_DTYPES:
@@ -94,9 +94,9 @@ class TensorSpec:
         dtype: ONNX element type in lower case, ``"float32"`` for ``FLOAT``;
             ``"undefined"`` where it is unknown.
         shape: One entry per axis, or ``None`` where not even the rank is known.
-        layout: Name of the memory layout in which a backend hands the tensor on, if its readers
-            cost more or less in that layout. Signatures cover it, so that a brick whose input
-            comes in another layout is another brick. Empty in canonical form.
+        layout: Name of the memory layout in which a backend passes the tensor on, if the cost of
+            its readers depends on the layout. Signatures include it, so that two bricks differ if
+            their inputs have different layouts. Empty in canonical form.
     """
 
     dtype: str

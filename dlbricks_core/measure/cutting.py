@@ -1,161 +1,27 @@
-"""Cuts models as a composer requires: as they are, or as a backend rewrites them."""
+"""Cuts models as a composer requires, and lists the networks to measure."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from itertools import chain
 
 from dlbricks_core.analysis.values import ByValues
-from dlbricks_core.backends import Traits
+from dlbricks_core.backends import Backend
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.compose import Composer, Plan
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import Calibration, Note
+from dlbricks_core.facts import Calibration, Kind, Note, Question
 from dlbricks_core.facts.note import note, warning
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.footprint import CHOSEN_SHARE, Footprint, available_to
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.rewrites import Rewrites, keep_rewrites, rewrite_models
-from dlbricks_core.operators.caches import caches_with_room
+from dlbricks_core.measure.rewrites import Rewrites, rewrite_models
 from dlbricks_core.plugins import find, use
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
-from dlbricks_core.worker import memory_to_use
-
-# Memory footprint: the memory of a whole model on a backend, compared with the machine's.
-#
-# The footprint follows from sizes alone. It is a lower bound of the quantity ``peak-memory``, for
-# which bricks run: scratch memory, code, and memory that an allocator keeps are not part of it.
-
-_CACHE = re.compile(r"past|present")
-"""Inputs and outputs with one of these words in their names are the cache of a decoder, as all
-exporters name it: ``past_key_values.0.key``, ``present.0.value``."""
-
-
-_TOKENS = 2
-"""Axis of tokens in a cache with room for further ones."""
-
-CHOSEN_SHARE = 0.25
-"""Maximum share of the free memory for a whole model that runs without a user's request. Its
-process takes up to twice the footprint."""
-
-
-@dataclass(frozen=True)
-class Footprint:
-    """Bytes that a model takes during loading and during runs, and bytes that are available.
-
-    Attributes:
-        weights_bytes: Bytes of the weights, including weights that no layer reads at these sizes.
-        cache_bytes: Bytes of the keys and values that a decoder receives and returns.
-        live_bytes: Maximum bytes of inputs and results at a time, without the cache.
-        copies_bytes: Bytes of further copies of the weights that the framework keeps.
-        loading_bytes: Bytes of weights and their copies while the framework loads a file.
-        available_bytes: Bytes that are free here, or the memory of another system.
-        token_bytes: Bytes by which one token of one text lengthens the cache.
-    """
-
-    weights_bytes: int
-    cache_bytes: int
-    live_bytes: int
-    copies_bytes: int
-    loading_bytes: int
-    available_bytes: int
-    token_bytes: float = 0.0
-
-    @classmethod
-    def of(cls, model: CanonicalModel, traits: Traits, available_bytes: int) -> Self | None:
-        """Footprint of a model; ``None`` if sizes are unknown before the model runs.
-
-        Args:
-            model: Model in canonical form.
-            traits: Traits of the backend.
-            available_bytes: Available bytes, from :func:`available_to`.
-        """
-        if not all(spec.is_static for spec in model.tensors.values()):
-            return None
-        ends, roomy = {*model.inputs, *model.outputs}, caches_with_room(model)
-        both = sum(model.tensors[name].nbytes for name in ends if _CACHE.search(name))
-        cache = both - sum(model.tensors[name].nbytes for name in roomy)
-        weights = model.weight_bytes + model.idle_bytes
-        return cls(
-            weights_bytes=weights,
-            cache_bytes=cache,
-            # The cache stays in memory from the beginning of a run to its end.
-            live_bytes=model.live_bytes - both,
-            copies_bytes=(traits.weights_held - 1) * weights,
-            loading_bytes=traits.weights_loading * weights,
-            available_bytes=available_bytes,
-            token_bytes=_token_bytes(model),
-        )
-
-    @property
-    def needed_bytes(self) -> int:
-        """Peak bytes of the model: during loading, or during runs."""
-        return max(self.loading_bytes, self.running_bytes)
-
-    @property
-    def running_bytes(self) -> int:
-        """Total bytes of the model during runs."""
-        return self.weights_bytes + self.cache_bytes + self.live_bytes + self.copies_bytes
-
-    @property
-    def fits(self) -> bool:
-        """Whether the model fits into the available memory."""
-        return self.needed_bytes <= self.available_bytes
-
-    @property
-    def is_modest(self) -> bool:
-        """Whether the model may run without a user's request for its run."""
-        return self.needed_bytes <= CHOSEN_SHARE * self.available_bytes
-
-    def __str__(self) -> str:
-        parts = {
-            "weights": self.weights_bytes,
-            "copies of these": self.copies_bytes,
-            "cache": self.cache_bytes,
-            "activations": self.live_bytes,
-        }
-        if self.loading_bytes > self.running_bytes:
-            parts = {"while weights are loaded": self.loading_bytes, **parts}
-        listed = ", ".join(f"{name} {gigabytes(size)}" for name, size in parts.items() if size)
-        return (
-            f"it needs {gigabytes(self.needed_bytes)} GB of memory ({listed}), and "
-            f"{gigabytes(self.available_bytes)} GB are free"
-        )
-
-
-def _token_bytes(model: CanonicalModel) -> float:
-    """Bytes by which one token of one text lengthens the cache; 0 without a growing cache."""
-    roomy = [model.tensors[name] for name in caches_with_room(model)]
-    if roomy:
-        return sum(each.nbytes / each.sizes[0] / each.sizes[_TOKENS] for each in roomy)
-    before, after = ([model.tensors[name] for name in names if _CACHE.search(name)]
-                     for names in (model.inputs, model.outputs))  # fmt: skip
-    if len(before) != len(after):
-        return 0.0
-    grown = 0.0
-    for old, new in zip(before, after, strict=True):
-        tokens = max(map(int.__sub__, new.sizes, old.sizes), default=0)
-        if tokens > 0:
-            grown += (new.nbytes - old.nbytes) / tokens / new.sizes[0]
-    return grown
-
-
-def gigabytes(nbytes: float) -> str:
-    """Bytes in units of 10^9, with one digit after the point below 10: ``4.2``, ``282``."""
-    size = nbytes / 1e9
-    return f"{size:,.0f}" if size >= 10 else f"{size:.1f}" if size >= 0.1 else f"{size:.2g}"
-
-
-def available_to(request: Request) -> int:
-    """Bytes that a model may take: the free memory here, or all memory of another system."""
-    if request.elsewhere is None:
-        return memory_to_use()
-    other = request.elsewhere
-    return min(filter(None, (other.memory, other.memory_limit)), default=0)
 
 
 @dataclass(frozen=True)
@@ -259,9 +125,7 @@ def cut_models(
     if not composer.cuts_rewritten:
         rewrites = Rewrites()
     elif rewrites is None:
-        rewrites = rewrite_models(models, request, observer)
-        if store is not None:
-            keep_rewrites(rewrites, models, request, store)
+        rewrites = rewrite_models(models, request, observer, store=store)
         if request.backend.traits.blocks_only and rewrites.refused:
             position, reason = next(iter(rewrites.refused.items()))
             raise DLBricksError(
@@ -301,7 +165,7 @@ def cut_models(
         )
     footprints = _footprints(brickset, request)
     cuts = [
-        replace(cut, notes=tuple(_notes(position, cut.model, request, rewrites)))
+        replace(cut, notes=(*rewrites.notes.get(position, ()), *_notes(cut.model, request.backend)))
         for position, cut in enumerate(brickset.models)
     ]
     return Cutting(
@@ -315,16 +179,8 @@ def cut_models(
     )
 
 
-def _notes(
-    position: int, model: CanonicalModel, request: Request, rewrites: Rewrites
-) -> Iterator[Note]:
-    """Notes on how a model was cut, and on what decides how long it takes."""
-    backend = request.backend
-    if position in rewrites.refused:
-        yield note("cut-as-it-is", backend=backend.name, reason=rewrites.refused[position])
-    if position in rewrites.shortened:
-        layers, of_layers = rewrites.shortened[position], len(model.layers)
-        yield note("blocks-repeat", backend=backend.name, layers=layers, of_layers=of_layers)
+def _notes(model: CanonicalModel, backend: Backend) -> Iterator[Note]:
+    """Notes on what decides how long a model takes."""
     if model.is_slowed:
         yield warning("denormal-weights", share=model.denormal_share)
     # The bricks of loops that the backend runs as loops are their steps.
@@ -342,3 +198,122 @@ def _footprints(brickset: BrickSet, request: Request) -> Mapping[str, Footprint]
     available, traits = available_to(request), request.backend.traits
     found = {c.whole.signature: Footprint.of(c.model, traits, available) for c in brickset.models}
     return {signature: each for signature, each in found.items() if each is not None}
+
+
+# Networks to measure, in the order in which they are timed.
+
+
+@dataclass(frozen=True)
+class Target:
+    """A network to measure: a brick, or a whole model as one brick.
+
+    Attributes:
+        brick: The network.
+        kind: Kind of the network: brick, model or native form.
+        group: Family for the evaluation of predictors; empty for the families of the models from
+            which the network is cut.
+    """
+
+    brick: Brick
+    kind: Kind
+    group: str = ""
+
+    def key(self, request: Request) -> Question:
+        """Key of the network's samples under a request."""
+        return request.key(self.brick.signature, self.kind)
+
+
+def run_targets(cutting: Cutting, *, end_to_end: bool, backend: Backend | None) -> list[Target]:
+    """Targets in order: each model, followed by its bricks that no earlier model has.
+
+    If a backend is given, a model of its own framework is also timed in its native form.
+    """
+    targets = [t for sweep in sweeps_of(cutting, end_to_end=end_to_end) for t in sweep]
+    natives = {
+        cut.whole.signature: Target(Brick(cut.whole.signature, cut.model), "native")
+        for cut in cutting.brickset.models
+        if backend is not None and backend.native(cut.model.source)
+    }
+    return [
+        each
+        for target in targets
+        for each in (target, natives.get(target.brick.signature))
+        if each is target or (each is not None and target.kind == "model")
+    ]
+
+
+def sweeps_of(*cuttings: Cutting, end_to_end: bool) -> list[list[Target]]:
+    """Groups of targets, one for each model: the model itself, then networks for its new bricks.
+
+    Models that share bricks follow each other. If the networks do not fit into memory together,
+    they are timed in groups in this order, and a brick should share a group with all of its models.
+
+    Args:
+        cuttings: The same models, cut in one or several ways.
+        end_to_end: Whether whole models are timed as well.
+    """
+    models = list(zip(*(cutting.brickset.models for cutting in cuttings), strict=True))
+    return _sweeps(cuttings, list(_kin_together(models)), end_to_end)
+
+
+def sweeps_side_by_side(cuttings: Sequence[Cutting]) -> list[list[list[Target]]]:
+    """Sweeps of each cutting, including whole models; the order of models is the same in all.
+
+    Args:
+        cuttings: Cuttings of the same models, one for each backend.
+    """
+    models = zip(*(cutting.brickset.models for cutting in cuttings), strict=True)
+    order = list(_kin_together(list(models)))
+    return [
+        _sweeps([cutting], [(cuts[i],) for cuts in order], end_to_end=True)
+        for i, cutting in enumerate(cuttings)
+    ]
+
+
+def alike_together(targets: Iterable[Target]) -> list[Target]:
+    """Targets ordered by family.
+
+    Networks of a family share operators, so the code of a network's operators is in the caches, as
+    in the middle of a model.
+    """
+    return sorted(targets, key=lambda each: each.group)
+
+
+def _sweeps(
+    cuttings: Sequence[Cutting], models: Iterable[tuple[CutModel, ...]], end_to_end: bool
+) -> list[list[Target]]:
+    """Sweeps of models in a given order; each model is cut once for each cutting."""
+    seen: set[tuple[str, Kind]] = set()
+    sweeps = []
+    for cuts in models:
+        bricks = {
+            source: cutting.plan.timed[source]
+            for cutting, cut in zip(cuttings, cuts, strict=True)
+            for signature in cut.counts
+            for source in cutting.plan.sources(signature)
+        }
+        targets = [Target(brick, "brick") for brick in bricks.values()]
+        if end_to_end and not any(brick.opaque for brick in bricks.values()):
+            targets.insert(0, Target(cuttings[0].whole(cuts[0]), "model"))
+        sweeps.append([t for t in targets if (t.brick.signature, t.kind) not in seen])
+        seen.update((t.brick.signature, t.kind) for t in targets)
+    return sweeps
+
+
+def _kin_together(models: Sequence[tuple[CutModel, ...]]) -> Iterator[tuple[CutModel, ...]]:
+    """The models; each is followed by the model that shares most bricks with an earlier model.
+
+    Args:
+        models: Models, each cut in one or several ways.
+    """
+    own = [set(chain.from_iterable(cut.counts for cut in cuts)) for cuts in models]
+    left = list(range(len(models)))
+    last: set[str] = set()
+    before: set[str] = set()
+    while left:
+        shared = {i: (len(own[i] & last), len(own[i] & before)) for i in left}
+        nearest = max(left, key=shared.__getitem__)
+        left.remove(nearest)
+        last = own[nearest]
+        before |= last
+        yield models[nearest]

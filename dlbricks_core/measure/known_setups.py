@@ -94,7 +94,7 @@ class AbsentBackend(Backend):
         raise PluginError(
             f"the backend {self.name} is not installed",
             hint="Install its plugin. One of DLBricks itself: "
-            f"{clone_install(f'plugins/{self.name}')}.",
+            f"{clone_install('plugins/contrib', f'plugins/{self.name}')}.",
         )
 
 

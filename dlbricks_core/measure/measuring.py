@@ -26,7 +26,7 @@ from dlbricks_core.machine.load import (
     wait_for_quiet,
 )
 from dlbricks_core.machine.system import current_host
-from dlbricks_core.measure.cutting import Cutting
+from dlbricks_core.measure.cutting import Cutting, Target
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.metric_session import MetricSession
 from dlbricks_core.measure.request import Request
@@ -35,10 +35,11 @@ from dlbricks_core.measure.schedule import (
     FixedRuns,
     Schedule,
     UntilPrecise,
+    families,
     long_enough,
+    shortfalls,
 )
 from dlbricks_core.measure.session import JobSession, TimingJob, TimingSession
-from dlbricks_core.measure.targets import Target, families, shortfalls
 from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.predict.training_data import groups_of, remember
 from dlbricks_core.progress import Observer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -14,6 +14,8 @@ from dlbricks_core import ir
 from dlbricks_core.analysis import shortening
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.errors import DLBricksError, ModelError
+from dlbricks_core.facts import Note
+from dlbricks_core.facts.note import note
 from dlbricks_core.ir import CanonicalModel, Dim
 from dlbricks_core.machine.system import physical_cores_available
 from dlbricks_core.measure.request import Request
@@ -42,14 +44,20 @@ class Rewrites:
     Attributes:
         graphs: The graphs.
         refused: Reason for each model without a graph.
-        shortened: Number of rewritten layers of each model that was too large to rewrite whole.
+        notes: Notes on each model that has no graph, or was too large to rewrite whole.
         seconds: Seconds of rewriting.
     """
 
     graphs: dict[int, CanonicalModel] = field(default_factory=dict)
     refused: dict[int, str] = field(default_factory=dict)
-    shortened: dict[int, int] = field(default_factory=dict)
+    notes: dict[int, tuple[Note, ...]] = field(default_factory=dict)
     seconds: float = 0.0
+
+    def refuse(self, position: int, reason: str, request: Request) -> None:
+        """Adds a model without a graph. The model itself is cut."""
+        self.refused[position] = reason
+        as_it_is = note("cut-as-it-is", backend=request.backend.name, reason=reason)
+        self.notes[position] = (as_it_is,)
 
 
 class Benches(ExitStack):
@@ -106,6 +114,7 @@ def rewrite_models(
     request: Request,
     observer: Observer,
     benches: Benches | None = None,
+    store: ResultStore | None = None,
 ) -> Rewrites:
     """Graphs that the backend rewrites models into; none if it runs models as they are.
 
@@ -114,16 +123,21 @@ def rewrite_models(
     model that would take too much of the memory is represented by a shorter one
     (:mod:`dlbricks_core.analysis.shortening`), if its blocks repeat.
 
+    The store keeps the graphs. For a backend that runs models as they are, it keeps the models
+    themselves. They show this fact if the plugin is not installed.
+
     Args:
         models: Models in canonical form.
         request: The backend and its settings.
         observer: Receives the progress.
         benches: Workers that are kept for further models with the same request; ``None`` for none.
+        store: Store that keeps the graphs; ``None`` for none.
     """
+    positions = [i for i, model in enumerate(models) if not _is_opaque(model)]
     if not request.backend.traits.rewrites:
+        _keep({i: models[i] for i in positions}, models, request, store)
         return Rewrites()
     begin = perf_counter()
-    positions = [i for i, model in enumerate(models) if not _is_opaque(model)]
     observer.stage(f"Rewriting the models with {request.backend.name}", len(positions))
     asked = [models[position] for position in positions]
     most = max(1, _held_at_once(asked))
@@ -139,38 +153,34 @@ def rewrite_models(
         for position, answer in zip(positions, found, strict=True):
             name = models[position].name
             if answer.graph is None:
-                rewrites.refused[position] = answer.refusal
+                rewrites.refuse(position, answer.refusal, request)
                 if short:
                     observer.note(f"{name} is cut as it is: {answer.refusal}")
             else:
                 rewrites.graphs[position] = answer.graph
-                if answer.layers < len(models[position].layers):
-                    rewrites.shortened[position] = answer.layers
+                if answer.layers < (of_layers := len(models[position].layers)):
+                    backend, layers = request.backend.name, answer.layers
+                    repeat = note(
+                        "blocks-repeat", backend=backend, layers=layers, of_layers=of_layers
+                    )
+                    rewrites.notes[position] = (repeat,)
             observer.advance(name)
     rewrites.seconds = perf_counter() - begin
+    _keep(rewrites.graphs, models, request, store)
     return rewrites
 
 
-def keep_rewrites(
-    rewrites: Rewrites, models: Sequence[CanonicalModel], request: Request, store: ResultStore
+def _keep(
+    graphs: Mapping[int, CanonicalModel],
+    models: Sequence[CanonicalModel],
+    request: Request,
+    store: ResultStore | None,
 ) -> None:
-    """Stores the graphs that the backend made of models.
-
-    For a backend that runs models as they are, the models themselves are stored. They show this
-    fact if the plugin is not installed.
-
-    Args:
-        rewrites: Result of :func:`rewrite_models`.
-        models: The same models.
-        request: The backend and its settings.
-        store: Store of the graphs.
-    """
-    own: dict[int, CanonicalModel] = {}
-    if not request.backend.traits.rewrites:
-        own = {i: model for i, model in enumerate(models) if not _is_opaque(model)}
-    for position, graph in (own | rewrites.graphs).items():
-        model = models[position]
-        signature = CutModel(model, (), model).whole.signature
+    """Stores graphs that the backend executes, by the positions of their models."""
+    if store is None:
+        return
+    for position, graph in graphs.items():
+        signature = CutModel(models[position], (), models[position]).whole.signature
         store.keep_rewrite(signature, request.setup, request.fingerprint, ir.packed(graph))
 
 
@@ -187,17 +197,17 @@ def kept_rewrites(
         data = store.rewrite(signature, request.setup, request.fingerprint)
         if data is None:
             if request.backend.traits.rewrites:
-                rewrites.refused[position] = "the store does not have it"
+                rewrites.refuse(position, "the store does not have it", request)
             continue
         try:
             graph = ir.unpacked(data, name=model.name, source=model.source)
         except ModelError as error:
-            rewrites.refused[position] = error.message
+            rewrites.refuse(position, error.message, request)
         else:
             if _ends(graph) == _ends(model):
                 rewrites.graphs[position] = graph
             else:
-                rewrites.refused[position] = f"the stored graph is not of {model.name}"
+                rewrites.refuse(position, f"the stored graph is not of {model.name}", request)
     return rewrites
 
 

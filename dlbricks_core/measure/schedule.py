@@ -1,4 +1,4 @@
-"""Schedules: decide which networks run in the next round."""
+"""Schedules: decide which networks run in the next round, until figures of models are precise."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from dlbricks_core.facts import Measurement, Observation, Question
+from dlbricks_core.bricks import CutModel
+from dlbricks_core.compose import Plan
+from dlbricks_core.facts import Kind, Measurement, Note, Observation, Question
+from dlbricks_core.facts.note import JSON
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.precision import FEWEST, MOST, STEP_MS, PrecisionTarget, Spread
 from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.ledger import Ledger
+from dlbricks_core.measure.request import Request
 
 FEWEST_LONG = 3
 """Minimum number of runs of a network with long runs, which scatter less than short ones."""
@@ -31,6 +36,15 @@ _EXTRA = 0.25
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 """Golden ratio less 1. Any number of its multiples, modulo 1, fill the unit interval evenly."""
+
+_NAMED = 6
+"""Maximum number of figures that a note names; the widest come first."""
+
+_NAMES: dict[Kind, str] = {
+    "brick": "{}",
+    "model": "{} end to end",
+    "native": "{} in its framework's own form",
+}
 
 _NOTHING = Ledger()
 
@@ -291,3 +305,75 @@ class UntilPrecise(Schedule):
             for family in self._families
             for demand in family
         }
+
+
+# Figures of models that must be precise, and the figures that are not precise yet.
+
+
+def families(
+    request: Request, cutting: Cutting | None, keys: Iterable[Question]
+) -> list[ComparedTogether]:
+    """Figures of each model: the sum of its bricks, and the latency of the whole model.
+
+    Args:
+        request: Request whose keys identify measurements.
+        cutting: The models, cut; ``None`` if each key is a figure of its own.
+        keys: Keys of the networks that can be measured. A sum with further bricks is partial.
+    """
+    if cutting is None:
+        return [[PrecisionTarget(key.subject.signature[:8], {key: 1})] for key in keys]
+    able = set(keys)
+    return [_family(request, cut, cutting.plan, able) for cut in cutting.brickset.models]
+
+
+def _family(
+    request: Request, cut: CutModel, plan: Plan, able: set[Question]
+) -> list[PrecisionTarget]:
+    whole = cut.whole.signature
+    counts: dict[Kind, Mapping[str, float]] = {
+        "brick": plan.weights(cut.counts),
+        "model": {whole: 1},
+        "native": {whole: 1},
+    }
+    demands = []
+    for kind, numbers in counts.items():
+        keyed = {request.key(signature, kind): n for signature, n in numbers.items()}
+        wanted = {key: n for key, n in keyed.items() if key in able}
+        if wanted:
+            demands.append(PrecisionTarget(_NAMES[kind].format(cut.model.name), wanted))
+    return demands
+
+
+def shortfalls(
+    request: Request,
+    cutting: Cutting | None,
+    ledger: Ledger,
+    reason: Note,
+) -> tuple[Note, ...]:
+    """A note that names the figures that miss the requested precision, if there are any."""
+    if request.precision is None:
+        return ()
+    figures = families(request, cutting, ledger.measurements)
+    rest = UntilPrecise(figures, request.precision, ledger).shortfalls()
+    return not_within(request.precision, reason, [(half, demand.name) for demand, half in rest])
+
+
+def not_within(
+    precision: float, reason: Note, reached: Iterable[tuple[float, str]]
+) -> tuple[Note, ...]:
+    """A note that names figures that miss the requested precision; empty if there are none.
+
+    Args:
+        precision: Requested half-width, relative to the figure.
+        reason: The note with the reason, without the figures.
+        reached: Half-width of each figure that lacks precision, and its name.
+    """
+    widest = sorted(dict.fromkeys(reached), reverse=True)
+    if not widest:
+        return ()
+    figures: JSON = [
+        # An incomplete figure has no width.
+        {"name": name, "half_width": float(half) if math.isfinite(half) else None}
+        for half, name in widest[:_NAMED]
+    ]
+    return (reason.also(precision=precision, figures=figures, more=max(len(widest) - _NAMED, 0)),)

@@ -17,6 +17,7 @@ from dlbricks_core.ir import (
 from dlbricks_core.ir.attributes import tensor_value
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
 from dlbricks_core.operators.table import operator
+from dlbricks_core.passes.domains import operator_domains
 from dlbricks_core.passes.drop_unread import drop_unread
 from dlbricks_core.passes.evaluate import evaluate
 from dlbricks_core.passes.forms.form import Form, RawLayer, form_of, missing_reason
@@ -119,7 +120,8 @@ def _add_described(layer: Layer, lowering: Lowering) -> None:
     """Adds a layer whose results have the shapes that the producer wrote."""
     outputs = [name for name in layer.outputs if name]
     if not all(lowering.declared[name].is_static for name in outputs):
-        advice = _ADVICE.get(layer.domain, "")
+        defined = {each.name for each in operator_domains()}
+        advice = "" if layer.domain in defined else _ADVICE.get(layer.domain, "")
         lowering.add_opaque(layer, f"unknown operator {layer.qualified_op}{advice}")
         return
     lowering.tensors.update({name: lowering.declared[name] for name in outputs})
@@ -129,6 +131,7 @@ def _add_described(layer: Layer, lowering: Lowering) -> None:
 
 
 _ADVICE = {
+    "com.microsoft": "; it comes with dlbricks-contrib, which is not installed",
     "com.microsoft.nchwc": "; ONNX Runtime wrote it for one processor: name the file from "
     "before its optimizations",
 }

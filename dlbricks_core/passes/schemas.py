@@ -12,7 +12,7 @@ from onnx import helper
 
 from dlbricks_core.ir import CANONICAL_OPSET
 from dlbricks_core.ir.model import Attribute
-from dlbricks_core.passes.contrib.operators import OPERATORS
+from dlbricks_core.passes.domains import added_operators
 
 _OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional
 
@@ -21,10 +21,10 @@ _OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional
 def definition(op: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
     """Definition of an operator in an opset, or its first definition if that came later.
 
-    ``None`` for an operator without a definition. ONNX Runtime's own operators have one.
+    ``None`` for an operator without a definition. Operators that distributions add have one.
     """
-    if (domain, op) in OPERATORS:
-        return OPERATORS[domain, op].schema
+    if added := added_operators().get((domain, op)):
+        return added.schema
     if onnx.defs.has(op, opset, domain):
         return onnx.defs.get_schema(op, opset, domain)
     versions = _versions(op, domain)
@@ -33,9 +33,9 @@ def definition(op: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
 
 @cache
 def domains() -> frozenset[str]:
-    """Domains whose operators have definitions: the domains of ONNX, and ONNX Runtime's."""
+    """Domains whose operators have definitions: the domains of ONNX, and those of distributions."""
     standard = {schema.domain for schema in onnx.defs.get_all_schemas()}
-    return frozenset(standard | {domain for domain, _ in OPERATORS})
+    return frozenset(standard | {domain for domain, _ in added_operators()})
 
 
 @cache

@@ -16,9 +16,9 @@ from dlbricks_core.ir.onnx_writer import NEWEST_OPSET, node_proto, required_opse
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
 from dlbricks_core.operators.others import DOMAIN as CLASSICAL
 from dlbricks_core.operators.table import operator
-from dlbricks_core.passes.contrib.operators import OPERATORS
-from dlbricks_core.passes.contrib.shapes import CLASSICAL_RULES, LayerInputs, Rule
+from dlbricks_core.passes.domains import added_operators
 from dlbricks_core.passes.evaluate import run_layer
+from dlbricks_core.passes.rules import CLASSICAL_RULES, LayerInputs, Rule
 from dlbricks_core.passes.schemas import definition
 
 _MAX_LETTERS = 200
@@ -111,7 +111,7 @@ def _own_rule(layer: Layer) -> Rule | None:
     """Rule for an operator whose results ONNX's inference does not know."""
     if layer.domain == CLASSICAL:
         return CLASSICAL_RULES.get(layer.op)
-    own = OPERATORS.get((layer.domain, layer.op))
+    own = added_operators().get((layer.domain, layer.op))
     return own.shapes if own else None
 
 

@@ -92,11 +92,13 @@ GROUPS: dict[str, str] = {
     "command": "dlbricks.commands",
     "backend": "dlbricks.backends",
     "importer": "dlbricks.importers",
+    "operators": "dlbricks.operators",
     "models": "dlbricks.models",
     "composer": "dlbricks.composers",
     "predictor": "dlbricks.predictors",
     "metric": "dlbricks.metrics",
     "column": "dlbricks.columns",
+    "page": "dlbricks.pages",
 }
 
 

@@ -6,20 +6,19 @@ from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
     from dlbricks_core.report.columns import Column
-    from dlbricks_core.report.evaluation import evaluation_data, evaluation_page, print_evaluation
+    from dlbricks_core.report.evaluation import evaluation_data, print_evaluation
+    from dlbricks_core.report.pages import ResultPage
     from dlbricks_core.report.run.data import run_data
-    from dlbricks_core.report.run.page import run_page
     from dlbricks_core.report.run.terminal import print_bench, print_run
 
 __all__ = [
     "Column",
+    "ResultPage",
     "evaluation_data",
-    "evaluation_page",
     "print_bench",
     "print_evaluation",
     "print_run",
     "run_data",
-    "run_page",
 ]
 
 lazy(__name__)

@@ -1,32 +1,27 @@
-"""Evaluations: estimates beside measured latencies, in JSON, sentences, tables and pages."""
+"""Evaluations: estimates beside measured latencies, in JSON, sentences, and tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TypedDict
 
-from markupsafe import Markup
+from rich.table import Table
 
 from dlbricks_core.estimation.evaluation import Evaluation, ModelEvaluation
 from dlbricks_core.estimation.invocation import Invocation
 from dlbricks_core.estimation.results import Benchmarking
 from dlbricks_core.estimation.speedup import Speedups
 from dlbricks_core.importers import LoadOptions
-from dlbricks_core.report import heading
 from dlbricks_core.report.columns import OwnColumn, own_columns
 from dlbricks_core.report.data import Interval, QuantityData, quantity_data
 from dlbricks_core.report.heading import count, print_result, subject
-from dlbricks_core.report.html.plots import cumulative
-from dlbricks_core.report.html.templating import filled_page_table, page, run_facts
 from dlbricks_core.report.remarks import (
     Effect,
     Remark,
-    alike,
     ranked,
     run_remarks,
 )
 from dlbricks_core.report.run.data import EstimateData, run_data
-from dlbricks_core.report.run.page import normalized_plot, without_subject
 from dlbricks_core.report.run.terminal import rests_on
 from dlbricks_core.report.tables import Console, filled_table, interval_text, ms, styled
 
@@ -244,13 +239,20 @@ def print_evaluation(console: Console, evaluation: Evaluation) -> None:
     names = ", ".join(each.subject for each in evaluation.left_out)
     shown = [
         styled(("Left out of the figures:", "red"), f" {names}") if names else "",
-        filled_table(own_columns((*_COMPARED, *_BASIS), evaluation.models)),
-        "In ms. Rests on: main basis. Covered: the interval holds the measured.",
+        *_table(evaluation),
         *speedup_lines(evaluation.speedups),
         basis(evaluation),
     ]
     remarks = evaluation_remarks(evaluation)
     print_result(console, evaluation.result, answer(evaluation), shown, remarks)
+
+
+def _table(evaluation: Evaluation) -> list[Table | str]:
+    """The table of the models and its legend; nothing without a model."""
+    if not evaluation.models:
+        return []
+    legend = "In ms. Rests on: main basis. Covered: the interval holds the measured."
+    return [filled_table(own_columns((*COMPARED, *BASIS), evaluation.models)), legend]
 
 
 def evaluation_remarks(evaluation: Evaluation) -> list[Remark]:
@@ -260,54 +262,16 @@ def evaluation_remarks(evaluation: Evaluation) -> list[Remark]:
     return ranked([*found, Remark(Effect.WARNING, drift)]) if drift else found
 
 
-_Columns = Sequence[OwnColumn[ModelEvaluation]]
+Columns = Sequence[OwnColumn[ModelEvaluation]]
 
-_COMPARED: _Columns = (
+COMPARED: Columns = (
     OwnColumn("Model", lambda each: each.name, "left"),
     OwnColumn("Error", lambda each: percent(each.error)),
     OwnColumn("Estimate", lambda each: ms(each.estimate_ms)),
     OwnColumn("90% interval", lambda each: interval_text(each.model.estimate.interval_now)),
     OwnColumn("Measured", lambda each: ms(each.measured_ms)),
 )
-_RATIO: _Columns = (OwnColumn("Estimate / measured", lambda each: f"{each.normalized:.3f}"),)
-_BASIS: _Columns = (
+BASIS: Columns = (
     OwnColumn("Rests on", lambda each: rests_on(each.model)),
     OwnColumn("Covered", lambda each: "yes" if each.covered else "no"),
 )
-
-
-def evaluation_page(evaluation: Evaluation, load: LoadOptions | None = None) -> str:
-    """An evaluation as an HTML page."""
-    result = evaluation.result
-    first, *more = answer(evaluation)
-    return page(
-        "report/html/evaluation.html",
-        title=heading.subject(result),
-        answer=[without_subject(first, heading.subject(result)), *more],
-        facts=run_facts({result.request.backend.name: result}, load),
-        remarks=evaluation_remarks(evaluation),
-        failures=alike(result.failures),
-        left_out=[(each.subject, each.reason) for each in evaluation.left_out],
-        costs=[*speedup_lines(evaluation.speedups), basis(evaluation)],
-        normalized_plot=normalized_plot((each.model for each in evaluation.models), TOLERANCES),
-        errors_plot=_errors_plot(evaluation),
-        models=filled_page_table(
-            own_columns((*_COMPARED, *_RATIO, *_BASIS), evaluation.models),
-            "Latencies in ms. Rests on: main basis of the estimate. Covered: the interval holds "
-            "the measured latency.",
-        )
-        if evaluation.models
-        else None,
-    )
-
-
-def _errors_plot(evaluation: Evaluation) -> Markup | None:
-    if not evaluation.models:
-        return None
-    return cumulative(
-        "errors",
-        [100 * abs(error) for error in evaluation.errors],
-        "absolute error in % of the measured latency",
-        "Cumulative distribution of the absolute error over the models",
-        marks=[100 * tolerance for tolerance in TOLERANCES],
-    )

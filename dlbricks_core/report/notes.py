@@ -112,16 +112,14 @@ def _unlike(
 ) -> str:
     """Sentence on bricks that widen intervals because few measured networks resemble them."""
     named = "; ".join(bricks) + (f" and {more} more" if more else "")
-    intervals = "the interval is" if len(half_widths) == 1 else "the intervals are"
-    them = "it" if len(bricks) + more == 1 else "them"
-    without = (
-        f", and would be {widest_text(half_widths_without)} without {them}"
+    intervals, are = ("interval", "is") if len(half_widths) == 1 else ("intervals", "are")
+    width = widest_text(half_widths)
+    consequence = (
+        f"this widens the {intervals} from {widest_text(half_widths_without)} to {width}"
         if half_widths_without
-        else ""
+        else f"the {intervals} {are} {width}"
     )
-    return (
-        f"few measured networks resemble {named}: {intervals} {widest_text(half_widths)}{without}"
-    )
+    return f"few measured networks resemble {named}: {consequence}"
 
 
 def _times(factor: float) -> str:
@@ -349,9 +347,15 @@ WORDS: dict[str, Callable[..., str]] = {
         "a measurement shows it"
     ),
     "bricks-unlike-measured": _unlike,
-    "predictor-silent": lambda predictor, bricks, of_bricks: (
+    "predictor-silent": lambda predictor, bricks, of_bricks, known=0, disturbed=0: (
         f"the predictor {predictor!r} gives no figure for {bricks} of the {of_bricks} bricks that "
         "were not measured"
+        + (
+            f"; it had the figures of {known} bricks, without {disturbed} that were measured while "
+            "other programs used the CPUs"
+            if disturbed
+            else ""
+        )
     ),
     "too-few-observed": lambda quantity, networks, families, held, held_families: (
         f"a prediction of {quantity} needs {networks} networks of {families} families of models, "

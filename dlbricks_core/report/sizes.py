@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
-from markupsafe import Markup
 from rich.table import Table
 
 from dlbricks_core.estimation.answers import Answer, MemoryNeed, Rate, SizeCurve
 from dlbricks_core.estimation.model_result import Compared
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts import LATENCY, Quantity, Workload
-from dlbricks_core.report import heading
 from dlbricks_core.report.heading import count, subject
-from dlbricks_core.report.html.plots import Curve, curves
-from dlbricks_core.report.html.templating import PageTable, page_table
 from dlbricks_core.report.tables import (
     compared_cells,
     interval_text,
     ms,
+    size_text,
     table,
     value_text,
 )
@@ -93,18 +90,6 @@ def memory(result: RunResult) -> Iterator[str]:
             unit = result.request.quantity.unit
             yield f"Reserve {found.reserve:,.0f} {unit} for {name}: 95 of 100 processes need less."
         yield f"Memory of {name}: {listed}."
-
-
-def size_text(nbytes: float) -> str:
-    """Bytes in the unit that suits them.
-
-    >>> [size_text(each) for each in (256, 8_192, 21_200_000, 32.1e9)]
-    ['256 B', '8.2 kB', '21 MB', '32 GB']
-    """
-    for unit, size in {"GB": 1e9, "MB": 1e6, "kB": 1e3}.items():
-        if nbytes >= size:
-            return f"{nbytes / size:.{1 if nbytes < 10 * size else 0}f} {unit}"
-    return f"{nbytes:.0f} B"
 
 
 def workload(asked: Workload) -> str:
@@ -191,13 +176,14 @@ def _answer_table(answer: Answer) -> Table:
         if (compared := time(answer)) is not None:
             shown.add_row(name, *compared_cells(compared))
     for name, rate in RATES.items():
-        shown.add_row(name, *_rate(rate(answer)), "-", "-")
+        shown.add_row(name, *rate_cells(rate(answer)), "-", "-")
     for depth, each in answer.curve.items():
         shown.add_row(f"Token after {depth}", *compared_cells(each.compared))
     return shown
 
 
-def _rate(rate: Rate) -> tuple[str, str]:
+def rate_cells(rate: Rate) -> tuple[str, str]:
+    """Cells for a rate and its interval."""
     return value_text(rate.value), interval_text(rate.interval)
 
 
@@ -232,7 +218,7 @@ def _table(rows: Sequence[Row], columns: Sequence[str]) -> Table:
 
 def _estimated(answer: Answer) -> list[str]:
     first, token = _first_and_token(answer)
-    return [*first[:2], *token[:2], _rate(answer.generation_rate)[0]]
+    return [*first[:2], *token[:2], rate_cells(answer.generation_rate)[0]]
 
 
 def _measured_cells(answer: Answer) -> list[str]:
@@ -261,126 +247,3 @@ def _names(answers: Sequence[Answer]) -> Iterator[str]:
     for answer in answers:
         yield "" if answer.name == before else answer.name
         before = answer.name
-
-
-_SERIES = 6  #: Maximum number of curves in a plot; tables show all.
-
-
-def sizes_table(result: RunResult) -> PageTable | None:
-    """Table of answers or curves; ``None`` for other runs."""
-    if result.answers:
-        return _answers(result.answers)
-    return _points(result) if result.curves else None
-
-
-def sizes_plot(result: RunResult) -> Markup | None:
-    """Time of a token over the depth of the cache, or latency over a size."""
-    if result.answers:
-        return _token_plot(result.answers)
-    return _size_plot(result) if result.curves else None
-
-
-def depths_table(result: RunResult) -> PageTable | None:
-    """Time of one token at each depth; ``None`` if no token follows the first."""
-    rows = [
-        [answer.name, workload(answer.workload), str(depth), *compared_cells(each.compared)]
-        for answer in result.answers
-        for depth, each in answer.curve.items()
-    ]
-    if not rows:
-        return None
-    columns = ("Model", "Workload", "Tokens in the cache", *_COLUMNS)
-    return page_table(columns, rows, "Time of one output token in ms.", words=["Workload"])
-
-
-_COLUMNS = ("Estimate", "90% interval", "Measured", "Estimate / measured")
-
-
-def _answers(answers: Sequence[Answer]) -> PageTable:
-    rows = []
-    for answer in answers:
-        about = [answer.name, workload(answer.workload)]
-        for name, time in TIMES.items():
-            if (compared := time(answer)) is not None:
-                rows.append([*about, f"{name}, ms", *compared_cells(compared)])
-        for name, rate in RATES.items():
-            rows.append([*about, name, *_rate(rate(answer)), "-", "-"])
-    columns = ("Model", "Workload", "Figure", *_COLUMNS)
-    return page_table(columns, rows, ">: bricks are missing.", words=("Workload", "Figure"))
-
-
-def _points(result: RunResult) -> PageTable:
-    axes = list(result.curves[0].points[0].sizes)
-    points = [(curve.name, point) for curve in result.curves for point in curve.points]
-    rows = [
-        [name, *(str(each.sizes[axis]) for axis in axes), *compared_cells(each.result.compared)]
-        for name, each in points
-    ]
-    quantity = result.request.quantity
-    name = heading.quantity_name(quantity).capitalize()
-    caption = f"{name} in {quantity.unit}. >: bricks are missing."
-    return page_table(["Model", *axes, *_COLUMNS], rows, caption)
-
-
-def _token_plot(answers: Sequence[Answer]) -> Markup | None:
-    several = {each.name for each in answers}
-    fields = varying([each.workload for each in answers])
-
-    def label(answer: Answer) -> str:
-        asked = [f"{name} {getattr(answer.workload, name)}" for name in fields]
-        return ", ".join([*([answer.name] if len(several) > 1 else []), *asked])
-
-    lines = [
-        (label(answer), {depth: each.compared for depth, each in answer.curve.items()})
-        for answer in answers
-        if answer.curve
-    ]
-    return _plot(
-        "tokens", lines, "Tokens in the cache", "ms a token",
-        "Time of one output token over the number of tokens in the cache",
-    )  # fmt: skip
-
-
-def _size_plot(result: RunResult) -> Markup | None:
-    sizes = [point.sizes for curve in result.curves for point in curve.points]
-    axes = list(sizes[0])
-    across = max(axes, key=lambda axis: len({each[axis] for each in sizes}))
-    # An axis that varies together with the one across needs no line of its own for each size.
-    apart = [axis for axis in axes if len({(e[across], e[axis]) for e in sizes})
-             > len({each[across] for each in sizes})]  # fmt: skip
-    lines: dict[str, dict[int, Compared]] = {}
-    for curve in result.curves:
-        for point in curve.points:
-            others = [f"{axis} {point.sizes[axis]}" for axis in apart]
-            named = ", ".join([curve.name, *others])
-            lines.setdefault(named, {})[point.sizes[across]] = point.result.compared
-    quantity = result.request.quantity
-    name = heading.quantity_name(quantity)
-    return _plot(
-        "sizes", list(lines.items()), across, f"{name} in {quantity.unit}",
-        f"{name.capitalize()} over {across}",
-    )  # fmt: skip
-
-
-def _plot(
-    name: str, lines: Sequence[tuple[str, dict[int, Compared]]], across: str, unit: str, title: str
-) -> Markup | None:
-    """Plot of estimates with their intervals, and of measurements, over whole numbers."""
-    shown = lines[:_SERIES]
-    series = dict(each for label, points in shown for each in _drawn(label, points))
-    return curves(name, series, across, unit, title) if series else None
-
-
-def _drawn(label: str, points: dict[int, Compared]) -> Iterator[tuple[str, Curve]]:
-    estimates = {
-        size: each.estimate for size, each in sorted(points.items()) if each.estimate.value
-    }
-    if estimates:
-        values = {size: each.value for size, each in estimates.items() if each.value is not None}
-        ends = {size: e.interval for size, e in estimates.items() if e.interval is not None}
-        yield f"{label}, estimated", Curve(values, intervals=ends)
-    figures = {size: each.measured for size, each in sorted(points.items()) if each.measured}
-    if figures:
-        values = {size: figure.value for size, figure in figures.items()}
-        ends = {size: figure.interval for size, figure in figures.items()}
-        yield f"{label}, measured", Curve(values, joined=False, intervals=ends)

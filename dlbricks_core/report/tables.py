@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich.console
 from rich import box
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
@@ -73,6 +74,32 @@ def filled_table(columns: Sequence[FilledColumn]) -> Table:
     return result
 
 
+def filled_tables(
+    own: Sequence[FilledColumn], added: Iterable[FilledColumn], width: int
+) -> list[Table]:
+    """One table of all columns, or several where one is too wide: a terminal would cut figures.
+
+    Each further table begins with the first column, too.
+
+    Args:
+        own: Columns of DLBricks.
+        added: Columns of other distributions.
+        width: Characters in a line.
+    """
+    parts = [[*own]]
+    for each in added:
+        if len(parts[-1]) > 1 and _width([*parts[-1], each]) > width:
+            parts.append([own[0]])
+        parts[-1].append(each)
+    return [filled_table(part) for part in parts]
+
+
+def _width(columns: Sequence[FilledColumn]) -> int:
+    """Characters of the table's lines; names in the first column may wrap."""
+    needed = [max(cell_len(text or "-") for text in (c.heading, *c.cells)) for c in columns]
+    return _NAME_WIDTH + sum(needed[1:]) + len(columns) + 1
+
+
 def _empty(columns: Sequence[tuple[str, bool]]) -> Table:
     """An empty table, from the heading of each column and whether it is text."""
     result = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
@@ -102,6 +129,11 @@ def quantity(value: float) -> str:
         value /= 1000
     decimals = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
     return f"{value:.{decimals}f} {prefix}" if prefix else f"{value:.0f}"
+
+
+def size_text(nbytes: float) -> str:
+    """A number of bytes with a decimal prefix: ``98.3 kB``."""
+    return f"{quantity(nbytes)}B" if nbytes >= 1000 else f"{nbytes:.0f} B"
 
 
 def compared_cells(compared: Compared) -> list[str]:

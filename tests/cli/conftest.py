@@ -4,12 +4,12 @@ import sys
 
 import onnx
 import pytest
+from dlbricks_pages.html import plots
 
 from dlbricks_core.importers.base import LoadOptions
 from dlbricks_core.importers.cache import FileState, ImportCache
 from dlbricks_core.importers.host import canonical
 from dlbricks_core.importers.onnx import OnnxImporter
-from dlbricks_core.report.html import plots
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -123,6 +123,18 @@ def test_other_commands_have_the_same_status(dlbricks, save, others):
     assert dlbricks("check", *options, path).status == 3
 
 
+def test_samples_that_measure_nothing_are_named_with_what_to_do(dlbricks, save, others):
+    """Two threads beside others that use 80% of the CPUs: nothing counts as measured."""
+    others(0.8)
+    path = save("a", "Relu", "Tanh")
+    done = dlbricks("check", *SETUP, path, "--busy", "accept", "--runs", "2")
+    words = " ".join(done.out.split())
+    assert done.status == 3
+    assert "measure again on a quieter machine, or on one thread" in words
+    # A table without a row is none.
+    assert "90% interval" not in words
+
+
 def test_a_wrong_answer_to_a_busy_machine_is_refused(dlbricks, save):
     done = dlbricks(*HOT, save("a", "Relu"), "--busy", "no")
     assert done.status == 2

@@ -172,6 +172,7 @@ def test_unknown_names_are_refused_with_suggestions(dlbricks, shared):
     check_refused(dlbricks("--backend", "onnxruntim", model), "Did you mean onnxruntime?")
     check_refused(dlbricks(*QUICK, model, "--composer", "best"), "unknown composer", "sequential")
     check_refused(dlbricks(*QUICK, "zoo:x"), "neither a file nor a model collection", "onnx:")
+    check_refused(dlbricks(*QUICK, "https://a.org/b.onnx"), "an address of the web", "Fetch")
     check_refused(dlbricks(*QUICK, "onnx:resnet51"), "no model 'resnet51'", "light_resnet50")
     check_refused(dlbricks(*QUICK, model, "--backend-option", "a=b"), "no option 'a'")
     check_refused(

@@ -31,7 +31,7 @@ def test_only_of_a_model_that_does_not_fit_it_is_said_and_it_is_estimated(
     assert "fit" not in fitting.out
     assert read("out.json")["models"][0]["memory"]["fits"] is True
 
-    monkeypatch.setattr("dlbricks_core.measure.cutting.memory_to_use", lambda: 1000)
+    monkeypatch.setattr("dlbricks_core.measure.footprint.memory_to_use", lambda: 1000)
     done = dlbricks(*QUICK, model)
     assert done.status == 0
     first, second, third, *_ = done.out.splitlines()
@@ -64,7 +64,7 @@ def test_a_comparison_says_on_which_backends_a_model_does_not_fit(
         """
     install("frugal", source, "[dlbricks.backends]\nfrugal = frugal:Frugal\n")
     # Two copies of the weights do not fit: ONNX Runtime loads with them, the other one does not.
-    monkeypatch.setattr("dlbricks_core.measure.cutting.memory_to_use", lambda: 3_000)
+    monkeypatch.setattr("dlbricks_core.measure.footprint.memory_to_use", lambda: 3_000)
     compare = ("compare", save("a", "Relu", "Relu"), "--backends", "frugal,onnxruntime",
                "--threads", "1", "--runs", "2", "--store", "results.sqlite")  # fmt: skip
     hot = dlbricks(*compare)

@@ -321,6 +321,12 @@ def test_nothing_is_deleted_unless_the_user_agrees(dlbricks, measured, monkeypat
         assert store.info().measurements == 0
 
 
+def test_one_line_says_that_nothing_matches(dlbricks, measured):
+    measured("a.db")
+    done = dlbricks("results", "prune", "--outdated", "--yes", "--store", "a.db")
+    assert (done.status, done.out) == (0, "Nothing is deleted.\n")
+
+
 def test_a_quantity_is_named_and_counted_before_it_is_deleted(
     dlbricks, measured, read, monkeypatch
 ):

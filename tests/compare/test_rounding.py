@@ -7,6 +7,7 @@ from dlbricks_compare.rounding import (
     Rounding,
     precisions,
     random_outputs,
+    ranked_outputs,
     rounding_layers,
 )
 from onnx import TensorProto, helper
@@ -90,3 +91,9 @@ def test_random_numbers_are_named_where_they_reach_an_output():
     model = textual("""g (float[2,4] x) => (float[2,4] y, float[2,4] z)
         { r = RandomNormalLike(x) a = Add(x, r) y = Relu(a) z = Tanh(x) }""")
     assert random_outputs(model) == {"y": "RandomNormalLike"}
+
+
+def test_outputs_behind_places_in_an_order_are_named_and_those_behind_values_are_not():
+    model = textual("""g (float[2,4] x) => (float[2,2] v, float[2,2] y)
+        <int64[1] k = {2}> { v, i = TopK(x, k) y = Cast<to=1>(i) }""")
+    assert ranked_outputs(model) == {"y"}

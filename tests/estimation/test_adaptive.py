@@ -26,11 +26,10 @@ from dlbricks_core.figures.figure import relative_half_width
 from dlbricks_core.figures.protocols import HOT
 from dlbricks_core.machine.load import LoadWatch, MachineLoad
 from dlbricks_core.machine.system import current_host
-from dlbricks_core.measure.cutting import cut_models
+from dlbricks_core.measure.cutting import Target, cut_models
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.rewrites import Rewrites
-from dlbricks_core.measure.targets import Target
 from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.predict.atlas import SURVEYED
@@ -225,7 +224,7 @@ def test_bricks_of_a_model_that_runs_and_of_one_that_cannot_count_once(adapted, 
 def test_a_model_that_does_not_fit_is_estimated_from_its_bricks(
     adapted, stack, ran, monkeypatch, synthetic
 ):
-    monkeypatch.setattr("dlbricks_core.measure.cutting.Footprint.fits", False)
+    monkeypatch.setattr("dlbricks_core.measure.footprint.Footprint.fits", False)
     (model,) = adapted([stack(3)]).models
     assert ran == []
     assert model.estimate.value == pytest.approx(synthetic.truth_ms(stack(3)), rel=0.2)
@@ -440,7 +439,7 @@ def test_a_model_of_much_memory_runs_only_if_asked(adapted, stack, ran, monkeypa
     (footprint,) = adapted([model], 0.95).cutting.footprints.values()
     ran.clear()
     monkeypatch.setattr(
-        "dlbricks_core.measure.cutting.memory_to_use", lambda: 2 * footprint.needed_bytes
+        "dlbricks_core.measure.footprint.memory_to_use", lambda: 2 * footprint.needed_bytes
     )
     found = adapted([model], force=True)
     assert ran == []

@@ -17,7 +17,7 @@ from dlbricks_core.estimation import extrapolation as doubts
 from dlbricks_core.estimation.systems import at_system, name_machine
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.facts import LATENCY, Observation, Session
-from dlbricks_core.figures.figure import RESAMPLES, relative_half_width
+from dlbricks_core.figures.figure import RESAMPLES, Measured, relative_half_width
 from dlbricks_core.figures.predicted import Placed, Predicted
 from dlbricks_core.ir import packed
 from dlbricks_core.measure import rewrites
@@ -178,11 +178,11 @@ def test_what_is_unlike_all_that_was_measured_is_named(asked, store, builder):
     model = b.model(name="strange")
     result = estimate([model], CutOptions(), asked, store, predictor="guess")
     _, note = told_by(result)
-    expected = r"strange: few measured networks resemble Tanh: the interval is ±(\d+)%, and would "
-    found = re.fullmatch(expected + r"be ±(\d+)% without it", note)
-    assert int(found[1]) > 30 > 15 > int(found[2])
+    expected = r"strange: few measured networks resemble Tanh: this widens the interval "
+    found = re.fullmatch(expected + r"from ±(?P<without>\d+)% to ±(?P<shown>\d+)%", note)
+    assert int(found["shown"]) > 30 > 15 > int(found["without"])
     (shown,) = (relative_half_width(each.estimate.interval) for each in result.models)
-    assert found[1] == f"{shown:.0%}".removesuffix("%")
+    assert found["shown"] == f"{shown:.0%}".removesuffix("%")
 
 
 def test_models_that_are_wide_for_the_same_reason_share_a_note(asked, store, builder):
@@ -196,7 +196,7 @@ def test_models_that_are_wide_for_the_same_reason_share_a_note(asked, store, bui
     _, note = told_by(estimate(models, CutOptions(), asked, store, predictor="guess"))
     expected = (
         r"net \[3\], net \[4\], net \[5\] and 2 more: few measured networks resemble Tanh: "
-        r"the intervals are at most ±\d+%, and would be at most ±\d+% without it"
+        r"this widens the intervals from at most ±\d+% to at most ±\d+%"
     )
     assert re.fullmatch(expected, note)
 
@@ -335,6 +335,15 @@ def test_bricks_that_the_predictor_leaves_out_are_counted_in_a_note(
     assert told_by(result) == [
         "the predictor 'guess' gives no figure for 3 of the 3 bricks that were not measured"
     ]
+
+
+def test_the_note_on_left_out_bricks_counts_disturbed_figures(asked, store, models, monkeypatch):
+    monkeypatch.setattr(Guess, "predict", lambda *_: {})
+    monkeypatch.setattr(Measured, "teaches", False)
+    keep(store, asked, models[0], 1, "chain")
+    cut = CutOptions(composer="sequential")
+    (said,) = told_by(estimate(models, cut, asked, store, predictor="guess"))
+    assert re.search("it had the figures of 0 bricks, without [1-9] that were measured while", said)
 
 
 def needs_of(wholes):

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import onnx
 import pytest
+from dlbricks_pages.sizes import sizes_plot
 
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.estimation.defaults import PREDICTOR
@@ -27,7 +28,7 @@ from dlbricks_core.importers import LoadOptions
 from dlbricks_core.ir import read_model
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
-from dlbricks_core.report.sizes import engines, sizes_plot
+from dlbricks_core.report.sizes import engines
 from dlbricks_core.store import ResultStore
 
 pytestmark = pytest.mark.usefixtures("kept_workers")

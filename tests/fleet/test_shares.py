@@ -3,7 +3,7 @@
 from dlbricks_fleet.shares import OpenSuite
 
 from dlbricks_core.bricks import Brick
-from dlbricks_core.measure.targets import Target
+from dlbricks_core.measure.cutting import Target
 
 
 def test_a_network_of_many_layers_has_a_short_name(builder):

@@ -50,7 +50,7 @@ IMPORTED_WITH = {
         "networkx",
         "dlbricks_core.backends.layer",
         "dlbricks_core.operators.caches",
-        "dlbricks_core.passes.contrib.operators",
+        "dlbricks_contrib.operators",
         "dlbricks_core.passes.schemas",
     ),
 }

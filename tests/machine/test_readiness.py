@@ -68,12 +68,12 @@ def test_a_machine_that_tells_nothing_is_unknown_not_ready(bare):
 @pytest.mark.parametrize(
     ("found", "status", "words"),
     [
-        ([0.8] * 20, "ok", "in 0 of 20 looks"),
-        ([0.8] * 19 + [2.0], "ok", "in 1 of 20 looks"),
+        ([0.8] * 20, "ok", "in 0 of 20 checks"),
+        ([0.8] * 19 + [2.0], "ok", "in 1 of 20 checks"),
         (
             [0.8] * 9 + [2.0] * 11,
             "warn",
-            "11 of 20 looks (one reads data of another in 2.0",
+            "in 11 of 20 checks: a CPU reads a value that the other wrote in 2.0",
         ),
         ([OSError(1, "Operation not permitted")], "unknown", "Operation not permitted"),
     ],

@@ -10,9 +10,8 @@ from dlbricks_core.compose import Plan, Sequential
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import PluginError
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
-from dlbricks_core.measure.cutting import cut_models
+from dlbricks_core.measure.cutting import cut_models, run_targets
 from dlbricks_core.measure.rewrites import Rewrites
-from dlbricks_core.measure.targets import run_targets
 from dlbricks_core.progress import Observer
 
 

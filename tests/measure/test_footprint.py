@@ -17,7 +17,8 @@ from dlbricks_core.importers.host import canonical
 from dlbricks_core.importers.onnx import OnnxImporter
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.measure import rewrites
-from dlbricks_core.measure.cutting import Footprint, available_to, cut_models, gigabytes
+from dlbricks_core.measure.cutting import cut_models
+from dlbricks_core.measure.footprint import Footprint, available_to, gigabytes
 from dlbricks_core.measure.rewrites import Rewrites, rewrite_models
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
@@ -69,7 +70,7 @@ def test_sizes_are_short():
 @pytest.fixture
 def little_memory(monkeypatch):
     """Models do not fit; workers have what there is."""
-    monkeypatch.setattr("dlbricks_core.measure.cutting.memory_to_use", lambda: 100)
+    monkeypatch.setattr("dlbricks_core.measure.footprint.memory_to_use", lambda: 100)
 
 
 @pytest.mark.process
@@ -138,7 +139,7 @@ def rewriting(asked, monkeypatch):
 def test_a_comfortable_model_is_asked_of_as_a_whole(rewriting, decoder):
     found = rewrite_models([decoder], rewriting, Observer())
     assert heard == [len(decoder.layers)]
-    assert not found.shortened
+    assert not found.notes
 
 
 def test_a_large_model_is_asked_of_in_short(rewriting, decoder, monkeypatch):
@@ -146,7 +147,6 @@ def test_a_large_model_is_asked_of_in_short(rewriting, decoder, monkeypatch):
     found = rewrite_models([decoder], rewriting, Observer())
     longest = len(shorten(decoder, KEPT + 1)[-1].model.layers)
     assert max(heard) == longest < len(decoder.layers)
-    assert found.shortened == {0: longest}
     made = found.graphs[0]
     assert [each.outputs for each in made.layers] == [each.outputs for each in decoder.layers]
     cutting = cut_models([decoder], CutOptions.chosen(None, None, "segmented"), rewriting,

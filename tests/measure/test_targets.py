@@ -5,8 +5,7 @@ import pytest
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
-from dlbricks_core.measure.cutting import Cutting
-from dlbricks_core.measure.targets import sweeps_of
+from dlbricks_core.measure.cutting import Cutting, sweeps_of
 
 
 def network(name, *ops):

@@ -7,6 +7,8 @@ from dataclasses import fields, replace
 import numpy as np
 import onnx.defs
 import pytest
+from dlbricks_contrib.expand import DEFINITIONS
+from dlbricks_contrib.operators import OPERATORS as CONTRIB
 from dlbricks_testing.cases import build
 from dlbricks_testing.operators import UNDEFINED
 
@@ -15,8 +17,6 @@ from dlbricks_core.ir import CANONICAL_OPSET, Layer
 from dlbricks_core.operators import OPERATORS, Lacks, Operator, Traffic, operator, standing_for
 from dlbricks_core.operators.others import DOMAIN as CLASSICAL
 from dlbricks_core.operators.table import PARAMETER_INPUTS, TABLES
-from dlbricks_core.passes.contrib.expand import DEFINITIONS
-from dlbricks_core.passes.contrib.operators import OPERATORS as CONTRIB
 from dlbricks_core.passes.evaluate import _FUNCTIONS
 from dlbricks_core.passes.forms.canonicalize import CANONICAL
 from dlbricks_core.passes.forms.form import UPGRADES

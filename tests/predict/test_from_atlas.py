@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_pages import from_features
+from dlbricks_pages.from_features import predicted_from_features
 from dlbricks_testing import cases
 
 from dlbricks_core.bricks import Brick, BrickSet, extract, signature
@@ -13,7 +15,7 @@ from dlbricks_core.figures import RESAMPLES, Predicted
 from dlbricks_core.figures.figure import InPlace, interval, relative_half_width
 from dlbricks_core.figures.predicted import Discrepancy
 from dlbricks_core.passes.convert import convert
-from dlbricks_core.predict import Contribution, Provenance, from_atlas, from_features
+from dlbricks_core.predict import Contribution, Provenance, from_atlas
 from dlbricks_core.predict.atlas import LayerTable, counts_matrix
 from dlbricks_core.predict.baseline import Processor, doubted, expected_ms
 from dlbricks_core.predict.features import Features, joined
@@ -26,7 +28,6 @@ from dlbricks_core.predict.from_atlas import (
     prior_of,
     with_pulls,
 )
-from dlbricks_core.predict.from_features import predicted_from_features
 from dlbricks_core.predict.layer_posterior import LayerPosterior
 from dlbricks_core.predict.whole_errors import discrepancy_of
 

@@ -11,8 +11,8 @@ from dlbricks_core.estimation.run import run
 from dlbricks_core.facts import LATENCY, Observation, Question, Subject
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.protocols import PROTOCOLS
+from dlbricks_core.measure.cutting import Target
 from dlbricks_core.measure.measuring import measure
-from dlbricks_core.measure.targets import Target
 from dlbricks_core.predict import training_data as module
 from dlbricks_core.predict.features import Features, joined
 from dlbricks_core.predict.training_data import (

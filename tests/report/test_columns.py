@@ -8,6 +8,7 @@ import pytest
 from dlbricks_testing.interface import results
 
 from dlbricks_core.report.columns import (
+    FilledColumn,
     OwnColumn,
     added_columns,
     column_problems,
@@ -16,7 +17,7 @@ from dlbricks_core.report.columns import (
     shown_columns,
 )
 from dlbricks_core.report.notes import text
-from dlbricks_core.report.tables import Console, filled_table
+from dlbricks_core.report.tables import Console, filled_tables
 
 HEAD = """
 from dlbricks_core.report import Column
@@ -45,7 +46,7 @@ def printed(columns):
     """The table as a terminal shows it, with the column of names in front."""
     own = own_columns([OwnColumn("Model", lambda each: each.cut.model.name, "left")], results())
     console = Console(file=io.StringIO(), width=80)
-    console.print(filled_table([*own, *shown_columns(columns)]))
+    console.print(*filled_tables(own, shown_columns(columns), console.width))
     return console.file.getvalue()
 
 
@@ -112,3 +113,17 @@ def test_a_column_that_fails_for_some_models_has_the_cells_of_the_others(added):
     assert f"({sum(unknown)} of {len(unknown)} models)" in problem
     assert "Report this to the authors of extra_module" in problem
     json.dumps(column_values([column], unknown.index(False)))
+
+
+@pytest.mark.parametrize(("letters", "tables"), [(26, 1), (27, 2)])
+def test_columns_without_room_begin_another_table_and_no_figure_is_cut(letters, tables):
+    added = [FilledColumn(name, name, "right", True, ["1" * letters] * len(results()))
+             for name in ("First", "Second")]  # fmt: skip
+    own = own_columns([OwnColumn("Model", lambda _: "m" * 40, "left"),
+                       OwnColumn("Value", lambda _: "2" * 10)], results())  # fmt: skip
+    console = Console(file=io.StringIO(), width=80)
+    console.print(*filled_tables(own, added, console.width))
+    shown = console.file.getvalue()
+    assert shown.count("Model") == tables
+    assert shown.split().count("1" * letters) == 2 * len(results())
+    assert max(map(len, shown.splitlines())) <= 80

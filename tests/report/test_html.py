@@ -7,6 +7,8 @@ import pytest
 from dlbricks_compare import compare
 from dlbricks_explain.explanation import Explanation, Profiling
 from dlbricks_explain.report import explanation_page
+from dlbricks_pages.evaluation import evaluation_page
+from dlbricks_pages.run import run_page
 from onnx import TensorProto, helper
 
 import dlbricks_core as dlbricks
@@ -14,7 +16,6 @@ from dlbricks_core.backends import Profile, ProfiledLayer
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.evaluation import Evaluation
 from dlbricks_core.importers import LoadOptions
-from dlbricks_core.report import evaluation_page, run_page
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("torch")

@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import onnx
 import pytest
+from dlbricks_pages.run import run_page
 from onnx import TensorProto, helper
 
 import dlbricks_core as dlbricks
 from dlbricks_core.facts import Failure
 from dlbricks_core.facts.note import warning
 from dlbricks_core.figures.figure import Measured
-from dlbricks_core.report import print_run, run_page
+from dlbricks_core.report import print_run
 from dlbricks_core.report.remarks import (
     Effect,
     Remark,

@@ -11,7 +11,7 @@ from dlbricks_survey import report as survey
 
 from dlbricks_core.estimation.results import AdaptiveRun, Offer, Probed
 from dlbricks_core.facts.note import note
-from dlbricks_core.measure.targets import not_within
+from dlbricks_core.measure.schedule import not_within
 from dlbricks_core.report.notes import text
 from dlbricks_core.report.run import terminal as words
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from dlbricks_pages.html.plots import MOST_SERIES, Point, dots
 from dlbricks_serving.advice.advice import Advice, AdviceRequest, Alternative
 from dlbricks_serving.advice.places import Place
 from dlbricks_serving.advice.report.data import advice_data
@@ -18,7 +19,6 @@ from dlbricks_serving.advice.search import rank
 
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.figure import RESAMPLES
-from dlbricks_core.report.html.plots import MOST_SERIES, Point, dots
 from dlbricks_core.report.tables import Console
 
 

@@ -9,7 +9,7 @@ from dlbricks_survey.candidates import BASE, SurveyCandidates
 from dlbricks_survey.networks import draw, weights
 
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.measure.targets import Target
+from dlbricks_core.measure.cutting import Target
 from dlbricks_core.predict.training_data import drawn_family
 
 #: Drawing takes seconds, once for all.

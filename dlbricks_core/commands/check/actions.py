@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from dlbricks_core import report
 from dlbricks_core.commands.options import given, jobs, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.models import Done
@@ -17,6 +16,7 @@ from dlbricks_core.estimation.evaluation import Evaluation, evaluate
 from dlbricks_core.estimation.invocation import Invocation
 from dlbricks_core.progress import Observer
 from dlbricks_core.report import evaluation_data, print_evaluation
+from dlbricks_core.report.pages import EVALUATION, page_of
 from dlbricks_core.store import ResultStore
 
 
@@ -64,5 +64,5 @@ def accuracy_command(models: tuple[str, ...], store: str | None, **values: Any) 
     evaluation, load = done.result, job.models.options
     print_evaluation(output.console, evaluation)
     output.write_record(lambda: evaluation_data(evaluation, load, done.invocation))
-    output.write_html(lambda: report.evaluation_page(evaluation, load))
+    output.write_html(lambda: page_of(EVALUATION, evaluation, load))
     return 0 if evaluation.result.is_sound and not evaluation.left_out else EXIT_PARTIAL

@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from dlbricks_core import report
 from dlbricks_core.commands.options import given, jobs, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.given import open_request
@@ -33,6 +32,7 @@ from dlbricks_core.measure.known_setups import known_setups
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
 from dlbricks_core.report import print_run, run_data
+from dlbricks_core.report.pages import ESTIMATE, page_of
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 
@@ -226,5 +226,5 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     load = job.models.options
     print_run(output.console, done.result)
     output.write_record(lambda: run_data(done.result, load, done.invocation))
-    output.write_html(lambda: report.run_page(done.result, load))
+    output.write_html(lambda: page_of(ESTIMATE, done.result, load))
     return 0 if done.result.is_sound else EXIT_PARTIAL

@@ -22,9 +22,10 @@ from dlbricks_core.errors import DLBricksError, PluginError
 from dlbricks_core.importers import Importer, ModelCollection, ModelNotes
 from dlbricks_core.importers.lookup import find_collection
 from dlbricks_core.measure.metric import Metric
+from dlbricks_core.passes.domains import OperatorDomain
 from dlbricks_core.plugins import GROUPS, Plugin, attempt, discover
 from dlbricks_core.predict import Predictor
-from dlbricks_core.report import Column
+from dlbricks_core.report import Column, ResultPage
 from dlbricks_core.report.data import SCHEMA_VERSION, WrittenData, plain
 from dlbricks_core.report.tables import Console, lines, styled, table
 
@@ -73,11 +74,13 @@ _BASES: dict[str, type] = {
     "command": Command,
     "backend": Backend,
     "importer": Importer,
+    "operators": OperatorDomain,
     "models": ModelCollection,
     "composer": Composer,
     "predictor": Predictor,
     "metric": Metric,
     "column": Column,
+    "page": ResultPage,
 }
 
 

@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 
 from dlbricks_core.commands.command import (
     DISTRIBUTIONS,
+    NEEDED,
     Action,
     Command,
     added_actions,
@@ -58,9 +59,10 @@ def refuse_missing(name: str) -> None:
     distribution = DISTRIBUTIONS.get(name)
     if distribution is None or Path(name.rpartition(".")[2]).is_file():
         return
+    folder = distribution.removeprefix("dlbricks-")
     raise DLBricksError(
         f"'dlbricks {name.replace('.', ' ')}' comes with {distribution}, which is not installed",
-        hint=clone_install(f"plugins/{distribution.removeprefix('dlbricks-')}"),
+        hint=clone_install(*(f"plugins/{each}" for each in (*NEEDED.get(folder, ()), folder))),
     )
 
 

@@ -19,6 +19,7 @@ from dlbricks_core.report.files import (
     write_json,
     write_text,
 )
+from dlbricks_core.report.pages import check_pages
 from dlbricks_core.report.progress import ProgressBar
 from dlbricks_core.report.tables import Console, TablesOnly
 
@@ -45,7 +46,7 @@ class Output:
             ``table_format``, ``quiet`` and ``verbose``.
 
     Raises:
-        DLBricksError: If a requested file cannot be written.
+        DLBricksError: If a requested file cannot be written, or no distribution writes pages.
         UsageError: If two names on the command line refer to one file.
     """
 
@@ -54,6 +55,8 @@ class Output:
         self._html_path: Path | None = values.get("html_path")
         given = click.get_current_context().params
         _check_files(given)
+        if self._html_path is not None:
+            check_pages()
         quiet = bool(values.get("quiet"))
         # Standard output must contain only the requested data.
         alone = any(to_standard_output(given.get(key)) for key in _FILES)

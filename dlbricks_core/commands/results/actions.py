@@ -201,12 +201,12 @@ def prune_command(
         part = transfer.prunable(opened, systems, others)
         pruned, freed = opened.prune(part, rehearse=True), None
         transfer_report.print_pruned(output.console, pruned)
-        if not pruned.nothing and (yes or _agreed()):
-            pruned = opened.prune(part)
-            freed = opened.compact()
-        elif not pruned.nothing:
-            pruned = Pruned()
-    transfer_report.print_pruned(output.console, pruned, freed)
+        if not pruned.nothing:
+            if yes or _agreed():
+                pruned, freed = opened.prune(part), opened.compact()
+            else:
+                pruned = Pruned()
+            transfer_report.print_pruned(output.console, pruned, freed)
     output.write_json(transfer_report.pruned_data(pruned, freed))
     return 0
 

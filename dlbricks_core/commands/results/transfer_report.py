@@ -12,7 +12,7 @@ from dlbricks_core.report import data as common
 from dlbricks_core.report.files import to_standard_output
 from dlbricks_core.report.heading import count
 from dlbricks_core.report.holdings import HoldingData, holding_data
-from dlbricks_core.report.tables import Console, quantity, styled, table
+from dlbricks_core.report.tables import Console, size_text, styled, table
 from dlbricks_core.store import Exported, Inventory, Merged, Pruned, StoreCheck, StoreInfo
 
 
@@ -122,8 +122,8 @@ _PLURALS = {"name of a machine": "names of machines", "network with features": "
 
 def print_exported(console: Console, exported: Exported, path: Path) -> None:
     """Prints a summary of an exported file."""
-    console.print(f"{path}: {_size(len(exported.content))}", soft_wrap=True)
-    console.print(f"It holds {_in_words(exported.numbers)}.")
+    console.print(f"{path}: {size_text(len(exported.content))}", soft_wrap=True)
+    console.print(f"It contains {_in_words(exported.numbers)}.")
 
 
 def exported_data(exported: Exported, path: Path) -> ResultsExportData:
@@ -156,7 +156,7 @@ def print_pruned(console: Console, pruned: Pruned, freed: int | None = None) -> 
     """Prints a summary of a deletion."""
     words = _in_words(asdict(pruned))
     if freed is not None:
-        console.print(f"Deleted. {_size(max(freed, 0))} are free now.")
+        console.print(f"Deleted. {size_text(max(freed, 0))} are free now.")
     elif words:
         console.print(f"To delete: {words}.")
     else:
@@ -189,7 +189,7 @@ def print_check(console: Console, check: StoreCheck) -> None:
     if check.is_sound:
         console.print("Nothing is damaged.")
     else:
-        console.print("Damaged rows are left out. Other rows go into a new store with: store merge")
+        console.print("Damaged rows are ignored. 'results merge' copies the others to a new store.")
 
 
 def check_data(check: StoreCheck) -> ResultsCheckData:
@@ -224,8 +224,8 @@ def check_data(check: StoreCheck) -> ResultsCheckData:
 
 def print_inventory(console: Console, info: StoreInfo, inventory: Inventory) -> None:
     """Prints the content of a store."""
-    console.print(styled((info.location, "bold"), f": {_size(info.size)}"), soft_wrap=True)
-    console.print(f"It holds {_in_words(_numbers(info, inventory)) or 'nothing'}.")
+    console.print(styled((info.location, "bold"), f": {size_text(info.size)}"), soft_wrap=True)
+    console.print(f"It contains {_in_words(_numbers(info, inventory)) or 'nothing'}.")
     if inventory.holdings:
         shown = table("System", "Framework", "Threads", "Networks", "Samples", "Failed", "Last",
                       left=2)  # fmt: skip
@@ -283,7 +283,3 @@ def _in_words(numbers: Mapping[str, int]) -> str:
         if number:
             parts.append(f"{number:,} {several}" if several and number > 1 else count(number, noun))
     return ", ".join(parts)
-
-
-def _size(number: int) -> str:
-    return f"{quantity(number)}B" if number >= 1000 else f"{number} B"

@@ -29,10 +29,11 @@ from dlbricks_core.figures.figure import (
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.machine.load import measurement_lock
 from dlbricks_core.measure.costs import QUICK_START_S
-from dlbricks_core.measure.cutting import Cutting, gigabytes
+from dlbricks_core.measure.cutting import Cutting
+from dlbricks_core.measure.footprint import gigabytes
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import not_within
+from dlbricks_core.measure.schedule import not_within
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import PEAKS

@@ -25,7 +25,7 @@ from dlbricks_core.measure.costs import QUICK_START_S
 from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import not_within
+from dlbricks_core.measure.schedule import not_within
 from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.predict.training_data import training_data
 from dlbricks_core.progress import Observer

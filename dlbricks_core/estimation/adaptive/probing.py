@@ -10,8 +10,8 @@ from dlbricks_core.estimation.adaptive.timings import TimingWorker
 from dlbricks_core.estimation.characterization import BATCH, surveyed
 from dlbricks_core.estimation.results import Probed
 from dlbricks_core.facts.note import warning
+from dlbricks_core.measure.cutting import Target
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import Target
 from dlbricks_core.predict import Contribution
 
 _MOST = 10

@@ -18,11 +18,10 @@ from dlbricks_core.figures.figure import Figure
 from dlbricks_core.figures.protocols import FEWEST_QUIET
 from dlbricks_core.figures.statistics import WIDENS
 from dlbricks_core.measure.costs import START_S, Costs
-from dlbricks_core.measure.cutting import Cutting
+from dlbricks_core.measure.cutting import Cutting, Target, alike_together
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.measuring import check, look_up, measure, open_worker, settle_models
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import Target, alike_together
 from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore

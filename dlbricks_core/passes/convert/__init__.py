@@ -12,14 +12,26 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from dlbricks_core.errors import ModelError
+from dlbricks_core.passes.domains import operator_domains
 from dlbricks_core.plugins import load_object
-from dlbricks_core.wording import argument
+from dlbricks_core.wording import argument, clone_install
 
 if TYPE_CHECKING:
     from dlbricks_core.ir import CanonicalModel
 
 Conversion: TypeAlias = "Callable[[CanonicalModel], CanonicalModel]"
 """From a model in canonical form to the same model in other element types."""
+
+
+def _added(name: str, model: CanonicalModel) -> CanonicalModel:
+    """The model converted to a type that needs operators beside ONNX's."""
+    for domain in operator_domains():
+        if found := domain.conversions().get(name):
+            return found(model)
+    raise ModelError(
+        f"the conversion to {name} comes with dlbricks-contrib, which is not installed",
+        hint=clone_install("plugins/contrib"),
+    )
 
 
 def _converted(target: str, model: CanonicalModel, **settings: str) -> CanonicalModel:
@@ -33,8 +45,7 @@ CONVERSIONS: Mapping[str, Conversion] = {
         name: partial(_converted, "floats:to_float", dtype=name)
         for name in ("bfloat16", "float16", "float32")
     },
-    "int4": partial(_converted, "quantized:to_int4"),
-    "int8": partial(_converted, "quantized:to_int8"),
+    **{name: partial(_added, name) for name in ("int4", "int8")},
 }
 """Conversion by the name that users give."""
 

@@ -15,7 +15,7 @@ from dlbricks_core.estimation.model_result import ModelResult
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.figures.figure import relative_half_width
 from dlbricks_core.figures.statistics import widest_text, width_text
-from dlbricks_core.measure.cutting import gigabytes
+from dlbricks_core.measure.footprint import gigabytes
 from dlbricks_core.report.columns import (
     FilledColumn,
     OwnColumn,
@@ -33,7 +33,7 @@ from dlbricks_core.report.tables import (
     Console,
     compared_cells,
     estimate_text,
-    filled_table,
+    filled_tables,
     interval_text,
     ms,
     ratio_text,
@@ -308,7 +308,7 @@ def print_run(console: Console, result: RunResult) -> None:
     for line in unfit(result):
         console.print(styled((line, "bold red")))
     shown: list[str | Text | Table] = [
-        *(sizes_shown(result) if result.is_over_sizes else _models(result, added)),
+        *(sizes_shown(result) if result.is_over_sizes else _models(result, added, console.width)),
         *seconds_saved(result),
         hours(result),
         layers(result),
@@ -323,7 +323,7 @@ def print_run(console: Console, result: RunResult) -> None:
     print_result(console, result, answer(result), shown, run_remarks(result, added))
 
 
-def _models(result: RunResult, added: Sequence[FilledColumn]) -> Iterator[str | Table]:
+def _models(result: RunResult, added: Sequence[FilledColumn], width: int) -> Iterator[str | Table]:
     is_parallel = result.request.metric is None and not result.adaptive
     # A chain of layers has its estimate as its critical path.
     is_parallel &= any(PARALLEL.cell(each) != _ESTIMATE.cell(each) for each in result.models)
@@ -332,7 +332,7 @@ def _models(result: RunResult, added: Sequence[FilledColumn]) -> Iterator[str | 
     last = [] if further or is_parallel else [BRICKS]
     basis = [*([PARALLEL] if is_parallel else []), RESTS_ON, *last]
     own = own_columns((*COMPARED, _NORM, *basis), result.models)
-    yield filled_table([*own, *further])
+    yield from filled_tables(own, further, width)
     explanation = "Parallel: critical path. " if is_parallel else ""
     yield (
         f"In {result.request.quantity.unit}. Norm.: estimate/measured. {explanation}"

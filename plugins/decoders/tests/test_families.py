@@ -12,7 +12,7 @@ from dlbricks_decoders.families import TIED, decoder_of, text_of
 from dlbricks_core.backends import Traits
 from dlbricks_core.bricks.signature import signature
 from dlbricks_core.errors import ModelError, UnboundDimensionsError
-from dlbricks_core.measure.cutting import Footprint
+from dlbricks_core.measure.footprint import Footprint
 from dlbricks_core.passes import normalize
 from dlbricks_core.passes.convert import CONVERSIONS, convert
 
@@ -348,3 +348,40 @@ def test_the_outer_configuration_says_whether_embeddings_are_tied(outer, inner, 
     text = {"model_type": "llama", **({} if inner is None else {TIED: inner})}
     whole = {"model_type": "llava", "text_config": text, **({} if outer is None else {TIED: outer})}
     assert text_of(whole, "config.json")[0].get(TIED) == tied
+
+
+def read(family, **fields):
+    return decoder_of({"model_type": family, **fields}, "config.json")
+
+
+def test_a_field_that_is_null_is_not_a_field_that_is_left_out():
+    heads = {"num_attention_heads": 8, "head_dim": 4}
+    tiny = {name: value for name, value in {**TINY, **heads}.items() if "key_value" not in name}
+    assert read("bitnet", **tiny, num_key_value_heads=None).attentions[0].kv_heads == 8
+    with pytest.raises(ModelError, match="num_key_value_heads 5"):
+        read("bitnet", **tiny)
+    assert read("cwm", **tiny).attentions[0].kv_heads == 8
+    assert read("cwm", **{**tiny, "head_dim": None}).attentions[0].head_dim == 2
+    del tiny["head_dim"]
+    assert read("cwm", **tiny).attentions[0].head_dim == 128
+
+
+def test_a_further_name_of_a_field_states_it():
+    sizes = {"vocab_size": 32, "n_embd": 16, "n_head": 4, "n_layer": 2}
+    assert read("gpt2", **sizes).positions == 1024
+    assert read("gpt2", **sizes, max_position_embeddings=64).positions == 64
+
+
+def test_sizes_of_blocks_that_newer_files_state_block_by_block():
+    kinds = ["sliding_attention", "full_attention"] * 3
+    plain = {**TINY, "head_dim": 8, "layer_types": kinds}
+    far = {str(index): {"head_dim": 16} for index in (1, 3, 5)}
+    assert read("gemma4_text", **plain, per_layer_config=far) == read(
+        "gemma4_text", **plain, global_head_dim=16
+    )
+    with pytest.raises(ModelError, match="per_layer_config"):
+        read("gemma4_text", **plain, per_layer_config={"0": {"head_dim": 16}})
+    parts = ["linear_attention", "full_attention", "mlp", "moe"]
+    less = {name: value for name, value in TINY.items() if name != "num_hidden_layers"}
+    both = read("nemotron_h", **less, layers_block_type=parts, layer_types=parts)
+    assert both == read("nemotron_h", **less, hybrid_override_pattern="M*-E")

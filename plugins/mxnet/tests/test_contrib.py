@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from dlbricks_contrib.expand import expanded
 from dlbricks_mxnet.backend import MxnetBackend
 from dlbricks_testing.cases import build, evaluate
 from dlbricks_testing.operators import DEFINED, UNDEFINED
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.passes.contrib.expand import expanded
 
 #: Layers whose definition needs what MXNet lacks, with that.
 LACKING = {

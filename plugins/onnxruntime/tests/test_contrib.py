@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import onnx
 import pytest
+from dlbricks_contrib.expand import DEFINITIONS, expanded
+from dlbricks_contrib.operators import OPERATORS
 from dlbricks_onnxruntime.backend import OnnxruntimeBackend
 from dlbricks_onnxruntime.timer import OnnxruntimeTimer
 from dlbricks_testing.cases import build
@@ -14,8 +16,6 @@ from dlbricks_testing.operators import DEFINED, UNDEFINED
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.passes.contrib.expand import DEFINITIONS, expanded
-from dlbricks_core.passes.contrib.operators import OPERATORS
 
 SCHEMAS = {(each.domain, each.name): each for each in get_all_operator_schema()}
 

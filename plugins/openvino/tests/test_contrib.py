@@ -7,13 +7,13 @@ import pytest
 
 pytest.importorskip("openvino")
 
+from dlbricks_contrib.expand import expanded
 from dlbricks_openvino.backend import OpenvinoBackend
 from dlbricks_testing.cases import build, difference, evaluate
 from dlbricks_testing.operators import DEFINED, UNDEFINED
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.passes.contrib.expand import expanded
 
 ROUNDED = 1e-2
 """Largest error where activations are rounded to eight bits, by design."""

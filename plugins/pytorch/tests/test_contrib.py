@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from dlbricks_contrib.expand import expanded
 from dlbricks_pytorch.backend import PytorchBackend
 from dlbricks_pytorch.lowering import lower
 from dlbricks_pytorch.profile import profile
@@ -13,7 +14,6 @@ from dlbricks_testing.cases import build, evaluate
 from dlbricks_testing.operators import DEFINED, UNDEFINED
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.passes.contrib.expand import expanded
 
 
 @pytest.mark.parametrize("name", DEFINED)

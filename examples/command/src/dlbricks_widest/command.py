@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-import dlbricks
+from dlbricks_core.commands.options import given, shared
+from dlbricks_core.commands.options.actions import Concise
+from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
+from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.report.remarks import print_failures
+from dlbricks_core.report.tables import table
 
 
-@click.command("widest")
-@click.argument("models", nargs=-1, required=True, metavar="MODEL...")
-def command(models: tuple[str, ...]) -> int:
+@click.command("widest", cls=Concise)
+@shared.models_argument
+@shared.load_options
+@shared.table_options
+def command(models: tuple[str, ...], **values: Any) -> int:
     """Show the largest tensor that each model computes. Nothing runs."""
-    for name in models:
-        tensor, nbytes = largest(dlbricks.load(name))
-        click.echo(f"{name}: {tensor}, {nbytes / 1e6:.2f} MB")
-    return 0
+    output = Output(values)
+    with output.progress() as progress:
+        loaded = given.models_of(models, values).or_default().load(progress)
+    rows = [(model.name, *largest(model)) for model in loaded.models]
+    output.console.print(table("Model", "Tensor", "MB", rows=rows, left=2))
+    print_failures(output.console, loaded.failures)
+    return EXIT_PARTIAL if loaded.failures else 0
 
 
-def largest(model: dlbricks.LoadedModel) -> tuple[str, int]:
-    """Name and bytes of the largest tensor that a layer of the model computes."""
-    sizes = {name: model.ir.tensors[name].nbytes for name in model.ir.producers}
-    return max(sizes.items(), key=lambda each: each[1])
+def largest(model: CanonicalModel) -> tuple[str, str]:
+    """Name and megabytes of the largest tensor that a layer of the model computes."""
+    sizes = {name: model.tensors[name].nbytes for name in model.producers}
+    name = max(sizes, key=sizes.__getitem__)
+    return name, f"{sizes[name] / 1e6:.2f}"

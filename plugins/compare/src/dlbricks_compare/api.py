@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from dlbricks_compare.command import CompareJob
+from dlbricks_compare.comparison import Comparison
 from dlbricks_compare.data import comparison_data
 from dlbricks_compare.page import comparison_page
 from dlbricks_compare.report import words_for
@@ -20,7 +21,6 @@ from dlbricks_core.api.inputs import (
     strict_models,
 )
 from dlbricks_core.api.results import MeasuredResult, Rows, listed, table_row
-from dlbricks_core.estimation.comparison import Comparison
 from dlbricks_core.progress import Observer
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from dlbricks_compare.comparing import compare
+from dlbricks_compare.comparison import Comparison
 from dlbricks_compare.data import comparison_data
 from dlbricks_compare.page import comparison_page
 from dlbricks_compare.report import print_comparison
@@ -16,9 +18,8 @@ from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.models import Done
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.estimation.approach import Approach, Wishes
-from dlbricks_core.estimation.compare import check_backends, compare
-from dlbricks_core.estimation.comparison import Comparison
 from dlbricks_core.estimation.invocation import Invocation
+from dlbricks_core.estimation.side_by_side import check_backends
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 

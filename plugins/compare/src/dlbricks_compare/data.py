@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TypedDict
 
+from dlbricks_compare import comparison
 from dlbricks_compare.report import disturbances
-from dlbricks_core.estimation import comparison
 from dlbricks_core.estimation.invocation import Invocation
 from dlbricks_core.facts import Quantity
 from dlbricks_core.figures.ranking import Ranking, Ratio

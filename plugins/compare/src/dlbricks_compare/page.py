@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from markupsafe import Markup
-
-from dlbricks_compare import report
-from dlbricks_core.bricks.naming import names
-from dlbricks_core.estimation.comparison import Comparison, ModelComparison
-from dlbricks_core.figures.ranking import Cost
-from dlbricks_core.importers import LoadOptions
-from dlbricks_core.report.heading import quantity_name
-from dlbricks_core.report.html.plots import Point, dots
-from dlbricks_core.report.html.templating import (
+from dlbricks_pages.html.plots import Point, dots
+from dlbricks_pages.html.templating import (
     Cell,
     PageTable,
     page,
     page_table,
     run_facts,
 )
+from dlbricks_pages.run import without_subject
+from markupsafe import Markup
+
+from dlbricks_compare import report
+from dlbricks_compare.comparison import Comparison, ModelComparison
+from dlbricks_core.bricks.naming import names
+from dlbricks_core.figures.ranking import Cost
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.report.heading import quantity_name
 from dlbricks_core.report.remarks import alike
-from dlbricks_core.report.run.page import without_subject
 from dlbricks_core.report.tables import estimate_text, interval_text, ms, ratio_text, value_text
 
 _ROWS = 20  #: Maximum rows of dots in a plot; tables show all rows.

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from dlbricks_contrib.expand import expanded
 from onnx.reference import ReferenceEvaluator
 
 from dlbricks_core.backends.layer import LayerView
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import Array, CanonicalModel, Layer, Network, numpy_dtype, to_onnx
 from dlbricks_core.operators.compound import GATE_ACTIVATIONS
-from dlbricks_core.passes.contrib.expand import expanded
 from dlbricks_core.passes.convert import convert
 from dlbricks_core.values import materialize
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from rich.table import Table
 from rich.text import Text
 
+from dlbricks_compare.comparison import Comparison, ModelComparison
 from dlbricks_core.bricks.naming import names
-from dlbricks_core.estimation.comparison import Comparison, ModelComparison
 from dlbricks_core.facts import Failure, Note, Quantity
 from dlbricks_core.figures.ranking import Cost, Ranking, Ratio
 from dlbricks_core.measure.request import Request
@@ -324,5 +324,5 @@ def _ideal(model: ModelComparison, quantity: Quantity) -> str:
     return (
         f"Ideal for {model.model.name}: {above}{ms(model.ideal.value or 0.0)} {quantity.unit}, "
         f"with each part where it is {words_for(quantity).least} ({picks}). A bound: "
-        "handing tensors over costs more."
+        "passing tensors from one framework to another takes longer."
     )

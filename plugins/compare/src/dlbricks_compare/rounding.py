@@ -1,4 +1,4 @@
-"""Operators that round their inputs to fewer bits than the types have, or draw numbers."""
+"""Operators that round their inputs to fewer bits than types have, draw numbers, or break ties."""
 
 from __future__ import annotations
 
@@ -28,6 +28,12 @@ _BITS = re.compile(r"u?int(\d+)$")
 
 _SHORT: Mapping[str, float] = {"float16": 2**-10, "bfloat16": 2**-7}
 """Rounding unit of floats below 32 bits."""
+
+
+_RANKING = "TopK"
+"""Operator that tells places of values in their order. ONNX says which of equal values comes first;
+frameworks of their own operators do not follow.
+"""
 
 
 class Rounding(StrEnum):
@@ -107,3 +113,13 @@ def random_outputs(model: CanonicalModel) -> Mapping[str, str]:
         if source:
             drawn.update(dict.fromkeys(filter(None, layer.outputs), source))
     return {name: drawn[name] for name in model.outputs if name in drawn}
+
+
+def ranked_outputs(model: CanonicalModel) -> frozenset[str]:
+    """Outputs that follow from places of values in their order, which ties leave open."""
+    ranked: set[str] = set()
+    for layer in model.layers:
+        places = [*layer.outputs[1:]] if layer.op == _RANKING else []
+        reached = not ranked.isdisjoint(layer.reads)
+        ranked.update(filter(None, layer.outputs if reached else places))
+    return frozenset(ranked.intersection(model.outputs))

@@ -16,7 +16,12 @@ from dlbricks_compare.agreement import (
     majority,
 )
 from dlbricks_compare.reference import known_defects
-from dlbricks_compare.rounding import precisions, random_outputs, rounding_layers
+from dlbricks_compare.rounding import (
+    precisions,
+    random_outputs,
+    ranked_outputs,
+    rounding_layers,
+)
 from dlbricks_core.bricks import BrickSet, CutModel
 from dlbricks_core.errors import DLBricksError, UnsupportedError
 from dlbricks_core.facts import Failure
@@ -116,7 +121,7 @@ def verify(
         verdict
         for model, (cut, reference) in enumerate(zip(bricks.models, references, strict=True))
         for verdict in _compared(
-            [each[model] for each in attempts], reference, _Measure.of(cut.whole.model, options)
+            [each[model] for each in attempts], reference, _Measure.of(cut, options)
         )
     ]
 
@@ -246,9 +251,12 @@ class _Measure:
     remarks: tuple[str, ...] = ()  #: Remarks on these precisions, and on random outputs.
     #: Outputs that follow from random numbers, which are not compared.
     random: frozenset[str] = frozenset()
+    #: The file's names of outputs that follow from places of values in their order.
+    ranked: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, model: CanonicalModel, options: VerifyOptions) -> Self:
+    def of(cls, cut: CutModel, options: VerifyOptions) -> Self:
+        model, names = cut.whole.model, _file_names(cut)
         found = precisions(model)
         remarks = tuple(
             f"{op}{f' (x{count})' if count > 1 else ''} {how}: outputs behind it may differ by "
@@ -258,10 +266,16 @@ class _Measure:
         )
         random = random_outputs(model)
         drawn = tuple(
-            f"{name} follows from random numbers ({op}), and is not compared"
+            f"{names[name]} follows from random numbers ({op}), and is not compared"
             for name, op in random.items()
         )
-        return cls(options.tolerance, found, (*remarks, *drawn), frozenset(random))
+        return cls(
+            options.tolerance,
+            found,
+            (*remarks, *drawn),
+            frozenset(random),
+            {name: names[name] for name in sorted(ranked_outputs(model))},
+        )
 
     @property
     def allowance(self) -> float:
@@ -277,8 +291,24 @@ class _Measure:
         steady = [self._steady(each) for each in results]
         return majority(steady, self.tolerance, self.precisions)
 
+    def ties(self, actual: Results, expected: Results) -> tuple[str, ...]:
+        """A remark on each output that differs, where equal values may be the reason."""
+        return tuple(
+            f"{text} follows from the order of values (TopK): of equal values, each framework "
+            "may take another first"
+            for name, text in self.ranked.items()
+            if name in expected and name not in self.random
+            if self.error({name: actual[name]}, {name: expected[name]}) > self.tolerance
+        )
+
     def _steady(self, results: Results) -> Results:
         return {name: each for name, each in results.items() if name not in self.random}
+
+
+def _file_names(cut: CutModel) -> Mapping[str, str]:
+    """Names of a model's results in its file, by those of the model as one brick."""
+    pairs = zip(cut.whole.model.layers, cut.model.layers, strict=True)
+    return {new: old for a, b in pairs for new, old in zip(a.outputs, b.outputs, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -296,10 +326,11 @@ def _compared(
 ) -> list[Verdict]:
     ran = [(a.verdict.backend, a.results) for a in attempts if a.results is not None]
     standard = _standard(ran, reference, measure)
+    ties = [each for _, results in ran for each in measure.ties(results, standard.results)]
     return [
         replace(
             _judged(attempt, standard, measure),
-            remarks=(*measure.remarks, *standard.remarks),
+            remarks=(*measure.remarks, *standard.remarks, *dict.fromkeys(ties)),
             reference_failure=reference.failure,
             disputed=standard.disputed,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from dlbricks_core.errors import ModelError, shown
@@ -61,12 +62,20 @@ class Fields:
         values: The fields.
         source: Name of the configuration for messages.
         part: Name of the part in the configuration; empty for the whole.
+        usual: Values of fields that the configuration leaves out under all of their names.
     """
 
-    def __init__(self, values: Mapping[str, Any], source: str, part: str = "") -> None:
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        source: str,
+        part: str = "",
+        usual: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         self._values = values
         self._source = source
         self._part = part
+        self._usual = usual
         self._read: set[str] = set()
 
     def get(self, *names: str) -> Any:
@@ -75,8 +84,9 @@ class Fields:
         All names count as read.
         """
         self._read.update(names)
-        found = (self._values[name] for name in names if self._values.get(name) is not None)
-        return next(found, None)
+        stated = any(map(self.given, names))
+        values = self._values if stated else self._usual
+        return next((values[name] for name in names if values.get(name) is not None), None)
 
     def ignore(self, *names: str) -> None:
         """Marks fields as read that do not affect the layers."""
@@ -178,14 +188,14 @@ class Fields:
 
     def with_default(self, name: str, value: Any) -> Fields:
         """The fields with a default for a missing field; both share their read fields."""
-        found = Fields({name: value, **self._values}, self._source, self._part)
+        found = Fields({name: value, **self._values}, self._source, self._part, self._usual)
         found._read = self._read
         found.ignore(name)
         return found
 
     def replaced(self, name: str, value: Any) -> Fields:
         """The fields with another value of one field; both share their read fields."""
-        found = Fields({**self._values, name: value}, self._source, self._part)
+        found = Fields({**self._values, name: value}, self._source, self._part, self._usual)
         found._read = self._read
         return found
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+from dlbricks_contrib.domain import DOMAIN
 
 from dlbricks_core.ir import Attribute, Layer, RawModel
-from dlbricks_core.passes.contrib.owner import DOMAIN
 from dlbricks_decoders.activations import activated
 from dlbricks_decoders.architecture import Block, Decoder
 from dlbricks_decoders.block_parts import (

@@ -6,6 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TypedDict
 
+from dlbricks_pages.html.plots import Point, dots
+from dlbricks_pages.html.templating import (
+    Cell,
+    PageTable,
+    page,
+    page_table,
+    run_facts,
+)
+from dlbricks_pages.run import without_subject
 from markupsafe import Markup
 from rich.table import Table
 from rich.text import Text
@@ -16,20 +25,11 @@ from dlbricks_core.ir import TensorSpec
 from dlbricks_core.report import heading
 from dlbricks_core.report.data import Interval, QuantityData, quantity_data
 from dlbricks_core.report.heading import print_result, subject
-from dlbricks_core.report.html.plots import Point, dots
-from dlbricks_core.report.html.templating import (
-    Cell,
-    PageTable,
-    page,
-    page_table,
-    run_facts,
-)
 from dlbricks_core.report.remarks import (
     alike,
     run_remarks,
 )
 from dlbricks_core.report.run.data import EstimateData, run_data
-from dlbricks_core.report.run.page import without_subject
 from dlbricks_core.report.tables import Console, lines, ms, styled, table, value_text
 from dlbricks_core.wording import argument
 from dlbricks_explain.explanation import BrickGroup, Explanation
@@ -123,7 +123,7 @@ def largest(explanation: Explanation, labels: Sequence[str]) -> str:
     if not found:
         return ""
     listed = ", ".join(f"{places(each)} ({signed(each.deviation_ms)} ms)" for each in found)
-    return f"Farthest off: {listed}; the first is {labels[0]}."
+    return f"Largest deviations, by place: {listed}; the first is {labels[0]}."
 
 
 def group_names(explanation: Explanation, length: int) -> list[str]:

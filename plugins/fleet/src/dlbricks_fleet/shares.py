@@ -15,12 +15,11 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Failure
 from dlbricks_core.ir import CanonicalModel, unpacked
 from dlbricks_core.measure.costs import Costs
-from dlbricks_core.measure.cutting import Cutting
+from dlbricks_core.measure.cutting import Cutting, Target, run_targets
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.rewrites import Rewrites
-from dlbricks_core.measure.targets import Target, run_targets
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
+from dlbricks_pages.html.templating import render
 
 from dlbricks_core.commands.options import given, shared
 from dlbricks_core.commands.options.actions import Concise
@@ -19,14 +20,13 @@ from dlbricks_core.commands.options.settings import option
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.data import SCHEMA_VERSION, ReadingData, WrittenData, reading_data
 from dlbricks_core.report.files import write_text
-from dlbricks_core.report.html.templating import render
 from dlbricks_graph.costs import Basis
 from dlbricks_graph.drawing import Picture, draw
 from dlbricks_graph.modules import Module
 
 if TYPE_CHECKING:
-    from dlbricks_core.estimation.layers import LayerLatencies
     from dlbricks_core.ir import CanonicalModel
+    from dlbricks_core.measure.request import Request
     from dlbricks_core.store import ResultStore
 
 
@@ -114,8 +114,10 @@ class ShowLatenciesJob:
         # Pictures without latencies come sooner without this code.
         from dlbricks_core.commands.options.given import open_request
         from dlbricks_core.commands.options.jobs import opened
-        from dlbricks_core.estimation.layers import layer_latencies
+        from dlbricks_core.compose.options import CutOptions
         from dlbricks_core.estimation.systems import at_system
+        from dlbricks_core.estimation.without_runs import estimate
+        from dlbricks_core.figures.ranking import Cost
         from dlbricks_core.measure.known_setups import known_setups
         from dlbricks_core.measure.request import Request
 
@@ -124,17 +126,27 @@ class ShowLatenciesJob:
             target, there = at_system(every, self.system)
             setups = partial(known_setups, there, self.backend)
             request = Request.of(**open_request(vars(self)), system=target, known=setups)
-            return _with_latencies(model, layer_latencies(model, request, there))
+            layers = CutOptions(granularity=1, strategy="chain", composer="sequential")
+            found = estimate([model], layers, request, there)
+        ms = {b.brick.signature: Cost.brick(b.latency).ms for b in found.bricks if b.latency}
+        return _with_latencies(model, found.request, ms)
 
 
-def _with_latencies(model: CanonicalModel, found: LayerLatencies) -> Picture:
-    """A picture by latencies of layers; by their operations where the store has no latencies."""
-    request, threads = found.request, found.request.settings.threads
+def _with_latencies(model: CanonicalModel, request: Request, ms: Mapping[str, float]) -> Picture:
+    """A picture by latencies of layers; by their operations where the store has no latencies.
+
+    Args:
+        model: The model.
+        request: How the layers were measured.
+        ms: Latency of each measured layer in milliseconds without the call of the timer, by
+            signature.
+    """
+    threads = request.settings.threads
     where = f"{request.backend.name} {request.setup.version}, {threads} thread{'s' * (threads > 1)}"
     origin = f"Latencies: {where}, system {request.fingerprint}; without the timer's own cost."
-    if not found.ms:
+    if not ms:
         origin = f"The store has no latencies of single layers on {where}."
-    return Picture.of(model, found.ms, origin)
+    return Picture.of(model, ms, origin)
 
 
 _MARGIN, _LEAST_WIDTH, _TITLE, _LINE = 20.0, 720.0, 34.0, 18.0

@@ -227,7 +227,7 @@ def _virtual(machine: MachineState) -> Check:
     return Check(
         "virtualization",
         "unknown",
-        f"virtual machine{name}: frequency and neighbours are the host's",
+        f"virtual machine{name}: the host sets the frequency, and runs others",
         "prefer a bare-metal or dedicated host, and repeat runs at other times",
     )
 
@@ -249,8 +249,8 @@ def _distance(machine: MachineState) -> Check:
         return Check("distance", "unknown", finding)
     apart = sum(each >= APART for each in found)
     finding = (
-        f"virtual CPUs far from each other in {apart} of {LOOKS} looks (one reads data of"
-        f" another in {median(found):.1f} times the time that it takes to read them from memory)"
+        f"virtual CPUs were far apart in {apart} of {LOOKS} checks: a CPU reads a value that the "
+        f"other wrote in {median(found):.1f} times the time of a value in memory"
     )
     if apart <= MAX_APART * LOOKS:
         return Check("distance", "ok", finding)
@@ -264,7 +264,7 @@ def _load_check(load: MachineLoad) -> Check:
     finding = f"other processes use {load.others:.2f} of {load.cpus} CPUs"
     if load.others <= MAX_OTHERS * load.cpus:
         return Check("load", "ok", finding)
-    return Check("load", "warn", finding, "end them; see which they are: top -o %CPU")
+    return Check("load", "warn", finding, "end other programs; 'top -o %CPU' lists them")
 
 
 def _steal(load: MachineLoad) -> Check:

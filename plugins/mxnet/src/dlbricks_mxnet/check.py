@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dlbricks_contrib.expand import expanded
+
 from dlbricks_core.backends import naming
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import CanonicalModel, Layer
-from dlbricks_core.passes.contrib.expand import expanded
 from dlbricks_mxnet.lowering.build import verify
 from dlbricks_mxnet.lowering.context import Variables
 from dlbricks_mxnet.lowering.symbols import mx

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import openvino
+from dlbricks_contrib.expand import Expanded, expanded
 
 from dlbricks_core.backends import Array, BackendSettings, Network
 from dlbricks_core.bricks import cold_tensors
 from dlbricks_core.ir import CanonicalModel, TensorSpec, numpy_dtype, to_onnx
 from dlbricks_core.ir.tensors import aligned_empty
-from dlbricks_core.passes.contrib.expand import Expanded, expanded
 from dlbricks_openvino.ends import channels_last
 from dlbricks_openvino.settings import core, properties
 from dlbricks_openvino.stacks import small_stacks

@@ -1,8 +1,16 @@
-"""Name and purpose of the command, which the list of commands imports."""
+"""The command and the pages, which the lists of commands and plugins import."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dlbricks_core.commands import Action, ActionCommand
+from dlbricks_core.report import ResultPage
+
+if TYPE_CHECKING:
+    from dlbricks_core.estimation.evaluation import Evaluation
+    from dlbricks_core.estimation.results import RunResult
+    from dlbricks_core.importers import LoadOptions
 
 
 class PagesCommand(ActionCommand):
@@ -19,3 +27,27 @@ class PagesCommand(ActionCommand):
             predicts=True,
         ),
     )
+
+
+class EstimatePage(ResultPage):
+    """A run or an estimate."""
+
+    name = "estimate"
+
+    def html(self, result: RunResult, load: LoadOptions | None) -> str:
+        """The whole page."""
+        from dlbricks_pages.run import run_page
+
+        return run_page(result, load)
+
+
+class EvaluationPage(ResultPage):
+    """Errors of estimates."""
+
+    name = "evaluation"
+
+    def html(self, result: Evaluation, load: LoadOptions | None) -> str:
+        """The whole page."""
+        from dlbricks_pages.evaluation import evaluation_page
+
+        return evaluation_page(result, load)

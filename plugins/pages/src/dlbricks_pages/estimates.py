@@ -30,7 +30,6 @@ from dlbricks_core.figures.statistics import Disturbance
 from dlbricks_core.ir import CanonicalModel, unpacked
 from dlbricks_core.limits import ESTIMATES
 from dlbricks_core.predict import Contribution
-from dlbricks_core.predict.from_features import FeaturePrediction, predicted_from_features
 from dlbricks_core.predict.training_data import features_of, training_data
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
@@ -45,6 +44,7 @@ from dlbricks_pages.contents import (
     NetworkValue,
     Parts,
 )
+from dlbricks_pages.from_features import FeaturePrediction, predicted_from_features
 
 
 def with_composed(atlas: Atlas, store: ResultStore, observer: Observer) -> Atlas:

@@ -18,7 +18,6 @@ from dlbricks_core.files import content
 from dlbricks_core.report.data import SCHEMA_VERSION, ListedFailuresData, failures_data
 from dlbricks_core.report.files import check_folder, file_error
 from dlbricks_core.report.heading import count
-from dlbricks_core.report.html.templating import Cell, Fact, page, render
 from dlbricks_core.report.remarks import alike
 from dlbricks_core.report.tables import Console, styled
 from dlbricks_core.sanitize import sanitized
@@ -31,6 +30,7 @@ from dlbricks_pages.contents import (
     NetworkValue,
     check_number,
 )
+from dlbricks_pages.html.templating import Cell, Fact, page, render
 from dlbricks_pages.view import Axis, Mark, View, holdings, origin
 
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from dlbricks_core.bricks.naming import fold, operator_name
-from dlbricks_core.report.html.templating import Cell, PageTable, page_table
 from dlbricks_core.report.tables import ms
 from dlbricks_pages import view
 from dlbricks_pages.contents import (
@@ -15,6 +14,7 @@ from dlbricks_pages.contents import (
     MachineSetup,
     NetworkValue,
 )
+from dlbricks_pages.html.templating import Cell, PageTable, page_table
 from dlbricks_pages.view import View
 
 #: Function that returns a column's cell for a value, given the path from the page to the site's

@@ -16,7 +16,6 @@ from dlbricks_core.bricks.naming import fold, operator_name
 from dlbricks_core.estimation.systems import told_apart
 from dlbricks_core.facts import LATENCY, Machine, Subject, System
 from dlbricks_core.report.heading import count, quantity_name
-from dlbricks_core.report.html.templating import Cell
 from dlbricks_core.report.tables import ms
 from dlbricks_pages.contents import (
     BASES,
@@ -26,6 +25,7 @@ from dlbricks_pages.contents import (
     MachineSetup,
     NetworkValue,
 )
+from dlbricks_pages.html.templating import Cell
 
 ItemT = TypeVar("ItemT")
 KeyT = TypeVar("KeyT", bound=Hashable)

@@ -9,7 +9,6 @@ from typing import Any
 import click
 from dlbricks_suite.folder import check_unused
 
-from dlbricks_core import report
 from dlbricks_core.commands.options import given, shared
 from dlbricks_core.commands.options.actions import Group
 from dlbricks_core.commands.options.jobs import request_elsewhere
@@ -21,6 +20,8 @@ from dlbricks_core.estimation.without_runs import NO_PREDICTOR, estimate
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.measure.request import Request
+from dlbricks_core.report import print_run, run_data
+from dlbricks_core.report.pages import ESTIMATE, page_of
 from dlbricks_private import suites
 from dlbricks_private.exposure import privacy
 from dlbricks_private.report import print_privacy, print_suite, privacy_data, suite_data
@@ -168,9 +169,9 @@ def estimate_command(
         result = estimate(models, cut, request, there, named)
     load = LoadOptions()
     invocation = partial(Invocation.of, "estimate", models, end_to_end=False, cut_by_store=True)
-    report.print_run(output.console, result)
-    output.write_record(lambda: report.run_data(result, load, invocation()))
-    output.write_html(lambda: report.run_page(result, load))
+    print_run(output.console, result)
+    output.write_record(lambda: run_data(result, load, invocation()))
+    output.write_html(lambda: page_of(ESTIMATE, result, load))
     return EXIT_PARTIAL if result.failures else 0
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dlbricks_contrib.expand import expanded
+
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import CanonicalModel, Layer
-from dlbricks_core.passes.contrib.expand import expanded
 from dlbricks_pytorch.lowering.table import LOWERINGS
 from dlbricks_pytorch.lowering.trial import TypeTrial, build_alone
 

@@ -12,11 +12,11 @@ from typing import Self, TypedDict
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.estimation.compare import compare
 from dlbricks_core.estimation.evaluation import evaluate
 from dlbricks_core.estimation.invocation import ModelFacts, environment_of
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.estimation.run import run
+from dlbricks_core.estimation.side_by_side import run_side_by_side
 from dlbricks_core.estimation.systems import find_machine, told_apart
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.facts import LATENCY, Calibration, Failure, Machine
@@ -164,7 +164,7 @@ def _evaluate(again: PreparedRepetition, store: ResultStore, observer: Observer)
 
 
 def _compare(again: PreparedRepetition, store: ResultStore, observer: Observer) -> _Results:
-    return compare(again.models, again.cut_options, again.requests, store, observer).runs
+    return run_side_by_side(again.models, again.cut_options, again.requests, store, observer)
 
 
 #: Function that repeats each command, by its name and whether bricks ran.

@@ -10,12 +10,11 @@ from dlbricks_core.estimation.assemble import assemble
 from dlbricks_core.estimation.evaluation import Evaluation
 from dlbricks_core.facts import Failure
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.measure.cutting import Cutting, cut_models
+from dlbricks_core.measure.cutting import Cutting, cut_models, sweeps_of
 from dlbricks_core.measure.ledger import Effort, Ledger
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.rewrites import keep_rewrites, rewrite_models
-from dlbricks_core.measure.targets import sweeps_of
+from dlbricks_core.measure.rewrites import rewrite_models
 from dlbricks_core.plugins import discover
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
@@ -79,9 +78,8 @@ def study(
         *(options.CutOptions.chosen(None, None, composer) for composer in composers),
     ]
     analysis = analyze(models)
-    rewrites = rewrite_models(models, request, observer)
+    rewrites = rewrite_models(models, request, observer, store=store)
     cuttings = [cut_models(models, way, request, observer, rewrites=rewrites) for way in ways]
-    keep_rewrites(rewrites, [cut.model for cut in cuttings[0].brickset.models], request, store)
     targets = [target for sweep in sweeps_of(*cuttings, end_to_end=True) for target in sweep]
     ledger = measure(targets, request, store, observer)
     observer.stage("Composing")

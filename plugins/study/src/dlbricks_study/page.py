@@ -6,13 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from markupsafe import Markup
-
-from dlbricks_core.compose.options import DEFAULT_COMPOSER
-from dlbricks_core.report.evaluation import TOLERANCES, percent
-from dlbricks_core.report.heading import count
-from dlbricks_core.report.html.plots import Curve, Point, all_around_one, curves, dots
-from dlbricks_core.report.html.templating import (
+from dlbricks_pages.html.plots import Curve, Point, all_around_one, curves, dots
+from dlbricks_pages.html.templating import (
     Cell,
     Fact,
     PageTable,
@@ -20,6 +15,11 @@ from dlbricks_core.report.html.templating import (
     page_table,
     reading_options,
 )
+from markupsafe import Markup
+
+from dlbricks_core.compose.options import DEFAULT_COMPOSER
+from dlbricks_core.report.evaluation import TOLERANCES, percent
+from dlbricks_core.report.heading import count
 from dlbricks_core.report.notes import texts
 from dlbricks_core.report.remarks import Effect, Remark
 from dlbricks_core.report.tables import interval_text, value_text

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypedDict
 
+from dlbricks_pages.html.plots import Point, bars, dots, stacked
+from dlbricks_pages.html.templating import PageTable, page, page_table, render
 from markupsafe import Markup
 from rich.table import Table
 
@@ -17,8 +19,6 @@ from dlbricks_core.importers import LoadOptions
 from dlbricks_core.report import data as common
 from dlbricks_core.report import heading
 from dlbricks_core.report.heading import count
-from dlbricks_core.report.html.plots import Point, bars, dots, stacked
-from dlbricks_core.report.html.templating import PageTable, page, page_table, render
 from dlbricks_core.report.notes import notes_data, text
 from dlbricks_core.report.remarks import Remark
 from dlbricks_core.report.tables import Console, quantity, styled, table

@@ -12,11 +12,10 @@ from dlbricks_core.estimation.assemble import assemble
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.estimation.run import run_bricks
 from dlbricks_core.ir import packed
-from dlbricks_core.measure.cutting import Cutting, cut_models
+from dlbricks_core.measure.cutting import Cutting, Target, cut_models
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.rewrites import Rewrites
-from dlbricks_core.measure.targets import Target
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_suite.folder import Suite, SuiteModel, read_suite

@@ -12,8 +12,8 @@ from zlib import crc32
 import numpy as np
 
 from dlbricks_core.figures.figure import RESAMPLES, interval, relative_half_width
+from dlbricks_core.measure.cutting import Target, alike_together
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import Target, alike_together
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.atlas import SURVEYED
 from dlbricks_core.predict.from_atlas import believed

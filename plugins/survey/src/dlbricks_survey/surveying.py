@@ -20,13 +20,12 @@ from dlbricks_core.importers import LoadOptions, ModelCollection
 from dlbricks_core.importers.lookup import expand
 from dlbricks_core.importers.models import ImportSettings, ModelLoader
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_core.measure.cutting import Target
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.targets import Target
 from dlbricks_core.plugins import Plugin, attempt, discover
 from dlbricks_core.predict import Contribution, shipped
 from dlbricks_core.predict.from_atlas import kernel_of, with_pulls
-from dlbricks_core.predict.session_effects import session_corrected
 from dlbricks_core.predict.training_data import contributions, family_of, whole_models
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.heading import count
@@ -35,6 +34,7 @@ from dlbricks_core.survey import Drawn, is_quick
 from dlbricks_core.wording import argument
 from dlbricks_survey.candidates import BASE, Judged, Judges, SurveyCandidates, already_timed
 from dlbricks_survey.networks import draw, weights
+from dlbricks_survey.session_effects import session_corrected
 
 #: Default number of runs of each network. Where runs scatter by 5%, the mean of the faster half of
 #: 8 has an error of 2%, less than any predictor's. Another network therefore yields more

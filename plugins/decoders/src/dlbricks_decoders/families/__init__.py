@@ -30,7 +30,7 @@ from dlbricks_decoders.families import (
     qwen,
     squared,
 )
-from dlbricks_decoders.families.defaults import SIZES
+from dlbricks_decoders.families.defaults import SIZES, USUAL
 from dlbricks_decoders.fields import Fields
 from dlbricks_decoders.quantized import FIELD, check_quantized
 
@@ -61,8 +61,6 @@ _UNUSED: Mapping[str, tuple[str, ...]] = {
     "qwen3_moe": ("use_qk_norm",),
     "stablelm": ("norm_eps", "num_heads", "rope_pct", "rotary_scaling_factor"),
     "starcoder2": ("activation_function", "layer_norm_epsilon"),
-    "t5": ("scale_decoder_outputs",),
-    "umt5": ("scale_decoder_outputs",),
     "youtu": ("embedding_initializer_range",),
 }
 """Fields that published configurations have although their family never reads them."""
@@ -124,7 +122,7 @@ def decoder_of(values: Any, source: str, dtype: str | None = None) -> Decoder:
             hint=f"Most of the {len(FAMILIES)} supported are in: dlbricks list models llm: "
             "Others can be exported to an .onnx file.",
         )
-    fields = Fields(values, source)
+    fields = Fields(values, source, usual=USUAL.get(family, {}))
     check_quantized(fields.get(FIELD), source, dtype)
     fields.only("is_encoder_decoder", family in encoders.FAMILIES)
     fields.only("add_cross_attention", False)

@@ -125,8 +125,9 @@ def _attention(
 
 
 def _sizes(fields: Fields) -> FamilySizes:
-    """Sizes of a decoder whose heads need not divide its states."""
-    return sizes_of(fields, head_dim=fields.integer("qk_rope_head_dim", default=64))
+    """Sizes of a decoder whose heads need not divide its states, and all share keys and values."""
+    heads = fields.replaced("num_key_value_heads", None)
+    return sizes_of(heads, head_dim=fields.integer("qk_rope_head_dim", default=64))
 
 
 def _deepseek_v2(fields: Fields) -> Decoder:

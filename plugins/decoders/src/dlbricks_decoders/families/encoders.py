@@ -56,7 +56,7 @@ def _t5(
     fields.ignore("n_positions", "dense_act_fn", "is_gated_act", "dropout_rate", "output_past",
                   "initializer_factor", "use_cache", "num_hidden_layers", "max_position_embeddings",
                   "scalable_attention")  # fmt: skip
-    scale = hidden**-0.5 if scaled and tied else 1.0
+    scale = hidden**-0.5 if scaled and fields.flag("scale_decoder_outputs", default=tied) else 1.0
     return Decoder(
         "", fields.integer("vocab_size", default=32128), hidden, (block,) * further, norm, hidden,
         tied=True, encoder=encoder, logits_scale=scale,

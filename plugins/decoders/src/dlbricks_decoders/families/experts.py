@@ -56,7 +56,7 @@ def _granite_moe(fields: Fields, *, shared: bool = False) -> Decoder:
     """Granite with experts; in one kind, another expert works on every token."""
     plain, sizes = granite(fields), sizes_of(fields)
     experts = experts_of(fields, 8, per_token=2, normalized=True)
-    width = fields.integer("shared_intermediate_size", default=None) if shared else None
+    width = count_of(fields, "shared_intermediate_size", 0) if shared else 0
     if width:
         part = FeedForward(width, activation_of(fields), joined=True)
         experts = replace(experts, shared=part)

@@ -190,6 +190,7 @@ def _gemma4(fields: Fields) -> Decoder:
     bias = fields.flag("attention_bias", default=False)
     fields.only("use_bidirectional_attention", "vision")
     same = fields.flag("attention_k_eq_v", default=False)
+    fields = _by_layer(fields, kinds)
     far_sizes = replace(
         sizes, head_dim=fields.integer("global_head_dim", default=512),
         kv_heads=fields.integer("num_global_key_value_heads", default=sizes.kv_heads)
@@ -227,6 +228,23 @@ def _gemma4(fields: Fields) -> Decoder:
         by_layer=LayerEmbedding(rows, sizes.layers, size, activation, norm) if size else None,
         last_from=sizes.layers - borrowing if borrowing else None,
     )  # fmt: skip
+
+
+def _by_layer(fields: Fields, kinds: Sequence[str]) -> Fields:
+    """The fields with those that newer files state for each block that attends to all tokens."""
+    stated = fields.get("per_layer_config")
+    if stated is None:
+        return fields
+    far = [str(index) for index, kind in enumerate(kinds) if kind == FULL]
+    given = {str(index): part for index, part in stated.items()}
+    alike = sorted(given) == sorted(far) and all(part == given[far[0]] for part in given.values())
+    names = {"head_dim": "global_head_dim", "num_key_value_heads": "num_global_key_value_heads"}
+    if not alike or not given[far[0]].keys() <= names.keys():
+        raise fields.refusal("per_layer_config", stated,
+                             "Supported: the same for all blocks of full attention.")  # fmt: skip
+    for name, value in given[far[0]].items():
+        fields = fields.with_default(names[name], value)
+    return fields
 
 
 def _beside(fields: Fields, activation: Activation, norm: Norm) -> ExpertsBeside | None:

@@ -169,14 +169,14 @@ def _nemotron_h(fields: Fields) -> Decoder:
     if isinstance(letters, str) and set(letters) <= set(_PATTERN):
         kinds = [_PATTERN[letter] for letter in letters]
     else:
-        layers = fields.integer("num_hidden_layers", default=4, most=MOST_BLOCKS)
-        names = (*_KINDS, *_PATTERN.values())
-        listed = fields.list_of("layers_block_type", names, layers)
-        listed = listed or fields.list_of("layer_types", names, layers)
-        if not listed:
+        listed = fields.get("layers_block_type", "layer_types")
+        if not isinstance(listed, list) or not 0 < len(listed) <= MOST_BLOCKS:
             raise fields.refusal("hybrid_override_pattern", letters, "Supported: M, *, - and E.")
+        names = (*_KINDS, *_PATTERN.values())
+        for name in ("layers_block_type", "layer_types"):
+            fields.list_of(name, names, len(listed))
         kinds = [_KINDS.get(kind, kind) for kind in listed]
-    fields.ignore("num_hidden_layers")
+    fields.ignore("num_hidden_layers", "layers_block_type", "layer_types")
     sizes = replace(sizes_of(fields.with_default("num_hidden_layers", len(kinds)), kv_heads=8,
                              head_dim=128, width=21504), layers=len(kinds))  # fmt: skip
     norm = Norm(fields.positive("layer_norm_epsilon", "norm_eps", default=1e-5))

@@ -78,7 +78,7 @@ def _smollm3(fields: Fields) -> Decoder:
     interval = fields.integer("no_rope_layer_interval", default=4)
     usual = [int((i + 1) % interval != 0) for i in range(sizes.layers)]
     rotated = fields.list_of("no_rope_layers", (0, 1), sizes.layers) or usual
-    window, kinds = optional_window(fields, sizes.layers, 0)
+    window, kinds = optional_window(fields, sizes.layers, 0, usual=None)
     embedding = rotary_of(fields, sizes, theta=2e6)
     feed_forward = FeedForward(
         sizes.width, activation_of(fields), bias=fields.flag("mlp_bias", default=False)

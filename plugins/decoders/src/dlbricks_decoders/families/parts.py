@@ -171,10 +171,16 @@ def windowed(attention: Attention, kinds: Sequence[str], window: int | None) -> 
     return [near if kind == SLIDING else attention for kind in kinds]
 
 
-def optional_window(fields: Fields, layers: int, first: int) -> tuple[int | None, list[str]]:
-    """Window of Qwen's configurations, and the kind of attention of each block."""
+def optional_window(
+    fields: Fields, layers: int, first: int, usual: int | None = 4096
+) -> tuple[int | None, list[str]]:
+    """Window of Qwen's configurations, and the kind of attention of each block.
+
+    ``usual`` is the window of a configuration that states none.
+    """
     used = fields.flag("use_sliding_window", default=False)
-    window = fields.integer("sliding_window", default=None) if used else None
+    absent = None if fields.given("sliding_window") else usual
+    window = fields.integer("sliding_window", default=absent) if used else None
     fields.ignore("sliding_window")
     first = fields.integer("max_window_layers", default=first) if used and first else first
     fields.ignore("max_window_layers")

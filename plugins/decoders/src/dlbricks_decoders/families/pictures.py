@@ -33,9 +33,9 @@ def _mllama(fields: Fields) -> Decoder:
     plain = llama.FAMILIES["llama"](usual)
     given = fields.get("cross_attention_layers")
     seeing = range(3, len(plain.blocks), 5) if given is None else given
-    if not isinstance(seeing, list | range) or len({*seeing}) >= len(plain.blocks):
-        raise fields.refusal("cross_attention_layers", given, "Supported: numbers of some blocks.")
     blocks = [block for index, block in enumerate(plain.blocks) if index not in seeing]
+    if not blocks:
+        raise fields.refusal("cross_attention_layers", given, "Supported: numbers of some blocks.")
     return replace(plain, blocks=tuple(blocks))
 
 

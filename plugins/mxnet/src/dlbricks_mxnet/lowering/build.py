@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from io import StringIO
 
 import numpy as np
+from dlbricks_contrib.expand import expanded
 
 from dlbricks_core.backends import Array, Network
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import CanonicalModel, TensorSpec
-from dlbricks_core.passes.contrib.expand import expanded
 from dlbricks_mxnet.framework import in_words
 from dlbricks_mxnet.lowering import families as families  # fills the table
 from dlbricks_mxnet.lowering.context import Variables

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dlbricks_contrib.expand import expanded
 from torch import fx
 
 from dlbricks_core.backends import Network
 from dlbricks_core.errors import UnsupportedError
-from dlbricks_core.passes.contrib.expand import expanded
 from dlbricks_pytorch.lowering import families as families  # fills the table
 from dlbricks_pytorch.lowering.context import GraphBuilder
 from dlbricks_pytorch.lowering.table import LOWERINGS, lower_layer

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dlbricks_pages.html import plots
 from markupsafe import Markup
-
-from dlbricks_core.report.html import plots
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from markupsafe import Markup
-
-from dlbricks_core.facts import LATENCY, Quantity
-from dlbricks_core.report.heading import quantity_name
-from dlbricks_core.report.html.plots import MOST_SERIES, Point, dots
-from dlbricks_core.report.html.templating import (
+from dlbricks_pages.html.plots import MOST_SERIES, Point, dots
+from dlbricks_pages.html.templating import (
     Cell,
     PageTable,
     page,
     page_table,
 )
+from markupsafe import Markup
+
+from dlbricks_core.facts import LATENCY, Quantity
+from dlbricks_core.report.heading import quantity_name
 from dlbricks_core.report.remarks import Remark, alike
 from dlbricks_core.report.tables import interval_text, ms, value_text
 from dlbricks_serving.advice.advice import Advice, AdviceRequest, Ranked, TaskRanking

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dlbricks_pages.html.templating import page, page_table, reading_options
+
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.report import heading
-from dlbricks_core.report.html.templating import page, page_table, reading_options
 from dlbricks_core.report.remarks import Remark, alike
 from dlbricks_serving.serving.report.words import LoadReport
 

@@ -1,1 +1,0 @@
-"""ONNX Runtime's own operators: facts for the IR, and definitions for other frameworks."""

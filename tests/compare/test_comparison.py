@@ -1,0 +1,45 @@
+"""What a comparison concludes from figures of whole models and of their parts."""
+
+import numpy as np
+import pytest
+from dlbricks_compare.comparison import ModelComparison, PartComparison
+
+from dlbricks_core.compose import Estimate
+from dlbricks_core.figures.figure import RESAMPLES
+from dlbricks_core.figures.ranking import Cost, Ranking
+
+
+def cost(ms):
+    return Cost(ms, np.full(RESAMPLES, ms))
+
+
+def compared(wholes, sums):
+    ranking = Ranking.of({name: cost(ms) for name, ms in wholes.items()})
+    sums = {name: cost(ms) for name, ms in sums.items()}
+    return ModelComparison({}, (), ranking, sums, Estimate(None, None), {})
+
+
+def test_sums_of_parts_are_compared_with_the_winners():
+    found = compared({"a": 2.0, "b": 3.0, "c": 4.0}, {"a": 1.0, "b": 2.0})
+    assert {name: ratio.value for name, ratio in found.sum_ratios.items()} == {"b": 2.0}
+    assert not found.is_contradicted
+    assert compared({"a": 2.0, "b": 3.0}, {"b": 1.0}).sum_ratios == {}
+    assert compared({}, {}).sum_ratios == {}
+
+
+@pytest.mark.parametrize(
+    ("wholes", "sums", "contradicted"),
+    [
+        ({"a": 2.0, "b": 3.0}, {"a": 2.0, "b": 1.5}, True),
+        ({"a": 2.0, "b": 3.0}, {"a": 1.5, "b": 2.0}, False),
+        ({"a": 2.0, "b": 2.0}, {"a": 2.0, "b": 1.5}, False),  # there is no winner
+    ],
+)
+def test_a_contradiction_between_parts_and_model_is_noticed(wholes, sums, contradicted):
+    assert compared(wholes, sums).is_contradicted == contradicted
+
+
+def test_the_difference_is_between_the_slowest_and_the_fastest():
+    costs = {"a": cost(2.0), "b": cost(5.0), "c": cost(3.0)}
+    assert PartComparison(None, 1, {}, Ranking.of(costs)).difference_ms == 3.0
+    assert PartComparison(None, 1, {}, Ranking.of({"a": cost(2.0)})).difference_ms is None
