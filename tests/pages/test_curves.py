@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dlbricks_core.report.html.plots import Curve, curves
+from dlbricks_pages.html.plots import Curve, curves
 
 
 def test_curves_with_intervals_stand_beside_each_other_within_the_axes():
