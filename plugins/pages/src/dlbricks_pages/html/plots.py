@@ -248,12 +248,15 @@ def curves(name: str, series: Mapping[str, Curve], across: str, unit: str, title
             beside = axes.transData + ScaledTranslation(
                 place * apart / 72, 0, figure.dpi_scale_trans
             )
+            lines = axes.plot(list(curve.values), list(curve.values.values()), markersize=5,
+                              linewidth=1.4, marker=_MARKERS[i % len(_MARKERS)],
+                              linestyle="-" if curve.joined else "", **look)  # fmt: skip
             for number, ends in curve.intervals.items():
-                axes.plot((number, number), ends, color=look["color"], linewidth=1.6,
-                          solid_capstyle="butt", transform=beside)  # fmt: skip
-            axes.plot(list(curve.values), list(curve.values.values()), markersize=5,
-                      linewidth=1.4, marker=_MARKERS[i % len(_MARKERS)], transform=beside,
-                      linestyle="-" if curve.joined else "", **look)  # fmt: skip
+                lines += axes.plot((number, number), ends, color=look["color"], linewidth=1.6,
+                                   solid_capstyle="butt")  # fmt: skip
+            # Only now: the axes find their limits from lines in data coordinates alone.
+            for line in lines:
+                line.set_transform(beside)
         axes.set_xticks(sorted({n for c in series.values() if not c.level for n in c.values}))
         axes.set_ylabel(unit)
         axes.grid(axis="y", linewidth=0.6)
