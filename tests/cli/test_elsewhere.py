@@ -112,7 +112,9 @@ def test_a_missing_quantity_names_its_distribution(dlbricks, monkeypatch, name):
 
 
 def test_quantities_of_dlbricks_are_in_the_distribution_that_the_core_names():
-    assert entries("dlbricks.metrics") == dict.fromkeys(DISTRIBUTED, "quantities"), "in measure/metric.py"
+    assert entries("dlbricks.metrics") == dict.fromkeys(DISTRIBUTED, "quantities"), (
+        "in measure/metric.py"
+    )
 
 
 @pytest.mark.parametrize("old", PROGRAM.RENAMED)
