@@ -17,7 +17,10 @@ _NAMED = 3  #: Maximum number of models, operators or machines that a sentence n
 
 def text(note: Note) -> str:
     """The sentence of a note, without a full stop; its subject comes first."""
-    words = WORDS[note.code](**note.values)
+    sentence = WORDS.get(note.code)
+    if sentence is None:
+        raise LookupError(f"add a sentence for the note {note.code!r} to WORDS in {__name__}")
+    words = sentence(**note.values)
     return f"{note.subject}: {words}" if note.subject else words
 
 

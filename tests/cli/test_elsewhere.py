@@ -66,7 +66,7 @@ def test_a_missing_command_names_its_distribution(dlbricks, installed, tmp_path,
 def test_distributions_of_dlbricks_have_the_commands_that_the_core_names():
     assert entries("dlbricks.commands") == OTHERS
     named = {name: each.removeprefix("dlbricks-") for name, each in command.DISTRIBUTIONS.items()}
-    assert named == OTHERS
+    assert named == OTHERS, "in commands/command.py"
 
 
 def entries(group):
@@ -122,7 +122,9 @@ def test_a_missing_quantity_names_its_distribution(dlbricks, monkeypatch, name):
 
 
 def test_quantities_of_dlbricks_are_in_the_distribution_that_the_core_names():
-    assert entries("dlbricks.metrics") == dict.fromkeys(DISTRIBUTED, "quantities")
+    assert entries("dlbricks.metrics") == dict.fromkeys(DISTRIBUTED, "quantities"), (
+        "in measure/metric.py"
+    )
 
 
 @pytest.mark.parametrize("old", PROGRAM.RENAMED)
