@@ -56,9 +56,10 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "home" / "index.html").write_text("mine")
     with pytest.raises(DLBricksError, match="no earlier pages have"):
         check_site(tmp_path / "home")
-    (tmp_path / "home" / MANIFEST).write_text("{not json")
-    with pytest.raises(DLBricksError, match="no earlier pages have"):
-        check_site(tmp_path / "home")
+    for manifest in ("{not json", "[" * 100_000):
+        (tmp_path / "home" / MANIFEST).write_text(manifest)
+        with pytest.raises(DLBricksError, match="no earlier pages have"):
+            check_site(tmp_path / "home")
 
 
 def test_a_file_is_no_folder(tmp_path):

@@ -404,7 +404,7 @@ def _listed(folder: Path) -> set[str]:
     try:
         listed = json.loads(content(folder / MANIFEST, _MOST_BYTES))
         return {str(PurePosixPath(name)) for name in listed["files"]}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return set()
 
 
