@@ -148,8 +148,8 @@ def _bricks(bricks: Sequence[BrickResult], what: str) -> PageTable:
             ]
             for each in bricks
         ],
-        f"{what}, as measured. Share: of the sum over all bricks that have one, in %. From: "
-        "where the value comes from.",
+        f"{what}. Share: percentage of the sum over all bricks with a value. From: origin of the "
+        "value.",
         words=("Signature", "From", "Remarks"),
         names_wrap=True,
     )
@@ -163,7 +163,7 @@ def _remarks(each: BrickResult, named: Mapping[str, str]) -> list[str]:
 
 
 def _shares(bricks: Iterable[BrickResult]) -> dict[str, float]:
-    """Share of each operator in the sum over all measured bricks, the largest first."""
+    """Share of each operator in the sum over all bricks with a figure, the largest first."""
     totals: dict[tuple[str, ...], float] = {}
     for each in bricks:
         if each.latency is not None:
@@ -203,6 +203,6 @@ def _share_plot(shares: Mapping[str, float]) -> Markup | None:
         "shares",
         [name for name, _ in shown],
         {"share": [Point(100 * share) for _, share in shown]},
-        "% of the sum over all measured bricks",
+        "% of the sum over all bricks",
         "Share of each operator in the sum over all bricks",
     )
