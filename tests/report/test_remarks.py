@@ -201,3 +201,17 @@ def test_notes_and_failures_stand_below_the_figures(run):
     order = ["1 failure, named below", "Model ", "Note:", "absent.onnx: there is no such file"]
     places = [text.index(each) for each in order]
     assert places == sorted(places)
+
+
+def test_a_page_says_why_bricks_of_a_model_that_ran_whole_have_no_figures(run, read_page):
+    sentence = "it needs no figures of bricks"
+    composed = with_samples(run, *[QUIET] * 5)
+    assert sentence not in read_page(run_page(composed)).text
+    whole = replace(
+        composed,
+        models=[replace(each, is_measurement=True) for each in composed.models],
+        bricks=[replace(each, latency=None, failure="not measured") for each in composed.bricks],
+    )
+    page = read_page(run_page(whole)).text
+    assert sentence in page
+    assert "Share of each kind of brick" not in page

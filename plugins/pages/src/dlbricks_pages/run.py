@@ -84,6 +84,7 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
             [[name, f"{100 * share:.1f}"] for name, share in shares.items()],
             names_wrap=True,
         ),
+        ran_whole=any(model.is_measurement for model in result.models),
         number=len(bricks),
         bricks=_bricks(bricks, f"{noun.capitalize()} in {result.request.quantity.unit}"),
     )
