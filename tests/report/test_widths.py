@@ -61,6 +61,19 @@ def test_several_estimates_are_as_good_as_the_widest(monkeypatch):
     assert words.answer(result) == [told]
 
 
+def test_the_widest_estimate_is_not_one_that_lacks_bricks(monkeypatch):
+    monkeypatch.setattr(words, "subject", lambda result: "2 models")
+    models = [
+        SimpleNamespace(normalized=None, estimate=SimpleNamespace(value=value))
+        for value in (1.0, None)
+    ]
+    result = SimpleNamespace(
+        is_over_sizes=False, models=models, adaptive=dialled(0.2, math.inf).adaptive
+    )
+    told = "2 models: 1 estimate; the least precise is ±20.0%; the others are incomplete."
+    assert words.answer(result) == [told]
+
+
 def test_figures_that_lack_precision_are_told_by_a_factor():
     (made,) = not_within(0.1, note("store-ended"), [(0.97, "a"), (0.2, "b"), (math.inf, "c")])
     assert text(made) == (
