@@ -190,9 +190,10 @@ def _of_samples(runs: Mapping[str, RunResult], disturbances: Sequence[Note]) -> 
         on = f" on {name}" if name else ""
         of = _Bricks.of(run)
         values = "latencies" if run.request.metric is None else "values"
-        uncertain = f"{values} of {of.text(of.uncertain)}{of.models(of.uncertain)}{on} are uncertain by more than ±{_UNCERTAIN:.0%}"
-        where = of.models(of.scattered)
-        scatter = f"samples of {of.text(of.scattered)}{where}{on} scatter widely"
+        unsure = f"{of.text(of.uncertain)}{of.models(of.uncertain)}{on}"
+        uncertain = f"{values} of {unsure} are uncertain by more than ±{_UNCERTAIN:.0%}"
+        where = f"{of.text(of.scattered)}{of.models(of.scattered)}{on}"
+        scatter = f"samples of {where} scatter widely"
         if of.are_most(of.uncertain):
             yield Remark(Effect.DOUBTFUL, uncertain)
         elif of.uncertain:
