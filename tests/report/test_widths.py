@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from dlbricks_survey import calibration as probes
 from dlbricks_survey import report as survey
 
@@ -103,3 +104,14 @@ def test_probes_and_surveys_tell_wide_intervals_by_a_factor():
         "off by 11% (median); intervals are within a factor of 3 (median) and hold 100% of the "
         "measured latencies."
     )
+
+
+@pytest.mark.parametrize(("runs", "lines"), [(3, 1), (0, 0)])
+def test_bricks_that_never_ran_give_no_speedup(runs, lines):
+    """Loading bricks that no framework supports takes seconds, too."""
+    effort = SimpleNamespace(
+        seconds={"model": 1.7, "brick": 36.8},
+        runs={"model": 14, "brick": runs},
+        networks={"model": 3, "brick": 1},
+    )
+    assert len(words.speedups(SimpleNamespace(benchmarking=None, effort=effort))) == lines

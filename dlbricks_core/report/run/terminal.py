@@ -284,7 +284,7 @@ def speedups(result: RunResult) -> list[str]:
         )
     effort = result.effort
     seconds = effort.seconds
-    if seconds["model"] and seconds["brick"]:
+    if effort.runs["model"] and effort.runs["brick"]:
         lines.append(
             f"Benchmarking speedup (wall-clock, loading included): "
             f"{seconds['model'] / seconds['brick']:.2f}x = {seconds['model']:.1f} s for "
