@@ -24,7 +24,16 @@ OTHERS = {
 }  # fmt: skip
 """Distributions of commands, and of actions of commands."""
 
-INSTALL = "pip install -c constraints.txt -e plugins/{} (in a clone of DLBricks)"
+PLUGINS = Path(__file__).parents[2] / "plugins"
+
+
+def install_line(folder):
+    """Command that installs a distribution, and before it the others of DLBricks that it needs."""
+    project = tomllib.loads((PLUGINS / folder / "pyproject.toml").read_text())["project"]
+    ours = (each.partition(">=")[0] for each in project["dependencies"])
+    needed = [each.removeprefix("dlbricks-") for each in ours if each.startswith("dlbricks-")]
+    editable = " ".join(f"-e plugins/{each}" for each in [*needed, folder])
+    return f"pip install -c constraints.txt {editable} (in a clone of DLBricks)"
 
 
 @pytest.fixture
@@ -49,7 +58,7 @@ def test_a_missing_command_names_its_distribution(dlbricks, installed, tmp_path,
     spoken = " ".join(words)
     assert done.err.splitlines() == [
         f"Error: 'dlbricks {spoken}' comes with dlbricks-{OTHERS[name]}, which is not installed",
-        f"Hint: {INSTALL.format(OTHERS[name])}",
+        f"Hint: {install_line(OTHERS[name])}",
     ]
 
 
@@ -63,7 +72,7 @@ def entries(group):
     """Distribution of each entry point of a group."""
     return {
         name: project["name"].removeprefix("dlbricks-")
-        for path in (Path(__file__).parents[2] / "plugins").glob("*/pyproject.toml")
+        for path in PLUGINS.glob("*/pyproject.toml")
         for project in [tomllib.loads(path.read_text())["project"]]
         for name in project.get("entry-points", {}).get(group, {})
     }
@@ -88,7 +97,7 @@ def test_a_missing_collection_names_its_distribution(dlbricks, monkeypatch, name
     assert done.status == 2
     assert done.err.splitlines() == [
         f"Error: models of {name} come with dlbricks-{COLLECTIONS[name]}, which is not installed",
-        f"Hint: {INSTALL.format(COLLECTIONS[name])}",
+        f"Hint: {install_line(COLLECTIONS[name])}",
     ]
 
 
@@ -107,7 +116,7 @@ def test_a_missing_quantity_names_its_distribution(dlbricks, monkeypatch, name):
     assert done.status == 2
     assert done.err.splitlines() == [
         f"Error: the quantity {name} comes with dlbricks-quantities, which is not installed",
-        f"Hint: {INSTALL.format('quantities')}",
+        f"Hint: {install_line('quantities')}",
     ]
 
 
