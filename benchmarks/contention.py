@@ -25,6 +25,7 @@ from time import perf_counter
 
 import numpy as np
 from dlbricks_serving.contention import Instance, play_together
+from dlbricks_serving.core_sets import core_sets
 from dlbricks_serving.serving.composed import Composed, service_times
 
 from dlbricks_core.backends.burst import CALLS, next_to_nothing, start_of_a_line
@@ -34,7 +35,6 @@ from dlbricks_core.figures.statistics import FloatArray, faster_half
 from dlbricks_core.importers.base import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.machine.cores import core_sets
 from dlbricks_core.measure.cutting import cut_models
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.worker import WorkerSettings

@@ -32,6 +32,7 @@ from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
+from dlbricks_serving.core_sets import core_sets
 from dlbricks_serving.load import LoadGenerator, ServingWorker
 from dlbricks_serving.scenarios import (
     Scenario,
@@ -52,7 +53,6 @@ from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.machine.cores import core_sets
 from dlbricks_core.machine.load import LoadSampler
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.worker import WorkerSettings

@@ -88,6 +88,7 @@ def test_there_are_groups_and_each_is_read():
 
 @each_group
 def test_a_group_is_read_into_a_record_of_its_own(path, name):
+    assert name in READ_BY.get(room_of(path), {}), "give it a row in READ_BY above"
     record = READ_BY[room_of(path)][name]()
     assert dataclasses.is_dataclass(record)
     with pytest.raises(dataclasses.FrozenInstanceError):

@@ -1,5 +1,6 @@
 """Files that tell users and registries what the distributions are, and the name of the API."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -11,6 +12,15 @@ from dlbricks_core.version import __version__
 ROOT = Path(__file__).parents[1]
 DISTRIBUTIONS = [ROOT, *sorted((ROOT / "plugins").iterdir())]
 
+APART = "The core knows no plugin, and no plugin another"
+"""Name of the contract that lists all distributions."""
+
+UNTYPED = {"llamacpp", "mxnet", "onnxruntime", "openvino", "pytorch"}
+"""Distributions whose frameworks have no types."""
+
+NOT_ALONE = {"fleet", "llamacpp"}
+"""Distributions that need a server or a compiler: no environment of their own tries them."""
+
 
 @pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=lambda folder: folder.name)
 def test_each_distribution_carries_its_licence(folder):
@@ -19,6 +29,49 @@ def test_each_distribution_carries_its_licence(folder):
     text = (folder / "LICENSE").read_text()
     assert text.split()[:4] == ["Apache", "License", "Version", "2.0,"]
     assert text == (ROOT / "LICENSE").read_text()
+
+
+def places(name):
+    """Places that name all distributions in plugins/, and whether they name this one."""
+    module, text = (
+        f"dlbricks_{name}",
+        {
+            each: (ROOT / each).read_text()
+            for each in ("requirements-dev.txt", "docs/explain/architecture.md", ".ci/alone")
+        },
+    )
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    imports = tool["importlinter"]
+    (contract,) = (each for each in imports["contracts"] if each["name"] == APART)
+    return {
+        "requirements-dev.txt": f"-e plugins/{name}\n" in text["requirements-dev.txt"],
+        "docs/explain/architecture.md": (
+            name == "testing" or f"`dlbricks-{name}`" in text["docs/explain/architecture.md"]
+        ),
+        ".ci/alone": (
+            name in NOT_ALONE or re.search(rf"\b{name}\b", text[".ci/alone"]) is not None
+        ),
+        "pyproject.toml, packages of mypy": (name in UNTYPED or module in tool["mypy"]["packages"]),
+        "pyproject.toml, root_packages of import-linter": (module in imports["root_packages"]),
+        f"pyproject.toml, contract {APART!r}": (
+            module in " | ".join(contract["layers"]).split(" | ")
+        ),
+    }
+
+
+@pytest.mark.parametrize("folder", DISTRIBUTIONS[1:], ids=lambda folder: folder.name)
+def test_each_distribution_is_in_every_list_of_them(folder):
+    lacking = [place for place, is_named in places(folder.name).items() if not is_named]
+    assert not lacking, f"{folder.name} is not named in: {'; '.join(lacking)}"
+
+
+def test_no_command_of_the_core_may_import_another():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (named,) = (each["modules"] for each in contracts["contracts"]
+                if each["name"] == "No command imports another")  # fmt: skip
+    folders = (ROOT / "dlbricks_core/commands").glob("*/__init__.py")
+    found = {each.parent.name for each in folders} - {"options"}
+    assert {f"dlbricks_core.commands.{name}" for name in found} == set(named), "in pyproject.toml"
 
 
 def test_the_api_has_the_name_of_the_command():

@@ -160,8 +160,8 @@ class CpuTimer(ABC, Generic[LoadedT]):
     def warm_io(self, loaded: LoadedT) -> None:
         """Leaves inputs and outputs in the caches as a model's previous layer would.
 
-        First warms the memory that the results will take, which held other tensors a moment
-        ago, then the inputs. No value may change. Tensors that
+        First warms the memory of the results, which contained other tensors a moment before,
+        then the inputs. No value may change. Tensors that
         :func:`~dlbricks_core.bricks.cold_tensors` names stay untouched.
         """
 
@@ -373,9 +373,9 @@ class Backend(ABC):
         return self.traits.engine or f"{self.name} on the graph of DLBricks"
 
     def interpreted(self, model: CanonicalModel, settings: BackendSettings) -> Interpreted | None:
-        """Python that the program of :meth:`engine` runs beside a language model's operators.
+        """Python code that the program of :meth:`engine` runs beside a language model's operators.
 
-        ``None``, the default, where it runs none or nobody has measured it.
+        ``None``, the default, if the program runs no Python, or its time is not known.
         """
         return None
 
@@ -410,7 +410,7 @@ class Backend(ABC):
             model: Model in canonical form, without values of its weights.
 
         Returns:
-            Reason for each such layer, by the layer's index in the model.
+            Reason for each such layer, by the index of the layer in the model.
         """
 
 

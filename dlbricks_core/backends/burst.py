@@ -109,7 +109,7 @@ class Burst:
         return samples or seen
 
     def _suffice(self, samples: Sequence[float]) -> bool:
-        """Whether runs, in milliseconds, are as many as needed, and the last ones agree."""
+        """Whether there are enough runs, and the last of them agree."""
         if len(samples) < self.fewest:
             return False
         if sum(samples) < self.enough_ms and len(samples) < _MOST_SHORT:

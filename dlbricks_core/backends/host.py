@@ -177,7 +177,7 @@ class TimerHost:
         return self.timer.load_copy(other, loaded, private_cache_bytes=private)
 
     def _warmed_up(self, key: str) -> float:
-        """Latency of the last of some runs, in milliseconds; a long run is the last."""
+        """Latency of the last warm-up run, in milliseconds. A long run ends the warm-up."""
         for _ in range(WARMUP_RUNS):
             latency_ms = self.sample(key, 1, warm_io=False)[-1]
             if latency_ms >= _LONG_MS:
@@ -360,11 +360,11 @@ class TimerHost:
         Args:
             metric: ``"module:Class"`` of the metric.
             model: Model in canonical form.
-            seed: Of weights and inputs.
-            whole: Whether it is a whole model.
+            seed: Seed of weights and inputs.
+            whole: Whether the network is a whole model.
 
         Raises:
-            BackendError: If the metric returns anything but these values.
+            BackendError: If the metric returns other values.
         """
         gc.collect()
         instance = self._metrics.get(metric) or load_object(metric)()

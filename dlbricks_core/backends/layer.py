@@ -84,7 +84,7 @@ class LayerView:
         return position < self.count and bool(self.layer.inputs[position])
 
     def wants(self, position: int) -> bool:
-        """Whether this output is read."""
+        """Whether another layer or the user reads this output."""
         return position < len(self.layer.outputs) and bool(self.layer.outputs[position])
 
     def spec(self, position: int = 0) -> TensorSpec:
@@ -172,7 +172,7 @@ class LayerView:
         return self._default(name, default)
 
     def ignore(self, *names: str) -> None:
-        """Says that the values of these attributes make no difference to the layer."""
+        """Declares that the values of these attributes make no difference to the layer."""
         self._read.update(names)
 
     def unread(self) -> dict[str, Any]:

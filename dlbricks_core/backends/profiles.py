@@ -97,7 +97,7 @@ _FAULT_MS = 2.5e-3
 (research/2026-11-30-profiled-runs.md)."""
 
 _MOST_SLOWER = 0.02
-"""Share of a run that the profiler, or new memory, may take of one that counts as any other run:
+"""Share of a run that the profiler or new memory may take if the run counts as any other run:
 half of what runs in a loop differ by."""
 
 
@@ -160,14 +160,15 @@ class Watch:
 
 @dataclass(frozen=True)
 class Interpreted:
-    """Python that a program runs for one run of a model, beside its operators.
+    """Python code that a program runs for one run of a model, beside the operators.
 
     Attributes:
-        calls: Its time, in calls of a Python method
+        calls: Time of this Python code, as a number of calls of a Python method
             (:func:`~dlbricks_core.machine.speed.call_s`).
         spread: Standard deviation of the relative error of that number.
         call_work: Time of such a call in nanoseconds, times the clock rate in GHz and the
-            instructions per cycle relative to Skylake's. It tells the time on other processors.
+            instructions per cycle relative to Skylake's. The time on another
+            processor follows from it.
     """
 
     calls: float

@@ -50,6 +50,7 @@ NEEDED: Mapping[str, Sequence[str]] = {
     "private": ("suite",),
     "serving": ("pages",),
     "study": ("pages",),
+    "survey": ("machine",),
 }
 
 

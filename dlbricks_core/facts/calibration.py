@@ -17,7 +17,7 @@ _LARGEST = 1e3
 
 @dataclass(frozen=True, slots=True, order=True)
 class CalibrationKey:
-    """Identity of a calibration, which holds for estimates that agree in all of this.
+    """Identity of a calibration. It applies to estimates with equal values of all attributes.
 
     Attributes:
         composer: Name of the composer whose numbers were fitted.
@@ -58,7 +58,7 @@ class CalibrationKey:
             quantities: Quantities by name.
 
         Raises:
-            KeyError: If something is missing, or the quantity is none of those.
+            KeyError: If something is missing, or ``quantities`` lacks the quantity.
             TypeError: If something has another structure.
             ValueError: If the text is not JSON.
         """

@@ -1,6 +1,6 @@
 """Checks of values that come from a database or a file, and canonical JSON.
 
-Records are made of plain data with them, and raise ``KeyError`` if something is missing,
+Records check plain data with these functions. They raise ``KeyError`` if something is missing,
 ``TypeError`` if something has another structure, and ``ValueError`` if a value is invalid.
 """
 
@@ -42,7 +42,7 @@ def flat(record: Any) -> dict[str, Any]:
 
 
 def checked(value: Any, kind: type[KindT] | tuple[type[KindT], ...], name: str = "value") -> KindT:
-    """The value itself, which must be of a certain kind.
+    """The value, after a check of its kind.
 
     Args:
         value: Value to check.
@@ -60,7 +60,7 @@ def checked(value: Any, kind: type[KindT] | tuple[type[KindT], ...], name: str =
 
 
 def text(value: Any, name: str = "value") -> str:
-    """The value itself, which must be a text that UTF-8 can express.
+    """The value, after a check that it is a text that UTF-8 can express.
 
     Args:
         value: Value to check. Halves of characters represent bytes that are not UTF-8.
@@ -80,7 +80,7 @@ def text(value: Any, name: str = "value") -> str:
 
 
 def number(value: Any, name: str, least: float = 0.0, most: float = LARGEST) -> float:
-    """The value as a float, which must be a number within limits.
+    """The value as a float, after a check that it is a number within limits.
 
     Args:
         value: Value to check.

@@ -93,10 +93,10 @@ SCENARIO_THROUGHPUT = Quantity(
 
 
 def latency_beside(others: int) -> Quantity:
-    """Latency of one inference right after another, while other instances do the same.
+    """Latency of an inference in a loop, while other instances run loops of their own.
 
     Args:
-        others: Number of the others, 0 or more.
+        others: Number of other instances, 0 or more.
     """
     meaning = f"time of one inference right after another{_while(others)}"
     return Quantity(f"latency-beside-{others}", "ms", Composition.SUM, meaning)
@@ -127,7 +127,7 @@ brick inside a running model, measured by the framework's profiler."""
 
 @dataclass(frozen=True, slots=True, order=True)
 class Subject:
-    """A network that a question is about.
+    """Network of a question.
 
     Attributes:
         signature: Signature of the brick, or of the whole model.
@@ -153,7 +153,8 @@ class Setup:
         version: Version of its framework.
         options: The backend's options as :func:`~dlbricks_core.facts.canonical_json`.
         threads: Number of threads that compute one operator.
-        protocol: Canonical text of how it is timed, such as ``interleaved:rounds=30,sweep``.
+        protocol: Canonical text of how the network is timed, such as
+            ``interleaved:rounds=30,sweep``.
         plugin: Version of the backend's plugin, which lowers networks for the framework;
             for a plugin under development with a hash of its code, such as ``0.1.0+3f9a12c4``.
     """
@@ -173,13 +174,13 @@ class Setup:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Question:
-    """The identity of a figure: only observations that agree in all of it may be mixed.
+    """Identity of a figure. Only observations with equal attributes may be mixed.
 
     Attributes:
-        subject: The network that is asked about.
+        subject: The network.
         quantity: Requested quantity.
-        setup: How it runs.
-        system: Fingerprint of the system that it runs on.
+        setup: How the network runs.
+        system: Fingerprint of the system that the network runs on.
     """
 
     subject: Subject
@@ -318,7 +319,7 @@ class Observation:
         flags: Disturbances of the machine while the values were taken.
         taken_at: Time of measuring, with time zone.
         spent_s: Seconds for taking the values, including the work around the timed runs.
-        loading_s: Seconds that it took to load the network, if that came right before.
+        loading_s: Seconds of loading the network, if it was loaded right before.
         load: Share of the CPUs that others used meanwhile, from 0 to 1; ``None`` if unknown.
     """
 

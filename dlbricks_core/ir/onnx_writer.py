@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx
@@ -22,6 +22,8 @@ from dlbricks_core.ir.model import CanonicalModel, Layer
 from dlbricks_core.ir.onnx_reader import read_model
 from dlbricks_core.ir.tensor_data import array_of, is_external
 from dlbricks_core.ir.tensors import DTYPE_NUMBERS, TensorSpec
+
+ValueT = TypeVar("ValueT")
 
 # The canonical operator set, and the oldest one that can express a layer.
 #
@@ -217,7 +219,7 @@ def unpacked(data: bytes, *, name: str, source: str = "") -> CanonicalModel:
         proto = ModelProto.FromString(data)
         about = {each.key: each.value for each in proto.metadata_props}
         return _read(proto, json.loads(about[_KEY]), name, source)
-    except (DecodeError, KeyError, ValueError, TypeError) as error:
+    except (DecodeError, KeyError, ValueError, TypeError, RecursionError) as error:
         raise ModelError(f"the stored graph of {name} cannot be read") from error
 
 
@@ -228,9 +230,9 @@ def _read(proto: ModelProto, metadata: Mapping[str, Any], name: str, source: str
     raw = read_model(proto, name=name, source=source, zeros=True)
     layouts = {
         tensor: replace(raw.tensors[tensor], layout=layout)
-        for tensor, layout in metadata["layouts"].items()
+        for tensor, layout in _table(metadata["layouts"], str).items()
     }
-    opaque = metadata.get("opaque", {})
+    opaque = _table(metadata.get("opaque", {}), str)
     layers = [
         replace(layer, opaque=opaque[str(i)]) if str(i) in opaque else layer
         for i, layer in enumerate(raw.layers)
@@ -243,7 +245,18 @@ def _read(proto: ModelProto, metadata: Mapping[str, Any], name: str, source: str
         tensors={**raw.tensors, **layouts},
         weights=raw.weights,
         constants=constants,
-        opsets=metadata["opsets"],
+        opsets=_table(metadata["opsets"], int),
         source=raw.source,
-        annotations=metadata["annotations"],
+        annotations=_table(metadata["annotations"], str),
     )
+
+
+def _table(data: Any, kind: type[ValueT]) -> dict[str, ValueT]:
+    """The values of one kind by their names: a graph may come from a store of somebody else.
+
+    Raises:
+        TypeError: If it is something else.
+    """
+    if not isinstance(data, dict) or any(type(value) is not kind for value in data.values()):
+        raise TypeError(f"no values of the type {kind.__name__} by name: {data!r:.40}")
+    return data

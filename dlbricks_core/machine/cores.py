@@ -1,9 +1,9 @@
 """Distance between cores that compute together, and waiting until they are near each other.
 
 A hypervisor moves virtual CPUs from core to core. Two virtual CPUs that share a cache according to
-the hypervisor may run on cores that do not, for seconds or for hours. Data that one of them writes
-then take several times as long to reach the other, and networks on two threads take up to twice as
-long. No fact that the system states shows this, so it is measured.
+the hypervisor may run on cores without a common cache, for seconds or for hours. Data that one of
+them writes then take several times as long to reach the other, and networks on two threads take up
+to twice as long. No fact that the system states shows this, so it is measured.
 """
 
 from __future__ import annotations
@@ -18,40 +18,9 @@ from time import perf_counter, perf_counter_ns, sleep
 import numpy as np
 import numpy.typing as npt
 
-from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Note
 from dlbricks_core.facts.note import warning
-from dlbricks_core.machine.system import MachineState, largest_cache, physical_cores_available
-from dlbricks_core.wording import argument
-
-# Placement of instances: each gets CPU cores of its own.
-
-
-def core_sets(
-    instances: int, threads: int, machine: MachineState | None = None
-) -> list[tuple[int, ...]]:
-    """CPUs of each instance: one logical CPU on each of its cores. No two instances share a core.
-
-    Args:
-        instances: Number of instances.
-        threads: Number of cores of each instance.
-        machine: Machine to look at; this one by default.
-
-    Raises:
-        DLBricksError: If there are too few cores, or the CPU quota of the container allows fewer.
-    """
-    machine = machine or MachineState()
-    first_of_core = {min(machine.siblings(cpu) & machine.cpus) for cpu in machine.cpus}
-    usable = physical_cores_available(machine)
-    if instances * threads > usable:
-        raise DLBricksError(
-            f"{instances} x {threads} threads need {instances * threads} cores, and {usable} "
-            f"{'is' if usable == 1 else 'are'} usable",
-            hint=f"Choose smaller {argument('instances')} or {argument('threads')}.",
-        )
-    cpus = sorted(first_of_core)
-    return [tuple(cpus[i * threads : (i + 1) * threads]) for i in range(instances)]
-
+from dlbricks_core.machine.system import MachineState, largest_cache
 
 #: Share of the time above which a measurement is called disturbed.
 MAX_APART = 0.05
@@ -242,7 +211,7 @@ def distance(one: int, other: int, memory: Memory) -> float:
     Args:
         one: CPU that reads.
         other: CPU that writes.
-        memory: Memory to compare with.
+        memory: Memory whose reading time is the unit.
 
     Raises:
         OSError: If the system does not let this thread choose its CPU.

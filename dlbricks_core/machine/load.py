@@ -81,7 +81,7 @@ def take_turn(say: Say | None = None, longest_s: float = LONGEST_S) -> None:
 
 
 def took_free_turn() -> bool:
-    """Whether no other process measures on these cores: then they are locked, as by `take_turn`."""
+    """Locks these cores if no other process measures on them; returns whether it did."""
     try:
         take_turn(lambda _: None, longest_s=0.0)
     except DLBricksError:
@@ -90,7 +90,7 @@ def took_free_turn() -> bool:
 
 
 def give_turn() -> None:
-    """Reverses one :func:`take_turn`; the last reversal releases the cores."""
+    """Reverses one :func:`take_turn`. Reversing the last one releases the cores."""
     with _own.guard:
         _own.holders -= 1
         if _own.holders == 0:
@@ -350,7 +350,7 @@ class LoadWatch(LoadSampler):
     def lately(self) -> MachineLoad:
         """The load in the last half second, or since the last look if that is longer ago.
 
-        Where processes that measure do not wait for each other, none counts as another program.
+        If processes that measure do not wait for each other, their load is not counted.
         """
         if not alone_by_turns():
             return MachineLoad(LEAST_S, len(self._machine.cpus), 0.0, 0.0, 0.0)

@@ -68,7 +68,7 @@ def pulse_of(pulses_ms: Sequence[float]) -> Pulse | None:
 def between_moments(sessions: Sequence[Pulse]) -> float:
     """Standard deviation of the relative difference of a latency between two moments.
 
-    The larger one counts of the spread from session to session, and of the spread within sessions:
+    The result is the larger of the spread from session to session and the spread within sessions:
     a host that changes its speed every few seconds does so between sessions as well.
 
     Args:

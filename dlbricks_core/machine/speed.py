@@ -78,7 +78,7 @@ class ProcessorGeneration:
 
 
 UNKNOWN = ProcessorGeneration("", 3.0, 1.0, 3200)
-"""Assumption about a generation that the table lacks."""
+"""Assumed speed of a generation that the table lacks."""
 
 _HASWELL = ProcessorGeneration("haswell", 3.5, 0.89, 2133)
 _BROADWELL = ProcessorGeneration("broadwell", 3.5, 0.94, 2400)
@@ -183,8 +183,8 @@ class _Callee:
 def call_s() -> float:
     """Seconds of a call of a method in Python: the best of several rounds.
 
-    Programs that interpret Python between operators take as many times as long on another
-    processor as this call does.
+    The time of Python between operators grows from processor to processor by the same factor as
+    this call.
     """
     callee = _Callee()
     seconds = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,6 +26,9 @@ from dlbricks_core.wording import settings
 
 _MOST_PLACES = 8
 """Dimensions that an error names."""
+
+CACHED = re.compile(r"past.*(key|value).*")
+"""Inputs with the keys or values of earlier tokens, as exporters of language models name them."""
 
 
 @properties(ensures=[Property.INPUTS_SIZED])
@@ -233,8 +237,11 @@ def _check(model: RawModel, inputs: Mapping[str, TensorSpec], known: Mapping[str
     missing: dict[str, object] = {"batch": "N"} if batches else {}
     if others:
         missing["dims"] = others
-    # Models with a configuration answer prompts, which give them all of their sizes.
-    answers = settings(prompt="N", generate="N") if model.configuration else ""
+    # Language models answer prompts, which give them all of their sizes.
+    speaks = model.configuration or any(
+        CACHED.fullmatch(name) and axis == 2 for (name, axis), _ in unbound
+    )
+    answers = settings(prompt="N", generate="N") if speaks else ""
     raise UnboundDimensionsError(
         f"{model.name}: dimensions without a size: {_listed(places)}",
         hint=f"Give a size for each N: {settings(**missing)}."
@@ -275,7 +282,10 @@ def bind_values(model: RawModel, options: NormalizeOptions) -> RawModel:
             )
         spec = model.tensors[name]
         if spec.dtype in ("string", "undefined") or spec.elements > MAX_CONSTANT_ELEMENTS:
-            raise ModelError(f"{model.name}: {name!r} ({spec}) cannot have one value for good")
+            raise ModelError(
+                f"{model.name}: {name!r} ({spec}) holds data, and can be given no value",
+                hint="Values are for inputs of few numbers, which decide sizes or branches.",
+            )
         if isinstance(number, tuple) and len(number) != spec.elements:
             raise ModelError(
                 f"{model.name}: {name!r} ({spec}) holds {spec.elements} numbers, not {len(number)}"

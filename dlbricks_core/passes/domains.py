@@ -56,6 +56,14 @@ class OperatorDomain(ABC):
             model: Model in canonical form, or in a form of a backend's own.
         """
 
+    def joined(self, model: CanonicalModel) -> CanonicalModel:
+        """The model with operators of the domain where frameworks that have them join layers.
+
+        Args:
+            model: Model in canonical form.
+        """
+        return model
+
     def conversions(self) -> Mapping[str, Callable[[CanonicalModel], CanonicalModel]]:
         """Conversions to element types that need the operators, by the name that users give."""
         return {}
@@ -90,6 +98,8 @@ def added_operators() -> Mapping[tuple[str, str], AddedOperator]:
 def as_run_by(known: frozenset[str] | None, model: CanonicalModel) -> CanonicalModel:
     """The model with the layers that a backend runs in the place of operators that it lacks.
 
+    A backend that has operators of a domain runs some in the place of several of ONNX's.
+
     Args:
         known: Domains of the operators that the backend has beside ONNX's. If it is not known, the
             model does not change.
@@ -98,6 +108,8 @@ def as_run_by(known: frozenset[str] | None, model: CanonicalModel) -> CanonicalM
     if known is None:
         return model
     for domain in operator_domains():
-        if domain.name not in known and domain.has(model):
+        if domain.name in known:
+            model = domain.joined(model)
+        elif domain.has(model):
             model = domain.in_onnx(model)
     return model

@@ -351,9 +351,23 @@ def inline_branches(layer: Layer, lowering: Lowering) -> Layer | None:
     if not (_chosen(layer, lowering) or unrolled(layer, lowering)):
         _declare_states(layer, lowering)
         long = too_long(layer, lowering)
-        reason = f"subgraph ({layer.op}{long}){decided_by(layer, lowering)}"
-        lowering.add_opaque(layer, reason)
+        decided = decided_by(layer, lowering) or ("" if long else _undecided(layer, lowering))
+        lowering.add_opaque(layer, f"subgraph ({layer.op}{long}){decided}")
     return None
+
+
+def _undecided(layer: Layer, lowering: Lowering) -> str:
+    """End of a reason for a layer that no input decides."""
+    if layer.domain:
+        return ""
+    count = _COUNTS.get(layer.op)
+    if count is not None and count(layer, lowering) == 0:
+        return ", which takes no step and stacks results of none"
+    return ", decided by values that it computes as it runs" if layer.op in _DECIDED else ""
+
+
+_DECIDED = frozenset({"If", "Loop"})
+"""Operators whose subgraphs run by the value of an input."""
 
 
 def _declare_states(layer: Layer, lowering: Lowering) -> None:

@@ -232,7 +232,7 @@ class Processor:
         )
 
     def handling(self, dtype: str) -> tuple[bool, int]:
-        """Whether numbers of a type may be converted, and how many count for a float at most."""
+        """Whether numbers of a type may be converted, and how many at most take a float's time."""
         slow, fast = self.rates.get(dtype, (self.peak, self.peak))
         return slow < self.peak, round(fast / self.peak)
 
@@ -365,7 +365,7 @@ def _times(kind: str) -> float:
 
 
 def _names(own: str) -> tuple[str, str, str]:
-    """Class and sort of a kind, with its pattern and without, and its class."""
+    """Names of a kind: class and sort with the pattern, class and sort alone, and class."""
     return own, own.partition("-")[0], class_of(own)
 
 
@@ -411,7 +411,7 @@ def is_hidden(kind: str) -> bool:
 
 
 def _by_kind(features: Features, value: Callable[[str], float | bool]) -> np.ndarray[Any, Any]:
-    """Value of each layer that its kind decides."""
+    """Value for the kind of each layer."""
     values = {kind: value(kind) for kind in set(features.kinds)}
     return np.array([values[kind] for kind in features.kinds])
 

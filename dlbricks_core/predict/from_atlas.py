@@ -256,8 +256,8 @@ def _beliefs_of(
 ) -> list[LayerPosterior]:
     """Posteriors from several contributions, from memory where they can be.
 
-    Contributions with pulls stay in memory, so that a prediction that is asked for several systems
-    in turn finds their posteriors again. A store's own are read anew each time.
+    Posteriors from contributions with pulls stay in memory, so that predictions for several systems
+    in turn find them again. Those from a store's own contributions are computed each time.
     """
     wanted = _RequestedLayers(layers)
     new = [each for each in bases if (each, wanted, kernel) not in _KNOWN]
@@ -382,8 +382,8 @@ def beliefs_from(
 
 
 _WORTH_SORTING = 100
-"""Least number of requested layers of a class for which layers of several contributions are
-compared once: finding equal ones takes as long as comparing each with so many."""
+"""Minimum number of requested layers of a class for which equal layers of several contributions are
+compared only once: finding equal layers takes as long as comparing with so many layers."""
 
 
 def _with_pulls_of(contribution: Contribution, asked: Features, kernel: Kernel) -> Contribution:
@@ -434,7 +434,7 @@ class _Conditioned:
         return features.part(features.classes[name])
 
     def add_class(self, places: Indices, layers: Features, within: FloatArray) -> None:
-        """Adds the requested layers of a class, of which nothing is learned yet.
+        """Adds the requested layers of a class, before they are conditioned.
 
         Args:
             places: Positions of the layers.
@@ -445,7 +445,7 @@ class _Conditioned:
         self._groups.append(ErrorGroup(places, spread))
 
     def learn(self, name: str, places: Indices, layers: Features, between: FloatArray) -> None:
-        """Learns of the class that was added last from the contribution's layers of that class.
+        """Conditions the class that was added last on the contribution's layers of that class.
 
         Args:
             name: Name of the class.
@@ -534,7 +534,7 @@ def with_sites(contribution: Contribution, kernel: Kernel) -> Contribution:
 
 
 def _is_small(contribution: Contribution) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Whether each network has few layers, so that sites of these stand for it."""
+    """Whether each network has few layers, so that sites represent its information."""
     return np.diff(contribution.counts.indptr) <= FEW_LAYERS
 
 

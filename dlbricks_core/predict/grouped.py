@@ -31,11 +31,11 @@ the layers then stays near the processor.
 
 @dataclass(frozen=True, eq=False)
 class ErrorGroup:
-    """Layers that have errors in common.
+    """Layers that share errors.
 
     Attributes:
         layers: Positions of the layers.
-        covariance: Covariance of their errors, without what layers of all groups share.
+        covariance: Covariance of their errors, without the errors that layers of all groups share.
     """
 
     layers: Indices
@@ -65,7 +65,7 @@ class Grouped:
 
     @classmethod
     def dense(cls, covariance: FloatArray) -> Self:
-        """The covariance that a single matrix holds."""
+        """The covariance as a single matrix."""
         size = len(covariance)
         return cls((ErrorGroup(np.arange(size), covariance),), np.zeros((size, 0)))
 
@@ -133,7 +133,7 @@ class Grouped:
         return mirrored(self.below(weights))
 
     def below(self, weights: scipy.sparse.csr_array) -> FloatArray:
-        """Covariance between weighted sums, without some above the diagonal."""
+        """Covariance between weighted sums. Some elements above the diagonal are 0."""
         size = weights.shape[0]
         found = np.zeros((size, size), dtype=self.shared.dtype)
         columns = scipy.sparse.csc_array(weights)

@@ -68,7 +68,7 @@ class Kernel:
 
     @cached_property
     def identity(self) -> str:
-        """Short text that equal kernels share, and no others."""
+        """Short text, equal for equal kernels and for no others."""
         return f"{crc32(repr(self).encode()):08x}"
 
     def covariance(self, rows: Features, columns: Features) -> FloatArray:
@@ -80,7 +80,7 @@ class Kernel:
         return self.common + self.within(rows, columns)
 
     def within(self, rows: Features, columns: Features) -> FloatArray:
-        """Covariance matrix without what all layers share: 0 between layers of different classes.
+        """Covariance matrix without the variance that all layers share: 0 between two classes.
 
         Returns:
             Array of shape (layers of ``rows``, layers of ``columns``).
@@ -181,7 +181,7 @@ def _blocks(rows: tuple[str, ...], columns: tuple[str, ...]) -> Iterator[tuple[I
 
 
 def _alike(rows: tuple[str, ...], columns: tuple[str, ...]) -> Iterator[tuple[Indices, Indices]]:
-    """Rows of each name with the columns of that name; rows whose name no column has are last."""
+    """Rows of each name with the columns of that name. Rows without such columns come last."""
     shared = _places(columns)
     first = _places(tuple(name if name in shared else "" for name in rows))
     for name, places in first.items():

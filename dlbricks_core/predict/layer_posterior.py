@@ -28,8 +28,8 @@ _SETTLED = 1e-3
 class Sessions:
     """Sessions in which networks were observed. The networks of one session share an error.
 
-    A shared machine is slower for a whole session than for another, which the scatter of the
-    samples does not show.
+    A shared machine may be slower for a whole session. The scatter of the session's samples does
+    not show this.
 
     Attributes:
         of: Session of each network, as a number from 0: shape (networks,).
@@ -40,7 +40,7 @@ class Sessions:
     variance: float
 
     def add_to(self, covariance: FloatArray) -> None:
-        """Adds the covariance of the shared errors to one between networks, in place."""
+        """Adds the covariance of the shared errors to a covariance between networks, in place."""
         order = np.argsort(self.of, kind="stable")
         for members in np.split(order, np.cumsum(np.bincount(self.of))[:-1]):
             covariance[np.ix_(members, members)] += self.variance
@@ -82,7 +82,7 @@ class LayerPosterior:
 
     @classmethod
     def dense(cls, mean: FloatArray, covariance: FloatArray) -> Self:
-        """The belief with a covariance that a single matrix holds."""
+        """The belief with its covariance as a single matrix."""
         return cls.untold(mean, Grouped.dense(covariance))
 
     @classmethod
@@ -168,7 +168,7 @@ class LayerPosterior:
         noise: FloatArray,
         call_ms: FloatArray | float = 0.0,
     ) -> FloatArray:
-        """The mean after an observation of networks, as in :meth:`observed`."""
+        """The most probable mean after an observation of networks, as in :meth:`observed`."""
         if not counts.shape[0]:
             return self.mean
         return self.mean + self._fitted(counts, log_ms, noise, call_ms, None).shift

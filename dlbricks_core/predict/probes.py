@@ -18,8 +18,8 @@ The value is high enough to justify the runs of layers that dominate a latency.
 
 
 LEAST_GAIN = 0.004
-"""Share by which a probe narrows the intervals of others at least. Below it, errors that no probe
-shows prevail (research/2026-11-29-strangers.md).
+"""Minimum share by which a useful probe narrows the intervals of other bricks. Below it, errors
+that no probe reduces prevail (research/2026-11-29-strangers.md).
 """
 
 
@@ -87,7 +87,7 @@ def gain(
     asked: scipy.sparse.csr_array,
     noise: float,
 ) -> float:
-    """Share by which a probe is expected to narrow the median interval, the mean over some probes.
+    """Expected share by which a probe narrows the median interval: mean over some probes.
 
     Args:
         belief: Beliefs about layers.

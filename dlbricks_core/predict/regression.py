@@ -91,7 +91,8 @@ class Regression:
             sizes: Sizes of each network, such as :func:`size_of` gives: shape (m, n).
             values: Value of each network without the overhead: shape (m,).
             families: Family of models that each network comes from.
-            least: Positions of sizes. A multiple of their sum, if any, is the least value.
+            least: Positions of sizes. The least value is a multiple of their sum. Without
+                positions, there is no least value.
         """
         folds = sorted(set(families))
         if len(values) < FEWEST or len(folds) < FEWEST_FAMILIES:
@@ -149,17 +150,17 @@ def _terms(sizes: FloatArray) -> FloatArray:
 
 
 def _scaled(terms: FloatArray, values: FloatArray, floor: float) -> tuple[FloatArray, FloatArray]:
-    """Terms for relative errors, each column of one magnitude, and what scaled the columns."""
+    """Terms for relative errors, with all columns scaled to one magnitude, and the scales."""
     weighted = terms / (values + floor)[:, np.newaxis]
     scale = np.maximum(np.linalg.norm(weighted, axis=0), 1e-300)
     return weighted / scale, scale
 
 
 def _fitted(sizes: FloatArray, values: FloatArray, floor: float, positions: Sequence[int]) -> Sums:
-    """The sum, or the larger of it and a least value, with the smallest relative errors.
+    """The model with the smallest relative errors: a sum, or the larger of a sum and a least value.
 
-    The larger of two is a local optimum. The search for it begins at the sum alone, beside the
-    largest least value that no value is below.
+    The least value is a local optimum. Its search begins at the sum alone, and at the largest least
+    value that no observed value is below.
     """
     # Imported here, because the import would delay the start of every command by a third.
     from scipy.optimize import least_squares, nnls

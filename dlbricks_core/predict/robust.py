@@ -57,7 +57,7 @@ def doubt(
 def _doubted(
     plain: FloatArray, pull: FloatArray, extra: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Inverse covariance times the residuals, and its diagonal, with additional variances.
+    """Inverse covariance with additional variances: its product with residuals, and its diagonal.
 
     Few observations have any, so Woodbury's formula needs a matrix of these alone.
 

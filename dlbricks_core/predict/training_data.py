@@ -68,8 +68,8 @@ def contributions(
     """Contributions of a store: one for each system and setup, without the plugin's version.
 
     Networks without features are left out. They were measured by a DLBricks with other features, or
-    they are graphs written by a backend, in which layers differ from those elsewhere. Networks that
-    were only ever measured while others disturbed the machine teach nothing, and are left out.
+    they are graphs written by a backend, in which layers differ from those elsewhere. Networks with
+    disturbed measurements alone are left out, too.
     Where a network was measured with several versions of the plugin, the last one counts.
 
     Args:
@@ -266,7 +266,7 @@ class _Latencies:
 
 
 def quiet_values(sampled: Sampled) -> tuple[list[float], list[float]]:
-    """Values of undisturbed observations, and their overheads; of all where all are disturbed."""
+    """Values and overheads of undisturbed observations, or of all if all are disturbed."""
     every = list(zip(sampled.values, sampled.overheads, sampled.disturbed, strict=True))
     taken = [each for each in every if not each[2]] or every
     values = [value for values, _, _ in taken for value in values]

@@ -71,7 +71,7 @@ def rates() -> Rates:
 
 @dataclass(frozen=True)
 class Believed:
-    """Posterior in differences between places that the baseline expects.
+    """Shares of the baseline's differences between places that are believed.
 
     Attributes:
         processors: Share of a difference between processors that is believed.
@@ -94,7 +94,7 @@ def believed_of_baseline() -> Believed:
 def difference() -> Kernel:
     """Covariance of the difference in layers' logarithms between two places of unlikeness 1.
 
-    The noise is that of each layer alone.
+    Its noise is the noise of each layer alone.
     """
     return Kernel.from_dict(fitted.values(__file__, "difference"))
 

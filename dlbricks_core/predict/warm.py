@@ -1,9 +1,9 @@
 """Warm layers: latencies in a loop of a small model, or of a step that has just run.
 
 Reference data are of cold layers, which run after other networks: weights come from memory, and the
-framework's code from far caches. A small model in a loop finds both near. Few samples show that, of
-few kinds of layers. A warm layer is therefore predicted from cold ones: data from the caches take
-the baseline's share of the time, and short layers lose most of what they need to start.
+framework's code from far caches. A small model in a loop finds both near. Only few samples, of few
+kinds of layers, are from such loops. A warm layer is therefore predicted from cold layers: data
+from the caches take the baseline's share of the time, and short layers lose most of their start.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Warmth:
     deviation: float
 
     def of(self, cold_ms: FloatArray) -> FloatArray:
-        """Share of each layer's latency that it keeps: shape (layers,).
+        """Share of its cold latency that each layer keeps: shape (layers,).
 
         Args:
             cold_ms: Latencies in milliseconds, with data from the caches and code from far ones.
@@ -49,12 +49,12 @@ class Warmth:
 
 @cache
 def warmth_of(backend: str) -> Warmth:
-    """Warm layers of a backend. Of an unknown one, only the data are taken to be near."""
+    """Warm layers of a backend. For an unknown backend, only the data are assumed to be near."""
     return Warmth(**fitted.of_backend(__file__, "warmth", backend))
 
 
 def are_warm(features: Features) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Whether each layer is warm. Features of earlier versions say so of layers with weights."""
+    """Whether each layer is warm. Features of earlier versions mark only layers with weights."""
     weights, cold = features.numbers[:, _WEIGHTS], features.numbers[:, _COLD]
     return np.asarray((cold < 0) | ((cold == 0) & (weights > 0)))
 

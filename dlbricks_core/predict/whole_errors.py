@@ -1,4 +1,4 @@
-"""Errors of whole models whose bricks were predicted, as they were judged on models left out."""
+"""Errors of whole models whose bricks were predicted, as found on models that were left out."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from dlbricks_core.predict.atlas import Contribution
 def discrepancy_of(backend: str) -> Discrepancy:
     """Errors that the bricks of one model share on a backend, beside the error of composing.
 
-    They are judged on systems that were left out (benchmarks/predictor/discrepancy.py). For an
-    unknown backend, they are those of all backends together.
+    They were found on systems that were left out (benchmarks/predictor/discrepancy.py). An unknown
+    backend gets the errors of all backends together.
     """
     return Discrepancy(**fitted.of_backend(__file__, "discrepancy", backend))
 
@@ -42,11 +42,11 @@ def spread_of_wholes(setup: Setup, system: System, atlas: Sequence[Contribution]
 
 @cache
 def spread_factor(contribution: str) -> SpreadFactor:
-    """The factor that was fitted, with what the models of a contribution show of their own.
+    """The fitted factor, corrected for the models of a contribution.
 
     Args:
         contribution: Fingerprint, backend and threads, as in the name of the contribution's file.
-            One without whole models has the factor of all others.
+            A contribution without whole models gets the factor of all others.
     """
     values = fitted.values(__file__, "spread")
     own = values["own"].get(contribution, 1.0)

@@ -85,7 +85,7 @@ class WholeModels:
     def tell_of(self, setup: Setup, metric_version: int) -> bool:
         """Whether the observations apply to a setup: same options, and same version of the metric.
 
-        Another version of the framework and another number of threads count as alike.
+        The version of the framework and the number of threads make no difference.
         """
         theirs = setup.backend, setup.options, metric_version
         return (self.backend, self.options, self.metric_version) == theirs

@@ -115,7 +115,8 @@ def answer(evaluation: Evaluation) -> list[str]:
     held = sum(model.covered for model in evaluation.models)
     several = (
         f"mean absolute error {evaluation.mape:.2%}; {within}; worst {worst.name} "
-        f"({percent(worst.error)}); geometric mean {evaluation.geometric_mean:.3f}"
+        f"({percent(worst.error)}); geometric mean of estimate / measured "
+        f"{evaluation.geometric_mean:.3f}"
     )
     one = f"error {percent(worst.error)}"
     holds = "holds" if held == 1 else "hold"

@@ -17,7 +17,10 @@ _NAMED = 3  #: Maximum number of models, operators or machines that a sentence n
 
 def text(note: Note) -> str:
     """The sentence of a note, without a full stop; its subject comes first."""
-    words = WORDS[note.code](**note.values)
+    sentence = WORDS.get(note.code)
+    if sentence is None:
+        raise LookupError(f"add a sentence for the note {note.code!r} to WORDS in {__name__}")
+    words = sentence(**note.values)
     return f"{note.subject}: {words}" if note.subject else words
 
 
@@ -112,16 +115,14 @@ def _unlike(
 ) -> str:
     """Sentence on bricks that widen intervals because few measured networks resemble them."""
     named = "; ".join(bricks) + (f" and {more} more" if more else "")
-    intervals = "the interval is" if len(half_widths) == 1 else "the intervals are"
-    them = "it" if len(bricks) + more == 1 else "them"
-    without = (
-        f", and would be {widest_text(half_widths_without)} without {them}"
+    intervals, are = ("interval", "is") if len(half_widths) == 1 else ("intervals", "are")
+    width = widest_text(half_widths)
+    consequence = (
+        f"this widens the {intervals} from {widest_text(half_widths_without)} to {width}"
         if half_widths_without
-        else ""
+        else f"the {intervals} {are} {width}"
     )
-    return (
-        f"few measured networks resemble {named}: {intervals} {widest_text(half_widths)}{without}"
-    )
+    return f"few measured networks resemble {named}: {consequence}"
 
 
 def _times(factor: float) -> str:
@@ -238,8 +239,8 @@ WORDS: dict[str, Callable[..., str]] = {
         "model down many times: its bricks are timed and predicted with normal numbers"
     ),
     "sizes-ran-before": lambda most_times: (
-        "each size has run before in its session: the first run at a new size takes up to "
-        f"{most_times:g} times as long, most in small models"
+        "figures are for sizes that have run before in their session: the first run at a new size "
+        f"takes up to {most_times:g} times as long, above all in small models"
     ),
     "scores-of-all-tokens": lambda output, tokens: (
         f"it computes {output} of all {tokens:,} tokens of the prompt, but an answer needs only "

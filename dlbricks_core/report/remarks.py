@@ -17,6 +17,7 @@ from dlbricks_core.machine.speed import MULTIPLYING, multiplying
 from dlbricks_core.report.columns import column_problems
 from dlbricks_core.report.notes import text as text_of
 from dlbricks_core.report.tables import styled
+from dlbricks_core.wording import listed
 
 if TYPE_CHECKING:
     from dlbricks_core.estimation.model_result import ModelResult
@@ -189,10 +190,10 @@ def _of_samples(runs: Mapping[str, RunResult], disturbances: Sequence[Note]) -> 
         on = f" on {name}" if name else ""
         of = _Bricks.of(run)
         values = "latencies" if run.request.metric is None else "values"
-        uncertain = (
-            f"{values} of {of.text(of.uncertain)}{on} are uncertain by more than ±{_UNCERTAIN:.0%}"
-        )
-        scatter = f"samples of {of.text(of.scattered)}{on} scatter widely"
+        unsure = f"{of.text(of.uncertain)}{of.models(of.uncertain)}{on}"
+        uncertain = f"{values} of {unsure} are uncertain by more than ±{_UNCERTAIN:.0%}"
+        where = f"{of.text(of.scattered)}{of.models(of.scattered)}{on}"
+        scatter = f"samples of {where} scatter widely"
         if of.are_most(of.uncertain):
             yield Remark(Effect.DOUBTFUL, uncertain)
         elif of.uncertain:
@@ -218,6 +219,7 @@ class _Bricks:
     scattered: Sequence[BrickResult]
     short: Sequence[BrickResult]
     flags: Mapping[str, int]
+    within: Mapping[str, frozenset[str]]  #: Signatures of each model's bricks.
 
     @classmethod
     def of(cls, run: RunResult) -> _Bricks:
@@ -245,11 +247,22 @@ class _Bricks:
                 if each.brick.signature in samples
                 for flag in set(_flags(each))
             ),
+            # A model at several sizes has a result for each.
+            within={
+                name: frozenset(s for each in several for s in each.cut.counts)
+                for name, several in run.by_name.items()
+            },
         )
 
     def are_most(self, some: Sequence[BrickResult]) -> bool:
         """Whether some bricks make up most of the sum over all."""
         return bool(some) and (share(some, self.every) or 1.0) >= _MOST
+
+    def models(self, some: Sequence[BrickResult]) -> str:
+        """Words that name the models of some bricks, where others have none of them."""
+        signatures = {each.brick.signature for each in some}
+        found = [name for name, own in self.within.items() if not own.isdisjoint(signatures)]
+        return f" of {listed(found, _NAMED)}" if 0 < len(found) < len(self.within) else ""
 
     def text(self, some: Sequence[BrickResult]) -> str:
         """Text on the number of bricks, and on their share of the sum."""

@@ -52,7 +52,8 @@ def sizes_answer(result: RunResult) -> str:
         number = count(len(result.answers), "workload")
         return f"{subject(result)}: {number}; first token after {first}{then}."
     points = [point.result.compared for curve in result.curves for point in curve.points]
-    values = _range(points, result.request.quantity)
+    has_any = any(each.estimate.value is not None for each in points)
+    values = _range(points, result.request.quantity) if has_any else "no estimate"
     return f"{subject(result)}: {values} at {count(len(points), 'point')}."
 
 

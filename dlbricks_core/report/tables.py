@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import rich.console
 from rich import box
 from rich.cells import cell_len
+from rich.segment import Segments
 from rich.table import Table
 from rich.text import Text
 
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 class Console(rich.console.Console):
     """A terminal that prints text literally, without markup and control characters.
 
-    Of very long names, it prints the beginning and the end.
+    Of very long names, it prints the beginning and the end. Numbers of tables stay whole: where the
+    terminal is too narrow for them, a table is wider than the terminal.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -33,6 +35,25 @@ class Console(rich.console.Console):
     def render_str(self, text: str, **options: Any) -> Text:
         """The text as it is printed; every text passes through here, including tables."""
         return super().render_str(sanitized(shortened_words(text)), **options)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Prints texts and tables; the options are those of rich."""
+        (alone,) = objects if len(objects) == 1 else (None,)
+        if isinstance(alone, Table) and (least := self._least_width(alone)) > self.width:
+            wide = self.render(alone, self.options.update(width=least))
+            super().print(Segments(wide), **{**options, "crop": False})
+        else:
+            super().print(*objects, **options)
+
+    def _least_width(self, found: Table) -> int:
+        """Least width of a table whose columns of numbers are not cut off."""
+        widths = [
+            max(self.measure(cell).maximum for cell in (column.header, *column.cells))
+            if column.no_wrap
+            else column.min_width or 1
+            for column in found.columns
+        ]
+        return sum(widths) + len(widths) + 1
 
 
 def styled(*parts: str | tuple[str, str]) -> Text:

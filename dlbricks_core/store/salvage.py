@@ -64,7 +64,7 @@ def salvage(uri: str, target: sqlite3.Connection) -> Damage:
         for name, statement in target.execute(query).fetchall():
             if name in {_VERSIONS, *metadata.tables}:
                 try:
-                    target.execute(statement)
+                    _create(target, statement)
                     _copy(target, name, lost)
                 except (sqlite3.Error, TypeError):
                     lost.lose(name, f"all rows of {name}", "its definition is damaged")
@@ -73,6 +73,31 @@ def salvage(uri: str, target: sqlite3.Connection) -> Damage:
         target.execute("DETACH damaged")
         target.execute("PRAGMA writable_schema = OFF")
     return lost
+
+
+_CREATES = {
+    sqlite3.SQLITE_CREATE_TABLE,
+    sqlite3.SQLITE_CREATE_INDEX,  # of the table's keys
+    sqlite3.SQLITE_INSERT,
+    sqlite3.SQLITE_UPDATE,
+    sqlite3.SQLITE_READ,
+}
+"""What creating a table consists of. Neither rows nor other files come from it."""
+
+
+def _create(target: sqlite3.Connection, statement: str) -> None:
+    """Creates a table as the damaged file defines it. Its statement may do nothing else.
+
+    Raises:
+        sqlite3.DatabaseError: If the statement computes something, or touches another file.
+    """
+    target.set_authorizer(
+        lambda action, *_: sqlite3.SQLITE_OK if action in _CREATES else sqlite3.SQLITE_DENY
+    )
+    try:
+        target.execute(statement)
+    finally:
+        target.set_authorizer(None)
 
 
 def _copy(target: sqlite3.Connection, table: str, lost: Damage) -> None:

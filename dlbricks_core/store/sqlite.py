@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import stat
@@ -353,16 +354,47 @@ def _is_marked(path: Path) -> bool:
 @contextmanager
 def _copied(path: Path) -> Iterator[Path]:
     """A copy of the database with its logs."""
+    path = path.resolve()
     with tempfile.TemporaryDirectory(prefix="dlbricks-store-") as folder:
         for each in (path, *_in_use(path)):
             shutil.copyfile(each, Path(folder) / each.name)
         yield Path(folder) / path.name
 
 
+def _beside(path: Path, *endings: str) -> list[Path]:
+    """Files of SQLite beside the database; those of a link are where it leads."""
+    path = path.resolve()
+    return [path.with_name(f"{path.name}-{ending}") for ending in endings]
+
+
 def _in_use(path: Path) -> list[Path]:
-    """Logs with changes that the database file does not hold yet."""
-    logs = (path.with_name(f"{path.name}{ending}") for ending in ("-wal", "-journal"))
+    """Logs with changes that the database file does not hold yet.
+
+    Raises:
+        StoreError: If SQLite would do something to another file because of one of them.
+    """
+    logs = _beside(path, "wal", "journal")
+    for log in logs:
+        if log.is_symlink() or _names_a_file(log):
+            raise StoreError(
+                f"{log} refers to another file, as no log of a result store does",
+                "move it away, if the store comes from somebody else",
+            )
     return [log for log in logs if log.exists() and log.stat().st_size]
+
+
+_NAME_FOLLOWS = bytes.fromhex("d9d505f920a163d7")
+"""Last bytes of a journal that names the journal of several databases, as SQLite writes them."""
+
+
+def _names_a_file(log: Path) -> bool:
+    """Whether a log names a file, which SQLite deletes once it has taken the changes back."""
+    try:
+        with opened(log) as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - len(_NAME_FOLLOWS), 0))
+            return file.read() == _NAME_FOLLOWS
+    except FileNotFoundError:
+        return False
 
 
 def _is_left(path: Path) -> bool:
@@ -370,7 +402,7 @@ def _is_left(path: Path) -> bool:
 
     A store whose log has no index is locked by somebody.
     """
-    log, index = (path.with_name(f"{path.name}-{ending}") for ending in ("wal", "shm"))
+    log, index = _beside(path, "wal", "shm")
     return log in _in_use(path) and not index.exists() and not _is_marked(path)
 
 

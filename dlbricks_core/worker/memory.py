@@ -1,4 +1,4 @@
-"""Memory for workers: how much is free, and a limit, so that only the worker fails without it.
+"""Memory for workers: its free amount, and a limit, so that a lack of memory ends only the worker.
 
 The limit is on data (``RLIMIT_DATA``): private memory that can be written. Frameworks reserve many
 times as much and map large files, but that takes no memory.
@@ -32,12 +32,12 @@ _WORDS = ("bad_alloc", "out of memory", "cannot allocate memory", "memoryerror",
 
 
 def tells_of_memory(text: str) -> bool:
-    """Whether a message says that there was not enough memory."""
+    """Whether a message reports a lack of memory."""
     return any(word in text.lower() for word in _WORDS)
 
 
 def lacks_memory(error: Exception) -> bool:
-    """Whether an error means that there was not enough memory, be it to load a library."""
+    """Whether an error is due to a lack of memory, also while a library was loaded."""
     return isinstance(error, MemoryError) or tells_of_memory(str(error))
 
 
@@ -57,7 +57,7 @@ def memory_to_use(root: Path = _ROOT) -> int:
 
 
 def available(root: Path = _ROOT) -> int | None:
-    """Bytes that could be used now without swapping, as the machine and the container count them.
+    """Bytes that could be used now without swapping, by the counters of machine and container.
 
     Args:
         root: Folder that holds ``/proc`` and ``/sys``.
@@ -232,7 +232,7 @@ def itself_limited(nbytes: int) -> Iterator[None]:
 
 @contextmanager
 def as_given() -> Iterator[None]:
-    """Has the limits that this process was started with: a new process inherits them."""
+    """Restores the limits that this process was started with, for a new process to inherit."""
     own = {number: resource.getrlimit(number) for number in _given}
     for number, limits in _given.items():
         resource.setrlimit(number, limits)
@@ -372,12 +372,12 @@ def resident_mib() -> float:
 
 
 def mapped_mib() -> float:
-    """The part of it that are pages of mapped files, such as the code of libraries, in MiB."""
+    """Resident pages of mapped files, such as the code of libraries, in MiB."""
     return _status("RssFile")
 
 
 def own_mib() -> float:
-    """The part of it that belongs to no file, in MiB."""
+    """Resident memory of this process without pages of files, in MiB."""
     return _status("RssAnon")
 
 

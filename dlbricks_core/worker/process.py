@@ -41,7 +41,7 @@ from dlbricks_core.worker.memory import as_given, memory_hint, memory_to_use, te
 
 @dataclass
 class _Life:
-    """A worker's life: when it began and ended, and the most bytes that it had resident."""
+    """A worker's life: its begin, its end, and its peak of resident bytes."""
 
     pids: tuple[int, ...]
     begin: float
@@ -62,11 +62,11 @@ class Peaks:
         self._ended: list[_Life] = []
 
     def begin(self, guard: int) -> None:
-        """A worker begins, under the number of the process that guards it."""
+        """Records the start of a worker, under the number of its guard's process."""
         self._lives[guard] = _Life((guard,), monotonic())
 
     def know(self, guard: int, worker: int) -> None:
-        """A worker has a process of its own, of this number."""
+        """Records the number of a worker's own process."""
         self._lives[guard].pids = (guard, worker)
 
     def look(self, guard: int) -> None:
@@ -75,7 +75,7 @@ class Peaks:
             self._lives[guard].now()
 
     def end(self, guard: int) -> None:
-        """A worker has ended. If it ended by itself, the largest value so far is used."""
+        """Records the end of a worker. If it ended by itself, the largest value so far is used."""
         life = self._lives.pop(guard, None)
         if life is not None:
             if not life.nbytes:
@@ -84,7 +84,7 @@ class Peaks:
             self._ended.append(life)
 
     def since(self, moment: float) -> int:
-        """Most bytes that this process and its workers had resident since then, at most.
+        """Upper bound of the resident bytes of this process and its workers since a moment.
 
         Args:
             moment: Time of :func:`time.monotonic`.
@@ -194,7 +194,7 @@ class WorkerProcess:
         return self._pid is not None
 
     def begin(self, method: str, *arguments: Any) -> None:
-        """Lets the child begin a call; the next :meth:`call`, of the same, waits for its result."""
+        """Lets the child begin a call. The next :meth:`call` must be equal, and waits for it."""
         self._begun = method, arguments
         with suppress(OSError):  # the child has ended, as whoever waits for the result will see
             self._channel.send(self._begun)
@@ -208,7 +208,7 @@ class WorkerProcess:
             timeout: Seconds to wait, including the start of the child; ``None`` waits for ever.
 
         Raises:
-            DLBricksError: The error that the method raised, if it was one of ours.
+            DLBricksError: The error that the method raised, if it is a ``DLBricksError``.
             RemoteError: If the method raised another error; the worker continues.
             WorkerError: If the worker died or took too long; it has ended.
         """

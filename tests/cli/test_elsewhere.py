@@ -1,5 +1,6 @@
 """Commands and collections of distributions that may be missing."""
 
+import re
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +25,16 @@ OTHERS = {
 }  # fmt: skip
 """Distributions of commands, and of actions of commands."""
 
-INSTALL = "pip install -c constraints.txt -e plugins/{} (in a clone of DLBricks)"
+PLUGINS = Path(__file__).parents[2] / "plugins"
+
+
+def install(name):
+    """Command that installs a distribution, after those of DLBricks that it needs."""
+    project = tomllib.loads((PLUGINS / name / "pyproject.toml").read_text())["project"]
+    own = [re.split(r"[^a-z-]", each)[0] for each in project["dependencies"]]
+    needed = sorted(each.removeprefix("dlbricks-") for each in own if each.startswith("dlbricks-"))
+    folders = " ".join(f"-e plugins/{each}" for each in (*needed, name))
+    return f"pip install -c constraints.txt {folders} (in a clone of DLBricks)"
 
 
 @pytest.fixture
@@ -32,11 +42,11 @@ def installed(monkeypatch):
     """Sets which commands of other distributions are installed."""
     own = names("command") - OTHERS.keys()
 
-    def install(*others):
+    def set_installed(*others):
         for module in (PROGRAM, command):
             monkeypatch.setattr(module, "names", lambda _kind: own | {*others})
 
-    return install
+    return set_installed
 
 
 @pytest.mark.parametrize("name", sorted(OTHERS))
@@ -49,21 +59,21 @@ def test_a_missing_command_names_its_distribution(dlbricks, installed, tmp_path,
     spoken = " ".join(words)
     assert done.err.splitlines() == [
         f"Error: 'dlbricks {spoken}' comes with dlbricks-{OTHERS[name]}, which is not installed",
-        f"Hint: {INSTALL.format(OTHERS[name])}",
+        f"Hint: {install(OTHERS[name])}",
     ]
 
 
 def test_distributions_of_dlbricks_have_the_commands_that_the_core_names():
     assert entries("dlbricks.commands") == OTHERS
     named = {name: each.removeprefix("dlbricks-") for name, each in command.DISTRIBUTIONS.items()}
-    assert named == OTHERS
+    assert named == OTHERS, "in commands/command.py"
 
 
 def entries(group):
     """Distribution of each entry point of a group."""
     return {
         name: project["name"].removeprefix("dlbricks-")
-        for path in (Path(__file__).parents[2] / "plugins").glob("*/pyproject.toml")
+        for path in PLUGINS.glob("*/pyproject.toml")
         for project in [tomllib.loads(path.read_text())["project"]]
         for name in project.get("entry-points", {}).get(group, {})
     }
@@ -88,7 +98,7 @@ def test_a_missing_collection_names_its_distribution(dlbricks, monkeypatch, name
     assert done.status == 2
     assert done.err.splitlines() == [
         f"Error: models of {name} come with dlbricks-{COLLECTIONS[name]}, which is not installed",
-        f"Hint: {INSTALL.format(COLLECTIONS[name])}",
+        f"Hint: {install(COLLECTIONS[name])}",
     ]
 
 
@@ -107,12 +117,14 @@ def test_a_missing_quantity_names_its_distribution(dlbricks, monkeypatch, name):
     assert done.status == 2
     assert done.err.splitlines() == [
         f"Error: the quantity {name} comes with dlbricks-quantities, which is not installed",
-        f"Hint: {INSTALL.format('quantities')}",
+        f"Hint: {install('quantities')}",
     ]
 
 
 def test_quantities_of_dlbricks_are_in_the_distribution_that_the_core_names():
-    assert entries("dlbricks.metrics") == dict.fromkeys(DISTRIBUTED, "quantities")
+    assert entries("dlbricks.metrics") == dict.fromkeys(DISTRIBUTED, "quantities"), (
+        "in measure/metric.py"
+    )
 
 
 @pytest.mark.parametrize("old", PROGRAM.RENAMED)

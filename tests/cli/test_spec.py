@@ -98,7 +98,7 @@ def test_a_record_runs_no_code_unless_the_user_names_it(dlbricks, recorded, read
 def test_what_is_done_again_is_measured_anew_and_compared(dlbricks, recorded, read):
     done = dlbricks("results", "repeat", "both.json", "--json", "again.json")
     assert done.status == 0, done.err
-    assert "All that is recorded is the same now." in " ".join(done.out.split())
+    assert "All recorded facts are the same now." in " ".join(done.out.split())
     assert max(map(len, done.out.splitlines())) <= 80
     again = read("again.json")
     assert again["differences"] == []

@@ -301,6 +301,13 @@ def test_information_fits_the_terminal(dlbricks, measured, tmp_path):
         assert "torch 2.13.0" in done.out or command[1] == "list"
 
 
+def test_memory_of_a_machine_has_a_unit(dlbricks, measured):
+    measured("a.db")
+    done = dlbricks("machine", "show", "71bf", "--store", "a.db")
+    (line,) = [each for each in done.out.splitlines() if each.startswith(" memory")]
+    assert line.split() == ["memory", "16.0", "GiB"]
+
+
 def test_nothing_is_deleted_unless_the_user_agrees(dlbricks, measured, monkeypatch, tmp_path):
     measured("a.db")
     prune = ("results", "prune", "--backend", "torch", "--store", "a.db")

@@ -6,6 +6,7 @@ import tracemalloc
 from dataclasses import replace
 
 import numpy as np
+import onnx
 import pytest
 from dlbricks_contrib.definitions import unpacked
 from dlbricks_contrib.expand import expanded
@@ -17,7 +18,9 @@ from hypothesis import strategies as st
 from dlbricks_core.analysis.work import layer_bytes, layer_flops
 from dlbricks_core.bricks import extract, signature
 from dlbricks_core.errors import ModelError
+from dlbricks_core.ir import read_model
 from dlbricks_core.passes import normalize
+from dlbricks_core.passes.domains import as_run_by
 from dlbricks_core.predict.features import NAMES, Features
 from dlbricks_core.values import materialize
 
@@ -65,6 +68,42 @@ def test_a_product_with_packed_weights_reads_their_bytes():
     assert found["weight_bytes"] == pytest.approx(24 * 2 * 16 + 4 * 24 * 2)
     assert (found["rows"], found["columns"], found["depth"]) == pytest.approx((6, 24, 64))
     assert Features.of(model).kinds == ("product:4-bit~uint8",)
+
+
+def widened(block=32, product="y = MatMul(x, wide)"):
+    """A product with a weight of four bits that another layer widens."""
+    weight = onnx.helper.make_tensor("w", onnx.TensorProto.INT4, [64, 24], bytes(64 * 12), raw=True)
+    scales = onnx.numpy_helper.from_array(np.ones((64 // block, 24), np.float32), "s")
+    text = f"""
+    <ir_version: 10, opset_import: ["" : 21]>
+    g (float[6,64] x, int4[64,24] w, float[{64 // block},24] s) => (float[6,24] y)
+    {{ wide = DequantizeLinear<axis=0, block_size={block}>(w, s)  {product} }}
+    """
+    proto = onnx.parser.parse_model(text)
+    proto.graph.initializer.extend([weight, scales])
+    del proto.graph.input[1:]
+    return normalize(read_model(proto, name="net"))
+
+
+def test_products_with_widened_codes_are_predicted_as_what_onnxruntime_makes_of_them():
+    model = widened()
+    runs = as_run_by(frozenset({"com.microsoft"}), model)
+    assert [layer.op for layer in runs.layers] == ["MatMulNBits"]
+    assert Features.of(runs).kinds == Features.of(model_of(DEFINED["MatMulNBits"])).kinds
+    (row,) = Features.of(runs).numbers
+    found = dict(zip(NAMES, 2**row - 1, strict=True))
+    assert (found["rows"], found["columns"], found["depth"]) == pytest.approx((6, 24, 64))
+    assert found["weight_bytes"] == pytest.approx(24 * 64 / 2 + 4 * 24 * 2)
+    assert as_run_by(frozenset(), model) is model
+
+
+@pytest.mark.parametrize(
+    ("block", "product"),
+    [(8, "y = MatMul(x, wide)"), (32, "z = MatMul(x, wide)  w2 = MatMul(x, wide)  y = Add(z, w2)")],
+)
+def test_widened_codes_that_onnxruntime_does_not_join_stay(block, product):
+    model = widened(block, product)
+    assert as_run_by(frozenset({"com.microsoft"}), model) is model
 
 
 def test_attention_counts_all_keys_of_the_cache():

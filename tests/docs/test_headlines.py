@@ -66,6 +66,71 @@ def test_ranges_are_those_of_the_tables(program):
             assert each.figures[figure] == program.table_range(each.page, column), each.page
 
 
+NUMBER = re.compile(r"\d[\d,.e-]*\d|\d")
+
+
+def body(page):
+    """Text of a page of results without its first sentence; marks in tables keep their text."""
+    text = (RESULTS / page).read_text("utf-8").split("\n\n", 2)[2]
+    return re.sub(r"<!-- (?:figure .*?|/) -->", "", text)
+
+
+def failing(rows, figures):
+    """Architectures beyond those that the table names as failing."""
+    return str(int(figures["all"]) - len(rows))
+
+
+def greatest(rows, figures):
+    """Greatest difference in the table."""
+    return f"{max(map(largest, rows)):.1e}".replace("e-0", "e-")
+
+
+#: Figures that the body's table tells by its rows, rather than states.
+COUNTED = {"coverage.agree": failing, "agreement.difference": greatest}
+
+#: Headlines whose pages are about something else; a guide has the table, which quotes them.
+ELSEWHERE = {"repeats"}
+
+
+def largest(row):
+    """Greatest number of a row's cells behind its number and name."""
+    return max((float(c) for c in row[2:] if re.fullmatch(r"[\d.]+e-\d+", c)), default=0.0)
+
+
+def first_rows(page):
+    """Cells of the rows of a page's first table."""
+    text = (RESULTS / page).read_text("utf-8")
+    rows = text[text.index("\n|") + 1 :].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+def test_a_headline_is_what_the_body_of_its_page_shows(program):
+    for name, each in program.headlines().items():
+        for figure, text in ({} if name in ELSEWHERE else each.figures).items():
+            if counted := COUNTED.get(f"{name}.{figure}"):
+                assert text == counted(first_rows(each.page), each.figures), each.page
+                continue
+            shown = body(each.page)
+            lacking = [
+                number
+                for number in NUMBER.findall(text)
+                if not re.search(rf"(?<![\d.,]){re.escape(number)}(?!\d|[.,]\d)", shown)
+            ]
+            assert not lacking, f"{each.page}: {name}.{figure} is {text}"
+
+
+def test_the_first_run_in_the_readme_is_one_of_those_of_the_headline(program):
+    """The printed example, and the figures beside it."""
+    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    figures = program.headlines()["first_run"].figures
+    runs = list(zip(*(figures[name].split(", ") for name in ("error", "seconds", "plain")),
+                    strict=True))  # fmt: skip
+    (error,) = re.findall(r"estimates are off by ([\d.]+%) on average", text)
+    (seconds,) = re.findall(r"estimates ([\d.]+) s █", text)
+    (plain,) = re.findall(r"plain script ([\d.]+) s █", text)
+    assert (error, seconds, plain) in runs
+
+
 def test_each_headline_has_a_day_and_a_command_that_is_there(program):
     for each in program.headlines().values():
         assert date.fromisoformat(each.date) <= date.today()

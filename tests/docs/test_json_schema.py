@@ -145,16 +145,18 @@ def test_the_schema_is_one():
 
 
 def test_the_committed_schema_is_that_of_the_code():
-    # python -m dlbricks_testing.json_schema docs/reference/dlbricks.schema.json
-    assert schema_of_commands() == SCHEMA
+    # Compared before the assertion: pytest would show both in full.
+    is_current = schema_of_commands() == SCHEMA
+    assert is_current, "python -m dlbricks_testing.json_schema docs/reference/dlbricks.schema.json"
 
 
 def test_every_action_is_in_the_schema_and_here():
     every = {f"{command}_{action}" for command in ACTIONS for action in ACTIONS[command]}
-    assert every <= set(SCHEMA["$defs"])
+    assert every <= set(SCHEMA["$defs"]), "its object is in the schema"
     # The first action of a command need not be named.
     first = {f"{each.name}_{each.actions[0].name}" for each in COMMANDS}
-    assert {name_of(line) for line in LINES} | first >= every
+    tried = {name_of(line) for line in LINES} | first
+    assert tried >= every, "LINES above has a command line for each action"
 
 
 def test_what_commands_write(written, closed):

@@ -178,11 +178,11 @@ def test_what_is_unlike_all_that_was_measured_is_named(asked, store, builder):
     model = b.model(name="strange")
     result = estimate([model], CutOptions(), asked, store, predictor="guess")
     _, note = told_by(result)
-    expected = r"strange: few measured networks resemble Tanh: the interval is ±(\d+)%, and would "
-    found = re.fullmatch(expected + r"be ±(\d+)% without it", note)
-    assert int(found[1]) > 30 > 15 > int(found[2])
+    expected = r"strange: few measured networks resemble Tanh: this widens the interval "
+    found = re.fullmatch(expected + r"from ±(?P<without>\d+)% to ±(?P<shown>\d+)%", note)
+    assert int(found["shown"]) > 30 > 15 > int(found["without"])
     (shown,) = (relative_half_width(each.estimate.interval) for each in result.models)
-    assert found[1] == f"{shown:.0%}".removesuffix("%")
+    assert found["shown"] == f"{shown:.0%}".removesuffix("%")
 
 
 def test_models_that_are_wide_for_the_same_reason_share_a_note(asked, store, builder):
@@ -196,7 +196,7 @@ def test_models_that_are_wide_for_the_same_reason_share_a_note(asked, store, bui
     _, note = told_by(estimate(models, CutOptions(), asked, store, predictor="guess"))
     expected = (
         r"net \[3\], net \[4\], net \[5\] and 2 more: few measured networks resemble Tanh: "
-        r"the intervals are at most ±\d+%, and would be at most ±\d+% without it"
+        r"this widens the intervals from at most ±\d+% to at most ±\d+%"
     )
     assert re.fullmatch(expected, note)
 

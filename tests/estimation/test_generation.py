@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import onnx
 import pytest
 from dlbricks_pages.sizes import sizes_plot
 
@@ -18,6 +19,7 @@ from dlbricks_core.estimation.sizes import (
     of_task,
     read_asked,
 )
+from dlbricks_core.estimation.sizes.generation import _of_scores
 from dlbricks_core.estimation.sizes.roofline import Roofline, within
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.facts import Workload
@@ -328,8 +330,6 @@ def test_models_of_one_name_keep_their_sizes_apart(path, save_decoder, tmp_path)
 
 
 def test_programs_give_models_that_they_have_read(path):
-    import onnx
-
     raw = replace(read_model(onnx.load(path), name="own"), source="")
     asked = Generation({"prompt": (4,), "generate": (1,)})
     assert [m.name for m in read_asked([raw], asked, LoadOptions()).models] == ["own [4 after 0]"]
@@ -346,6 +346,14 @@ def test_scores_of_all_tokens_of_a_prompt_are_remarked_upon(
     scored = [name for name, found in codes.items() if "scores-of-all-tokens" in found]
     assert len(scored) == all_scores
     assert all("8 after 0" in name for name in scored)
+
+
+def test_scores_of_a_model_from_a_configuration_are_stated_with_its_engine(path):
+    asked = Generation({"prompt": (8,), "generate": (1,)})
+    (model,) = read_asked([read_model(onnx.load(path), name="own")], asked, LoadOptions()).models
+    all_scores = replace(model, outputs=[next(iter(model.inputs))], configuration="{}")
+    assert _of_scores(replace(all_scores, configuration=""), Workload(8, 1))
+    assert not _of_scores(all_scores, Workload(8, 1))
 
 
 def test_a_file_of_ones_own_runs_its_own_graph(predicted):

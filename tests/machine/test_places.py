@@ -1,9 +1,9 @@
 """Cores of their own for instances."""
 
 import pytest
+from dlbricks_serving.core_sets import core_sets
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.machine.cores import core_sets
 
 
 def test_each_thread_has_a_core_of_its_own(bare):

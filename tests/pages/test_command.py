@@ -36,7 +36,7 @@ def test_a_folder_that_no_atlas_wrote_is_refused_in_one_line(atlas, stored, tmp_
     status, out, err = atlas("-o", tmp_path, "--store", store)
     assert (status, out) == (2, "")
     assert err.startswith("Error: ")
-    assert "which no atlas wrote" in err
+    assert "which no earlier pages have" in err
     assert store.is_file()
 
 

@@ -1,4 +1,4 @@
-"""The folder of a site: replaced as a whole, never something that no atlas wrote."""
+"""The folder of a site: replaced as a whole, never with files of others in it."""
 
 import json
 
@@ -45,7 +45,7 @@ def test_what_no_atlas_wrote_is_never_replaced(tmp_path, inside):
     strange.write_text("mine")
     before = files(tmp_path / "site")
     for refuse in (check_site, lambda folder: write_site(PAGES, folder)):
-        with pytest.raises(DLBricksError, match="which no atlas wrote") as caught:
+        with pytest.raises(DLBricksError, match="which no earlier pages have") as caught:
             refuse(tmp_path / "site")
         assert inside in caught.value.message
     assert files(tmp_path / "site") == before
@@ -54,11 +54,12 @@ def test_what_no_atlas_wrote_is_never_replaced(tmp_path, inside):
 def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "index.html").write_text("mine")
-    with pytest.raises(DLBricksError, match="no atlas wrote"):
+    with pytest.raises(DLBricksError, match="no earlier pages have"):
         check_site(tmp_path / "home")
-    (tmp_path / "home" / MANIFEST).write_text("{not json")
-    with pytest.raises(DLBricksError, match="no atlas wrote"):
-        check_site(tmp_path / "home")
+    for manifest in ("{not json", "[" * 100_000):
+        (tmp_path / "home" / MANIFEST).write_text(manifest)
+        with pytest.raises(DLBricksError, match="no earlier pages have"):
+            check_site(tmp_path / "home")
 
 
 def test_a_file_is_no_folder(tmp_path):

@@ -266,3 +266,18 @@ def test_sizes_are_hinted_at_only_where_the_model_leaves_some_open(rows, sizes, 
         normalize(read_model(onnx.parser.parse_model(text), name="net"), **sizes)
     assert "MatMul does not fit its inputs" in caught.value.message
     assert hint in caught.value.hint
+
+
+DECODER = """
+<ir_version: 8, opset_import: ["" : 17]>
+g (int64[B,S] input_ids, float[B,2,P,4] past_keys) => (float[B,2,P,4] y)
+{ y = Relu(past_keys) }
+"""
+
+
+@pytest.mark.parametrize(("past", "answers"), [("P", True), ("7", False)])
+def test_exported_language_models_are_offered_prompts(past: str, answers: bool) -> None:
+    decoder = read_model(onnx.parser.parse_model(DECODER.replace("P", past)), name="net")
+    with pytest.raises(UnboundDimensionsError) as caught:
+        normalize(decoder)
+    assert ("Estimates and advice take prompt=N, generate=N" in caught.value.hint) is answers

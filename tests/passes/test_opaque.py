@@ -213,6 +213,9 @@ def test_a_loop_of_too_many_or_unknown_steps_stays_whole(steps: str) -> None:
     assert model.loop_steps == 0
     (reason,) = reasons(model).values()  # the body states the shape of y
     assert reason.startswith("subgraph (Loop")
+    # Its condition decides, which is computed in each step.
+    decided = ", decided by values that it computes as it runs" in reason
+    assert decided == (steps == "9")
 
 
 def test_if_with_an_open_condition_is_opaque() -> None:
@@ -230,7 +233,9 @@ def test_if_is_not_decided_by_a_computed_condition() -> None:
     text = BRANCHES.format(more="", weights="", condition="condition").replace(
         "    y = If", "    t = ReduceSum<keepdims=0>(x) condition = Cast<to=9>(t)\n    y = If"
     )
-    assert reasons(normal(text))["If"] == "subgraph (If)"
+    assert reasons(normal(text))["If"] == (
+        "subgraph (If), decided by values that it computes as it runs"
+    )
 
 
 @pytest.mark.parametrize(("values", "op"), [({}, "Squeeze"), ({"maybe": None}, "Relu")])
@@ -415,3 +420,17 @@ def test_a_loop_that_is_too_long_is_named_with_its_number_of_layers(op: str) -> 
     found = reasons(normal(LONG[op]))
     told = "up to 30,000 steps: 60,000 layers if it were written out, above 20,000"
     assert found == {op: f"subgraph ({op} of {told})"}
+
+
+def test_a_scan_of_no_step_says_so() -> None:
+    text = LONG["Scan"].replace("30000", "N")
+    model = normalize(read_model(onnx.parser.parse_model(HEAD + text), name="m"), dims={"N": 0})
+    told = "subgraph (Scan), which takes no step and stacks results of none"
+    assert reasons(model) == {"Scan": told}
+
+
+def test_a_zero_of_reshape_without_a_size_to_copy_is_wrong_usage() -> None:
+    text = """g (float[4,64] x) => (float[a,b,c] y) <int64[3] to = {-1, 2, 0}>
+        { y = Reshape(x, to) }"""
+    with pytest.raises(ModelError, match=r"a 0 of \(-1, 2, 0\) stands for a size that"):
+        normal(text)

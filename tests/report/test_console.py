@@ -161,3 +161,13 @@ def test_a_progress_bar_shows_names_unchanged():
     assert shown.count(r"Timing [old] \x1b]0;title\x07 :smile:") >= 2
     assert r"\x1b[2Jnote [/x]" in shown
     assert "\x07" not in shown
+
+
+@pytest.mark.parametrize("width", [20, 40, 80])
+def test_numbers_of_a_table_are_whole_in_a_narrow_terminal(width):
+    console = Console(file=io.StringIO(), width=width)
+    row = ("a_long_name_of_a_model", "1234", "1200-1300", "bricks 11 of 11")
+    console.print(table("Model", "Estimate", "90% interval", "Rests on", rows=[row]))
+    out = console.file.getvalue()
+    assert "1234    1200-1300 bricks 11 of 11" in out
+    assert ("a_long_name_of_a_model" in out) == (width == 80)  # names are folded

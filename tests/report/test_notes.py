@@ -19,9 +19,7 @@ from dlbricks_core.report.notes import WORDS, add_words, note_data, text, texts
 from dlbricks_core.report.remarks import Effect, Remark
 
 CORE = Path(dlbricks_core.__file__).parent
-PLUGINS = [
-    CORE.parent / "plugins" / name / "src" for name in ("fleet", "private", "serving", "study")
-]
+PLUGINS = sorted((CORE.parent / "plugins").glob("*/src"))
 
 
 def calls():

@@ -9,6 +9,7 @@ from dlbricks_pages.run import run_page
 from onnx import TensorProto, helper
 
 import dlbricks_core as dlbricks
+from dlbricks_core.bricks import CutModel
 from dlbricks_core.facts import Failure
 from dlbricks_core.facts.note import warning
 from dlbricks_core.figures.figure import Measured
@@ -87,6 +88,15 @@ def test_scatter_that_intervals_cover_is_a_note(run):
             "samples of 1 of 5 bricks (20% of the sum) scatter widely; the intervals include this",
         )
     ]
+
+
+def test_scatter_in_one_of_several_models_names_it(run):
+    (model,) = run.models
+    found = with_samples(run, SCATTERED, *[QUIET] * 4)
+    other = replace(model.cut.model, name="other", layers=(), outputs=())
+    beside = replace(model, cut=CutModel(other, (), model.cut.graph))
+    ((_, text),) = texts(replace(found, models=[model, beside]))
+    assert text.startswith("samples of 1 of 5 bricks (20% of the sum) of five scatter widely")
 
 
 def test_scatter_on_a_disturbed_machine_makes_the_figures_doubtful(run):
@@ -201,3 +211,17 @@ def test_notes_and_failures_stand_below_the_figures(run):
     order = ["1 failure, named below", "Model ", "Note:", "absent.onnx: there is no such file"]
     places = [text.index(each) for each in order]
     assert places == sorted(places)
+
+
+def test_a_page_says_why_bricks_of_a_model_that_ran_whole_have_no_figures(run, read_page):
+    sentence = "it needs no figures of bricks"
+    composed = with_samples(run, *[QUIET] * 5)
+    assert sentence not in read_page(run_page(composed)).text
+    whole = replace(
+        composed,
+        models=[replace(each, is_measurement=True) for each in composed.models],
+        bricks=[replace(each, latency=None, failure="not measured") for each in composed.bricks],
+    )
+    page = read_page(run_page(whole)).text
+    assert sentence in page
+    assert "Share of each kind of brick" not in page

@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from dlbricks_survey import calibration as probes
 from dlbricks_survey import report as survey
 
@@ -41,7 +42,8 @@ def test_the_dial_tells_wide_intervals_by_a_factor():
 
 
 def test_the_dial_says_where_more_time_buys_nothing():
-    for half, told in (0.2, "±20.0% now; no further run narrows it"), (0.05, "±5.0% now"):
+    narrowest = "±20.0% now; no further run is known to narrow it"
+    for half, told in (0.2, narrowest), (0.05, "±5.0% now"):
         found = dialled(half)
         found.adaptive = replace(found.adaptive, offers=())
         assert words.precision_reached(found) == f"1 of 4 bricks timed: {told}."
@@ -58,6 +60,19 @@ def test_several_estimates_are_as_good_as_the_widest(monkeypatch):
         is_over_sizes=False, models=[model] * 2, adaptive=dialled(0.2, 0.97).adaptive
     )
     told = "2 models: 2 estimates; the least precise is within a factor of 8.1."
+    assert words.answer(result) == [told]
+
+
+def test_the_widest_estimate_is_not_one_that_lacks_bricks(monkeypatch):
+    monkeypatch.setattr(words, "subject", lambda result: "2 models")
+    models = [
+        SimpleNamespace(normalized=None, estimate=SimpleNamespace(value=value))
+        for value in (1.0, None)
+    ]
+    result = SimpleNamespace(
+        is_over_sizes=False, models=models, adaptive=dialled(0.2, math.inf).adaptive
+    )
+    told = "2 models: 1 estimate; the least precise is ±20.0%; the others are incomplete."
     assert words.answer(result) == [told]
 
 
@@ -90,3 +105,14 @@ def test_probes_and_surveys_tell_wide_intervals_by_a_factor():
         "off by 11% (median); intervals are within a factor of 3 (median) and hold 100% of the "
         "measured latencies."
     )
+
+
+@pytest.mark.parametrize(("runs", "lines"), [(3, 1), (0, 0)])
+def test_bricks_that_never_ran_give_no_speedup(runs, lines):
+    """Loading bricks that no framework supports takes seconds, too."""
+    effort = SimpleNamespace(
+        seconds={"model": 1.7, "brick": 36.8},
+        runs={"model": 14, "brick": runs},
+        networks={"model": 3, "brick": 1},
+    )
+    assert len(words.speedups(SimpleNamespace(benchmarking=None, effort=effort))) == lines

@@ -6,6 +6,7 @@ import numpy as np
 import psutil
 import pytest
 from dlbricks_serving.contention import SLICES, Instance, passes
+from dlbricks_serving.core_sets import core_sets
 from dlbricks_serving.serving import composed
 from dlbricks_serving.serving.composed import service_times
 from hypothesis import given
@@ -18,7 +19,6 @@ from dlbricks_core.errors import StoreError
 from dlbricks_core.estimation.run import run
 from dlbricks_core.facts import LATENCY, latency_beside, pass_beside
 from dlbricks_core.figures.statistics import faster_half
-from dlbricks_core.machine.cores import core_sets
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore

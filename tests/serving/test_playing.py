@@ -7,11 +7,11 @@ import numpy as np
 import psutil
 import pytest
 from dlbricks_serving.contention import Instance, passes, play_together, take_slices
+from dlbricks_serving.core_sets import core_sets
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
-from dlbricks_core.machine.cores import core_sets
 from dlbricks_core.measure.worker import WorkerSettings
 from dlbricks_core.plugins import find
 

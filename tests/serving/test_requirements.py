@@ -172,3 +172,17 @@ def test_a_quantity_of_another_version_of_the_framework_is_noted(version, noted)
     told = "load-time is that of faulty 2.1, because it was not observed with 2.0"
     assert (answers.note is not None and text(answers.note).endswith(told)) is noted
     assert bool(answers.note) == noted
+
+
+def test_intervals_include_the_figures_beside_them():
+    """A latency beside other programs is the longest of its draws, and its rate the least."""
+    draws = np.linspace(1.0, 9.0, RESAMPLES)
+    memory = RequiredFigure(Requirement.of("peak-memory"), 9.5, draws, "measured")
+    busy = Alternative(None, None, 9.5, draws, "measured", {}, per_hour=1.0, required=[memory])
+    for low, figure, high in (
+        (busy.interval_ms[0], busy.ms, busy.interval_ms[1]),
+        (busy.per_second_interval[0], busy.per_second, busy.per_second_interval[1]),
+        (busy.price_interval[0], busy.price, busy.price_interval[1]),
+        (memory.interval[0], memory.value, memory.interval[1]),
+    ):
+        assert low <= figure <= high

@@ -183,8 +183,8 @@ def test_an_upgrade_from_version_0005_keeps_every_row(tmp_path):
     before["measurements"] = [(*row, False) for row in before["measurements"]]
     # Nor how busy the machine was in each round.
     before["observations"] = [(*row, None) for row in before["observations"]]
-    # Nor how fast it was in each session.
-    before["sessions"] = [(*row, None) for row in before["sessions"]]
+    # Nor how fast it was in each session, nor how much that changed.
+    before["sessions"] = [(*row, None, None) for row in before["sessions"]]
     with ResultStore.open(path) as store:
         assert store.info().observations == len(before["observations"])
         assert [(each.name, each.alone) for each in store.machines()] == [("", True)]

@@ -257,6 +257,7 @@ def test_wrong_input_is_refused_before_measuring(dlbricks, save, tmp_path, argum
         ("absent.json", None, "cannot be read"),
         ("plain.json.xz", b"{}", "cannot be read"),
         ("broken.json", b"{", "is not JSON"),
+        ("deep.json", b'{"bricks": ' + b"[" * 100_000, "is nested too deeply"),
         ("list.json", b"[]", "an object is expected"),
         ("run.json", b'{"bricks": []}', "holds no study"),
         (

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -217,6 +218,15 @@ def check_manifest(tmp_path_factory, fields):
 def test_contents_that_are_no_manifest_are_refused(folder, content, word):
     (folder / "manifest.json").write_bytes(content)
     refused(folder, word, "bricks")  # the folder's name
+
+
+def test_a_manifest_of_any_depth_is_refused_in_one_line(folder):
+    """Reading and writing JSON end at different depths, in whichever order."""
+    for depth in range(sys.getrecursionlimit() - 300, sys.getrecursionlimit()):
+        fields = '{"schema_version": 2, "checksum": "%s", "x": ' % ("0" * 64)
+        (folder / "manifest.json").write_text(fields + "[" * depth + "]" * depth + "}")
+        with pytest.raises(DLBricksError):
+            read_manifest(folder)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Literal, Self
 
 from dlbricks_core.errors import ModelError
 from dlbricks_core.estimation.sizes.sizing import Sizes, opened
+from dlbricks_core.passes.bind_sizes import CACHED
 from dlbricks_core.passes.options import OpenDimension
 from dlbricks_core.wording import argument
 
@@ -38,7 +39,7 @@ NAMES: Mapping[Role, frozenset[str]] = {
 
 _PLACES: tuple[tuple[re.Pattern[str], int, Role], ...] = (
     (re.compile(r"(decoder_)?(input_ids|inputs_embeds)|position_ids"), 1, "sequence"),
-    (re.compile(r"past.*(key|value).*"), 2, "past"),
+    (CACHED, 2, "past"),
     (re.compile(r"attention_mask"), 1, "total"),
 )
 """Inputs, and the axis of a role, where the dimension's name does not show its role."""

@@ -166,7 +166,10 @@ _SCORES = "logits"
 
 
 def _of_scores(model: CanonicalModel, workload: Workload) -> tuple[Note, ...]:
-    """A note on a model that scores all tokens of a prompt, where the last one is enough."""
+    """A note on a user's file that scores all tokens of a prompt, where the last one is enough."""
+    if model.configuration:
+        # The sentence on the engine states which tokens are scored, and no export changes that.
+        return ()
     name = _SCORES if _SCORES in model.output_names else model.outputs[0]
     spec = model.tensors[name]
     rows = math.prod(spec.sizes[:-1]) if spec.is_static and spec.rank else 0

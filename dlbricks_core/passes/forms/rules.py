@@ -222,6 +222,12 @@ def reshape(draft: LayerDraft) -> None:
         return
     sizes = draft.sizes()
     if not zero_is_zero:
+        if any(size == 0 for size in target[len(sizes) :]):
+            raise ModelError(
+                f"Reshape does not fit its inputs: a 0 of {tuple(target)} stands for a size that "
+                f"{sizes} lacks",
+                hint=WRONG_SIZES,
+            )
         target = [sizes[i] if size == 0 else size for i, size in enumerate(target)]
     if -1 in target:
         rest = math.prod(size for size in target if size != -1)

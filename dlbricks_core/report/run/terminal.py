@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from operator import attrgetter
 
 from rich.table import Table
@@ -57,7 +58,11 @@ def answer(result: RunResult) -> list[str]:
         number = sum(model.estimate.value is not None for model in result.models)
         known = "nothing measured to compare"
         if result.adaptive:
-            known = f"the least precise is {width_text(result.adaptive.widest, 1)}"
+            widths = [each for each in result.adaptive.half_widths if isfinite(each)]
+            lacking = "; the others are incomplete" if len(widths) < len(result.models) else ""
+            known = f"the least precise is {width_text(max(widths, default=0.0), 1)}{lacking}"
+            if not widths:
+                known = "all are incomplete"
         return [f"{subject(result)}: {count(number, 'estimate')}; {known}."]
     worst = max(errors, key=lambda name: abs(errors[name]))
     mean = sum(map(abs, errors.values())) / len(errors)
@@ -221,7 +226,7 @@ def precision_reached(result: RunResult) -> str:
         for each in dialled.offers
     ]
     if not more and max(known) > FINEST:
-        more = ["no further run narrows it"]
+        more = ["no further run is known to narrow it"]
     return "; ".join([f"{timed}: {now} now", *more]) + "."
 
 
@@ -279,7 +284,7 @@ def speedups(result: RunResult) -> list[str]:
         )
     effort = result.effort
     seconds = effort.seconds
-    if seconds["model"] and seconds["brick"]:
+    if effort.runs["model"] and effort.runs["brick"]:
         lines.append(
             f"Benchmarking speedup (wall-clock, loading included): "
             f"{seconds['model'] / seconds['brick']:.2f}x = {seconds['model']:.1f} s for "

@@ -61,6 +61,8 @@ def table() -> str:
         traits.setdefault(config["model_type"], set()).update(found)
     rows: dict[str, list[str]] = {}
     for family in FAMILIES:
+        if family not in traits:
+            raise LookupError(f"{family} has no file in {HERE.name}/configurations/")
         words = ", ".join(name for name in TRAITS if name in traits[family])
         rows.setdefault(words or "attention to all tokens, dense", []).append(f"`{family}`")
     order = sorted(rows, key=lambda words: (words.count(","), words))

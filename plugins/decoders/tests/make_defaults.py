@@ -30,6 +30,10 @@ DERIVED = ("layer_types", "layers_block_type", "mlp_layer_types", "per_layer_con
 """Fields that transformers fills in from others."""
 
 
+ALWAYS = ("num_key_value_heads",)
+"""Fields whose default of transformers may be the one of a small configuration by chance."""
+
+
 def missing(config: Mapping[str, Any]) -> dict[str, Any]:
     """Defaults of transformers that change the decoder of a configuration without the field."""
     found = {}
@@ -48,7 +52,7 @@ def missing(config: Mapping[str, Any]) -> dict[str, Any]:
         if theirs.get(name) != defaults[name]:
             continue
         ours = outcome(without)
-        if ours != outcome({**without, name: theirs[name]}):
+        if name in ALWAYS or ours != outcome({**without, name: theirs[name]}):
             found[name] = defaults[name]
     return found
 

@@ -20,6 +20,7 @@ TINY = {
     "intermediate_size": 16,
     "num_hidden_layers": 2,
     "num_attention_heads": 2,
+    "num_key_value_heads": 2,
 }
 
 #: Parameters that the publishers of models count.
@@ -129,6 +130,8 @@ _LFM2 = re.sub(
         (b"[" * 100_000, "is not JSON"),
         (b"[1]", "it has no model_type"),
         (b'{"model_type": 3}', "it has no model_type"),
+        (b'{"model_type": ["llama"]}', "it has no model_type"),
+        (b'{"model_type": {}, "text_config": {}}', "it has no model_type"),
         (b" " * (1 << 23), "too large"),
         (_LFM2, "its values do not fit"),
     ],

@@ -79,12 +79,15 @@ def run(evaluator, model: RawModel, ids: np.ndarray, cache: dict) -> tuple[np.nd
 
 def test_every_family_has_a_golden_file():
     families = {json.loads(path.read_text())["model_type"] for path in CONFIGURATIONS}
-    assert families == set(FAMILIES)
+    assert families == set(FAMILIES), "each has a file in configurations/, and no other is there"
+    made = {name.partition("/")[0] for name in GOLDEN.files}
+    lacking = {path.stem for path in CONFIGURATIONS} - made
+    assert not lacking, f"run make_golden.py {' '.join(sorted(lacking))}, with transformers"
 
 
 def test_the_page_lists_every_family():
     page = PAGE.read_text()
-    assert table() in page
+    assert table() in page, "run families_page.py, with transformers"
     assert f"these {len(FAMILIES)} families" in page
 
 

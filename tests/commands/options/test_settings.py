@@ -269,7 +269,9 @@ def object_of(action: Action) -> Any:
 @pytest.mark.parametrize("name", ACTIONS)
 def test_the_settings_in_json_are_the_options(name):
     written = object_of(ACTIONS[name])
-    assert has(written, "settings") == (name not in WITHOUT_SETTINGS)
+    assert has(written, "settings") == (name not in WITHOUT_SETTINGS), (
+        f"{name} writes its settings with --json, or is in WITHOUT_SETTINGS"
+    )
     if name in WITHOUT_SETTINGS:
         return
     options = {each.name for each in loaded(ACTIONS[name]).params if each.expose_value} - {"model"}

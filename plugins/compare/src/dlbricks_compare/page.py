@@ -74,8 +74,8 @@ def _fastest(result: Comparison) -> PageTable:
         f"{least}, with its 90% interval; no difference is shown where the interval includes 1"
         f"{disturbed if quantity.is_time else ''}."
         + (
-            f" Ideal: sum of the parts, each on the backend where it is {least}. Parts taken: for "
-            "how many parts that is each backend."
+            f" Ideal: sum of the parts, each on the backend where it is {least}. Parts taken: "
+            f"number of parts for which each backend is {least}."
             if adds_up
             else ""
         ),
@@ -147,7 +147,7 @@ def _parts(result: Comparison, named: Mapping[str, str]) -> PageTable:
         ("Part", "Number", *result.runs, "Difference", least.capitalize(), "By"),
         rows(),
         f"{report.totals(result.any_run.request)}, with 90% intervals; a winner is bold. "
-        f"Difference: the most less the {least}. By: the second over the {least}.",
+        f"Difference: the largest less the {least}. By: the second over the {least}.",
         words=[least.capitalize()],
         names_wrap=True,
     )

@@ -324,5 +324,5 @@ def _ideal(model: ModelComparison, quantity: Quantity) -> str:
     return (
         f"Ideal for {model.model.name}: {above}{ms(model.ideal.value or 0.0)} {quantity.unit}, "
         f"with each part where it is {words_for(quantity).least} ({picks}). A bound: "
-        "handing tensors over costs more."
+        "passing tensors from one framework to another takes longer."
     )

@@ -36,6 +36,12 @@ class OnnxruntimeOperators(OperatorDomain):
 
         return expanded(model, known=()).model
 
+    def joined(self, model: CanonicalModel) -> CanonicalModel:
+        """The model with products of 4-bit weights in the place of layers that widen them."""
+        from dlbricks_contrib.join import joined
+
+        return joined(model)
+
     def conversions(self) -> Mapping[str, Callable[[CanonicalModel], CanonicalModel]]:
         """Conversions to integers."""
         return {name: partial(_quantized, f"to_{name}") for name in ("int4", "int8")}

@@ -123,7 +123,7 @@ def largest(explanation: Explanation, labels: Sequence[str]) -> str:
     if not found:
         return ""
     listed = ", ".join(f"{places(each)} ({signed(each.deviation_ms)} ms)" for each in found)
-    return f"Farthest off: {listed}; the first is {labels[0]}."
+    return f"Largest deviations, by place: {listed}; the first is {labels[0]}."
 
 
 def group_names(explanation: Explanation, length: int) -> list[str]:

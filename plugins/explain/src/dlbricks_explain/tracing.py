@@ -324,8 +324,8 @@ def print_trace(console: Console, trace: Trace, path: Path) -> None:
     ]
     shown: list[str | Text | Table] = [
         table("Level", "Parts", "ms", "Run", "Profiler's cost", rows=rows),
-        "In ms: the parts of a level together; the run that it was seen in; by how much that is "
-        "longer than a run without the profiler. >: bricks are missing.",
+        "In ms: the sum of a level's parts, and the run that was observed. Profiler's cost: how "
+        "much longer that run takes than one without the profiler. >: bricks are missing.",
         *(f"No {each.name}: {each.reason}." for each in trace.levels if each.reason),
         f"The {number} shortest operators are not in the file." if number else "",
         f"{path} is not written: nothing was measured."

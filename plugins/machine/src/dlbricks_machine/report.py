@@ -227,10 +227,7 @@ def print_system(
     facts = table("Fact", "Value", left=2)
     for name, value in system.to_dict().items():
         if value not in (None, "", [], ()) and name != "caches":
-            facts.add_row(
-                name.replace("_", " "),
-                " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value),
-            )
+            facts.add_row(name.replace("_", " "), _fact(name, value))
     for each in system.caches:
         what = f"{each.size // 1024:,} KiB, shared by {count(each.shared_by, 'CPU')}"
         facts.add_row(f"L{each.level} {each.kind}", what)
@@ -251,6 +248,13 @@ def print_system(
     own = _sessions(machine, sessions)
     hosts = count(len(machine.hosts - {""}), "host")
     console.print(styled((f"{count(len(own), 'session')}, {hosts}.", "dim")))
+
+
+def _fact(name: str, value: object) -> str:
+    """Text of one fact; amounts of memory are in GiB."""
+    if name.startswith("memory") and isinstance(value, int):
+        return f"{value / 2**30:.1f} GiB"
+    return " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
 def _rates(rates: Mapping[Setup, Sequence[MachineRate]]) -> Table:

@@ -25,7 +25,7 @@ from dlbricks_pages.estimates import with_composed, with_unmeasured
     type=click.Path(path_type=Path),
     required=True,
     metavar="FOLDER",
-    help="Folder for the pages. It is created, or replaced if it holds nothing but an atlas.",
+    help="Folder for the pages. It is created, or replaced if it contains only such pages.",
 )
 @click.option(
     "--measured-only",

@@ -145,7 +145,7 @@ def _overview(shown: View) -> str:
         shown,
         "overview.html",
         "",
-        title="Atlas of measurements",
+        title="Measurements of a store",
         answer=[view.holdings(atlas), view.origin(atlas)],
         systems=tables.systems(shown),
         places=tables.places(shown, atlas.places, ""),
@@ -336,8 +336,8 @@ def check_site(folder: Path) -> None:
         strange = _strange(target)
     if strange:
         raise DLBricksError(
-            f"{folder} holds {strange!r}, which no atlas wrote: nothing is overwritten",
-            hint="Name a new folder, or one that an atlas was written to.",
+            f"{folder} contains {strange!r}, which no earlier pages have: nothing is overwritten",
+            hint="Name a new folder, or one with earlier pages.",
         )
 
 
@@ -404,7 +404,7 @@ def _listed(folder: Path) -> set[str]:
     try:
         listed = json.loads(content(folder / MANIFEST, _MOST_BYTES))
         return {str(PurePosixPath(name)) for name in listed["files"]}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return set()
 
 

@@ -84,6 +84,7 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
             [[name, f"{100 * share:.1f}"] for name, share in shares.items()],
             names_wrap=True,
         ),
+        ran_whole=any(model.is_measurement for model in result.models),
         number=len(bricks),
         bricks=_bricks(bricks, f"{noun.capitalize()} in {result.request.quantity.unit}"),
     )
@@ -148,8 +149,8 @@ def _bricks(bricks: Sequence[BrickResult], what: str) -> PageTable:
             ]
             for each in bricks
         ],
-        f"{what}, as measured. Share: of the sum over all bricks that have one, in %. From: "
-        "where the value comes from.",
+        f"{what} of one occurrence. Share: of the sum over all bricks with a value, in %. "
+        "From: origin of the value.",
         words=("Signature", "From", "Remarks"),
         names_wrap=True,
     )
@@ -163,7 +164,7 @@ def _remarks(each: BrickResult, named: Mapping[str, str]) -> list[str]:
 
 
 def _shares(bricks: Iterable[BrickResult]) -> dict[str, float]:
-    """Share of each operator in the sum over all measured bricks, the largest first."""
+    """Share of each operator in the sum over all bricks with a value, the largest first."""
     totals: dict[tuple[str, ...], float] = {}
     for each in bricks:
         if each.latency is not None:
@@ -203,6 +204,6 @@ def _share_plot(shares: Mapping[str, float]) -> Markup | None:
         "shares",
         [name for name, _ in shown],
         {"share": [Point(100 * share) for _, share in shown]},
-        "% of the sum over all measured bricks",
+        "% of the sum over all bricks with a value",
         "Share of each operator in the sum over all bricks",
     )

@@ -336,7 +336,7 @@ def print_differences(console: Console, again: PreparedRepetition) -> None:
     when = record.written_at.partition("T")[0]
     what = f"{record.command} of {count(len(record.models), 'model')}, as recorded on {when}"
     if not again.differences:
-        console.print(styled((f"Again: {what}. All that is recorded is the same now.", "bold")))
+        console.print(styled((f"Again: {what}. All recorded facts are the same now.", "bold")))
         return
     console.print(styled((f"Again: {what}. Not the same now:", "bold")))
     for each in again.differences:

@@ -315,6 +315,8 @@ def read_studies(path: Path) -> list[StudyRecord]:
         found = [StudyRecord(data) for data in _objects(content.decode())]
     except LimitError as error:
         raise DLBricksError(f"{path} holds {error}", hint=error.limit.hint) from error
+    except RecursionError as error:
+        raise DLBricksError(f"{path} is nested too deeply", hint=hint) from error
     except ValueError as error:
         raise DLBricksError(f"{path} is not JSON: {error}", hint=hint) from error
     for record in found:

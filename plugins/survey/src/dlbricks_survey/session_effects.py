@@ -76,7 +76,7 @@ def session_corrected(
 
 
 def _session_errors(contribution: Contribution, kernel: Kernel) -> tuple[FloatArray, FloatArray]:
-    """Error of each network's logarithm that its session shares, and the pull of each layer."""
+    """Error of each network's session, in logarithms of latencies, and pull of each layer."""
     prior = prior_of(contribution.features, kernel, processor_of(contribution))
     noise = contribution.noise + kernel.noise
     sessions = Sessions(contribution.sessions, session_error().deviation ** 2)

@@ -87,8 +87,10 @@ def text_of(values: Any, source: str, dtype: str | None = None) -> tuple[Any, st
         ModelError: If the weights are quantized, and no conversion follows.
     """
     part = values.get(TEXT) if isinstance(values, dict) else None
-    is_whole = values.get("model_type") in FAMILIES if isinstance(values, dict) else True
-    if not isinstance(part, dict) or (is_whole and "hidden_size" in values):
+    if not isinstance(part, dict):
+        return values, ""
+    whole = values.get("model_type")
+    if isinstance(whole, str) and whole in FAMILIES and "hidden_size" in values:
         return values, ""
     check_quantized(values.get(FIELD), source, dtype)
     family = part.get("model_type")

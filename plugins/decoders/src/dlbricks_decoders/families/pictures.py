@@ -33,7 +33,8 @@ def _mllama(fields: Fields) -> Decoder:
     plain = llama.FAMILIES["llama"](usual)
     given = fields.get("cross_attention_layers")
     seeing = range(3, len(plain.blocks), 5) if given is None else given
-    blocks = [block for index, block in enumerate(plain.blocks) if index not in seeing]
+    listed = isinstance(seeing, list | range)
+    blocks = [block for i, block in enumerate(plain.blocks) if listed and i not in seeing]
     if not blocks:
         raise fields.refusal("cross_attention_layers", given, "Supported: numbers of some blocks.")
     return replace(plain, blocks=tuple(blocks))

@@ -112,3 +112,8 @@ def matmul(
         factors.append(reshaped(x, full, (count, *shape[-2:])))
     y = op.batch_dot(*factors, transpose_b=transpose_b)
     return reshaped(y, (count, m, n), result)
+
+
+@lowers("Det", types=REAL)
+def _det(ctx: LayerContext) -> Symbol:
+    return op.linalg.det(ctx.input(0))

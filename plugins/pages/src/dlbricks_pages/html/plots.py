@@ -211,9 +211,16 @@ class Curve:
     intervals: Mapping[int, tuple[float, float]] = field(default_factory=dict)
 
 
+_APART = 5.0  #: Points between intervals of two curves at one number.
+
+_APART_IN_ALL = 20.0  #: Points between the first and the last of them at most.
+
+
 def curves(name: str, series: Mapping[str, Curve], across: str, unit: str, title: str,
            reference: float | None = None) -> Markup:  # fmt: skip
     """Lines over whole numbers.
+
+    Several curves are drawn some points beside each other, so that no interval hides another.
 
     Args:
         name: Name of the plot, unique on the page.
@@ -225,20 +232,31 @@ def curves(name: str, series: Mapping[str, Curve], across: str, unit: str, title
     """
 
     def draw(canvas: Canvas) -> Markup:
+        from matplotlib.transforms import ScaledTranslation
+
         figure, axes = blank(canvas, 3.4)
         if reference is not None:
             axes.axhline(reference, color=SOFT, linewidth=1)
+        barred = [label for label, curve in series.items() if curve.intervals and not curve.level]
+        apart = min(_APART, _APART_IN_ALL / len(barred)) if barred else 0.0
         for i, (label, curve) in enumerate(series.items()):
             look: dict[str, Any] = {"color": SERIES[i % len(SERIES)], "label": label}
             if curve.level:
                 axes.axhline(*curve.values.values(), linestyle="--", linewidth=1.6, **look)
                 continue
+            place = barred.index(label) - (len(barred) - 1) / 2 if label in barred else 0
+            beside = axes.transData + ScaledTranslation(
+                place * apart / 72, 0, figure.dpi_scale_trans
+            )
+            lines = axes.plot(list(curve.values), list(curve.values.values()), markersize=5,
+                              linewidth=1.4, marker=_MARKERS[i % len(_MARKERS)],
+                              linestyle="-" if curve.joined else "", **look)  # fmt: skip
             for number, ends in curve.intervals.items():
-                axes.plot((number, number), ends, color=look["color"], linewidth=1.6,
-                          solid_capstyle="butt")  # fmt: skip
-            axes.plot(list(curve.values), list(curve.values.values()), markersize=5,
-                      linewidth=1.4, marker=_MARKERS[i % len(_MARKERS)],
-                      linestyle="-" if curve.joined else "", **look)  # fmt: skip
+                lines += axes.plot((number, number), ends, color=look["color"], linewidth=1.6,
+                                   solid_capstyle="butt")  # fmt: skip
+            # Only now: the axes find their limits from lines in data coordinates alone.
+            for line in lines:
+                line.set_transform(beside)
         axes.set_xticks(sorted({n for c in series.values() if not c.level for n in c.values}))
         axes.set_ylabel(unit)
         axes.grid(axis="y", linewidth=0.6)

@@ -271,7 +271,7 @@ class Alternative:
     @property
     def interval_ms(self) -> tuple[float, float]:
         """90% interval of the latency in milliseconds."""
-        return interval(self.draws)
+        return interval(self.draws, self.ms)
 
     @property
     def per_second(self) -> float:
@@ -286,7 +286,7 @@ class Alternative:
     @property
     def per_second_interval(self) -> tuple[float, float]:
         """90% interval of the rate per second."""
-        return interval(self.per_second_draws)
+        return interval(self.per_second_draws, self.per_second)
 
     @property
     def serves(self) -> Mask:
@@ -305,7 +305,7 @@ class Alternative:
         """90% interval of the price; ``None`` if the price is unknown, or may be infinite."""
         if self.per_hour is None or not self.serves.all():
             return None
-        return interval(self._price_draws(self.per_hour))
+        return interval(self._price_draws(self.per_hour), self.price)
 
     def known(self, asked: Requirement) -> RequiredFigure:
         """Figure of a quantity by which alternatives are ordered.

@@ -128,7 +128,7 @@ class RequiredFigure:
     @property
     def interval(self) -> tuple[float, float]:
         """90% interval of the value."""
-        return interval(self.draws)
+        return interval(self.draws, self.value)
 
     @property
     def is_finite(self) -> bool:

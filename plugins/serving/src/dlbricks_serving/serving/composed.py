@@ -35,7 +35,6 @@ from dlbricks_core.facts import Session as SessionRecord
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.statistics import Disturbance, FloatArray, disturbance_notes, faster_half
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.machine.cores import core_sets
 from dlbricks_core.machine.load import LoadSampler, LoadWatch, MachineLoad
 from dlbricks_core.machine.system import current_host
 from dlbricks_core.measure.cutting import Cutting, cut_models
@@ -50,6 +49,7 @@ from dlbricks_core.version import __version__
 from dlbricks_core.wording import argument
 from dlbricks_core.worker import memory_to_use
 from dlbricks_serving.contention import SLICES, Instance, Slice, take_slices
+from dlbricks_serving.core_sets import core_sets
 from dlbricks_serving.notes import warning
 from dlbricks_serving.scenarios import ServiceTimes
 

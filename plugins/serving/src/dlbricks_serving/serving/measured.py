@@ -27,7 +27,6 @@ from dlbricks_core.facts import (
 from dlbricks_core.facts import Session as SessionRecord
 from dlbricks_core.figures.statistics import QUIET, Disturbance, FloatArray, disturbance_notes
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.machine.cores import core_sets
 from dlbricks_core.machine.load import LoadSampler, LoadWatch, MachineLoad
 from dlbricks_core.machine.system import current_host
 from dlbricks_core.measure.measuring import settle
@@ -38,6 +37,7 @@ from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.version import __version__
 from dlbricks_core.worker import memory_to_use
+from dlbricks_serving.core_sets import core_sets
 from dlbricks_serving.load import LoadGenerator, LoadRun, ServingWorker
 from dlbricks_serving.scenarios import (
     PATTERNS,

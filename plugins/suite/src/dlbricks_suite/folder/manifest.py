@@ -284,7 +284,11 @@ def read_manifest(folder: Path) -> Manifest:
     if version < SCHEMA_VERSION:
         raise DLBricksError(f"{folder} was made by an older DLBricks", hint=HINT)
     _check(path, fields, "checksum", *_HASH)
-    if checksum(fields) != fields["checksum"]:
+    try:
+        unchanged = checksum(fields) == fields["checksum"]
+    except RecursionError as error:  # writing JSON may need one level more than reading it
+        raise _wrong(path, "it is nested too deeply") from error
+    if not unchanged:
         raise _wrong(path, "it was changed after it was written")
     for name, (valid, wanted) in _FIELDS.items():
         _check(path, fields, name, valid, wanted)

@@ -142,14 +142,14 @@ def _table(ranking: TaskRanking, wanted: AdviceRequest) -> PageTable:
         "System": True,
         "Rests on": True,
         latency_name(wanted).capitalize(): True,
-        "90% interval of it": True,
+        f"90% interval of {latency_name(wanted)}": True,
         **{
             heading: True
             for each in wanted.others
             for heading in (heading_of(each), f"90% interval of {quantity_name(each.quantity)}")
         },
-        "Per second": True,
-        "90% interval": True,
+        "Per s": True,
+        "90% interval of the rate": True,
         f"{currency(wanted)} a million": priced,
         "90% interval of the price": priced,
         "Accuracy": compared,
