@@ -329,6 +329,10 @@ WORDS: dict[str, Callable[..., str]] = {
     "backend-not-measured": lambda backend: (
         f"nothing was measured with {backend}: predictions rest on facts of the processor alone"
     ),
+    "threads-beyond-cpus": lambda threads, cpus: (
+        f"{threads_text(threads)} on {cpus} CPU{'' if cpus == 1 else 's'}: predictions are as if "
+        f"there were {cpus}, and threads that wait for one another take longer"
+    ),
     "measured-elsewhere": lambda backend, here, threads, cpu, cpu_threads: (
         f"{backend} was not measured on {'this' if here else 'that'} system with "
         f"{threads_text(threads)}: predictions rest on {cpu or 'another processor'} with "
