@@ -255,7 +255,7 @@ WORDS: dict[str, Callable[..., str]] = {
     ),
     "indices-decide-look-ups": lambda tables, table_bytes: (
         f"indices are drawn over all rows of {tables} table{'' if tables == 1 else 's'} "
-        f"({table_bytes / 1e6:,.3g} MB): where inputs repeat rows, look-ups take 0.2 to 0.6 times "
+        f"({table_bytes / 1e6:,.3g} MB): where inputs repeat rows, look-ups take 0.04 to 0.6 times "
         "as long"
     ),
     "blocks-repeat": lambda backend, layers, of_layers: (
