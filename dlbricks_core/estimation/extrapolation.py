@@ -11,7 +11,7 @@ import numpy as np
 from dlbricks_core.bricks.naming import fold
 from dlbricks_core.estimation.results import ModelResult, RunResult
 from dlbricks_core.facts import Note
-from dlbricks_core.facts.note import note
+from dlbricks_core.facts.note import note, warning
 from dlbricks_core.figures.figure import interval, relative_half_width
 from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.figures.statistics import FloatArray
@@ -51,13 +51,16 @@ _NAMED = 3
 
 
 def far_systems(request: Request, atlas: Sequence[Contribution]) -> Iterator[Note]:
-    """A note on the basis of predictions, if nothing was measured with this setup on this system.
+    """Notes on the basis of predictions: too many threads, or no measurement with this setup here.
 
     Args:
         request: How and where the bricks run.
         atlas: Measurements with this backend on all systems.
     """
     name, threads = request.setup.backend, request.setup.threads
+    if 0 < request.target.logical_cpus < threads:
+        cpus = request.target.logical_cpus
+        yield warning("threads-beyond-cpus", threads=threads, cpus=cpus)
     if not atlas:
         yield note("backend-not-measured", backend=name)
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 import ml_dtypes
@@ -141,8 +142,14 @@ class _Sizes:
         """Computes the sizes of symbols that are expressions over others, or parts of one."""
         symbols = sorted(symbols_of(self.model, self.model.inputs))
         while found := [each for each in map(self._solved, symbols) if each is not None]:
-            for name, size, source in found:
-                self._give(name, size, f"{name}={size} (by {source})")
+            for name, size, symbol in found:
+                source = self.said[symbol]
+                if size < 0 or size.denominator != 1:
+                    raise ModelError(
+                        f"{self.model.name}: dimension {name!r} cannot have size {size}",
+                        hint=f"That follows from {source}, which is {symbol}.",
+                    )
+                self._give(name, int(size), f"{name}={size} (by {source})")
         for symbol in symbols:
             value = expressions.value(symbol, self.symbols)
             if value is None:
@@ -155,12 +162,12 @@ class _Sizes:
                 )
             self._give(symbol, int(value), f"{value} (by {given})")
 
-    def _solved(self, symbol: str) -> tuple[str, int, str] | None:
-        """The size that is left open in an expression of a given size: name, size, and source."""
+    def _solved(self, symbol: str) -> tuple[str, Fraction, str] | None:
+        """The size that an expression of a given size leaves open: name, number, expression."""
         if symbol not in self.symbols:
             return None
         found = expressions.solved(symbol, self.symbols[symbol], self.symbols)
-        return found and (*found, self.said[symbol])
+        return found and (*found, symbol)
 
     def take_batch(self, batch: int) -> None:
         """Sets first dimensions without a size to the size of the batch."""

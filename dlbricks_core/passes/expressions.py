@@ -111,11 +111,12 @@ def value(text: str, sizes: Mapping[str, int]) -> Fraction | None:
         return None
 
 
-def solved(text: str, total: int, sizes: Mapping[str, int]) -> tuple[str, int] | None:
-    """The one size that a formula with a known value leaves open, and its name.
+def solved(text: str, total: int, sizes: Mapping[str, int]) -> tuple[str, Fraction] | None:
+    """The one size that a formula with a known value leaves open: its name, and the number.
 
     Returns:
-        ``None`` unless the formula grows evenly with that size, and a whole number fits.
+        ``None`` unless the formula grows evenly with that size. The number is no size if it is
+        not whole, or below zero.
     """
     unknown = parts(text) - sizes.keys()
     if len(unknown) != 1:
@@ -127,9 +128,11 @@ def solved(text: str, total: int, sizes: Mapping[str, int]) -> tuple[str, int] |
     step = second - first
     if not step or third - second != step:
         return None
-    size = 1 + (total - first) / step
-    fits = size.denominator == 1 and value(text, {**sizes, name: int(size)}) == total
-    return (name, int(size)) if fits else None
+    number = 1 + (total - first) / step
+    # A formula that rounds grows evenly for a while only.
+    whole = number.denominator == 1 and number >= 0
+    fits = not whole or value(text, {**sizes, name: int(number)}) == total
+    return (name, number) if fits else None
 
 
 def names(condition: str) -> frozenset[str]:

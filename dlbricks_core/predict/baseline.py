@@ -207,7 +207,11 @@ class Processor:
 
     @classmethod
     def of(cls, system: System, threads: int) -> Self:
-        """The model that follows from the facts of a system."""
+        """The model that follows from the facts of a system.
+
+        Threads beyond its CPUs add nothing.
+        """
+        threads = min(threads, system.logical_cpus or threads)
         generation = generation_of(system.vendor, system.family, system.model)
         ghz = max(system.max_mhz, default=0) / 1e3 or generation.ghz
         clock = ghz / UNKNOWN.ghz

@@ -256,7 +256,7 @@ WORDS: dict[str, Callable[..., str]] = {
     ),
     "indices-decide-look-ups": lambda tables, table_bytes: (
         f"indices are drawn over all rows of {tables} table{'' if tables == 1 else 's'} "
-        f"({table_bytes / 1e6:,.3g} MB): where inputs repeat rows, look-ups take 0.2 to 0.6 times "
+        f"({table_bytes / 1e6:,.3g} MB): where inputs repeat rows, look-ups take 0.04 to 0.6 times "
         "as long"
     ),
     "blocks-repeat": lambda backend, layers, of_layers: (
@@ -329,6 +329,10 @@ WORDS: dict[str, Callable[..., str]] = {
     # Predictions, and reasons to doubt them.
     "backend-not-measured": lambda backend: (
         f"nothing was measured with {backend}: predictions rest on facts of the processor alone"
+    ),
+    "threads-beyond-cpus": lambda threads, cpus: (
+        f"{threads_text(threads)} on {cpus} CPU{'' if cpus == 1 else 's'}: predictions are as if "
+        f"there were {cpus}, and threads that wait for one another take longer"
     ),
     "measured-elsewhere": lambda backend, here, threads, cpu, cpu_threads: (
         f"{backend} was not measured on {'this' if here else 'that'} system with "

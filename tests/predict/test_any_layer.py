@@ -101,3 +101,11 @@ def test_a_model_without_layers_has_no_features():
     assert Features.of(model).kinds == ()
     assert Features.of_ends(model).kinds == ("enter:nothing", "leave:nothing")
     sound(model)
+
+
+def test_threads_beyond_the_cpus_add_nothing():
+    system = System(logical_cpus=2)
+    assert Processor.of(system, 99) == Processor.of(system, 2)
+    assert Processor.of(system, 2) != Processor.of(system, 1)
+    # Of a system that does not state its CPUs, nothing is assumed.
+    assert Processor.of(System(), 99) != Processor.of(System(), 2)

@@ -5,6 +5,7 @@ import inspect
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import dlbricks_serving.notes  # noqa: F401 - adds its sentences
 import dlbricks_study.notes  # noqa: F401 - adds its sentences
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dlbricks_core
+from dlbricks_core.estimation.extrapolation import far_systems
 from dlbricks_core.facts import Note
 from dlbricks_core.facts.note import PLUGIN, note, warning
 from dlbricks_core.report.notes import WORDS, add_words, note_data, text, texts
@@ -135,3 +137,14 @@ def test_equal_notes_are_one(first, second):
 def test_a_factor_has_two_digits(times, told):
     beside = note("measured-beside-others", load=0.8, times=times, stored=True)
     assert f"may be up to {told} times as long" in text(beside)
+
+
+def test_threads_beyond_the_cpus_are_named():
+    request = SimpleNamespace(
+        setup=SimpleNamespace(backend="onnxruntime", threads=99),
+        target=SimpleNamespace(logical_cpus=2),
+    )
+    first, *_ = far_systems(request, [])
+    assert text(first).startswith("99 threads on 2 CPUs: predictions are as if there were 2")
+    request.setup.threads = 2
+    assert [each.code for each in far_systems(request, [])] == ["backend-not-measured"]
