@@ -221,6 +221,7 @@ class Adapting:
             importing_s=self._runs.importing_s,
             offers=(),
             seconds=seconds,
+            waited_s=self._runs.waited_s,
         )
         # Remarks on runs for comparison do not concern the estimates.
         notes = self._runs.ledger.notes
