@@ -118,5 +118,6 @@ def _joint_progress(
         importing_s=sum(each.importing_s for each in runs),
         offers=(),
         seconds=sum(ran) if ran else None,
+        waited_s=sum(each.waited_s for each in runs),
         plain_s=sum(plain) if len(plain) == len(runs) else None,
     )

@@ -117,6 +117,7 @@ class AdaptiveRun:
         offers: Precisions that more time would reach, the cheapest first.
         probed: Summary of the probes; ``None`` without probes.
         seconds: Seconds from the end of importing to the estimates; ``None`` if nothing ran.
+        waited_s: Seconds among these of waiting for a quiet machine.
         plain_s: Seconds of a plain script for the same models, computed from their measured
             latencies; ``None`` unless all models were measured.
     """
@@ -128,6 +129,7 @@ class AdaptiveRun:
     offers: tuple[Offer, ...]
     probed: Probed | None = None
     seconds: float | None = None
+    waited_s: float = 0.0
     plain_s: float | None = None
 
     @property

@@ -49,6 +49,14 @@ def test_the_dial_says_where_more_time_buys_nothing():
         assert words.precision_reached(found) == f"1 of 4 bricks timed: {told}."
 
 
+def test_a_long_wait_for_quiet_stands_beside_the_seconds():
+    found = dialled(0.05)
+    told = "The estimates include 60 s of waiting for a quiet machine."
+    for waited_s, is_told in (60.0, True), (0.5, False):
+        found.adaptive = replace(found.adaptive, seconds=82.0, plain_s=3.0, waited_s=waited_s)
+        assert (told in words.seconds_saved(found)) is is_told
+
+
 def test_the_dial_tells_no_width_where_no_brick_has_a_figure():
     assert words.precision_reached(dialled(0.0, value=None)) == "1 of 4 bricks timed."
 

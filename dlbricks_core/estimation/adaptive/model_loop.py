@@ -258,6 +258,7 @@ class ModelLoop:
             importing_s=self._runs.importing_s,
             offers=(),
             seconds=seconds,
+            waited_s=self._runs.waited_s,
         )
         # Remarks on runs for comparison do not concern the estimates.
         notes = self._runs.ledger.notes
