@@ -348,12 +348,13 @@ def test_scores_of_all_tokens_of_a_prompt_are_remarked_upon(
     assert all("8 after 0" in name for name in scored)
 
 
-def test_scores_of_a_model_from_a_configuration_are_stated_with_its_engine(path):
+def test_scores_of_a_model_from_a_configuration_are_stated_with_its_engine(save_decoder, tmp_path):
+    save_decoder(tmp_path / "own.onnx", all_scores=True)
     asked = Generation({"prompt": (8,), "generate": (1,)})
-    (model,) = read_asked([read_model(onnx.load(path), name="own")], asked, LoadOptions()).models
-    all_scores = replace(model, outputs=[next(iter(model.inputs))], configuration="{}")
-    assert _of_scores(replace(all_scores, configuration=""), Workload(8, 1))
-    assert not _of_scores(all_scores, Workload(8, 1))
+    own = read_model(onnx.load(tmp_path / "own.onnx"), name="own")
+    (model,) = read_asked([own], asked, LoadOptions()).models
+    assert _of_scores(model, Workload(8, 1))
+    assert not _of_scores(replace(model, configuration="{}"), Workload(8, 1))
 
 
 def test_a_file_of_ones_own_runs_its_own_graph(predicted):

@@ -146,7 +146,6 @@ def test_a_page_names_what_is_missing_and_failed(models, tmp_path, read_page):
     result.to_html(tmp_path / "page.html")
     page = read_page((tmp_path / "page.html").read_text(encoding="utf-8"))
     text = page.text
-    assert "not measured" in text
     assert "Share of each kind of brick" not in text
     assert "NoSuch" not in "".join(page.drawings)
     assert "Failed:" in text
