@@ -153,7 +153,7 @@ def our_name(name: str, config: dict) -> str:
         # Parts with norms behind them: BART's and Marian's.
         rules += AFTER_SUM if family in ("bart", "marian") else []
     if family in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4", "vaultgemma", "flex_olmo",
-                  "afmoe", "gemma3n_text", "gemma4_text"):  # fmt: skip
+                  "afmoe", "gemma3n_text", "gemma4_text", "gemma4_unified_text"):  # fmt: skip
         rules += SANDWICH
     if family in (
         "mamba2",
@@ -248,7 +248,7 @@ def their_model(config) -> torch.nn.Module:
     """The language model in transformers."""
     if config.model_type == "mllama_text_model":
         return transformers.MllamaForCausalLM._from_config(config, attn_implementation="eager")
-    if "vl_text" in config.model_type or "vl_moe_text" in config.model_type:
+    if config.model_type.endswith(("vl_text", "vl_moe_text", "glm4v_text", "glm_ocr_text")):
         return Headed(config)
     if config.is_encoder_decoder:
         sound = config.model_type == "whisper"

@@ -160,6 +160,12 @@ def recurrences():
     return [*lstm.outputs(), *gru.outputs()], [x, h, c]
 
 
+def spectra():
+    x = fed(2, 6, 8, 2)
+    ends = opset13.dft(x, whole(2), whole(5)), opset13.idft(x, whole(-1))
+    return [opset13.dft(x, whole(1, 2)), *ends], [x]
+
+
 def attention():
     q, k, v = (
         fed(1, 2, tokens, 8, name=name) for name, tokens in zip("qkv", (3, 5, 5), strict=True)
@@ -170,7 +176,7 @@ def attention():
 @pytest.mark.parametrize(
     "network",
     [convolutions, pools, products, norms, slices, shapes, elements, resized, recurrences,
-     attention],
+     spectra, attention],
 )  # fmt: skip
 def test_layers_compute_what_the_file_computes(network, timer, tmp_path):
     path = stored(tmp_path, *network())

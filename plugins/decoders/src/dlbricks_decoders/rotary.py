@@ -128,6 +128,7 @@ SCALINGS: Mapping[str, _Scaling] = {
     "dynamic": _dynamic,
     "llama3": _llama3,
     "yarn": _yarn,
+    "deepseek_yarn": _yarn,
     "longrope": _longrope,
     "su": _longrope,
     "proportional": _proportional,

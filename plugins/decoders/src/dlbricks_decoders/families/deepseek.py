@@ -15,6 +15,7 @@ from dlbricks_decoders.families.parts import (
     count_of,
     decoder_with,
     plain_feed_forward,
+    renamed,
     rms_norm,
     rotary_of,
     routed,
@@ -211,6 +212,13 @@ def _glm4_lite(fields: Fields) -> Decoder:
     )
 
 
+def _sarvam(fields: Fields) -> Decoder:
+    """Sarvam 105B: like DeepSeek V3, under the names of its publication, too."""
+    fields = renamed(fields, num_shared_experts="n_shared_experts")
+    fields.ignore("q_head_dim")
+    return _v3(fields, _LatentSizes(query=0), first=1, scale=2.5, count=128)
+
+
 def _v3(
     fields: Fields, usual: _LatentSizes, first: int, scale: float, epsilon: float = 1e-6,
     count: int = 256,
@@ -252,6 +260,7 @@ FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
     "glm_moe_dsa": _glm_dsa,
     "axk1": _axk1,
     "glm4_moe_lite": _glm4_lite,
+    "sarvam_mla": _sarvam,
     "youtu": _youtu,
     "minicpm3": _minicpm3,
 }

@@ -24,6 +24,7 @@ from dlbricks_decoders.families.parts import (
     layer_norm,
     optional_window,
     plain_feed_forward,
+    renamed,
     rms_norm,
     rotary_by_kind,
     rotary_of,
@@ -65,16 +66,83 @@ def _granite_moe(fields: Fields, *, shared: bool = False) -> Decoder:
     return replace(plain, blocks=tuple(blocks))
 
 
-def _glm4_moe(fields: Fields) -> Decoder:
+def _glm4_moe(
+    fields: Fields, *, theta: float = 10000.0, share: float = 0.5, normalized: bool = False,
+    **usual: Any,
+) -> Decoder:  # fmt: skip
+    """GLM 4 with experts; ``usual`` are defaults of other experts and scales of weights."""
     sizes, norm = sizes_of(fields, kv_heads=8), rms_norm(fields, default=1e-5)
     attention = attention_of(
-        sizes, rotary=rotary_of(fields, sizes, share=0.5),
+        sizes, rotary=rotary_of(fields, sizes, theta=theta, share=share),
         bias=fields.flag("attention_bias", default=False),
-        norm=norm if fields.flag("use_qk_norm", default=False) else None,
+        norm=norm if fields.flag("use_qk_norm", default=normalized) else None,
     )  # fmt: skip
     dense = plain_feed_forward(fields, sizes)
     blocks = [before_both(norm, attention, dense)] * sizes.layers
-    return after_dense(fields, sizes, blocks, dense, count=128, first=1)
+    return after_dense(fields, sizes, blocks, dense, count=128, first=1, **usual)
+
+
+def _sarvam_moe(fields: Fields) -> Decoder:
+    """Sarvam 30B: like GLM 4 with experts, under the names of its publication, too."""
+    fields = renamed(fields, num_shared_experts="n_shared_experts", use_qkv_bias="attention_bias")
+    return _glm4_moe(fields, theta=8e6, share=1.0, normalized=True, scale=2.5)
+
+
+def _mellum(fields: Fields) -> Decoder:
+    """Mellum 2: like Qwen 3 with experts, with windows and frequencies by kind of block."""
+    sizes, norm = sizes_of(fields, kv_heads=4, head_dim=128), rms_norm(fields)
+    kinds = kinds_of(fields, sizes.layers, [FULL] * sizes.layers)
+    bias = fields.flag("attention_bias", default=False)
+    far = attention_of(
+        sizes, rotary=rotary_by_kind(fields, sizes, FULL, 5e5), bias=bias, output_bias=bias,
+        norm=norm,
+    )  # fmt: skip
+    near = replace(far, rotary=rotary_by_kind(fields, sizes, SLIDING, 1e4),
+                   window=fields.integer("sliding_window", default=1024))  # fmt: skip
+    width = fields.integer("moe_intermediate_size", default=896)
+    sparse = routed(fields, experts_of(fields, 64, normalized=True), width=width)
+    dense = plain_feed_forward(fields, sizes)
+    names = fields.list_of("mlp_layer_types", ("dense", "sparse"), sizes.layers)
+    names = names or ["sparse"] * sizes.layers
+    fields.ignore("num_mtp_layers", "num_nextn_predict_layers", "mtp_layer_types",
+                  "mtp_mlp_layer_types")  # fmt: skip
+    blocks = [
+        before_both(norm, near if kind == SLIDING else far, dense if name == "dense" else sparse)
+        for kind, name in zip(kinds, names, strict=True)
+    ]
+    return decoder_with(fields, sizes, blocks, norm)
+
+
+def _with_sinks(fields: Fields, plain: Decoder) -> Decoder:
+    """Granite with sinks, windows in three of four blocks, and frequencies by block."""
+    sizes = sizes_of(fields)
+    window = fields.integer("sliding_window", default=128)
+    usual = [SLIDING if i % 4 else FULL for i in range(sizes.layers)]
+    kinds = kinds_of(fields, sizes.layers, usual)
+    thetas = fields.get("layer_rope_theta") or [None] * sizes.layers
+    stated = fields.get("rope_parameters", "rope_scaling") or {}
+    turns = {None: rotary_of(fields, sizes), 0: None}
+    for theta in set(thetas) - turns.keys():
+        one = fields.replaced("rope_parameters", {**stated, "rope_theta": theta})
+        turns[theta] = rotary_of(one, sizes)
+    attentions = [
+        block.attention and replace(
+            block.attention, sinks=True, rotary=turns[theta],
+            window=window if kind == SLIDING else None,
+        )
+        for block, kind, theta in zip(plain.blocks, kinds, thetas, strict=True)
+    ]  # fmt: skip
+    blocks = [replace(block, attention=attention)
+              for block, attention in zip(plain.blocks, attentions, strict=True)]  # fmt: skip
+    return replace(plain, blocks=tuple(blocks))
+
+
+def _granite_swa(fields: Fields) -> Decoder:
+    return _with_sinks(fields, granite(fields))
+
+
+def _granite_moe_swa(fields: Fields) -> Decoder:
+    return _with_sinks(fields, _granite_moe(fields, shared=True))
 
 
 def _solar_open(fields: Fields) -> Decoder:
@@ -369,6 +437,10 @@ def _llama4(fields: Fields) -> Decoder:
 
 
 FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
+    "sarvam_moe": _sarvam_moe,
+    "mellum": _mellum,
+    "granite_swa": _granite_swa,
+    "granitemoe_swa": _granite_moe_swa,
     "qwen2_moe": _qwen2_moe,
     "granitemoe": _granite_moe,
     "granitemoeshared": lambda fields: _granite_moe(fields, shared=True),

@@ -230,6 +230,11 @@ def _gemma4(fields: Fields) -> Decoder:
     )  # fmt: skip
 
 
+def _gemma4_unified(fields: Fields) -> Decoder:
+    """Gemma 4 that reads sound and pictures without encoders: no embeddings by layer."""
+    return _gemma4(fields.with_default("hidden_size_per_layer_input", 0))
+
+
 def _by_layer(fields: Fields, kinds: Sequence[str]) -> Fields:
     """The fields with those that newer files state for each block that attends to all tokens."""
     stated = fields.get("per_layer_config")
@@ -274,6 +279,7 @@ FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
     "vaultgemma": partial(_CAPPED, after=False),
     "gemma3n_text": _gemma3n,
     "gemma4_text": _gemma4,
+    "gemma4_unified_text": _gemma4_unified,
     "gemma3_text": partial(_gemma_alternating, pattern=6, normalized=True, local_theta=10000.0),
 }
 """Families by ``model_type``."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from dlbricks_decoders.architecture import Block, Decoder
 from dlbricks_decoders.block_parts import Experts, FeedForward, Rotary
@@ -20,6 +22,7 @@ from dlbricks_decoders.families.parts import (
     rotary_of,
     routed,
     sizes_of,
+    with_attention,
 )
 from dlbricks_decoders.fields import Fields
 
@@ -30,10 +33,11 @@ def _neighbours(
     return replace(rotary_of(fields, sizes, theta, share), interleaved=True)
 
 
-def _glm(fields: Fields) -> Decoder:
-    sizes, norm = sizes_of(fields, kv_heads=2, head_dim=128), rms_norm(fields, default=1.5625e-7)
+def _glm(fields: Fields, *, head_dim: int | None = 128, share: float = 0.5) -> Decoder:
+    sizes = sizes_of(fields, kv_heads=2, head_dim=head_dim)
+    norm = rms_norm(fields, default=1.5625e-7)
     attention = attention_of(
-        sizes, rotary=_neighbours(fields, sizes, share=0.5),
+        sizes, rotary=_neighbours(fields, sizes, share=share),
         bias=fields.flag("attention_bias", default=True),
     )  # fmt: skip
     feed_forward = FeedForward(sizes.width, activation_of(fields), joined=True)
@@ -41,12 +45,17 @@ def _glm(fields: Fields) -> Decoder:
     return decoder_with(fields, sizes, [block] * sizes.layers, norm)
 
 
-def _glm4(fields: Fields) -> Decoder:
-    """Like GLM, with norms after both parts, too."""
-    plain = _glm(fields)
+def _glm4(fields: Fields, **usual: Any) -> Decoder:
+    """Like GLM, with norms after both parts, too; ``usual`` are defaults of :func:`_glm`."""
+    plain = _glm(fields, **usual)
     norm = plain.norm
     block = replace(plain.blocks[0], after_attention=norm, after_feed_forward=norm)
     return replace(plain, blocks=(block,) * len(plain.blocks))
+
+
+def _glm_ocr(fields: Fields) -> Decoder:
+    """Text part of GLM-OCR: like that of GLM 4V, without biases."""
+    return with_attention(_glm4(fields, head_dim=128, share=1.0), bias=False)
 
 
 def _helium(fields: Fields) -> Decoder:
@@ -102,6 +111,8 @@ def _ernie_moe(fields: Fields) -> Decoder:
 FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
     "glm": _glm,
     "glm4": _glm4,
+    "glm4v_text": partial(_glm4, head_dim=None, share=1.0),
+    "glm_ocr_text": _glm_ocr,
     "helium": _helium,
     "ernie4_5": _ernie,
     "ernie4_5_moe": _ernie_moe,

@@ -71,6 +71,14 @@ def sizes_of(fields: Fields, **defaults: Any) -> FamilySizes:
     )  # fmt: skip
 
 
+def renamed(fields: Fields, **names: str) -> Fields:
+    """The fields with usual names for those of a publication, given as ``theirs="usual"``."""
+    for theirs, usual in names.items():
+        value = fields.get(theirs)
+        fields = fields if value is None else fields.with_default(usual, value)
+    return fields
+
+
 def activation_of(fields: Fields, *names: str, default: str = "silu") -> Activation:
     """The activation function of feed-forward layers; ``hidden_act`` unless a family renames it."""
     found: Activation = fields.choice(

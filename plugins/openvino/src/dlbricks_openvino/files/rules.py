@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -377,6 +377,33 @@ def _roll(operation: Operation) -> str:
     return name
 
 
+def _fourier(operation: Operation, name: str, rank: int, **given: int) -> str:
+    """Transforms along each axis in turn; the last axis holds both parts of a number.
+
+    OpenVINO reads no other transform of ONNX than one along the second axis.
+    """
+    axes = [int(axis) % (rank - 1) for axis in np.ravel(operation.known(1))]
+    sizes = [-1] * len(axes)
+    if len(operation.inputs) > 2:
+        sizes = [int(size) for size in np.ravel(operation.known(2))]
+    second = min(1, rank - 2)
+    for axis, size in reversed(list(zip(axes, sizes, strict=True))):
+        length, at = (operation.graph.constant(operation.stem, np.array(number, np.int64))
+                      for number in (size, second))  # fmt: skip
+        order = list(range(rank))
+        order[axis], order[second] = second, axis
+        moved = name if axis == second else operation.add("Transpose", name, perm=order)
+        made = operation.add("DFT", moved, "" if size == -1 else length, at, **given)
+        name = made if axis == second else operation.add("Transpose", made, perm=order)
+    return name
+
+
+def _dft(inverse: int) -> Callable[[Operation], str]:
+    return lambda operation: _fourier(
+        operation, operation.inputs[0], operation.rank(), inverse=inverse
+    )
+
+
 def _reverse_sequence(operation: Operation) -> str:
     x, _ = operation.inputs
     given = operation.attributes
@@ -504,6 +531,8 @@ RULES: Mapping[str, Rule] = {
     "ReduceLogicalAnd": _reduction_of_flags("ReduceMin"),
     "ReduceLogicalOr": _reduction_of_flags("ReduceMax"),
     "CumSum": _cum_sum,
+    "DFT": _dft(inverse=0),
+    "IDFT": _dft(inverse=1),
     "Reshape": _reshape,
     "Transpose": _transpose,
     "Squeeze": _with_places("Squeeze"),
