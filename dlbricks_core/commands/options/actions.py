@@ -103,8 +103,7 @@ class Concise(click.Command):
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self._rare = self._left_out()
-        if self._rare:
-            self.params.append(_HELP_ALL)
+        self.params.append(_help_all(hidden=not self._rare))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the common options, or all options if requested."""
@@ -137,14 +136,17 @@ def _show_all(context: click.Context, _option: click.Parameter, requested: bool)
         context.exit()
 
 
-_HELP_ALL = click.Option(
-    ["--help-all"],
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_show_all,
-    help="Show all options and exit.",
-)
+def _help_all(*, hidden: bool) -> click.Option:
+    """The option that shows all options; commands with few options accept it, too."""
+    return click.Option(
+        ["--help-all"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_show_all,
+        hidden=hidden,
+        help="Show all options and exit.",
+    )
 
 
 class Group(click.Group):

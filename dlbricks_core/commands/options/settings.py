@@ -66,7 +66,8 @@ class Setting:
         if self.value is not ...:
             more |= {"default": self.value, "show_default": self.value is not None}
             if self.name in NAMES:
-                more |= {"default": self._preferred, "show_default": str(self.value)}
+                more |= {"default": self._preferred, "show_default": False}
+                default = f"{variable(self.name)}, or {self.value}"
         return click.option(
             *(self.spellings or (self.spelling,)),
             self.name,
@@ -398,6 +399,20 @@ CUT = ("granularity", "split")
 READING = (
     *("batch", "dims", "values", "outputs", "fold_batchnorm", "dtype", "timeout_s", "reimport"),
 )
+IMPORTED = {
+    "timeout_s": {
+        "help": "Maximum time in seconds to import a model.",
+        "default": f"{IMPORT_TIMEOUT_S:g}",
+    }
+}
+"""Differences of :data:`READING` for commands that run no model."""
+RUN = {
+    "timeout_s": {
+        "help": "Maximum time in seconds to load a network, and to run it once.",
+        "default": f"{TIMEOUT_S:g}",
+    }
+}
+"""Differences of a time limit for commands that read no model."""
 BESIDE_A_FILE = {"outputs": {"spellings": (MODEL_OUTPUT,)}}
 """Differences of :data:`READING` for commands that write to a file ``--output``."""
 REPEATING = ("force", "retry_failed", "busy")

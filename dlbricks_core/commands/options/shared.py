@@ -48,9 +48,12 @@ def _models(_context: click.Context, _parameter: click.Parameter, given: Any) ->
 
 models_argument = click.argument("models", metavar="[MODEL]...", nargs=-1, callback=_models)
 
-timeout_option = settings.option("timeout_s")
-load_options = settings.options(*settings.READING)
-load_options_beside_a_file = settings.options(*settings.READING, **settings.BESIDE_A_FILE)
+timeout_option = settings.options("timeout_s", **settings.RUN)
+load_options = settings.options(*settings.READING, **settings.IMPORTED)
+load_options_beside_a_file = settings.options(
+    *settings.READING, **settings.IMPORTED, **settings.BESIDE_A_FILE
+)
+load_and_run_options = settings.options(*settings.READING)
 cut_options = settings.options(*settings.CUT)
 
 answer_options = settings.options(*settings.ANSWER)

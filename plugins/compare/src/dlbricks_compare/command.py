@@ -65,7 +65,7 @@ measure_each_options = settings.options(
 @shared.quantity_option
 @measure_each_options
 @shared.cut_options
-@shared.load_options
+@shared.load_and_run_options
 @shared.timing_options
 @shared.result_options
 def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:

@@ -63,7 +63,7 @@ verify_options = settings.group(
 @click.command("outputs", cls=Concise)
 @shared.models_argument
 @verify_options
-@shared.load_options
+@shared.load_and_run_options
 @shared.json_option
 @shared.table_options
 def command(models: tuple[str, ...], **values: Any) -> int:

@@ -11,7 +11,7 @@ from dlbricks_core.commands.options import given, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.kinds import GRANULARITIES
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
-from dlbricks_core.commands.options.settings import SETUP, TIMED
+from dlbricks_core.commands.options.settings import BESIDE_A_FILE, READING, SETUP, TIMED
 from dlbricks_core.commands.options.settings import options as options_of
 from dlbricks_core.errors import DLBricksError, reason
 from dlbricks_study.experiments import QUICK_RUNS, RUNS
@@ -43,7 +43,7 @@ from dlbricks_study.report import print_study, write_study
     backend={"required": False},
     runs={"default": f"{RUNS}; 100 in the protocol paper"},
 )
-@shared.load_options_beside_a_file
+@options_of(*READING, **BESIDE_A_FILE)
 @shared.timing_options
 @shared.store_option
 @shared.json_option

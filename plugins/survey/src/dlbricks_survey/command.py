@@ -32,7 +32,7 @@ survey_options = settings(
 @click.command("survey", cls=Concise)
 @shared.models_argument
 @survey_options
-@shared.load_options
+@shared.load_and_run_options
 @click.option(
     "--family",
     "families",

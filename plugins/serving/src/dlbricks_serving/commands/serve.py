@@ -59,7 +59,7 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     "backends", "backend_options", THREADS, "protocol", "seed", backend_options=shared.OF_EACH
 )
 @shared.cut_options
-@shared.load_options
+@shared.load_and_run_options
 @option("end_to_end", help="Put whole models under load, too.")
 @options_of(*_REPEATING)
 @shared.result_options
