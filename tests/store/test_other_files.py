@@ -1,4 +1,4 @@
-"""Stores of strangers do nothing to other files, however they are read."""
+"""Stores of strangers do nothing to other files, and compute nothing, however they are read."""
 
 import sqlite3
 import struct
@@ -110,3 +110,26 @@ def test_the_log_of_a_store_that_is_a_link_counts(path, tmp_path):
         assert path.with_name("results.db-wal").stat().st_size
         with ResultStore.open(link, writes=False) as same:
             assert same.systems() == {"sys": {"cpu": "fast"}}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_constraints_of_a_stranger_are_not_computed(path, way):
+    with ResultStore.open(path) as store:
+        store.remember_system("sys", {"cpu": "fast"})
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA writable_schema = ON")
+    # It would be an error once it is computed.
+    computed = "CHECK (length(zeroblob(length(facts) * 1000000000)) > 0))"
+    connection.execute(
+        "UPDATE sqlite_schema SET sql = rtrim(sql, ')' || char(10)) || '), ' || ? "
+        "WHERE name = 'systems'",
+        (computed,),
+    )
+    connection.commit()
+    connection.close()
+    found = way(path)
+    if isinstance(found, ResultStore):
+        with found as store:
+            assert store.systems() == {"sys": {"cpu": "fast"}}
+    else:
+        assert found.is_sound
