@@ -416,6 +416,7 @@ def main(*backends: str) -> None:
             print(place, file=sys.stderr)
     if not backends:
         write(found)
+        found = read()  # rounded as in the file
     print(*shown(found, hardest(systems())), sep="\n")
 
 

@@ -93,15 +93,15 @@ def environment(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Pa
         copied(EXAMPLES / name, folder / name, "pyproject.toml", "src", "tests")
         for name in TEMPLATES
     ]
-    suites = ROOT / "plugins/testing"
     shown = ("pyproject.toml", "README.md", "LICENSE", "src")
-    plugins.append(copied(suites, folder / "testing", *shown))
+    plugins += [copied(ROOT / "plugins" / name, folder / name, *shown)
+                for name in ("pages", "testing")]  # fmt: skip
     # Installed from outside: the new environment needs no pip of its own, and no bytecode.
     call(sys.executable, "-m", "venv", "--without-pip", folder / "env")
     programs = folder / "env" / "bin"
     (site,) = (folder / "env" / "lib").glob("python*/site-packages")
-    for name, given in needed("dlbricks", "pytest", "setuptools").items():
-        if name != "dlbricks":
+    for name, given in needed("dlbricks", "dlbricks-pages", "pytest", "setuptools").items():
+        if not name.startswith("dlbricks"):
             link(given, site)
     call(
         sys.executable, "-m", "pip", "--python", programs / "python", "install", "-q",
@@ -141,7 +141,7 @@ def test_every_template_is_listed(listed: list[dict[str, Any]]) -> None:
     assert {
         (p["kind"], p["name"], p["distribution"], p["status"])
         for p in listed
-        if p["kind"] in kinds and p["distribution"] != "dlbricks"
+        if p["kind"] in kinds and p["distribution"] not in ("dlbricks", "dlbricks-pages")
     } == {
         ("column", "precision", "dlbricks-precision", "ok"),
         ("command", "widest", "dlbricks-widest", "ok"),

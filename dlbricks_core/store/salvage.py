@@ -84,7 +84,7 @@ _CREATES = {
     sqlite3.SQLITE_UPDATE,
     sqlite3.SQLITE_READ,
 }
-"""What creating a table consists of. Neither rows nor other files come from it."""
+"""Actions that creating a table consists of. Neither rows nor other files come from them."""
 
 
 def _create(target: sqlite3.Connection, statement: str) -> None:

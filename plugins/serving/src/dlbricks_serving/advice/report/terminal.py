@@ -21,7 +21,7 @@ from dlbricks_serving.advice.report import words
 SHOWN = 12
 """Maximum rows of a table; the other reports show all rows."""
 
-_PLACE = 20
+_PLACE = 16
 """Number of characters of a place."""
 
 _ANY = 1000
