@@ -12,7 +12,7 @@ from dlbricks_core.importers.host import canonical
 from dlbricks_core.importers.onnx import OnnxImporter
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def wide_plots():
     """Draws plots of pages for wide screens alone; tests of pages look at both."""
     with pytest.MonkeyPatch.context() as patch:
