@@ -62,7 +62,15 @@ class Estimate:
     @property
     def half_width(self) -> float:
         """Half-width of the interval relative to its middle; infinite if bricks are missing."""
-        return math.inf if self.partial or not self.value else relative_half_width(self.interval)
+        return self._relative(self.interval)
+
+    @property
+    def half_width_now(self) -> float:
+        """As :attr:`half_width`, for the interval in the hour of the measurements."""
+        return self._relative(self.interval_now)
+
+    def _relative(self, ends: tuple[float, float] | None) -> float:
+        return math.inf if self.partial or not self.value else relative_half_width(ends)
 
     @property
     def interval_now(self) -> tuple[float, float] | None:

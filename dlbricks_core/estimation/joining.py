@@ -92,7 +92,7 @@ def _half_widths(result: RunResult) -> Sequence[float]:
     """Half-width of each model's interval. Adaptive measuring knows none of a partial estimate."""
     estimates = [each.estimate for each in result.models]
     if not result.adaptive:
-        return [each.half_width for each in estimates]
+        return [each.half_width_now for each in estimates]
     halves = zip(estimates, result.adaptive.half_widths, strict=True)
     return [math.inf if each.partial else half for each, half in halves]
 

@@ -109,8 +109,8 @@ class AdaptiveRun:
     """Progress of a run between an estimate without any run and a timing of every brick.
 
     Attributes:
-        half_widths: Half-width of each model's 90% interval, relative to its latency and without
-            the error of composing, in the order of the models.
+        half_widths: Half-width of each model's 90% interval in the hour of the measurements,
+            relative to its latency, in the order of the models.
         timed: Number of bricks that were measured, in this run or before.
         wholes: Number of whole models that were measured in place of their bricks.
         importing_s: Seconds of starting the framework, in addition to the seconds of measuring.

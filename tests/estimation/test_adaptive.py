@@ -281,5 +281,6 @@ def test_models_that_ran_are_reported_beside_others(adapted, stack, builder, tmp
         asked = Request.of("synthetic", threads=1)
         found = estimate([other, stack(4)], None, asked, store, "atlas")
     assert [each.is_measurement for each in found.models] == [False, True]
-    assert found.adaptive.half_widths == tuple(each.estimate.half_width for each in found.models)
+    halves = [each.estimate.half_width_now for each in found.models]
+    assert [*found.adaptive.half_widths] == halves
     assert precision_reached(found).startswith("1 of 2 models ran")

@@ -268,7 +268,8 @@ class ModelLoop:
         found = self._figures.assembly(
             cutting, figures, replace(self._runs.warned_ledger, notes=notes)
         )
-        halves = tuple(each.estimate.half_width for each in found.models)
+        # No run narrows what differs from one hour to another.
+        halves = tuple(each.estimate.half_width_now for each in found.models)
         lacking = [
             (half, cut.model.name)
             for half, cut, is_precise in zip(halves, cuts, precise, strict=True)
