@@ -128,14 +128,17 @@ def test_the_page_has_the_table(stranger, table):
 
 
 def test_on_another_makers_system_what_is_timed_first_never_makes_it_worse(stranger, table):
-    """Rates never; probes after them by a point at most, but where one small file is known."""
+    """Rates never do, and probes after them by little."""
     none = {place(row): row for row in table if row.split == "maker" and row.stop == "nothing"}
     stops = {"rates", *(f"rates, {number} probes" for number in stranger.PROBES)}
     timed = [row for row in table if row.split == "maker" and row.stop in stops]
     assert len(none) > len(timed) / len(stops) > 20
     for row in timed:
         worse = row.score.error - none[place(row)].score.error
-        assert worse <= (0.0 if row.stop == "rates" else 0.01) or row.backend == "openvino", row
+        if row.stop == "rates":
+            assert worse <= 0, row
+        else:  # OpenVINO's processors of the other maker have one file, of 499 networks.
+            assert worse <= (0.035 if row.backend == "openvino" else 0.01), row
 
 
 def test_a_score_counts_errors_and_coverage(stranger):
