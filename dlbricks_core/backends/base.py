@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from dlbricks_core.backends.profiles import Interpreted, Opened, Profile, Timeline, Watch
+from dlbricks_core.backends.profiles import LONG_MS, Interpreted, Opened, Profile, Timeline, Watch
 from dlbricks_core.backends.saved import AuxiliaryProcess, Saved, SavedWeights
 from dlbricks_core.backends.traits import BackendOption, BackendSettings, Traits
 from dlbricks_core.errors import BackendError, PluginError, UnsupportedError, first_line
@@ -24,9 +24,6 @@ LoadedT = TypeVar("LoadedT")
 
 WARMUP_RUNS = 3
 """Maximum number of warm-up runs of a network after it was loaded."""
-
-LONG_MS = 30.0
-"""Latency in milliseconds from which one warm-up run is enough."""
 
 
 def warmed_up(run: Callable[[], float]) -> None:

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from resource import RUSAGE_SELF, getrusage
 from time import perf_counter_ns
 
+LONG_MS = 30.0
+"""Latency in milliseconds from which one warm-up run is enough."""
+
 
 @dataclass(frozen=True)
 class ProfiledLayer:
@@ -44,6 +47,11 @@ class Profile:
         """Time of all layers together, in milliseconds."""
         return sum(layer.ms for layer in self.layers)
 
+    @property
+    def own_ms(self) -> float:
+        """Time of the profiler itself: what a run takes beyond its layers, in milliseconds."""
+        return abs(self.run_ms - self.sum_ms)
+
 
 @dataclass(frozen=True)
 class Opened:
@@ -69,13 +77,19 @@ class Opened:
         """Whether profiled runs were as fast as later runs without the profiler.
 
         The second run often takes new memory as the first one does, and is slower by up to a
-        sixth. The profiler's own time is what a run takes beyond the sum of its layers.
+        sixth.
+        """
+        return self.is_slower_by_at_most(_MOST_SLOWER)
+
+    def is_slower_by_at_most(self, share: float) -> bool:
+        """Whether the profiler and new memory took at most a share of a profiled run.
+
+        Without a first run that is timed, the profiled form may be another than the user's.
         """
         if self.profile is None or self.first_ms is None:
             return False
-        run_ms = self.profile.run_ms
-        slower = (abs(run_ms - self.profile.sum_ms), self.faults * _FAULT_MS)
-        return max(slower) <= _MOST_SLOWER * run_ms
+        slower_ms = max(self.profile.own_ms, self.faults * _FAULT_MS)
+        return slower_ms <= share * self.profile.run_ms
 
 
 def timed_ms(run: Callable[[], object]) -> float:

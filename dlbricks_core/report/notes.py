@@ -222,6 +222,7 @@ WORDS: dict[str, Callable[..., str]] = {
     "budget-too-small": _imprecise("no further timing fits into the budget of {budget_s:g} s"),
     "most-runs-reached": _imprecise("{runs} runs are the maximum"),
     "precision-reached": _imprecise("the precision is reached"),
+    "costs-as-plain": _imprecise("further runs would cost more than a plain script of all models"),
     "no-run-narrows": _imprecise("no further run narrows the interval"),
     "no-timing-narrows": _imprecise("no further timing narrows the interval"),
     "store-ended": _imprecise("the store has no further measurements"),

@@ -99,7 +99,7 @@ def test_models_whose_predictions_suffice_do_not_run(
     monkeypatch.setattr(f"{place}.model_figures.RunCosts.running", [1.0, 201.0])
     sure = {}
 
-    def figures(self, signatures, seen, small):
+    def figures(self, signatures, *_):
         sure.update((s, Predicted(1.0, np.ones(RESAMPLES))) for s in signatures)
         return {s: sure[s] for s in signatures}
 
@@ -108,6 +108,22 @@ def test_models_whose_predictions_suffice_do_not_run(
     assert sorted(ran) == sorted(expected)
     assert found.models[1].is_measurement == ("long" in expected)
     assert bool(sure) == (precision == 0.2)
+
+
+@pytest.mark.parametrize(("limit", "times"), [(0.0, 1), (1e6, 2)])
+def test_a_model_runs_again_until_a_plain_script_would_cost_as_much(
+    adapted, stack, ran, monkeypatch, limit, times
+):
+    place = "dlbricks_core.estimation.adaptive"
+    monkeypatch.setattr(f"{place}.model_loop._MOST_OF_PLAIN", limit)
+    monkeypatch.setattr(f"{place}.model_figures.ModelFigures.is_precise", lambda *_: False)
+    monkeypatch.setattr(
+        f"{place}.model_figures.ModelFigures.imprecise", lambda _, positions: positions
+    )
+    found = adapted([stack(4), stack(4, "other", size=3000)], precision=0.01)
+    assert sorted(ran) == sorted(times * ["stack4", "other"])
+    codes = [each.code for each in found.ledger.notes]
+    assert ("costs-as-plain" in codes) == (limit == 0)
 
 
 def test_large_weights_are_not_drawn(adapted, stack, ran, monkeypatch):

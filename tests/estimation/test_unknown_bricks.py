@@ -34,7 +34,8 @@ def test_rough_figures_follow_from_the_size_and_from_bricks_of_the_kind(bricks):
     relu, tanh = split(bricks, "Relu"), split(bricks, "Tanh")
     costs = dict.fromkeys(bricks, 2.0)
     seen = {s: InPlace((4.0,), 0) for s in relu[1:]} | {s: InPlace((40.0,), 0) for s in tanh[1:]}
-    found = unknown.by_size([relu[0], tanh[0]], costs, bricks, seen)
+    ran = {s: f"model {i % 9}" for i, s in enumerate(seen)}
+    found = unknown.by_size([relu[0], tanh[0]], costs, bricks, seen, ran)
     low, high = found[relu[0]].value, found[tanh[0]].value
     assert 3.5 < low < 12 < high < 42
     spread = np.std(np.log(found[relu[0]].draws))
@@ -44,7 +45,7 @@ def test_rough_figures_follow_from_the_size_and_from_bricks_of_the_kind(bricks):
 def test_predictions_are_corrected_by_what_running_models_show(bricks):
     relu = split(bricks, "Relu")
     prediction = Predicted(2.0, np.full(RESAMPLES, 2.0))
-    ratios = unknown._Ratios.of([unknown._SeenBrick("Relu", 3.0, 1.0)] * len(relu))
+    ratios = unknown._Ratios.of([unknown._SeenBrick("Relu", "a", 3.0, 1.0)] * len(relu))
     corrected = unknown._corrected(ratios, "Relu", prediction)
     assert corrected.value == pytest.approx(6.0)
     assert corrected.draws == pytest.approx(np.full(RESAMPLES, 6.0))
@@ -53,7 +54,7 @@ def test_predictions_are_corrected_by_what_running_models_show(bricks):
 
 def test_predictions_are_no_more_certain_than_they_proved_to_be():
     errors = np.random.default_rng(0).normal(0, 0.3, 200)
-    ratios = unknown._Ratios.of(unknown._SeenBrick("Relu", np.exp(e), 1.0) for e in errors)
+    ratios = unknown._Ratios.of(unknown._SeenBrick("Relu", "a", np.exp(e), 1.0) for e in errors)
     assert ratios.spread == pytest.approx(0.3, rel=0.2)
     wide = np.exp(np.random.default_rng(1).normal(0, 1.0, RESAMPLES))
     found = unknown._corrected(ratios, "Relu", Predicted(1.0, wide))
@@ -64,7 +65,7 @@ def test_the_factor_of_models_without_runs_holds_until_runs_set_the_spread():
     factor = SpreadFactor(0.5, 0.2)
     prediction = Predicted(1.0, np.ones(RESAMPLES), discrepancy=Discrepancy(0.03, 0.02, factor))
     few, many = (
-        unknown._Ratios.of([unknown._SeenBrick("Relu", 2.0, 1.0)] * number) for number in (2, 20)
+        unknown._Ratios.of([unknown._SeenBrick("Relu", "a", 2.0, 1.0)] * number) for number in (2, 20)
     )
     assert unknown._corrected(few, "Relu", prediction).discrepancy.spread == factor
     assert unknown._corrected(many, "Relu", prediction).discrepancy.spread == SpreadFactor()
@@ -95,7 +96,7 @@ def test_on_an_unknown_system_predictions_rest_on_the_bricks_that_ran(bricks, as
     figures, questions = asked
     relu, tanh = split(bricks, "Relu"), split(bricks, "Tanh")
     seen = {s: InPlace((4.0,), 0) for s in relu} | {tanh[0]: InPlace((0.001,), 0)}
-    found = figures(tanh[1:3], seen)
+    found = figures(tanh[1:3], seen, {})
     assert questions == [({*relu, *tanh[1:3]}, {s: seen[s] for s in relu})]
     assert {s: (each.value, each.overhead) for s, each in found.items()} == dict.fromkeys(
         tanh[1:3], (2.0, 0.0)
@@ -107,16 +108,20 @@ def test_on_a_known_system_bricks_that_ran_correct_predictions(bricks, asked, mo
     monkeypatch.setattr(unknown, "is_surveyed", lambda *place: place == ("f" * 16, "synthetic", 1))
     figures, questions = asked
     relu = split(bricks, "Relu")
-    found = figures(relu[1:], {relu[0]: InPlace((4.0,), 0)})
+    seen = {s: InPlace((4.0,), 0) for s in relu[:5]}
+    one, five = (
+        figures(relu[5:], seen, {s: f"model {i // models}" for i, s in enumerate(seen)})
+        for models in (5, 1)
+    )
     assert all(known == {} for _, known in questions)
-    assert found[relu[1]].value == pytest.approx(4.0)
+    assert 2.0 < one[relu[5]].value < five[relu[5]].value < 4.0
 
 
 def test_the_same_question_is_asked_once(bricks, asked):
     figures, questions = asked
     relu, tanh = split(bricks, "Relu"), split(bricks, "Tanh")
     for value in (4.0, 4.0, 5.0):
-        figures(tanh, {relu[0]: InPlace((value,), 0)})
+        figures(tanh, {relu[0]: InPlace((value,), 0)}, {})
     assert len(questions) == 2
 
 
@@ -126,18 +131,38 @@ def test_bricks_that_take_next_to_nothing_do_not_correct_predictions():
     assert unknown._telling({}) == []
 
 
-def test_few_bricks_of_a_kind_count_less_than_all_together():
-    ratios = unknown._Ratios.of(
-        [unknown._SeenBrick("Relu", 2.0, 1.0)] * 20 + [unknown._SeenBrick("Tanh", 8.0, 1.0)]
-    )
-    assert ratios.factor("Relu") == pytest.approx(2.0, rel=0.05)
+def seen_in(models, kind, value, expected):
+    """A brick in each of some models."""
+    return [unknown._SeenBrick(kind, f"model {i}", value, expected) for i in range(models)]
+
+
+def test_few_models_with_a_kind_count_less_than_all_together():
+    ratios = unknown._Ratios.of(seen_in(20, "Relu", 2.0, 1.0) + seen_in(1, "Tanh", 8.0, 1.0))
+    assert ratios.factor("Relu") == pytest.approx(2.0, rel=0.1)
     assert 2.0 < ratios.factor("Tanh") < 4.0
+
+
+def test_many_bricks_of_one_model_tell_no_more_than_the_model():
+    few, many = (
+        unknown._Ratios.of(seen_in(1, "Conv", 2.0, 1.0) * bricks, before=5.0)
+        for bricks in (1, 100)
+    )
+    assert few.factor("Conv") == pytest.approx(many.factor("Conv"))
+    assert 1.0 < many.factor("Conv") < 1.3
+
+
+def test_what_was_known_before_outweighs_few_models_and_not_many():
+    factors = [
+        unknown._Ratios.of(seen_in(number, "Conv", 2.0, 1.0), before=5.0).factor("Conv")
+        for number in (1, 10, 1000)
+    ]
+    assert factors == sorted(factors)
+    assert factors[-1] == pytest.approx(2.0, rel=0.01)
 
 
 def test_bricks_that_take_next_to_nothing_tell_little_about_those_that_take_time():
     ratios = unknown._Ratios.of(
-        [unknown._SeenBrick("Conv", 0.001, 0.01)] * 100
-        + [unknown._SeenBrick("Conv", 11.0, 10.0)] * 10
+        seen_in(1, "Conv", 0.001, 0.01) * 100 + seen_in(10, "Conv", 11.0, 10.0)
     )
     assert ratios.factor("Conv") == pytest.approx(1.1, rel=0.05)
     assert ratios.spread == pytest.approx(0.0, abs=0.02)

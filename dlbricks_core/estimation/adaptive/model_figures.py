@@ -249,7 +249,9 @@ class ModelFigures:
         large = {s for cut in other if self.figure(cut, without) is None for s in cut.counts}
         small = [s for s in missing if s not in large]
         rest = [s for s in missing if s in large]
-        return {**figures, **self.unknown.figures(rest, shown, small)}
+        ran = {s: each.whole.signature for each in self.cuts for s in each.counts
+               if each.whole.signature in self.runs.figures}  # fmt: skip
+        return {**figures, **self.unknown.figures(rest, shown, ran, small)}
 
     def _named(self, cutting: Cutting, figures: Mapping[str, Figure]) -> Ledger:
         """The ledger with a reason for each model that was not run."""

@@ -14,6 +14,7 @@ from dlbricks_core.estimation.adaptive.ahead import Ahead
 from dlbricks_core.estimation.adaptive.model_figures import ModelFigures, RunCosts
 from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.estimation.results import AdaptiveRun, RunResult
+from dlbricks_core.facts import Note
 from dlbricks_core.facts.note import note
 from dlbricks_core.figures.figure import in_place_errors
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
@@ -29,6 +30,10 @@ from dlbricks_core.worker import PEAKS
 PLAIN_RUNS = 9
 """Runs of each model in a plain script after the first run, which is part of loading. The script
 warms up with two runs and times eight (benchmarks/plain)."""
+
+_MOST_OF_PLAIN = 1.1
+"""Seconds of runs, relative to those of a plain script for the models, from which no model runs a
+second time. Models that are not precise by then are as rough in a plain script."""
 
 _FEW_MODELS = 3
 """Maximum number of models in a request whose bricks are always profiled, even in a separate
@@ -143,8 +148,26 @@ class ModelLoop:
         self._run(chosen(self._costs, lacking, able, known, enough), len(able), end)
         lacking = [i for i in lacking if not self._figures.is_precise(self._cuts[i])]
         rest = [i for i in self._figures.imprecise(lacking) if self._able(self._cuts[i])]
-        self._run(rest, len(rest), end)
+        self._run_again(rest, end)
         return [i for i in lacking if self._is_left(self._cuts[i])]
+
+    def _run_again(self, order: Sequence[int], end: float) -> None:
+        """Runs models whose first runs were not enough, while a plain script would cost as much.
+
+        Args:
+            order: Their positions.
+            end: When the time is over, in seconds of ``monotonic``.
+        """
+        plain_s = sum(
+            self._plain_s_of(cut) or running_ms / 1e3
+            for cut, running_ms in zip(self._cuts, self._costs.running, strict=True)
+        )
+        spent_s = sum(self._runs.ledger.effort.seconds.values())
+        enough = monotonic() + _MOST_OF_PLAIN * plain_s - spent_s
+        if enough < end:
+            self._run(order, len(order), enough, note("costs-as-plain"))
+        else:
+            self._run(order, len(order), end)
 
     def _time_rates(self) -> None:
         """Times the rates of an unknown system, on which this estimate and later ones rest."""
@@ -182,13 +205,14 @@ class ModelLoop:
         covered = cut.counts.keys() <= self._figures.bricks.keys()
         return self._figures.refused(cut) or not (self._able(cut) or covered)
 
-    def _run(self, order: Iterable[int], most: int, end: float) -> None:
+    def _run(self, order: Iterable[int], most: int, end: float, over: Note | None = None) -> None:
         """Runs models until time is over.
 
         Args:
             order: Their positions; the next one is asked for once the one before has run.
             most: Maximum number of models.
             end: When the time is over, in seconds of ``monotonic``.
+            over: Reason for which the time ends; ``None`` for the budget of the request.
         """
         if not most:
             return
@@ -196,7 +220,7 @@ class ModelLoop:
         start_s = 0.0 if self._runs.importing_s else QUICK_START_S
         for i in order:
             if monotonic() - self._runs.waited_s + start_s > end:
-                self._reason = note("budget-ended", budget_s=self._request.budget_s)
+                self._reason = over or note("budget-ended", budget_s=self._request.budget_s)
                 return
             start_s = 0.0
             cut = self._cuts[i]
@@ -290,15 +314,16 @@ class ModelLoop:
         self._run(rest, len(rest), math.inf)
 
     def _plain_s(self) -> float | None:
-        """Seconds of a plain script to load each model and to run it."""
-        total = 0.0
-        for cut in self._cuts:
-            measured = self._runs.ledger.measurements.get(self._runs.key(cut))
-            if measured is None:
-                return None
-            loading = max(each.loading_s or 0.0 for each in measured.observations)
-            total += loading + PLAIN_RUNS * self._runs.figures[cut.whole.signature].value / 1e3
-        return total
+        """Seconds of a plain script for all models; ``None`` if one of them has not run."""
+        found = [self._plain_s_of(cut) for cut in self._cuts]
+        return None if None in found else sum(each or 0.0 for each in found)
+
+    def _plain_s_of(self, cut: CutModel) -> float | None:
+        measured = self._runs.ledger.measurements.get(self._runs.key(cut))
+        if measured is None:
+            return None
+        loading = max(each.loading_s or 0.0 for each in measured.observations)
+        return loading + PLAIN_RUNS * self._runs.figures[cut.whole.signature].value / 1e3
 
 
 def chosen(

@@ -23,7 +23,9 @@ from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 
 _FEW = 5.0
-"""Number of bricks of a kind with the same weight as all other kinds together."""
+"""Number of models with the same weight as what was known before them: of a kind's factor beside
+the factor of all kinds, and of that one beside the predictions of a system's own data. Bricks of
+one model share its errors, so that many of them tell no more than the model."""
 
 _LEAST_SPREAD = 0.1
 """Minimum standard deviation of the logarithm of a prediction's error, even if predictions fit the
@@ -83,6 +85,7 @@ class Unknown:
         self,
         signatures: Collection[str],
         seen: Mapping[str, InPlace],
+        ran: Mapping[str, str],
         small: Collection[str] = (),
     ) -> Mapping[str, Predicted]:
         """Figures of bricks by signature.
@@ -90,13 +93,14 @@ class Unknown:
         Args:
             signatures: Signatures of the bricks.
             seen: Figures of bricks inside of running models, by signature.
+            ran: Signature of a running model with each of these bricks, if it is known.
             small: Signatures of further bricks for which rough figures suffice.
         """
-        rough = by_size(small, self.costs, self.bricks, seen)
-        return {**rough, **self._predictions(signatures, seen)} if signatures else rough
+        rough = by_size(small, self.costs, self.bricks, seen, ran)
+        return {**rough, **self._predictions(signatures, seen, ran)} if signatures else rough
 
     def _predictions(
-        self, signatures: Collection[str], seen: Mapping[str, InPlace]
+        self, signatures: Collection[str], seen: Mapping[str, InPlace], ran: Mapping[str, str]
     ) -> Mapping[str, Predicted]:
         if seen and not self._is_surveyed:
             return self._resting_on(seen, signatures)
@@ -112,8 +116,11 @@ class Unknown:
             return found
         kinds = {s: kind_of(self.bricks[s]) for s in {*compared, *found}}
         ratios = _Ratios.of(
-            _SeenBrick(kinds[s], shown.value, predicted.own)
-            for s, (predicted, shown) in compared.items()
+            (
+                _SeenBrick(kinds[s], ran.get(s, ""), shown.value, predicted.own)
+                for s, (predicted, shown) in compared.items()
+            ),
+            before=_FEW,
         )
         return {s: _corrected(ratios, kinds[s], each) for s, each in found.items()}
 
@@ -161,6 +168,7 @@ def by_size(
     costs: Mapping[str, float],
     bricks: Mapping[str, Brick],
     seen: Mapping[str, InPlace],
+    ran: Mapping[str, str],
 ) -> Mapping[str, Predicted]:
     """Figures of bricks from sizes alone, corrected by running bricks of the same kind.
 
@@ -171,10 +179,11 @@ def by_size(
         costs: Rough cost of each brick, by signature.
         bricks: The bricks by signature.
         seen: Figures of bricks inside of running models, by signature.
+        ran: Signature of a running model with each of these bricks, if it is known.
     """
     also = [s for s in seen if s in bricks and costs.get(s)]
     kinds = {s: kind_of(bricks[s]) for s in {*signatures, *also}}
-    ratios = _Ratios.of(_SeenBrick(kinds[s], seen[s].value, costs[s]) for s in also)
+    ratios = _Ratios.of(_SeenBrick(kinds[s], ran.get(s, ""), seen[s].value, costs[s]) for s in also)
     spread = max(ratios.spread or 0.0, _LEAST_ROUGH)
     found = {}
     for signature in signatures:
@@ -202,21 +211,23 @@ class _SeenBrick(NamedTuple):
 
     Attributes:
         kind: Its kind.
+        model: Model in which it ran.
         value: Its latency.
         expected: What was expected of it.
     """
 
     kind: str
+    model: str
     value: float
     expected: float
 
 
 @dataclass(frozen=True)
 class _Ratios:
-    """Factors for each kind of brick: ratios of sums, each shrunk towards that of all kinds.
+    """Factors for each kind of brick, each shrunk towards that of all kinds.
 
-    In sums, the many bricks that take next to nothing, such as those that a framework fuses into
-    others, tell little about those that take time.
+    Each model tells one ratio of sums. In sums, the many bricks that take next to nothing, such as
+    those that a framework fuses into others, tell little about those that take time.
 
     Attributes:
         mean: Logarithm of the factor over all kinds.
@@ -229,19 +240,20 @@ class _Ratios:
     spread: float | None
 
     @classmethod
-    def of(cls, seen: Iterable[_SeenBrick]) -> Self:
-        """Factors from bricks that were seen."""
+    def of(cls, seen: Iterable[_SeenBrick], before: float = 0.0) -> Self:
+        """Factors from bricks that were seen.
+
+        Args:
+            seen: The bricks.
+            before: Number of models that would tell as much about the factor over all kinds as was
+                known before, which is a factor of 1.
+        """
+        every = [each for each in seen if each.value > 0 and each.expected > 0]
         kinds: dict[str, list[_SeenBrick]] = {}
-        for each in seen:
-            if each.value > 0 and each.expected > 0:
-                kinds.setdefault(each.kind, []).append(each)
-        every = [each for found in kinds.values() for each in found]
-        mean = _log_ratio(every) if every else 0.0
-        means = {}
-        for kind, found in kinds.items():
-            expected = np.array([each.expected for each in found])
-            count = expected.sum() ** 2 / (expected**2).sum()  # of equal bricks that tell as much
-            means[kind] = (count * _log_ratio(found) + _FEW * mean) / (count + _FEW)
+        for each in every:
+            kinds.setdefault(each.kind, []).append(each)
+        mean = _shrunk(every, 0.0, before) if every else 0.0
+        means = {kind: _shrunk(found, mean, _FEW) for kind, found in kinds.items()}
         left = np.array([abs(_log_ratio([each]) - means[each.kind]) for each in every])
         weights = np.array([each.expected for each in every])
         spread = _NORMAL_MAD * _median(left, weights) if len(every) > _FEW else None
@@ -250,6 +262,21 @@ class _Ratios:
     def factor(self, kind: str) -> float:
         """Factor of a kind; the factor of all kinds if no brick of the kind ran."""
         return float(np.exp(self.of_kinds.get(kind, self.mean)))
+
+
+def _shrunk(seen: Sequence[_SeenBrick], towards: float, weight: float) -> float:
+    """Mean over models of the logarithm of their ratio, and of a value with the weight of models.
+
+    Models count by what is expected of their bricks.
+    """
+    models: dict[str, list[_SeenBrick]] = {}
+    for each in seen:
+        models.setdefault(each.model, []).append(each)
+    ratios = np.array([_log_ratio(bricks) for bricks in models.values()])
+    expected = np.array([sum(each.expected for each in bricks) for bricks in models.values()])
+    count = expected.sum() ** 2 / (expected**2).sum()  # of equal models that tell as much
+    mean = np.average(ratios, weights=expected)
+    return float((count * mean + weight * towards) / (count + weight))
 
 
 def _log_ratio(seen: Sequence[_SeenBrick]) -> float:
