@@ -17,6 +17,7 @@ import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -152,12 +153,7 @@ def sizes(given: argparse.Namespace) -> list[str]:
 
 def theirs(engine: Engine, source: Path, given: argparse.Namespace) -> dict[str, Any]:
     """Output of the engine's script."""
-    command = [sys.executable, HERE / "plain" / engine.script, source, *sizes(given)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return output([sys.executable, str(HERE / "plain" / engine.script), str(source), *sizes(given)])
 
 
 def ours(engine: Engine, config: Path, given: argparse.Namespace) -> dict[str, Any]:
@@ -168,12 +164,19 @@ def ours(engine: Engine, config: Path, given: argparse.Namespace) -> dict[str, A
                *sizes(given), "--store", str(store), "--json", "-"]  # fmt: skip
     if given.dtype != "float32":
         command += ["--dtype", given.dtype]
+    answer: dict[str, Any]
+    (answer,) = output(command)["answers"]
+    return answer
+
+
+def output(command: Sequence[str]) -> dict[str, Any]:
+    """JSON object that a command prints."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(done.stderr)
-    answer: dict[str, Any]
-    (answer,) = json.loads(done.stdout)["answers"]
-    return answer
+        ended = f"{' '.join(command)} ended with status {done.returncode}"
+        raise SystemExit(f"{ended}\n{done.stdout}{done.stderr}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 if __name__ == "__main__":
