@@ -12,7 +12,7 @@ from onnx import helper
 
 from dlbricks_core.ir import CANONICAL_OPSET
 from dlbricks_core.ir.model import Attribute
-from dlbricks_core.passes.domains import added_operators
+from dlbricks_core.operators.domains import added_operators
 
 _OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional
 

@@ -22,7 +22,7 @@ from dlbricks_core.errors import DLBricksError, PluginError
 from dlbricks_core.importers import Importer, ModelCollection, ModelNotes
 from dlbricks_core.importers.lookup import find_collection
 from dlbricks_core.measure.metric import Metric
-from dlbricks_core.passes.domains import OperatorDomain
+from dlbricks_core.operators.domains import OperatorDomain
 from dlbricks_core.plugins import GROUPS, Plugin, attempt, discover
 from dlbricks_core.predict import Predictor
 from dlbricks_core.report import Column, ResultPage

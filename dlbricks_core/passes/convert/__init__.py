@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.passes.domains import operator_domains
+from dlbricks_core.operators.domains import operator_domains
 from dlbricks_core.plugins import load_object
 from dlbricks_core.wording import argument, clone_install
 

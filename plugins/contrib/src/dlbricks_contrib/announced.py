@@ -7,7 +7,8 @@ from functools import partial
 
 from dlbricks_contrib.domain import DOMAIN, WITHOUT_DOMAIN
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.passes.domains import AddedOperator, OperatorDomain
+from dlbricks_core.operators import Operator
+from dlbricks_core.operators.domains import AddedOperator, OperatorDomain
 from dlbricks_core.plugins import load_object
 
 
@@ -28,6 +29,12 @@ class OnnxruntimeOperators(OperatorDomain):
         from dlbricks_contrib.operators import OPERATORS
 
         return OPERATORS
+
+    def rows(self) -> Mapping[str, Operator]:
+        """Rows of the table of operators."""
+        from dlbricks_contrib.rows import ROWS
+
+        return ROWS
 
     def in_onnx(self, model: CanonicalModel) -> CanonicalModel:
         """The model with definitions of ONNX in the place of the operators that have one."""
