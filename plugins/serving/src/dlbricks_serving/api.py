@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dlbricks_core.api.inputs import Sources, Store, checked, job_store, strict_models
-from dlbricks_core.api.results import MeasuredResult, Result, Rows, listed
+from dlbricks_core.api.results import MeasuredResult, Result, Rows, named
 from dlbricks_core.estimation.sizes import Generation, of_task
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.progress import Observer
@@ -170,7 +170,7 @@ class Served(MeasuredResult):
 
     def __repr__(self) -> str:
         asked = self.result.asked
-        best = listed(best_in_words(each, asked) for each in self.result.models)
+        best = named(best_in_words(each, asked) for each in self.result.models)
         return f"<Served in the {asked.scenario} scenario: {best}>"
 
 
@@ -325,7 +325,7 @@ class AdviceResult(Result):
         write_text(advice_page(self.advice), Path(path))
 
     def __repr__(self) -> str:
-        firsts = listed(
+        firsts = named(
             f"{each.name} on {each.first.alternative.place}"
             if each.first
             else f"{each.name} nowhere"

@@ -18,7 +18,7 @@ from dlbricks_core.measure.request import Request
 from dlbricks_core.plugins import attempt, discover
 from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
-from dlbricks_core.wording import argument
+from dlbricks_core.wording import argument, count
 
 _PROTOCOL = next(iter(PROTOCOLS.values()))
 """Protocol whose latencies are compared; other protocols leave the caches in another state."""
@@ -46,8 +46,8 @@ class Place:
     @property
     def size(self) -> str:
         """Threads, or instances x threads: ``2 threads`` or ``4 x 2 threads``."""
-        told = self.setup.told_threads
-        return told if self.instances is None else f"{self.instances} x {told}"
+        threads = count(self.setup.threads, "thread")
+        return threads if self.instances is None else f"{self.instances} x {threads}"
 
     @property
     def name(self) -> str:
