@@ -88,20 +88,21 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Probed:
-    """Summary of probes that were timed first, because the system was unknown.
+class Characterization:
+    """Networks that were timed first, because the system was unknown.
 
     Attributes:
-        networks: Number of probes.
+        networks: Number of these networks.
         seconds: Seconds of their timing, without the start of the framework.
-        before: Largest half-width of the models' 90% intervals before, relative to the latency.
-        after: Largest half-width with the probes.
+        half_width_before: Largest half-width of the models' 90% intervals before, relative to the
+            latency.
+        half_width: Largest half-width with these networks.
     """
 
     networks: int
     seconds: float
-    before: float
-    after: float
+    half_width_before: float
+    half_width: float
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class AdaptiveRun:
     wholes: int
     importing_s: float
     offers: tuple[Offer, ...]
-    probed: Probed | None = None
+    probed: Characterization | None = None
     seconds: float | None = None
     waited_s: float = 0.0
     plain_s: float | None = None

@@ -11,7 +11,7 @@ from dlbricks_core.estimation.answers import Answer, MemoryNeed, Rate, SizeCurve
 from dlbricks_core.estimation.model_result import Compared
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts import LATENCY, Quantity, Workload
-from dlbricks_core.report.heading import count, subject
+from dlbricks_core.report.heading import subject
 from dlbricks_core.report.tables import (
     compared_cells,
     interval_text,
@@ -20,6 +20,7 @@ from dlbricks_core.report.tables import (
     table,
     value_text,
 )
+from dlbricks_core.wording import count
 
 Time = Callable[[Answer], Compared | None]
 
@@ -82,8 +83,8 @@ def memory(result: RunResult) -> Iterator[str]:
             continue
         parts = {
             "weights": found.weights_bytes,
-            "cache per 1,000 tokens": found.cache_bytes,
-            "activations": found.live_bytes,
+            "cache per 1,000 tokens": found.cache_bytes_per_1000_tokens,
+            "activations": found.activations_bytes,
         }
         listed = ", ".join(f"{part} {size_text(size)}" for part, size in parts.items() if size)
         if found.reserve is not None:

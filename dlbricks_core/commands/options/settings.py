@@ -276,7 +276,7 @@ SETTINGS: Mapping[str, Setting] = {
         "of its fingerprint ('dlbricks machine list' shows both), or its microarchitecture (zen4).",
         metavar="SYSTEM",
     ),
-    "systems": Setting("systems", kinds.names_such_as("lab", "71bff16a")),
+    "systems": Setting("systems", kinds.names_such_as("lab", "71bff16a"), spellings=("--system",)),
     "results": Setting(
         "results",
         replace(kinds.PATH, repeated=True),

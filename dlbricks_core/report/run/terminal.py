@@ -24,7 +24,7 @@ from dlbricks_core.report.columns import (
     own_columns,
     shown_columns,
 )
-from dlbricks_core.report.heading import count, print_result, quantity_name, subject
+from dlbricks_core.report.heading import print_result, quantity_name, subject
 from dlbricks_core.report.remarks import (
     run_remarks,
     weight,
@@ -41,6 +41,7 @@ from dlbricks_core.report.tables import (
     styled,
     table,
 )
+from dlbricks_core.wording import count
 
 
 def answer(result: RunResult) -> list[str]:
@@ -263,8 +264,8 @@ def probed(result: RunResult) -> str:
         return ""
     return (
         f"This system was not known: {count(found.networks, 'probe')} came first and took "
-        f"{found.seconds:.1f} s; {width_text(found.before)} before, {width_text(found.after)} with "
-        "them."
+        f"{found.seconds:.1f} s; {width_text(found.half_width_before)} before, "
+        f"{width_text(found.half_width)} with them."
     )
 
 

@@ -14,7 +14,7 @@ from dlbricks_core.bricks.naming import names
 from dlbricks_core.facts import Failure, Note, Quantity
 from dlbricks_core.figures.ranking import Cost, Ranking, Ratio
 from dlbricks_core.measure.request import Request
-from dlbricks_core.report.heading import count, of_quantity, options, print_setting
+from dlbricks_core.report.heading import of_quantity, options, print_setting
 from dlbricks_core.report.remarks import (
     Effect,
     Remark,
@@ -25,7 +25,7 @@ from dlbricks_core.report.remarks import (
     ranked,
 )
 from dlbricks_core.report.tables import Console, ms, styled, table
-from dlbricks_core.wording import settings
+from dlbricks_core.wording import count, settings
 
 
 @dataclass(frozen=True)

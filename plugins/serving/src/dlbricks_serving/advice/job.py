@@ -37,7 +37,7 @@ class AdviseJob:
     #: milliseconds; ``None`` for any.
     max_latency_ms: float | None = None
     require: Sequence[str] = ()  #: Bounds of other quantities, as typed by the user.
-    on: Sequence[str] = ()  #: Texts that name systems; none for all of the store.
+    systems: Sequence[str] = ()  #: Texts that name systems; none for all of the store.
     backends: Sequence[str] = ()  #: Names of backends; none for all of the store.
     #: Name of the quantity whose best value comes first; ``None`` for the default.
     by: str | None = None
@@ -62,7 +62,7 @@ class AdviseJob:
         with opened(store, writes=False) as there:
             where = places(
                 there,
-                self.on,
+                self.systems,
                 self.backends,
                 request.metrics,
                 under_load=request.scenario is not None,
