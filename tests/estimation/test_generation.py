@@ -362,3 +362,15 @@ def test_a_file_of_ones_own_runs_its_own_graph(predicted):
     assert list(engines(result)) == [
         "Figures are for onnxruntime on the graph of decoder as it is."
     ]
+
+
+def test_a_sweep_over_the_batch_of_time_first_models_leaves_time_alone(tmp_path):
+    """The batch is the second axis, and so the first may have another size."""
+    text = """<ir_version: 10, opset_import: ["" : 17]>
+    g (float[?,?,8] x, float[1,32,8] w, float[1,32,8] r) => (y)
+    { y = LSTM<hidden_size=8>(x, w, r) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    options = LoadOptions(dims={"x.0": 5})
+    loaded = read_asked([str(tmp_path / "m.onnx")], Sweep({"batch": (1, 3)}), options)
+    (every,) = loaded.every
+    assert [m.tensors["x"].sizes for m in every.models.values()] == [(5, 1, 8), (5, 3, 8)]

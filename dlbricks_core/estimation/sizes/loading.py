@@ -147,18 +147,30 @@ def _at_sizes(
             hint=f"Leave {settings(dims={dim: options.dims[dim]})} out.",
         )
     models = {sizes: loader.load_one(source, sizes.options(options)) for sizes in wanted}
-    _check_batches(name, models, options.dims)
+    axes = {each.input: each.axis for each in dimensions if each.is_batch}
+    _check_batches(name, models, axes, options.dims)
     return SizedModel(next(iter(models.values())).name, models, dimensions)
 
 
 def _check_batches(
-    name: str, models: Mapping[Sizes, CanonicalModel], dims: Mapping[str, int]
+    name: str,
+    models: Mapping[Sizes, CanonicalModel],
+    axes: Mapping[str, int],
+    dims: Mapping[str, int],
 ) -> None:
-    """Raises an error if a model has a fixed batch size other than the requested one."""
+    """Raises an error if a model has a fixed batch size other than the requested one.
+
+    Args:
+        name: The model's name.
+        models: The model at each size.
+        axes: Axis of the open batch by input.
+        dims: Sizes that the user gives.
+    """
     for sizes, model in models.items():
-        firsts = {model.tensors[each].sizes[:1] for each in model.inputs}
-        if sizes.batch is not None and (sizes.batch,) not in firsts:
-            fixed = {dim: size for dim, size in dims.items() if (size,) in firsts}
+        places = ((model.tensors[each].sizes, axes.get(each, 0)) for each in model.inputs)
+        batches = {shape[axis] for shape, axis in places if axis < len(shape)}
+        if sizes.batch is not None and sizes.batch not in batches:
+            fixed = {dim: size for dim, size in dims.items() if size in batches}
             raise ModelError(
                 f"{name} has a batch of a fixed size, not {sizes.batch}",
                 hint=f"Leave {settings(dims=fixed)} out; the batch has a separate option."
