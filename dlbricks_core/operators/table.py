@@ -40,10 +40,10 @@ def operator(qualified_op: str) -> Operator:
     Args:
         qualified_op: Type of the operator, with its domain in front unless that is ``ai.onnx``.
     """
-    return _known(qualified_op) or _UNKNOWN
+    return _row_of(qualified_op) or _UNKNOWN
 
 
-def _known(qualified_op: str) -> Operator | None:
+def _row_of(qualified_op: str) -> Operator | None:
     return OPERATORS.get(qualified_op) or added_rows().get(qualified_op)
 
 
@@ -53,7 +53,7 @@ def standing_for(layer: Layer) -> Operator:
     Frameworks write operators of ONNX into domains of their own, sometimes with ``Fused`` in
     front. Values and features of such layers are those of the plain operator.
     """
-    return _known(layer.qualified_op) or operator(plain(layer.op))
+    return _row_of(layer.qualified_op) or operator(plain(layer.op))
 
 
 def plain(op: str) -> str:
