@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dlbricks_sizes import Generation, of_task
+
 from dlbricks_core.api.inputs import Sources, Store, checked, job_store, strict_models
 from dlbricks_core.api.results import MeasuredResult, Result, Rows, named
-from dlbricks_core.estimation.sizes import Generation, of_task
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.files import write_text
@@ -243,8 +244,8 @@ def advise(
             answer, that is allowed; ``None`` for any. The server scenario needs it.
         require: Bounds of other quantities, such as ``"peak-memory<=500MiB"``, or of an answer
             ``"time-per-output-token<=100ms"``.
-        systems: Only these systems: beginnings of fingerprints, or names of processors; none for all of
-            the store.
+        systems: Only these systems: beginnings of fingerprints, or names of processors; none for all
+            of the store.
         backends: Only these frameworks; none for all of the store.
         by: Quantity whose best value comes first: ``"latency"``, ``"price"``, the name of a
             quantity that has a metric, of an answer ``"time-to-first-token"`` or
