@@ -74,6 +74,14 @@ class RunState:
     left_s: float | None  #: Estimated seconds until the run ends; ``None`` if unknown.
     seconds: float  #: Seconds since the run began.
 
+    @classmethod
+    def from_plain(cls, data: Mapping[str, Any]) -> Self:
+        """Run of a client; errors as of :meth:`Done.from_plain`."""
+        texts = {name: checked(data[name], str, name) for name in ("suite", "backend")}
+        counts = {name: checked(data[name], int, name) for name in ("bricks", "done")}
+        left_s = number_if_known(data["left_s"], "left_s")
+        return cls(**texts, **counts, left_s=left_s, seconds=number(data["seconds"], "seconds"))
+
 
 @dataclass(frozen=True)
 class Fleet:
