@@ -264,6 +264,17 @@ def test_a_host_with_malformed_facts_leaves_the_others_there(scheduler, hosts, f
     assert why.startswith("its facts are malformed")
 
 
+@pytest.mark.parametrize("versions", [{"packages": 5}, {"packages": {"a": {}}}, 5, {"b": 1}])
+def test_strange_versions_of_a_host_keep_no_client_out(scheduler, recwarn, versions):
+    async def converse(comm):
+        await comm.write({**join(comm), "versions": versions})
+        assert (await comm.read())["status"] == "OK"
+        return await asyncio.to_thread(hosts_at, scheduler, Access(None))
+
+    assert "rogue" in {each.name for each in talk(scheduler, None, converse).hosts}
+    assert not [each for each in recwarn if "ersion" in str(each.message)]
+
+
 @pytest.mark.parametrize("run", [{"suite": 1}, {"x": "y"}, [1], "text"])
 def test_a_client_with_a_malformed_run_leaves_the_others_there(scheduler, run):
     async def converse(comm):

@@ -77,10 +77,14 @@ class RunState:
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> Self:
         """Run of a client; errors as of :meth:`Done.from_plain`."""
-        texts = {name: checked(data[name], str, name) for name in ("suite", "backend")}
-        counts = {name: checked(data[name], int, name) for name in ("bricks", "done")}
-        left_s = number_if_known(data["left_s"], "left_s")
-        return cls(**texts, **counts, left_s=left_s, seconds=number(data["seconds"], "seconds"))
+        return cls(
+            suite=checked(data["suite"], str, "suite"),
+            backend=checked(data["backend"], str, "backend"),
+            bricks=checked(data["bricks"], int, "bricks"),
+            done=checked(data["done"], int, "done"),
+            left_s=number_if_known(data["left_s"], "left_s"),
+            seconds=number(data["seconds"], "seconds"),
+        )
 
 
 @dataclass(frozen=True)

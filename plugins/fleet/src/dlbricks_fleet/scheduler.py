@@ -14,6 +14,7 @@ from typing import Any
 from distributed import Scheduler
 from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
+from distributed.versions import get_versions
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts.checks import checked
@@ -325,6 +326,10 @@ def _permitted(
         try:
             _check_role(comm.peer, role)
             own = arguments(comm.peer, given)
+            if "versions" in own:
+                # Dask compares them in a table for each client, which strange ones would prevent.
+                # Versions of DLBricks are compared elsewhere.
+                own = {**own, "versions": get_versions()}
         except (LookupError, PermissionError, TypeError, ValueError) as error:
             # Dask would leave the caller without an answer if the call begins a lasting connection.
             await comm.write({"status": "refused", "exception_text": str(error)})
