@@ -15,9 +15,7 @@ from dlbricks_core.version import __version__
 
 if TYPE_CHECKING:
     from dlbricks_core.api import (
-        AtSizes,
         Measuring,
-        answer,
         cut,
         estimate,
         export_store,
@@ -25,16 +23,13 @@ if TYPE_CHECKING:
         import_store,
         load,
         merge_stores,
-        sweep,
         time,
     )
 
 __all__ = [
-    "AtSizes",
     "DLBricksError",
     "Measuring",
     "__version__",
-    "answer",
     "cut",
     "estimate",
     "export_store",
@@ -42,7 +37,6 @@ __all__ = [
     "import_store",
     "load",
     "merge_stores",
-    "sweep",
     "time",
 ]
 

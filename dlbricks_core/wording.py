@@ -45,6 +45,16 @@ def settings(**values: object) -> str:
     )
 
 
+def count(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    Examples:
+        >>> count(1, "model"), count(1713, "layer")
+        ('1 model', '1,713 layers')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def listed(names: Sequence[str], most: int) -> str:
     """Names with ``and`` before the last; those beyond a number are counted.
 

@@ -3,8 +3,8 @@
 Scripts use it with ``import dlbricks``. The functions only check arguments and call the engine.
 """
 
-from dlbricks_core.api.functions import answer, cut, estimate, harvest, load, sweep, time
-from dlbricks_core.api.inputs import AtSizes, Measuring
+from dlbricks_core.api.functions import cut, estimate, harvest, load, time
+from dlbricks_core.api.inputs import Measuring
 from dlbricks_core.api.results import (
     Bricks,
     Estimates,
@@ -15,14 +15,12 @@ from dlbricks_core.api.results import (
 from dlbricks_core.api.stores import export_store, import_store, merge_stores
 
 __all__ = [
-    "AtSizes",
     "Bricks",
     "Estimates",
     "LoadedModel",
     "Measuring",
     "Result",
     "Timings",
-    "answer",
     "cut",
     "estimate",
     "export_store",
@@ -30,6 +28,5 @@ __all__ = [
     "import_store",
     "load",
     "merge_stores",
-    "sweep",
     "time",
 ]

@@ -19,6 +19,7 @@ from dlbricks_core.report.files import write_text
 from dlbricks_core.report.notes import texts
 from dlbricks_core.report.pages import ESTIMATE, page_of
 from dlbricks_core.sanitize import sanitized
+from dlbricks_core.wording import count, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,7 +136,7 @@ class Bricks(Result):
         return len(self.brickset.bricks)
 
     def __repr__(self) -> str:
-        models = listed(cut.model.name for cut in self.brickset.models)
+        models = named(cut.model.name for cut in self.brickset.models)
         return f"<Bricks: {len(self)} unique, of {models}>"
 
 
@@ -197,8 +198,8 @@ class _RunBased(MeasuredResult):
     def _shown(self, what: str) -> str:
         setup = self.result.request.setup
         failed = f", {len(self.failures)} failed" if self.failures else ""
-        name = type(self).__name__
-        return f"<{name}: {what} on {setup.backend} {setup.version}, {setup.told_threads}{failed}>"
+        name, threads = type(self).__name__, count(setup.threads, "thread")
+        return f"<{name}: {what} on {setup.backend} {setup.version}, {threads}{failed}>"
 
 
 class Timings(_RunBased):
@@ -208,7 +209,7 @@ class Timings(_RunBased):
     _columns = ("signature", "layers", "occurrences", "value", "interval", "failure")
 
     def __repr__(self) -> str:
-        return self._shown("1 brick" if len(self) == 1 else f"{len(self)} bricks")
+        return self._shown(count(len(self), "brick"))
 
 
 class Estimates(_RunBased):
@@ -227,9 +228,9 @@ class Estimates(_RunBased):
         return [*map(_answer_row, answers), *map(_point_row, points)] or super().rows()
 
     def __repr__(self) -> str:
-        if self.result.is_over_sizes:
-            return self._shown(f"{listed(self.result.by_name)} at {len(self)} sizes")
-        return self._shown(listed(map(_estimated, self._data["models"])))
+        if self.result.over_sizes is not None:
+            return self._shown(f"{named(self.result.by_name)} at {len(self)} sizes")
+        return self._shown(named(map(_estimated, self._data["models"])))
 
 
 _WORKLOAD = ("name", "prompt", "generate", "depth", "batch")
@@ -269,15 +270,9 @@ def _point_row(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-_SHOWN = 3
-"""Maximum number of models that a representation names; it counts the others."""
-
-
-def listed(texts: Iterable[str]) -> str:
+def named(texts: Iterable[str]) -> str:
     """The first few texts, safe to print, and the number of the others."""
-    every = [sanitized(text) for text in texts]
-    more = [f"{len(every) - _SHOWN} more"] if len(every) > _SHOWN else []
-    return ", ".join(every[:_SHOWN] + more)
+    return listed([*map(sanitized, texts)], 3)
 
 
 def _estimated(model: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ from dlbricks_core.facts.note import note
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.predicted import Placed
 from dlbricks_core.measure.request import Request
-from dlbricks_core.passes.domains import operator_domains
+from dlbricks_core.operators.domains import operator_domains
 from dlbricks_core.predict.training_data import training_data
 from dlbricks_core.store import ResultStore
 

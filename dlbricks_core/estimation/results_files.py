@@ -17,7 +17,7 @@ from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.protocols import Protocol
 from dlbricks_core.store import ResultStore
 from dlbricks_core.store.portable import export_measurements, import_measurements
-from dlbricks_core.wording import argument
+from dlbricks_core.wording import argument, count
 
 
 @contextmanager
@@ -168,7 +168,7 @@ def _choices(store: ResultStore, places: Sequence[SystemSetup]) -> str:
 def _described(place: SystemSetup) -> str:
     setup = place.setup
     return (
-        f"{setup.backend} {setup.version}, {setup.told_threads}, {setup.protocol}, on "
+        f"{setup.backend} {setup.version}, {count(setup.threads, 'thread')}, {setup.protocol}, on "
         f"{place.system.fingerprint} ({place.system.cpu})"
     )
 

@@ -166,11 +166,6 @@ class Setup:
     protocol: str
     plugin: str
 
-    @property
-    def told_threads(self) -> str:
-        """Number of threads in words: ``1 thread``, ``2 threads``."""
-        return "1 thread" if self.threads == 1 else f"{self.threads} threads"
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class Question:

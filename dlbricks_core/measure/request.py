@@ -39,7 +39,7 @@ from dlbricks_core.measure.known_setups import AbsentBackend, KnownSetup, neares
 from dlbricks_core.measure.metric import Metric, find_metric
 from dlbricks_core.plugins import Plugin, find, use
 from dlbricks_core.preferences import BUSY, Busy, preferred
-from dlbricks_core.wording import argument
+from dlbricks_core.wording import argument, count
 
 _FEWEST_OBSERVED = 2
 """Minimum number of observations by a metric that show their scatter."""
@@ -275,7 +275,7 @@ class Request:
     def extent(self) -> str:
         """Number of runs and precision, in words for the user."""
         if self.precision is None:
-            return f"{self.runs} run{'' if self.runs == 1 else 's'}"
+            return count(self.runs, "run")
         most = MOST_OF_BURST if self.protocol is HOT else MOST
         text = f"{self.runs} to {most} runs, ±{self.precision * 100:.3g}%"
         return text if self.budget_s is None else f"{text} or {self.budget_s:g} s"

@@ -15,6 +15,7 @@ from dlbricks_core.errors import ModelError, UnboundDimensionsError
 from dlbricks_core.ir import Dim, Layer, RawModel, TensorSpec, numpy_dtype
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
 from dlbricks_core.passes import expressions
+from dlbricks_core.passes.batch_axes import batch_axes
 from dlbricks_core.passes.options import (
     NormalizeOptions,
     dynamic_dimensions,
@@ -170,18 +171,22 @@ class _Sizes:
         return found and (*found, symbol)
 
     def take_batch(self, batch: int) -> None:
-        """Sets first dimensions without a size to the size of the batch."""
-        firsts = {name: (self.model.tensors[name].shape or (0,))[0] for name in self.model.inputs}
-        for first in firsts.values():
-            if isinstance(first, str) and not expressions.parts(first):
-                self.symbols.setdefault(first, batch)
-                self.said.setdefault(first, f"{first}={batch}")
+        """Sets dimensions of the batch without a size to the size of the batch."""
+        places = {
+            (name, axis): shape[axis]
+            for name, axis in batch_axes(self.model).items()
+            if axis is not None and axis < len(shape := self.model.tensors[name].shape or ())
+        }
+        for dim in places.values():
+            if isinstance(dim, str) and not expressions.parts(dim):
+                self.symbols.setdefault(dim, batch)
+                self.said.setdefault(dim, f"{dim}={batch}")
         self.work_out()
-        for name, first in firsts.items():
-            if isinstance(first, str):
-                self.symbols.setdefault(first, batch)
-            elif first is None:
-                self.places.setdefault((name, 0), batch)
+        for place, dim in places.items():
+            if isinstance(dim, str):
+                self.symbols.setdefault(dim, batch)
+            elif dim is None:
+                self.places.setdefault(place, batch)
 
 
 def _not_a_tensor(model: RawModel, name: str) -> ModelError:
@@ -236,7 +241,8 @@ def _check(model: RawModel, inputs: Mapping[str, TensorSpec], known: Mapping[str
         f"{name}.{axis}" + (f" ({label})" if label != f"{name}.{axis}" else "")
         for (name, axis), label in unbound
     ]
-    batches = {label for (_, axis), label in unbound if axis == 0}
+    axes = batch_axes(model)
+    batches = {label for (name, axis), label in unbound if axes[name] == axis}
     # An expression follows from its parts.
     wanted = (part for _, label in unbound if label not in batches
               for part in sorted(expressions.parts(label) - known.keys()) or [label])  # fmt: skip

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dlbricks_core.bricks import Brick, BrickSet, CutModel
     from dlbricks_core.compose.options import CutOptions
     from dlbricks_core.estimation.invocation import Invocation
-    from dlbricks_core.estimation.model_result import ModelResult
+    from dlbricks_core.estimation.model_result import Compared, ModelResult
     from dlbricks_core.estimation.results import BrickResult, RunResult
     from dlbricks_core.facts import Calibration, Failure, Quantity
     from dlbricks_core.importers import LoadOptions
@@ -309,8 +309,8 @@ RecordT = TypeVar("RecordT")
 
 
 def plain(record: RecordT) -> RecordT:
-    """A data class as a dictionary of its fields, for JSON."""
-    return cast("RecordT", asdict(record))  # type: ignore[call-overload]
+    """A data class as a dictionary of its fields, for JSON; ``None`` stays ``None``."""
+    return cast("RecordT", record and asdict(record))  # type: ignore[call-overload]
 
 
 def settings_data(result: RunResult, load: LoadOptions | None = None) -> SettingsData:
@@ -437,20 +437,27 @@ def model_head(cut: CutModel) -> ModelHeadData:
     }
 
 
+def compared_data(compared: Compared) -> EstimatedData:
+    """An estimate and a measurement."""
+    estimate, measured = compared.estimate, compared.measured
+    return {
+        "estimate": estimate.value,
+        "interval": estimate.interval,
+        "measured": measured.value if measured else None,
+        "measured_interval": measured.interval if measured else None,
+        "normalized": compared.normalized,
+        "partial": estimate.partial,
+    }
+
+
 def model_figures(model: ModelResult) -> ModelFiguresData:
     """Figures of one backend for a model."""
-    measured = model.measured
     return {
-        "estimate": model.estimate.value,
-        "interval": model.estimate.interval,
+        **compared_data(model.compared),
         "interval_this_hour": model.estimate.interval_now,
-        "measured": measured.value if measured else None,
-        "measured_interval": (measured.interval if measured else None),
-        "normalized": model.normalized,
-        "partial": model.estimate.partial,
         "parallel_estimate": model.parallel.value,
         "parallel_interval": model.parallel.interval,
-        "measured_samples": list(measured.samples) if measured else [],
+        "measured_samples": list(model.measured.samples) if model.measured else [],
         "native": model.native.value if model.native else None,
         "missing": _reasons(model, model.missing),
         "unsupported": _reasons(model, model.unsupported),

@@ -14,7 +14,7 @@ from dlbricks_core.estimation.speedup import Speedups
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.report.columns import OwnColumn, own_columns
 from dlbricks_core.report.data import Interval, QuantityData, quantity_data
-from dlbricks_core.report.heading import count, print_result, subject
+from dlbricks_core.report.heading import print_result, subject
 from dlbricks_core.report.remarks import (
     Effect,
     Remark,
@@ -24,6 +24,7 @@ from dlbricks_core.report.remarks import (
 from dlbricks_core.report.run.data import EstimateData, run_data
 from dlbricks_core.report.run.terminal import rests_on
 from dlbricks_core.report.tables import Console, filled_table, interval_text, ms, styled
+from dlbricks_core.wording import count
 
 
 class CheckAccuracyData(EstimateData):

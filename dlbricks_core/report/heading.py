@@ -12,11 +12,7 @@ from dlbricks_core.facts import Calibration, Quantity
 from dlbricks_core.measure.request import Request
 from dlbricks_core.report.remarks import Remark, print_failures, print_notes, print_warnings
 from dlbricks_core.report.tables import Console, print_lines, styled
-
-
-def count(number: int, noun: str) -> str:
-    """A number with its noun: ``1 model``, ``1,713 layers``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+from dlbricks_core.wording import count
 
 
 def subject(result: RunResult) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dlbricks_core.facts import Note
 from dlbricks_core.figures.statistics import widest_text, width_text
-from dlbricks_core.wording import argument, listed
+from dlbricks_core.wording import argument, count, listed
 
 if TYPE_CHECKING:
     from dlbricks_core.report.data import NoteData
@@ -37,11 +37,6 @@ def notes_data(notes: Iterable[Note]) -> list[NoteData]:
 def texts(data: Iterable[Mapping[str, Any]]) -> list[str]:
     """Sentences of notes in JSON."""
     return [str(each["text"]) for each in data]
-
-
-def threads_text(number: int) -> str:
-    """A number of threads in words."""
-    return f"{number} thread{'' if number == 1 else 's'}"
 
 
 def time_text(ms: float) -> str:
@@ -154,7 +149,7 @@ def _shipped(
     theirs = "its" if len(names) == 1 else "their"
     return (
         f"{quantity} of {listed(names, _NAMED)} is predicted from {models} well-known models on "
-        f"{backend} {version}, {threads_text(threads)} ({system}, {date}): measuring with "
+        f"{backend} {version}, {count(threads, 'thread')} ({system}, {date}): measuring with "
         f"{argument('quantity')} {quantity} observes {theirs} bricks"
     )
 
@@ -256,7 +251,7 @@ WORDS: dict[str, Callable[..., str]] = {
         "and predicted, take up to ten times as long as sorted ones or ones of the same sign"
     ),
     "indices-decide-look-ups": lambda tables, table_bytes: (
-        f"indices are drawn over all rows of {tables} table{'' if tables == 1 else 's'} "
+        f"indices are drawn over all rows of {count(tables, 'table')} "
         f"({table_bytes / 1e6:,.3g} MB): where inputs repeat rows, look-ups take 0.04 to 0.6 times "
         "as long"
     ),
@@ -332,13 +327,13 @@ WORDS: dict[str, Callable[..., str]] = {
         f"nothing was measured with {backend}: predictions rest on facts of the processor alone"
     ),
     "threads-beyond-cpus": lambda threads, cpus: (
-        f"{threads_text(threads)} on {cpus} CPU{'' if cpus == 1 else 's'}: predictions are as if "
+        f"{count(threads, 'thread')} on {count(cpus, 'CPU')}: predictions are as if "
         f"there were {cpus}, and threads that wait for one another take longer"
     ),
     "measured-elsewhere": lambda backend, here, threads, cpu, cpu_threads: (
         f"{backend} was not measured on {'this' if here else 'that'} system with "
-        f"{threads_text(threads)}: predictions rest on {cpu or 'another processor'} with "
-        f"{threads_text(cpu_threads)}"
+        f"{count(threads, 'thread')}: predictions rest on {cpu or 'another processor'} with "
+        f"{count(cpu_threads, 'thread')}"
         + (f"; 'machine calibrate' with {argument('rates')} narrows them in seconds" * here)
     ),
     "type-not-measured": lambda backend, dtype, layers: (

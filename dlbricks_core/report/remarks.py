@@ -17,7 +17,7 @@ from dlbricks_core.machine.speed import MULTIPLYING, multiplying
 from dlbricks_core.report.columns import column_problems
 from dlbricks_core.report.notes import text as text_of
 from dlbricks_core.report.tables import styled
-from dlbricks_core.wording import listed
+from dlbricks_core.wording import count, listed
 
 if TYPE_CHECKING:
     from dlbricks_core.estimation.model_result import ModelResult
@@ -168,8 +168,7 @@ def _of_models(models: Sequence[ModelResult]) -> Iterator[Remark]:
         for each in model.notes:
             noted.setdefault(each, []).append(model.cut.model.name)
     for each, names in noted.items():
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        yield Remark.of(each.about(f"{', '.join(names[:_NAMED])}{more}"))
+        yield Remark.of(each.about(listed(names, _NAMED)))
 
 
 def comparison_remarks(
@@ -204,8 +203,8 @@ def _of_samples(runs: Mapping[str, RunResult], disturbances: Sequence[Note]) -> 
             yield Remark(Effect.NOTE, f"{scatter}; the intervals include this")
         if of.short:
             yield Remark(Effect.NOTE, f"{of.text(of.short)}{on} take less than 1 ms a run")
-        for flag, count in of.flags.items():
-            yield Remark(Effect.WARNING, f"{count} of {len(of.every)} bricks{on}: {flag}")
+        for flag, number in of.flags.items():
+            yield Remark(Effect.WARNING, f"{number} of {len(of.every)} bricks{on}: {flag}")
     yield from (Remark(Effect.WARNING, text) for text in disturbed)
 
 
@@ -320,11 +319,7 @@ def _of_partial(models: Sequence[ModelResult]) -> Iterator[Remark]:
     partial = [model for model in models if model.missing]
     if not partial:
         return
-    listed = ", ".join(
-        f"{model.cut.model.name} {len(model.missing)} of {len(model.cut.counts)}"
-        for model in partial[:_NAMED]
-    )
-    more = f" and {len(partial) - _NAMED} more" if len(partial) > _NAMED else ""
+    lacking = [f"{m.cut.model.name} {len(m.missing)} of {len(m.cut.counts)}" for m in partial]
     operators = {
         operator
         for model in partial
@@ -333,10 +328,13 @@ def _of_partial(models: Sequence[ModelResult]) -> Iterator[Remark]:
     }
     unsupported = f"; unsupported: {', '.join(sorted(operators))}" if operators else ""
     low = sum(model.estimate.value is not None for model in partial)
-    found = {"estimate too low": low, "model without an estimate": len(partial) - low}
-    lack = " and ".join(_plural(number, noun) for noun, number in found.items() if number)
+    bounds = [f"{count(low, 'estimate')} too low"] if low else []
+    if without := len(partial) - low:
+        bounds.append(f"{count(without, 'model')} without an estimate")
     yield Remark(
-        Effect.INCOMPLETE, f"{lack}, because bricks are missing: {listed}{more}{unsupported}"
+        Effect.INCOMPLETE,
+        f"{' and '.join(bounds)}, because bricks are missing: {listed(lacking, _NAMED)}"
+        f"{unsupported}",
     )
 
 
@@ -345,16 +343,6 @@ def blamed_operators(operators: Sequence[str], reason: str) -> Sequence[str]:
     words = set(re.findall(r"\w+", reason))
     named = [each for each in operators if each.rpartition(".")[2] in words]
     return named or [each for each in operators if len(operators) == 1]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _plural(number: int, phrase: str) -> str:
-    """A number and a phrase that begins with a noun."""
-    noun, _, rest = phrase.partition(" ")
-    return f"{_count(number, noun)} {rest}"
 
 
 def alike(failures: Iterable[Failure], most: int | None = None) -> list[tuple[str, str]]:
@@ -371,10 +359,8 @@ def alike(failures: Iterable[Failure], most: int | None = None) -> list[tuple[st
         together.setdefault((model, failure.reason), []).append(what)
     found = []
     for (model, reason), places in together.items():
-        named = ", ".join(places[:most])
-        rest = 0 if most is None else len(places) - most
-        more = f" and {rest} more" if rest > 0 else ""
-        found.append((f"{model}: {named}{more}" if model else f"{named}{more}", reason))
+        named = listed(places, most or len(places))
+        found.append((f"{model}: {named}" if model else named, reason))
     return found
 
 
@@ -390,7 +376,7 @@ def print_warnings(console: Console, remarks: Iterable[Remark], failures: int = 
     """Prints the remarks that belong above the figures: all except notes."""
     _print(console, (remark for remark in remarks if remark.effect < Effect.NOTE))
     if failures:
-        text = f" {_count(failures, 'failure')}, named below the figures"
+        text = f" {count(failures, 'failure')}, named below the figures"
         console.print(styled(("Failed:", "red"), text))
 
 

@@ -31,7 +31,7 @@ def test_a_load_has_a_row_for_each_placement_with_intervals_and_the_best(model, 
         "server",
         **ORT,
         measure=True,
-        latency_bound_ms=1000,
+        max_latency_ms=1000,
         duration_s=0.2,
         end_to_end=True,
         store=tmp_path / "s.sqlite",
@@ -47,7 +47,7 @@ def test_a_load_has_a_row_for_each_placement_with_intervals_and_the_best(model, 
     assert found.best == {"small": {"instances": 1, "threads": 1}}
     assert "small: 1 x 1 serves most within 1000 ms" in repr(found)
     data = found.to_dict()
-    assert data["settings"]["latency_bound_ms"] == 1000
+    assert data["settings"]["max_latency_ms"] == 1000
     assert data["scenarios"][0]["placements"][0]["composed"]["throughput"] > 0
     assert found.failures == []
     assert isinstance(found.warnings, list)
@@ -58,7 +58,7 @@ def test_a_load_has_a_row_for_each_placement_with_intervals_and_the_best(model, 
         "server",
         **ORT,
         measure=True,
-        latency_bound_ms=1000,
+        max_latency_ms=1000,
         duration_s=0.2,
         end_to_end=True,
         store=tmp_path / "s.sqlite",
@@ -67,9 +67,7 @@ def test_a_load_has_a_row_for_each_placement_with_intervals_and_the_best(model, 
 
 
 def test_without_numbers_every_placement_is_tried_and_bricks_tell(model):
-    found = serve(
-        model, "single-stream", backend="onnxruntime", measure=True, latency_bound_ms=1e-4
-    )
+    found = serve(model, "single-stream", backend="onnxruntime", measure=True, max_latency_ms=1e-4)
     cores = physical_cores_available()
     assert {row["threads"] for row in found} <= set(range(1, cores + 1))
     assert {(row["origin"], row["holds"], row["best"]) for row in found} == {
@@ -84,12 +82,12 @@ def test_without_numbers_every_placement_is_tried_and_bricks_tell(model):
     ("wrong", "words"),
     [
         ({"scenario": "sever"}, "scenario cannot be 'sever'.*takes one of 'offline', 'server'"),
-        ({"scenario": "server"}, r"needs a bound on the latency.*latency_bound_ms=50\."),
+        ({"scenario": "server"}, r"needs a bound on the latency.*max_latency_ms=50\."),
         ({"instances": 0}, "instances cannot be 0"),
         ({"threads": []}, r"threads cannot be \[\]"),
         ({"threads": "2"}, "threads cannot be '2'.*threads takes a whole number of threads"),
         ({"instances": 4096}, "smaller instances or threads"),
-        ({"latency_bound_ms": 0}, "latency_bound_ms cannot be 0"),
+        ({"max_latency_ms": 0}, "max_latency_ms cannot be 0"),
         ({"duration_s": "10s"}, "duration_s cannot be '10s'"),
         ({"end_to_end": 1}, "end_to_end cannot be 1"),
         ({"protocol": "none"}, "unknown protocol 'none'"),

@@ -152,7 +152,7 @@ def test_nothing_that_keeps_a_bound_is_no_success(dlbricks, timed):
         (["small.onnx", "--max-latency", "soon"], "is not a latency"),
         (["small.onnx", "--max-latency", "0"], "'0' is not a latency"),
         (["small.onnx", "--prices", "bad.toml", "--json", "bad.toml"], "names the same file"),
-        (["small.onnx", "--on", "nowhere"], "no system 'nowhere'"),
+        (["small.onnx", "--system", "nowhere"], "no system 'nowhere'"),
         (["small.onnx", "--min-accuracy", "3"], "--min-accuracy needs"),
         (["small.onnx", "--prices", "absent.toml"], "absent.toml"),
         (["small.onnx", "--backend", "nosuch"], "with nosuch, which is not installed here"),

@@ -101,7 +101,7 @@ ORT = ("--backend", "onnxruntime", "--threads", "1")
 ATLAS = shipped()[0].system.fingerprint
 COMMANDS = {
     "estimate": (*ORT, "--store", "s"),
-    "advise": ("--on", ATLAS, "--predictor", "none", "--store", "s"),
+    "advise": ("--system", ATLAS, "--predictor", "none", "--store", "s"),
     "check": (*ORT, "--runs", "3", "-G", "1", "--store", "s"),
     "compare": ("--backends", "onnxruntime,twin", *ORT[2:], "--runs", "3", "-G", "1",
                 "--store", "s"),

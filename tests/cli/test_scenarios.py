@@ -126,7 +126,7 @@ def test_what_was_measured_is_not_measured_again_unless_forced(under_load, offli
 
 
 def test_a_server_finds_a_rate_that_keeps_the_bound(under_load, read):
-    done = under_load("server", "--latency-bound", "1s", "--threads", "1", "--instances", "1",
+    done = under_load("server", "--max-latency", "1s", "--threads", "1", "--instances", "1",
                       "--end-to-end", "--json", "o.json")  # fmt: skip
     assert done.status == 0, done.out + done.err
     (row,) = read("o.json")["scenarios"][0]["placements"]
@@ -139,7 +139,7 @@ def test_a_server_finds_a_rate_that_keeps_the_bound(under_load, read):
 
 
 def test_a_bound_that_nothing_keeps_is_told(under_load, read):
-    done = under_load("multi-stream", "--latency-bound", "0.1us", "--threads", "1",
+    done = under_load("multi-stream", "--max-latency", "0.1us", "--threads", "1",
                       "--instances", "1", "--json", "o.json")  # fmt: skip
     assert done.status == 3, done.err
     assert "no n x m keeps 0.0001 ms; the least 99th percentile is" in done.out
@@ -154,10 +154,10 @@ def test_a_bound_that_nothing_keeps_is_told(under_load, read):
         (("--scenario", "server"), "needs a bound"),
         (("--scenario", "offline", "--instances", "4096"), "more than"),
         (("--scenario", "offline", "--instances", "a"), "not a list of numbers"),
-        (("--scenario", "offline", "--latency-bound", "soon"), "is not a latency"),
-        (("--scenario", "offline", "--latency-bound", "0ms"), "'0ms' is not a latency"),
-        (("--scenario", "offline", "--latency-bound", "-5ms"), "'-5ms' is not a latency"),
-        (("--scenario", "offline", "--latency-bound", "1e999"), "'1e999' is not a latency"),
+        (("--scenario", "offline", "--max-latency", "soon"), "is not a latency"),
+        (("--scenario", "offline", "--max-latency", "0ms"), "'0ms' is not a latency"),
+        (("--scenario", "offline", "--max-latency", "-5ms"), "'-5ms' is not a latency"),
+        (("--scenario", "offline", "--max-latency", "1e999"), "'1e999' is not a latency"),
         (("--scenario", "offline", "--duration", "0s"), "'0s' is not a duration"),
         (("--scenario", "offline", "--duration", "5s"), "--duration needs --end-to-end"),
         (("--scenario", "offline", "--quantity", "load-time"), "No such option"),

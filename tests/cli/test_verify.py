@@ -182,7 +182,7 @@ def test_verify_finds_a_wrong_backend(verified, model):
 
 
 def test_the_first_backend_is_the_reference(here, model):
-    exact, off = verify([model], options("faulty", "wrong"), VerifyOptions(reference_s=0))
+    exact, off = verify([model], options("faulty", "wrong"), VerifyOptions(reference_timeout_s=0))
     assert (exact.reference, exact.error) == ("faulty", 0.0)
     assert (off.reference, off.agrees) == ("faulty", False)
 
@@ -205,7 +205,9 @@ def test_the_reference_counts_if_a_backend_agrees_with_it(verified):
 
 
 def test_a_majority_names_who_differs(here, model):
-    found = verify([model], options("wrong", "faulty", "faulty"), VerifyOptions(reference_s=0))
+    found = verify(
+        [model], options("wrong", "faulty", "faulty"), VerifyOptions(reference_timeout_s=0)
+    )
     assert [verdict.agrees for verdict in found] == [False, True, True]
     assert [verdict.reference for verdict in found] == ["faulty"] * 3
     assert found[0].remarks == ("faulty and faulty agree with each other; wrong does not",)
@@ -244,7 +246,7 @@ def test_a_single_backend_is_not_judged_by_a_wrong_reference(verified):
 
 
 def test_verify_tells_why_there_is_no_reference(wrong, model):
-    found = verify([model], options("faulty", "faulty"), VerifyOptions(reference_s=1e-3))
+    found = verify([model], options("faulty", "faulty"), VerifyOptions(reference_timeout_s=1e-3))
     assert all(verdict.agrees for verdict in found)
     (remark,) = found[0].remarks
     assert remark == "the onnx reference has no results: no answer within 0.001 s"

@@ -57,7 +57,7 @@ LINES = [
     ("estimate", DECODER, *DIALLED, "--prompt", "8", "--generate", "4", "--end-to-end"),
     ("estimate", OPEN, *ONE, "--measure", "--sweep", "sequence=2,4", "--sweep", "batch=1,2"),
     ("serve", A, "absent.onnx", *UNCOUNTED, "--measure", "--scenario", "server",
-     "--latency-bound", "1s",
+     "--max-latency", "1s",
      "--instances", "1", "--end-to-end", "--duration", "0.2s"),
     ("estimate", DECODER, "absent.onnx", *ONE, "--sweep", "prompt=8,16", "--generate", "1"),
     ("serve", A, *UNCOUNTED, "--scenario", "offline", "--instances", "1"),

@@ -182,8 +182,8 @@ def test_the_worst_remarks_come_first_and_each_once():
 def test_failures_with_one_reason_share_a_line():
     failures = [Failure("m", "no", "measure", part) for part in "abcde"]
     assert alike(failures, 3) == [("m: a, b, c and 2 more", "no")]
-    assert alike(failures) == [("m: a, b, c, d, e", "no")]
-    assert alike([Failure("a", "no", "read"), Failure("b", "no", "read")]) == [("a, b", "no")]
+    assert alike(failures) == [("m: a, b, c, d and e", "no")]
+    assert alike([Failure("a", "no", "read"), Failure("b", "no", "read")]) == [("a and b", "no")]
 
 
 def printed(found):

@@ -65,11 +65,6 @@ def test_inferences_per_second_are_explained_only_where_they_are_shown():
     )
 
 
-@pytest.mark.parametrize(("threads", "told"), [(1, "1 thread"), (2, "2 threads")])
-def test_one_thread_is_told_as_one(threads, told):
-    assert Setup("a", "1", "{}", threads, "p", "1").told_threads == told
-
-
 @pytest.mark.parametrize(("ms", "tables"), [(1.0, 1), (400_000.0, 2)])
 def test_bounds_have_a_table_of_their_own_where_figures_are_long(capsys, ms, tables):
     bounds = [Requirement.read(f"{name}<=900s") for name in ("load-time", "cold-start")]

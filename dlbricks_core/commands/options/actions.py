@@ -90,7 +90,15 @@ MAX_SHOWN = 16
 _RAREST_FIRST = (
     *("table_format", "reimport", "timeout_s", "fold_batchnorm", "values", "outputs", "protocol"),
     *("seed", "retry_failed", "busy"),
-    *("split", "granularity", "force", "reference_s", "backend_options", "composer", "quiet"),
+    *(
+        "split",
+        "granularity",
+        "force",
+        "reference_timeout_s",
+        "backend_options",
+        "composer",
+        "quiet",
+    ),
     *("condition", "predictor", "quantity", "verbose", "dtype", "runs", "budget_s", "duration_s"),
     *("results", "key", "min_accuracy", "accuracies", "html_path", "end_to_end"),
 )

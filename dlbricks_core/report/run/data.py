@@ -8,7 +8,13 @@ from typing import Any, Literal, TypedDict, cast
 
 from dlbricks_core.estimation.invocation import Invocation
 from dlbricks_core.estimation.model_result import ModelResult, PartResult
-from dlbricks_core.estimation.results import Benchmarking, BrickResult, Offer, Probed, RunResult
+from dlbricks_core.estimation.results import (
+    Benchmarking,
+    BrickResult,
+    Characterization,
+    Offer,
+    RunResult,
+)
 from dlbricks_core.facts import Quantity
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.report import data as common
@@ -16,8 +22,7 @@ from dlbricks_core.report.columns import added_columns, column_problems, column_
 from dlbricks_core.report.notes import notes_data
 from dlbricks_core.report.remarks import arithmetic_notes
 from dlbricks_core.report.run.terminal import rests_on
-from dlbricks_core.report.sizes import engine
-from dlbricks_core.report.sizes_data import AnswerData, CurveData, answer_data, curve_data
+from dlbricks_core.report.sizes_data import AnswerData, CurveData
 
 
 class EstimateData(common.ListedFailuresData):
@@ -164,16 +169,7 @@ class AdaptiveRunData(TypedDict):
     plain_s: float | None
     more: list[Offer]  #: Gains of more time, the cheapest first.
     #: Networks that were timed first because the system was not known.
-    probes: CharacterizationData | None
-
-
-class CharacterizationData(TypedDict):
-    """Networks that were timed first on an unknown system."""
-
-    networks: int  #: Number of them.
-    seconds: float  #: Seconds that they took, without starting the framework.
-    half_width_before: float  #: Largest half-width of the models' 90% intervals before.
-    half_width: float  #: Largest half-width of the models' 90% intervals with them.
+    probes: Characterization | None
 
 
 class BenchmarkingData(TypedDict):
@@ -193,6 +189,7 @@ def run_data(
     """A run, an estimate or a bench as the JSON object that scripts read."""
     request = result.request
     added = added_columns(result.models)
+    sizes = result.over_sizes.data(result) if result.over_sizes else {}
     return {
         "schema_version": common.SCHEMA_VERSION,
         "invocation": common.invocation_data(invocation, request.quantity),
@@ -205,10 +202,8 @@ def run_data(
             _model(model, request.quantity, invocation, column_values(added, i))
             for i, model in enumerate(result.models)
         ],
-        "answers": [
-            answer_data(each, request.quantity, engine(each, result)) for each in result.answers
-        ],
-        "curves": [curve_data(each, request.quantity) for each in result.curves],
+        "answers": sizes.get("answers", []),
+        "curves": sizes.get("curves", []),
         "bricks": [_brick(brick) for brick in result.bricks],
         "timer": {"call_ms": result.call_ms},
         "benchmarking": _benchmarking(result.benchmarking, result),
@@ -245,11 +240,11 @@ def _model(
 
 
 def _part(part: PartResult) -> FigurePartData:
-    measured = part.compared.measured
+    estimate, measured = part.compared.estimate, part.compared.measured
     return {
         "quantity": common.quantity_data(part.quantity),
-        "estimate": part.compared.estimate.value,
-        "interval": part.compared.estimate.interval,
+        "estimate": estimate.value,
+        "interval": estimate.interval,
         "measured": measured.value if measured else None,
     }
 
@@ -280,24 +275,13 @@ def _adaptive(result: RunResult) -> AdaptiveRunData | None:
         "seconds": dial.seconds,
         "plain_s": dial.plain_s,
         "more": list(map(common.plain, dial.offers)),
-        "probes": _probed(dial.probed),
+        "probes": common.plain(dial.probed),
     }
 
 
 def _finite(half_width: float) -> float | None:
     """A half-width; ``None`` where an estimate is missing or partial."""
     return half_width if math.isfinite(half_width) else None
-
-
-def _probed(probed: Probed | None) -> CharacterizationData | None:
-    if probed is None:
-        return None
-    return {
-        "networks": probed.networks,
-        "seconds": probed.seconds,
-        "half_width_before": probed.before,
-        "half_width": probed.after,
-    }
 
 
 def _benchmarking(benchmarking: Benchmarking | None, result: RunResult) -> BenchmarkingData:

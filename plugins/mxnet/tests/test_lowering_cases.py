@@ -18,7 +18,7 @@ from onnx import numpy_helper
 from dlbricks_core.backends import BackendSettings, Network
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import read_model
-from dlbricks_core.operators.table import PARAMETER_INPUTS
+from dlbricks_core.operators.table import operator
 from dlbricks_core.passes import normalize
 
 # Inputs that are weights in any model; the cases feed them.
@@ -121,7 +121,7 @@ def _with_weights(proto, inputs):
     fixed = {
         node.input[i]
         for node in copy.graph.node
-        for i in (*PARAMETER_INPUTS.get(node.op_type, ()), *WEIGHT_INPUTS.get(node.op_type, ()))
+        for i in (*operator(node.op_type).parameters, *WEIGHT_INPUTS.get(node.op_type, ()))
         if i < len(node.input) and node.input[i] in values
     }
     copy.graph.initializer.extend(numpy_helper.from_array(values[n], n) for n in sorted(fixed))

@@ -19,7 +19,7 @@ BACKENDS = [name for name in ("mxnet", "onnxruntime", "pytorch") if find_spec(f"
 def verdicts():
     models = [normalize(PaperModels().load(number)) for number in NUMBERS]
     # The reference evaluator takes longer than all frameworks, and so is for one alone.
-    how = VerifyOptions(reference_s=0 if len(BACKENDS) > 1 else 60)
+    how = VerifyOptions(reference_timeout_s=0 if len(BACKENDS) > 1 else 60)
     found = verify(models, [Request.of(name, threads=1) for name in BACKENDS], how)
     return {(verdict.model.split("_")[0], verdict.backend): verdict for verdict in found}
 

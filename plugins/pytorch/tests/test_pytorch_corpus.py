@@ -64,7 +64,7 @@ def verdicts(models):
     here = {each.metadata["Name"] for each in metadata.distributions()}
     backends = [name for name, framework in FRAMEWORKS.items() if framework in here]
     # The reference evaluator takes longer than all frameworks, and so is for one alone.
-    how = VerifyOptions(reference_s=0) if len(backends) > 1 else VerifyOptions()
+    how = VerifyOptions(reference_timeout_s=0) if len(backends) > 1 else VerifyOptions()
     requests = [Request.of(name, threads=1) for name in backends]
     found = verify(list(models.values()), requests, how)
     return {(verdict.model, verdict.backend): verdict for verdict in found}

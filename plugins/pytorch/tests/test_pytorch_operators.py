@@ -20,15 +20,12 @@ from onnx.checker import ValidationError
 from dlbricks_core.backends import Network
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import CanonicalModel, TensorSpec, dtype_name, read_model
-from dlbricks_core.operators.table import PARAMETER_INPUTS
+from dlbricks_core.operators.table import operator
 from dlbricks_core.passes import normalize
 
 #: Relative and absolute tolerance by element type: a few units in the last place of those
 #: types that have few digits.
 TOLERANCES = {np.dtype(np.float16): (5e-3, 5e-3), np.dtype(ml_dtypes.bfloat16): (2e-2, 1e-2)}
-
-#: Upsample has become Resize, and is no operator of the canonical form.
-PARAMETERS = {**PARAMETER_INPUTS, "Upsample": frozenset({1})}
 
 
 @dataclass
@@ -58,7 +55,7 @@ def with_parameters_inside(proto: ModelProto, values: dict[str, np.ndarray]) -> 
     parameters = {
         node.input[position]
         for node in model.graph.node
-        for position in PARAMETERS.get(qualified(node), ())
+        for position in operator(qualified(node)).parameters
         if position < len(node.input) and node.input[position] in values
     }
     for name in sorted(parameters):

@@ -20,7 +20,7 @@ from dlbricks_core.api.inputs import (
     job_store,
     strict_models,
 )
-from dlbricks_core.api.results import MeasuredResult, Rows, listed, table_row
+from dlbricks_core.api.results import MeasuredResult, Rows, named, table_row
 from dlbricks_core.progress import Observer
 
 
@@ -101,7 +101,7 @@ class ComparisonResult(MeasuredResult):
 
     def __repr__(self) -> str:
         least = words_for(self.result.quantity).least
-        winners = listed(
+        winners = named(
             f"{model['name']} {f'{least} on' if model['winner'] else 'without'} "
             f"{model['winner'] or 'a winner'}"
             for model in self._data["models"]

@@ -54,7 +54,7 @@ class OutputSettingsData(common.ReadingData):
     timeout_s: float | None
     seed: int  #: Seed of weights and inputs.
     tolerance: float  #: Largest relative difference that counts as agreement.
-    reference_s: float  #: Seconds that the reference evaluator may take.
+    reference_timeout_s: float  #: Seconds that the reference evaluator may take.
 
 
 class UnsupportedOperatorData(TypedDict):

@@ -46,7 +46,7 @@ class VerifyOptions:
     tolerance: float = 1e-3  #: Maximum relative error that counts as agreement.
     #: Maximum seconds of the ONNX reference evaluator for a model. If it takes longer, the first
     #: backend is the reference. 0 leaves the evaluator out.
-    reference_s: float = 20.0
+    reference_timeout_s: float = 20.0
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,9 @@ class _References:
     def of(self, cut: CutModel, observer: Observer) -> _Reference:
         """Results of the evaluator for a model."""
         observer.advance(cut.model.name)
-        if self._options.reference_s <= 0 or any(layer.opaque for layer in cut.model.layers):
+        if self._options.reference_timeout_s <= 0 or any(
+            layer.opaque for layer in cut.model.layers
+        ):
             return _Reference()
         defects = known_defects(cut.model)
         try:
@@ -179,7 +181,9 @@ class _References:
         self._worker = self._worker or WorkerProcess(REFERENCE_HOST)
         asked = model, self._options.seed
         try:
-            found: Results = self._worker.call("outputs", *asked, timeout=self._options.reference_s)
+            found: Results = self._worker.call(
+                "outputs", *asked, timeout=self._options.reference_timeout_s
+            )
         except WorkerError:  # it has ended
             self._close()
             raise

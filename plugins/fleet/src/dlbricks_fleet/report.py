@@ -13,10 +13,10 @@ from dlbricks_core.report.data import (
     SystemData,
     failures_data,
 )
-from dlbricks_core.report.heading import count
 from dlbricks_core.report.notes import notes_data, text
 from dlbricks_core.report.remarks import print_failures
 from dlbricks_core.report.tables import Console, lines, styled, table
+from dlbricks_core.wording import count
 from dlbricks_fleet.records import Fleet, FleetResult, Host, RunState
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlbricks_core.api.inputs import Store, opened_store
-from dlbricks_core.api.results import Result, Rows, listed
+from dlbricks_core.api.results import Result, Rows, named
 from dlbricks_core.store import Inventory
 from dlbricks_machine.report import systems_data
 
@@ -45,4 +45,4 @@ class Systems(Result):
         return rows
 
     def __repr__(self) -> str:
-        return f"<Systems: {listed(row['reference'] for row in self.rows())}>"
+        return f"<Systems: {named(row['reference'] for row in self.rows())}>"

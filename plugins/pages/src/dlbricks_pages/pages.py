@@ -17,10 +17,10 @@ from dlbricks_core.facts.system import Cache
 from dlbricks_core.files import content
 from dlbricks_core.report.data import SCHEMA_VERSION, ListedFailuresData, failures_data
 from dlbricks_core.report.files import check_folder, file_error
-from dlbricks_core.report.heading import count
 from dlbricks_core.report.remarks import alike
 from dlbricks_core.report.tables import Console, styled
 from dlbricks_core.sanitize import sanitized
+from dlbricks_core.wording import count
 from dlbricks_pages import tables, view
 from dlbricks_pages.contents import (
     BASES,

@@ -15,8 +15,9 @@ from typing import Self, TypeVar
 from dlbricks_core.bricks.naming import fold, operator_name
 from dlbricks_core.estimation.systems import told_apart
 from dlbricks_core.facts import LATENCY, Machine, Subject, System
-from dlbricks_core.report.heading import count, quantity_name
+from dlbricks_core.report.heading import quantity_name
 from dlbricks_core.report.tables import ms
+from dlbricks_core.wording import count
 from dlbricks_pages.contents import (
     BASES,
     Atlas,

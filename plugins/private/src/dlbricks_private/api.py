@@ -11,7 +11,7 @@ from typing import Any, Unpack
 from dlbricks_suite.folder import Suite, check_unused
 
 from dlbricks_core.api.inputs import Measuring, Sources, check_names, checked, models_of
-from dlbricks_core.api.results import Estimates, Result, Rows, listed
+from dlbricks_core.api.results import Estimates, Result, Rows, named
 from dlbricks_core.commands.options.given import open_request
 from dlbricks_core.commands.options.jobs import request_elsewhere
 from dlbricks_core.commands.options.kinds import PATH, Kind, at_least, names_such_as
@@ -92,7 +92,7 @@ class Exposed(Result):
         return rows
 
     def __repr__(self) -> str:
-        models = listed(
+        models = named(
             f"{row['name']} is one of 10^{row['log10_candidates_left']:.0f}" for row in self.rows()
         )
         return f"<Exposed: {models}>"

@@ -10,10 +10,9 @@ from dlbricks_suite.folder import Suite
 
 from dlbricks_core.facts import Failure
 from dlbricks_core.report.data import SCHEMA_VERSION, WrittenData, failures_data
-from dlbricks_core.report.heading import count
 from dlbricks_core.report.remarks import Effect, Remark, print_failures, print_warnings
 from dlbricks_core.report.tables import Console, styled, table
-from dlbricks_core.wording import argument, listed
+from dlbricks_core.wording import argument, count, listed
 from dlbricks_private.exposure import Privacy
 from dlbricks_private.suites import Hidden
 

@@ -11,9 +11,9 @@ from typing import Any, Literal, Self, TypedDict
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import LATENCY, Failure, System
 from dlbricks_core.report import data as common
-from dlbricks_core.report.heading import count
 from dlbricks_core.report.remarks import print_failures
 from dlbricks_core.report.tables import Console, ms, styled, table
+from dlbricks_core.wording import count
 from dlbricks_records.json_records import RecordedFigures
 from dlbricks_records.record import Record
 

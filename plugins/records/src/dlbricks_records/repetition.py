@@ -28,12 +28,11 @@ from dlbricks_core.measure.known_setups import known_setups, nearest_setup
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.data import SCHEMA_VERSION, ListedFailuresData, failures_data, plain
-from dlbricks_core.report.heading import count
 from dlbricks_core.report.remarks import print_failures
 from dlbricks_core.report.tables import Console, styled, table, value_text
 from dlbricks_core.store import ResultStore
 from dlbricks_core.version import __version__
-from dlbricks_core.wording import listed
+from dlbricks_core.wording import count, listed
 from dlbricks_core.wording import settings as typed
 from dlbricks_records import comparison, json_records
 from dlbricks_records.record import Record

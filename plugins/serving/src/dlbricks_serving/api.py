@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dlbricks_sizes import Generation, of_task
+
 from dlbricks_core.api.inputs import Sources, Store, checked, job_store, strict_models
-from dlbricks_core.api.results import MeasuredResult, Result, Rows, listed
-from dlbricks_core.estimation.sizes import Generation, of_task
+from dlbricks_core.api.results import MeasuredResult, Result, Rows, named
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.files import write_text
@@ -36,7 +37,7 @@ def serve(
     backend: str,
     instances: int | Sequence[int] | None = None,
     threads: int | Sequence[int] | None = None,
-    latency_bound_ms: float | None = None,
+    max_latency_ms: float | None = None,
     duration_s: float | None = None,
     end_to_end: bool = False,
     granularity: int | None = None,
@@ -66,7 +67,7 @@ def serve(
         instances: Number of instances, or several numbers to try; ``None`` for all numbers up to
             the number of cores, and on more than four cores only powers of two and that number.
         threads: Number of threads of each instance, or several; ``None`` as for ``instances``.
-        latency_bound_ms: Bound on the scenario's percentile of the latency, in milliseconds. The
+        max_latency_ms: Bound on the scenario's percentile of the latency, in milliseconds. The
             server scenario needs it. In the others, only n x m that keep it may be the best.
         duration_s: Minimum seconds of a load with ``end_to_end``; ``None`` for 10.
         end_to_end: Whether to put the whole models under load too, for comparison.
@@ -90,7 +91,7 @@ def serve(
             result names it.
 
     Examples:
-        >>> served = serve("resnet.onnx", "server", backend="onnxruntime", latency_bound_ms=50)
+        >>> served = serve("resnet.onnx", "server", backend="onnxruntime", max_latency_ms=50)
         ... # doctest: +SKIP
         >>> served.best  # doctest: +SKIP
         {'resnet': {'instances': 2, 'threads': 4}}
@@ -100,7 +101,7 @@ def serve(
         scenario=scenario,
         instances=instances,
         threads=threads,
-        latency_bound_ms=latency_bound_ms,
+        max_latency_ms=max_latency_ms,
         duration_s=duration_s,
         end_to_end=end_to_end,
         backend=backend,
@@ -170,7 +171,7 @@ class Served(MeasuredResult):
 
     def __repr__(self) -> str:
         asked = self.result.asked
-        best = listed(best_in_words(each, asked) for each in self.result.models)
+        best = named(best_in_words(each, asked) for each in self.result.models)
         return f"<Served in the {asked.scenario} scenario: {best}>"
 
 
@@ -210,7 +211,7 @@ def advise(
     *,
     max_latency_ms: float | None = None,
     require: Sequence[str] = (),
-    on: Sequence[str] = (),
+    systems: Sequence[str] = (),
     backends: Sequence[str] = (),
     by: str | None = None,
     prices: str | os.PathLike[str] | None = None,
@@ -243,8 +244,8 @@ def advise(
             answer, that is allowed; ``None`` for any. The server scenario needs it.
         require: Bounds of other quantities, such as ``"peak-memory<=500MiB"``, or of an answer
             ``"time-per-output-token<=100ms"``.
-        on: Only these systems: beginnings of fingerprints, or names of processors; none for all of
-            the store.
+        systems: Only these systems: beginnings of fingerprints, or names of processors; none for all
+            of the store.
         backends: Only these frameworks; none for all of the store.
         by: Quantity whose best value comes first: ``"latency"``, ``"price"``, the name of a
             quantity that has a metric, of an answer ``"time-to-first-token"`` or
@@ -272,7 +273,7 @@ def advise(
     # Without a scenario there are single runs; other functions have no default.
     load = {} if scenario is None else {"scenario": scenario}
     given = checked(
-        OWN, max_latency_ms=max_latency_ms, require=require, on=on, backends=backends,
+        OWN, max_latency_ms=max_latency_ms, require=require, systems=systems, backends=backends,
         prices=prices, accuracies=accuracies, min_accuracy=min_accuracy, predictor=predictor,
         by=by, **load,
     )  # fmt: skip
@@ -325,7 +326,7 @@ class AdviceResult(Result):
         write_text(advice_page(self.advice), Path(path))
 
     def __repr__(self) -> str:
-        firsts = listed(
+        firsts = named(
             f"{each.name} on {each.first.alternative.place}"
             if each.first
             else f"{each.name} nowhere"

@@ -6,8 +6,8 @@ Modules that make a note import the function from here, so that its sentence is 
 from __future__ import annotations
 
 from dlbricks_core.facts.note import note, warning
-from dlbricks_core.report.notes import add_words, threads_text, time_text
-from dlbricks_core.wording import argument
+from dlbricks_core.report.notes import add_words, time_text
+from dlbricks_core.wording import argument, count
 
 __all__ = ["note", "warning"]
 
@@ -54,8 +54,8 @@ add_words(
             f"{quantity} is predicted in {predicted} of {alternatives} alternatives"
         ),
         "threads-of-phases": lambda prompt, token, prompt_ms, token_ms: (
-            f"a prompt is fastest with {threads_text(prompt)} ({time_text(prompt_ms)}), a token "
-            f"with {threads_text(token)} ({time_text(token_ms)}): "
+            f"a prompt is fastest with {count(prompt, 'thread')} ({time_text(prompt_ms)}), a token "
+            f"with {count(token, 'thread')} ({time_text(token_ms)}): "
             f"{argument('threads')} prompt={prompt},token={token}"
         ),
         "alternatives-beside-others": lambda busy, alternatives, most_load: (

@@ -19,6 +19,14 @@ SCENARIO = Setting(
     required=True,
 )
 
+MAX_LATENCY = Setting(
+    "max_latency_ms",
+    kinds.above_zero("milliseconds", 50, kinds.LATENCY_MS),
+    "Maximum latency (50ms, 0.5s; milliseconds without a unit): of a run, under load its "
+    "percentile, of an answer its total time.",
+    metavar="TIME",
+)
+
 LOAD = (
     SCENARIO,
     Setting(
@@ -28,12 +36,7 @@ LOAD = (
         "all that fit; above 4 cores powers of two",
         metavar="LIST",
     ),
-    Setting(
-        "latency_bound_ms",
-        kinds.above_zero("milliseconds", 50, kinds.LATENCY_MS),
-        "Bound on the scenario's percentile of the latency (50ms).",
-        metavar="TIME",
-    ),
+    replace(MAX_LATENCY, help="Maximum of the scenario's percentile of the latency (50ms)."),
     Setting(
         "duration_s",
         kinds.above_zero("seconds", 600, kinds.DURATION),
@@ -54,13 +57,7 @@ THREADS = Setting(
 """Threads of an instance, of which there may be several numbers."""
 
 PLACES = (
-    Setting(
-        "max_latency_ms",
-        kinds.above_zero("milliseconds", 50, kinds.LATENCY_MS),
-        "Maximum latency of a run, its percentile under load, or total time of an answer (50ms, "
-        "0.5s; milliseconds without a unit).",
-        metavar="TIME",
-    ),
+    MAX_LATENCY,
     Setting(
         "require",
         kinds.names_such_as("peak-memory<=500MiB", of="bounds", repeated=True),
@@ -79,13 +76,14 @@ PLACES = (
         metavar="QUANTITY",
     ),
     Setting(
-        "on",
+        "systems",
         kinds.names_such_as("71bff16a", repeated=True),
         "Only this system: its name ('dlbricks machine list'), the beginning of its fingerprint, "
         "or the name of its processor or its microarchitecture (zen4). A system that only "
         "the atlas has must be named. May be given more than once.",
         "all of the store",
         metavar="SYSTEM",
+        spellings=("--system",),
     ),
     Setting(
         "backends",

@@ -19,10 +19,10 @@ from markupsafe import Markup
 
 from dlbricks_core.compose.options import DEFAULT_COMPOSER
 from dlbricks_core.report.evaluation import TOLERANCES, percent
-from dlbricks_core.report.heading import count
 from dlbricks_core.report.notes import texts
 from dlbricks_core.report.remarks import Effect, Remark
 from dlbricks_core.report.tables import interval_text, value_text
+from dlbricks_core.wording import count
 from dlbricks_study import repeats
 from dlbricks_study.record import ModelRecord, StudyRecord, WayRecord
 from dlbricks_study.report import TABLES, answer, failures, subject, totals

@@ -17,11 +17,10 @@ from dlbricks_core.facts import Failure, Note
 from dlbricks_core.facts.note import note
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.report import data as common
-from dlbricks_core.report import heading
-from dlbricks_core.report.heading import count
 from dlbricks_core.report.notes import notes_data, text
 from dlbricks_core.report.remarks import Remark
 from dlbricks_core.report.tables import Console, quantity, styled, table
+from dlbricks_core.wording import count
 from dlbricks_study.repetition import Analysis, Count, ModelAnalysis, Repetition, Similarity
 
 
@@ -287,7 +286,7 @@ _STEPS = (0.0, 0.05, 0.2, 0.5, 1.0)  #: Similarities that its legend shows.
 def analysis_page(analysis: Analysis, unread: Sequence[Failure] = ()) -> str:
     """An analysis as an HTML page."""
     models, several = analysis.models, len(analysis.models) > 1
-    who = models[0].name if len(models) == 1 else heading.count(len(models), "model")
+    who = models[0].name if len(models) == 1 else count(len(models), "model")
     first, *more = answer(analysis)
     what = "layers, repetition and similarity" if several else "layers and repetition"
     return page(

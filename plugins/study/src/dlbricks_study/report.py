@@ -15,6 +15,7 @@ from dlbricks_core.report.files import file_error, write_json, write_text
 from dlbricks_core.report.notes import texts
 from dlbricks_core.report.tables import Console, styled, table
 from dlbricks_core.sanitize import cell, sanitized
+from dlbricks_core.wording import count
 from dlbricks_study.record import StudyRecord, WayRecord
 
 _NAMED = 3
@@ -57,8 +58,7 @@ def setting(study: StudyRecord) -> str:
     """Setting of the study: how, where and when it was measured."""
     backend, settings = study.data["backend"], study.data["settings"]
     options = "".join(f", {name}={value}" for name, value in backend["settings"].items())
-    runs = f"{settings['runs']} run{'' if settings['runs'] == 1 else 's'}"
-    threads = f"{settings['threads']} thread{'' if settings['threads'] == 1 else 's'}"
+    runs, threads = count(settings["runs"], "run"), count(settings["threads"], "thread")
     when = f"; measured {study.span}" if study.span else ""
     return (
         f"{backend['name']} {backend['version']}{options}; {threads}; {settings['protocol']} "
@@ -130,13 +130,13 @@ def layers(study: StudyRecord) -> Iterator[Row]:
 def repeated_types(study: StudyRecord) -> Iterator[Row]:
     """Figure 6: operator types of each model's repeated layers."""
     for each in study.models:
-        for operator, count in each.repetition.types.items():
+        for operator, layers in each.repetition.types.items():
             yield {
                 "model": each.name,
                 "operator": operator,
-                "layers": count.layers,
-                "unique_layers": count.unique,
-                "repeated_layers": count.repeated,
+                "layers": layers.layers,
+                "unique_layers": layers.unique,
+                "repeated_layers": layers.repeated,
                 "share_of_repeated": each.repetition.repeated_shares.get(operator, 0.0),
             }
 

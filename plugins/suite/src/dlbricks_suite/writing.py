@@ -13,9 +13,9 @@ from dlbricks_core.importers import LoadOptions
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.progress import Observer
 from dlbricks_core.report import data as common
-from dlbricks_core.report.heading import count
 from dlbricks_core.report.remarks import print_failures
 from dlbricks_core.report.tables import Console
+from dlbricks_core.wording import count
 from dlbricks_suite.folder import Cut, Suite, SuiteBrick, write_suite
 
 if TYPE_CHECKING:

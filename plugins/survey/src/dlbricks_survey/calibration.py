@@ -25,13 +25,13 @@ from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
 from dlbricks_core.report import data as common
 from dlbricks_core.report.evaluation import CheckAccuracyData, evaluation_data
-from dlbricks_core.report.heading import backend, count, print_result, subject, system
+from dlbricks_core.report.heading import backend, print_result, subject, system
 from dlbricks_core.report.notes import notes_data, text
 from dlbricks_core.report.remarks import print_failures, run_remarks
 from dlbricks_core.report.tables import Console, ms, styled, table
 from dlbricks_core.store import ResultStore
 from dlbricks_core.version import __version__
-from dlbricks_core.wording import argument
+from dlbricks_core.wording import argument, count
 
 
 @dataclass(frozen=True)

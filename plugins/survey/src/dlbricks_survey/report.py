@@ -12,10 +12,11 @@ from rich.table import Table
 from dlbricks_core.facts import Failure
 from dlbricks_core.figures.statistics import width_text
 from dlbricks_core.report import data as common
-from dlbricks_core.report.heading import backend, count, system
+from dlbricks_core.report.heading import backend, system
 from dlbricks_core.report.notes import notes_data, text
 from dlbricks_core.report.remarks import print_failures
 from dlbricks_core.report.tables import Console, styled, table
+from dlbricks_core.wording import count
 from dlbricks_survey.calibration import ProbeSettingsData
 from dlbricks_survey.candidates import Judged
 from dlbricks_survey.surveying import Packed, Survey

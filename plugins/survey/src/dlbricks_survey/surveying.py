@@ -28,10 +28,9 @@ from dlbricks_core.predict import Contribution, shipped
 from dlbricks_core.predict.from_atlas import kernel_of, with_pulls
 from dlbricks_core.predict.training_data import contributions, family_of, whole_models
 from dlbricks_core.progress import Observer
-from dlbricks_core.report.heading import count
 from dlbricks_core.store import ResultStore
 from dlbricks_core.survey import Drawn, is_quick
-from dlbricks_core.wording import argument
+from dlbricks_core.wording import argument, count
 from dlbricks_survey.candidates import BASE, Judged, Judges, SurveyCandidates, already_timed
 from dlbricks_survey.networks import draw, weights
 from dlbricks_survey.session_effects import session_corrected

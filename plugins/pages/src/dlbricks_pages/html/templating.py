@@ -18,6 +18,7 @@ from dlbricks_core.report import heading
 from dlbricks_core.report.remarks import Effect, Remark
 from dlbricks_core.sanitize import sanitized
 from dlbricks_core.version import __version__
+from dlbricks_core.wording import count
 
 _PACKAGE = "dlbricks_pages"
 
@@ -192,9 +193,9 @@ def run_facts(runs: Mapping[str, RunResult], load: LoadOptions | None) -> list[F
     system = f"{heading.system(request)} (fingerprint {request.fingerprint})"
     found.append(("System", system))
     read = f"{reading_options(load)}; " if load else ""
-    threads = heading.count(request.settings.threads, "thread")
+    threads = count(request.settings.threads, "thread")
     measuring = f"{heading.protocol(request)}; {threads}; {read}seed {request.seed}"
-    layers = heading.count(cut.granularity, "layer")
+    layers = count(cut.granularity, "layer")
     bricks = f"up to {layers}, split {cut.strategy}, composer {cut.composer}"
     found += [("Measuring", measuring), ("Bricks", bricks)]
     if run.calibration:

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dlbricks_sizes import Generation
+
 from dlbricks_core.commands.options.jobs import form_on, opened
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.defaults import PREDICTOR
-from dlbricks_core.estimation.sizes import Generation
 from dlbricks_core.estimation.without_runs import NO_PREDICTOR
 from dlbricks_core.facts import Failure, Note
 from dlbricks_core.facts.note import note
@@ -37,7 +38,7 @@ class AdviseJob:
     #: milliseconds; ``None`` for any.
     max_latency_ms: float | None = None
     require: Sequence[str] = ()  #: Bounds of other quantities, as typed by the user.
-    on: Sequence[str] = ()  #: Texts that name systems; none for all of the store.
+    systems: Sequence[str] = ()  #: Texts that name systems; none for all of the store.
     backends: Sequence[str] = ()  #: Names of backends; none for all of the store.
     #: Name of the quantity whose best value comes first; ``None`` for the default.
     by: str | None = None
@@ -62,7 +63,7 @@ class AdviseJob:
         with opened(store, writes=False) as there:
             where = places(
                 there,
-                self.on,
+                self.systems,
                 self.backends,
                 request.metrics,
                 under_load=request.scenario is not None,

@@ -18,7 +18,7 @@ from dlbricks_core.measure.request import Request
 from dlbricks_core.plugins import attempt, discover
 from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
-from dlbricks_core.wording import argument
+from dlbricks_core.wording import argument, count
 
 _PROTOCOL = next(iter(PROTOCOLS.values()))
 """Protocol whose latencies are compared; other protocols leave the caches in another state."""
@@ -46,8 +46,8 @@ class Place:
     @property
     def size(self) -> str:
         """Threads, or instances x threads: ``2 threads`` or ``4 x 2 threads``."""
-        told = self.setup.told_threads
-        return told if self.instances is None else f"{self.instances} x {told}"
+        threads = count(self.setup.threads, "thread")
+        return threads if self.instances is None else f"{self.instances} x {threads}"
 
     @property
     def name(self) -> str:
@@ -81,7 +81,7 @@ class Place:
 
 def places(
     store: ResultStore,
-    on: Sequence[str] = (),
+    systems: Sequence[str] = (),
     backends: Collection[str] = (),
     metrics: Iterable[Metric] = (),
     *,
@@ -96,8 +96,8 @@ def places(
 
     Args:
         store: Store of the measurements.
-        on: Names of machines or processors, or beginnings of fingerprints; empty for all systems
-            in the store. Systems that only the atlas has must be named.
+        systems: Names of machines or processors, or beginnings of fingerprints; empty for all
+            systems in the store. Systems that only the atlas has must be named.
         backends: Names of backends; empty for all.
         metrics: Metrics of further quantities. Setups in which the store has one of these without
             latencies are places, too.
@@ -120,13 +120,13 @@ def places(
         if each.system.fingerprint not in held
     ]
     every = [*own, *elsewhere]
-    for name in on:
+    for name in systems:
         if not any(place.is_called(name) for place in every):
             where = "with figures under load in the store" if only_loads else "in store or atlas"
             raise DLBricksError(f"no system {name!r} {where}", hint=f"Systems: {_listed(every)}.")
-    wanted = [place for place in every if any(map(place.is_called, on))] if on else own
+    wanted = [place for place in every if any(map(place.is_called, systems))] if systems else own
     found = [place for place in wanted if not backends or place.setup.backend in backends]
-    if not found and not on and installed and predicts:
+    if not found and not systems and installed and predicts:
         found = list(_here(backends))
         if not found and backends:
             raise DLBricksError(
@@ -218,7 +218,7 @@ def _how(
         )
     return (
         f"Measure first, choose another store than {store.place} with {argument('store')}, or name "
-        f"a system of the atlas with {argument('on')}: {_listed(every)}."
+        f"a system of the atlas with {argument('systems')}: {_listed(every)}."
     )
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import click
+from dlbricks_sizes.options import answer_of
 
 from dlbricks_core.commands.options import given, shared
 from dlbricks_core.commands.options.actions import Concise
-from dlbricks_core.commands.options.given import answer_of
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import option
 from dlbricks_core.commands.options.settings import options as options_of

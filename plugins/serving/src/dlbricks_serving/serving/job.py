@@ -36,7 +36,7 @@ class _LoadJob(MeasuredJob):
     #: Numbers of threads of each instance; ``None`` as for the instances.
     threads: Sequence[int] | None = None
     #: Bound on the scenario's percentile of the latency in milliseconds.
-    latency_bound_ms: float | None = None
+    max_latency_ms: float | None = None
     #: Minimum seconds of a load of whole models; ``None`` for the default.
     duration_s: float | None = None
     end_to_end: bool = False  #: Whether to put whole models under load, too.
@@ -47,7 +47,7 @@ class _LoadJob(MeasuredJob):
             self.scenario,
             instances=self.instances,
             threads=self.threads,
-            bound_ms=self.latency_bound_ms,
+            bound_ms=self.max_latency_ms,
             seconds=self.duration_s,
             end_to_end=self.end_to_end,
             cores=cores,

@@ -97,7 +97,7 @@ class LoadRequest:
         if pattern.needs_bound and bound_ms is None:
             raise DLBricksError(
                 f"the {chosen} scenario needs a bound on the latency",
-                hint=f"Give one in milliseconds, such as {settings(latency_bound_ms=50)}.",
+                hint=f"Give one in milliseconds, such as {settings(max_latency_ms=50)}.",
             )
         cores = cores or physical_cores_available()
         most = cores if pattern.at_once else min(cores, pattern.samples)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from rich.table import Column, Table
 from rich.text import Text
 
-from dlbricks_core.report.heading import count
 from dlbricks_core.report.remarks import (
     Remark,
     print_failures,
@@ -15,6 +14,7 @@ from dlbricks_core.report.remarks import (
     print_warnings,
 )
 from dlbricks_core.report.tables import Console, lines, ms, styled, table
+from dlbricks_core.wording import count
 from dlbricks_serving.advice.advice import Advice, AdviceRequest, Ranked, TaskRanking
 from dlbricks_serving.advice.report import words
 

@@ -68,7 +68,7 @@ class LoadSettingsData(common.ReadingData, common.CuttingData):
     percentile: float | None
     samples_per_query: int  #: Inferences that a query asks for.
     throughput_unit: str  #: Unit of every throughput: ``samples/s`` or ``queries/s``.
-    latency_bound_ms: float | None  #: Bound on that percentile; null for none.
+    max_latency_ms: float | None  #: Bound on that percentile; null for none.
     duration_s: float  #: Seconds that a load takes at least.
     end_to_end: bool  #: Whether whole models were put under load.
     protocol: str  #: How networks were timed that run alone.
@@ -175,7 +175,7 @@ def _settings(result: UnderLoad, load: LoadOptions | None) -> LoadSettingsData:
         "percentile": PATTERNS[asked.scenario].percentile,
         "samples_per_query": PATTERNS[asked.scenario].samples,
         "throughput_unit": f"{PATTERNS[asked.scenario].unit}/s",
-        "latency_bound_ms": asked.bound_ms,
+        "max_latency_ms": asked.bound_ms,
         "duration_s": asked.seconds,
         "end_to_end": asked.end_to_end,
         "protocol": request.protocol.name,

@@ -57,16 +57,16 @@ class MemoryNeed:
 
     Attributes:
         weights_bytes: Bytes of the weights, without further copies that the framework keeps.
-        cache_bytes: Bytes of the keys and values of 1,000 tokens of one text; 0 without a growing
-            cache.
-        live_bytes: Maximum bytes of inputs and results at a time, without the cache.
+        cache_bytes_per_1000_tokens: Bytes of the keys and values of 1,000 tokens of one text; 0
+            without a growing cache.
+        activations_bytes: Maximum bytes of inputs and results at a time, without the cache.
         reserve: Memory that 95 of 100 processes do not exceed at any of the sizes, in the unit of
-            the quantity; ``None`` unless the quantity is a peak.
+            the quantity; ``None`` unless the quantity is a peak, such as peak-memory.
     """
 
     weights_bytes: int
-    cache_bytes: float
-    live_bytes: int
+    cache_bytes_per_1000_tokens: float
+    activations_bytes: int
     reserve: float | None = None
 
     @classmethod
