@@ -20,11 +20,8 @@ if TYPE_CHECKING:
         answer,
         cut,
         estimate,
-        export_store,
         harvest,
-        import_store,
         load,
-        merge_stores,
         sweep,
         time,
     )
@@ -37,11 +34,8 @@ __all__ = [
     "answer",
     "cut",
     "estimate",
-    "export_store",
     "harvest",
-    "import_store",
     "load",
-    "merge_stores",
     "sweep",
     "time",
 ]

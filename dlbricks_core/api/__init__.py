@@ -12,7 +12,6 @@ from dlbricks_core.api.results import (
     Result,
     Timings,
 )
-from dlbricks_core.api.stores import export_store, import_store, merge_stores
 
 __all__ = [
     "AtSizes",
@@ -25,11 +24,8 @@ __all__ = [
     "answer",
     "cut",
     "estimate",
-    "export_store",
     "harvest",
-    "import_store",
     "load",
-    "merge_stores",
     "sweep",
     "time",
 ]

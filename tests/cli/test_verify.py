@@ -205,7 +205,9 @@ def test_the_reference_counts_if_a_backend_agrees_with_it(verified):
 
 
 def test_a_majority_names_who_differs(here, model):
-    found = verify([model], options("wrong", "faulty", "faulty"), VerifyOptions(reference_timeout_s=0))
+    found = verify(
+        [model], options("wrong", "faulty", "faulty"), VerifyOptions(reference_timeout_s=0)
+    )
     assert [verdict.agrees for verdict in found] == [False, True, True]
     assert [verdict.reference for verdict in found] == ["faulty"] * 3
     assert found[0].remarks == ("faulty and faulty agree with each other; wrong does not",)
