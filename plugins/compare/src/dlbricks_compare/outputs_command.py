@@ -53,8 +53,8 @@ verify_options = settings.group(
     ),
     click.option("--tolerance", type=click.FloatRange(min=0), default=1e-3, show_default=True,
                  help="Maximum relative error that counts as agreement."),
-    click.option("--reference-timeout", "reference_timeout_s", type=click.FloatRange(min=0), default=20.0,
-                 show_default=True,
+    click.option("--reference-timeout", "reference_timeout_s", type=click.FloatRange(min=0),
+                 default=20.0, show_default=True,
                  help="Seconds that the ONNX reference evaluator may take for a model; where it "
                  "takes longer, the first backend is the reference. 0 leaves it out."),
 )  # fmt: skip

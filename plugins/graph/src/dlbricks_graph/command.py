@@ -16,7 +16,8 @@ from dlbricks_core.commands.options import given, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
-from dlbricks_core.commands.options.settings import option
+from dlbricks_core.commands.options.settings import SETUP, option, options
+from dlbricks_core.figures.precision import FEWEST
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.data import SCHEMA_VERSION, ReadingData, WrittenData, reading_data
 from dlbricks_core.report.files import write_text
@@ -235,7 +236,14 @@ def _module(module: Module) -> RepeatedModuleData:
 @click.argument("model")
 @click.option("-o", "--output", "svg_path", type=click.Path(path_type=Path, dir_okay=False),
               required=True, metavar="FILE.svg", help="File to write the picture to.")  # fmt: skip
-@shared.stored_options
+@options(
+    *(*SETUP, "threads", "protocol", "runs"),
+    backend={"required": False, "help": "Framework whose stored latencies to use."},
+    runs={
+        "help": "Minimum runs of a layer whose latency counts.",
+        "default": f"100 in the protocol paper, otherwise {FEWEST}",
+    },
+)
 @shared.store_option
 @option("system", metavar="FINGERPRINT", help="Latencies of another system in the store.")
 @shared.load_options_beside_a_file
