@@ -92,7 +92,8 @@ def certificates_command(folder: Path, hosts: tuple[str, ...], **values: Any) ->
 
     FOLDER receives an authority, and a folder with a key and certificates for the scheduler, for
     the client, and for each HOST, which is a name of your choice. Copy each folder to its machine.
-    Keep the authority's to yourself: it adds hosts. Certificates that are there stay as they are.
+    Keep the authority's folder to yourself: its owner can add hosts. Certificates that exist stay
+    as they are.
     """
     output = Output(values)
     for place in authority.make(folder, hosts):
@@ -200,7 +201,7 @@ def worker_command(
 )
 @_time_option(
     "--deadline",
-    "Longest time that a host may take for a share.  [default: ten times what is expected, "
+    "Longest time that a host may take for a share.  [default: ten times the expected time, "
     "and some minutes]",
     kind=DURATION,
 )

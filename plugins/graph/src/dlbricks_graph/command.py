@@ -252,9 +252,9 @@ def _module(module: Module) -> RepeatedModuleData:
 def command(model: str, svg_path: Path, store: str | None, **values: Any) -> int:
     """Draw MODEL as SVG, with its critical path and its repeated modules; runs nothing.
 
-    The critical path is the one with the largest sum of latencies in the store where
-    --backend is given ('dlbricks estimate --measure -G 1' puts them there), and otherwise of
-    floating-point operations. Modules that repeat are drawn once, with their number.
+    With --backend, the critical path has the largest sum of latencies in the store ('dlbricks
+    estimate --measure -G 1' puts them there), and otherwise the largest sum of floating-point
+    operations. Modules that repeat are drawn once, with their number.
     """
     output = Output(values)
     run: Callable[[Observer], Picture]

@@ -121,7 +121,7 @@ def _checked_limit(_context: click.Context, _parameter: click.Parameter, limit: 
 @click.argument("after", metavar="AFTER", type=_RESULT)
 @click.option("--limit", type=SHARE, metavar="SHARE", default=f"{comparison.LIMIT:.0%}",
               show_default=True, callback=_checked_limit,
-              help="Increase of a figure that passes.")  # fmt: skip
+              help="Largest increase of a figure that passes.")  # fmt: skip
 @shared.json_option
 @shared.table_options
 def compare_command(before: Path, after: Path, limit: float, **values: Any) -> int:

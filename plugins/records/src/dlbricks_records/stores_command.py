@@ -75,8 +75,8 @@ def export_command(
 def import_command(imported: tuple[Path, ...], store: str | None, **values: Any) -> int:
     """Add exported files to a store.
 
-    '-' stands for standard input. What the store has already is not added again. A file that is
-    damaged, cut off or of a newer version changes nothing, and neither do the others then.
+    '-' stands for standard input. What the store has already is not added again. Nothing
+    is added if one of the files is damaged, cut off or of a newer version.
     """
     output = Output(values)
     merged = ImportJob(files=[_file(path) for path in imported]).run(store)
@@ -127,8 +127,8 @@ def info_command(store: str | None, **values: Any) -> int:
 def check_command(store: str | None, **values: Any) -> int:
     """Read a whole store, and name damaged rows.
 
-    Nothing is changed. Damaged rows are counted by table, and the first of each are named. The
-    exit status is 3 if there is one.
+    Nothing is changed. Damaged rows are counted by table, and the first of each table are named. Exit
+    status 3: a row is damaged.
     """
     output = Output(values)
     check = ResultStore.check(store)

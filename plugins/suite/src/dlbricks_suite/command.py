@@ -101,8 +101,8 @@ class SuiteTimeJob(SetupJob, PreciseJob):
 @shared.timeout_option
 @shared.timing_options
 @option("results", kind=kinds.PATH,
-        help="Write what is measured to a file that 'dlbricks estimate --results' reads, not to a "
-        "store. What the file holds already is not measured again.")  # fmt: skip
+        help="Write measurements to a file that 'dlbricks estimate --results' reads, instead of a "
+        "store. Measurements that the file already has are not repeated.")  # fmt: skip
 @shared.store_option
 @shared.json_option
 @shared.table_options
@@ -137,8 +137,8 @@ def write_command(models: tuple[str, ...], **values: Any) -> int:
     framework: 'dlbricks suite time FOLDER --backend NAME --results FILE'. Then estimate on yours:
     'dlbricks estimate MODEL... --backend NAME --results FILE'.
 
-    With -G or --split, the folder holds the paper's bricks instead: ONNX files without the model of
-    a brick or the order of bricks.
+    With -G or --split, the folder holds the paper's bricks instead: ONNX files that
+    reveal neither a brick's model nor the order of bricks.
     """
     output = Output(values)
     job = given.job_of(SuiteWriteJob, models, values)
