@@ -94,8 +94,9 @@ def generate_command(
     """Pack bricks of MODELs among decoys, and write the key.
 
     With --backend, the bricks are those of one framework. Without it, they suit any framework, and
-    estimates are less accurate. Time the folder on any machine: 'dlbricks suite time FOLDER --backend NAME
-    --results FILE'. 'dlbricks private attack' shows what an attacker can learn from it.
+    estimates are less accurate. Time the folder on any machine: 'dlbricks suite time FOLDER
+    --backend NAME --results FILE'. 'dlbricks private attack' shows what an attacker can learn from
+    it.
     """
     if not models:
         raise click.UsageError("Name at least one MODEL.")
