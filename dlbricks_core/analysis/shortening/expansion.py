@@ -61,8 +61,8 @@ def expand(shorts: Sequence[Short], made: CanonicalModel) -> CanonicalModel:
 def expanded(short: Short, made: CanonicalModel) -> CanonicalModel:
     """Rewritten graph of the whole model, derived from the graph of the short model.
 
-    Tensors that are the model's have its names. Names that the backend chose get the number of the
-    copy as a suffix.
+    Tensors of the model keep their names. Names that the backend chose get the number of the copy
+    as a suffix.
 
     Raises:
         NotRepeatedError: If copies of the model are not copies in the graph.

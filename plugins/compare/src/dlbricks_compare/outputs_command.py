@@ -71,7 +71,7 @@ def command(models: tuple[str, ...], **values: Any) -> int:
 
     All get the same random weights and inputs. If the backends agree with each other but not with
     the ONNX reference, a remark names this and the reference's known defects. Exit status 3:
-    something disagrees, is unsupported, or fails, be it the ONNX reference.
+    something disagrees, is unsupported, or fails, the ONNX reference included.
     """
     output = Output(values)
     job = given.job_of(OutputsJob, models, values)
