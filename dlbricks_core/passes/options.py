@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dlbricks_core.passes import expressions
 
 if TYPE_CHECKING:
-    from dlbricks_core.ir import RawModel, TensorSpec
+    from dlbricks_core.ir import RawModel
 
 
 InputValue = float | tuple[float, ...] | None
@@ -81,18 +81,6 @@ def places_of(model: RawModel) -> dict[str, tuple[str, int]]:
     }
 
 
-def dynamic_dimensions(
-    inputs: Iterable[str], tensors: Mapping[str, TensorSpec]
-) -> list[tuple[tuple[str, int], str]]:
-    """Each dynamic dimension of the inputs: its place, and the name that ``dims`` knows it by."""
-    return [
-        ((name, axis), dim if isinstance(dim, str) else f"{name}.{axis}")
-        for name in inputs
-        for axis, dim in enumerate(tensors[name].shape or ())
-        if not isinstance(dim, int)
-    ]
-
-
 @dataclass(frozen=True, slots=True)
 class OpenDimension:
     """A dimension of an input that a model leaves open.
@@ -109,6 +97,11 @@ class OpenDimension:
     name: str
 
     @property
+    def place(self) -> str:
+        """Its place, as ``dims`` names it (``data.2``)."""
+        return f"{self.input}.{self.axis}"
+
+    @property
     def symbols(self) -> frozenset[str]:
         """Names that sizes are given for: the parts of an expression, or the name itself."""
         return expressions.parts(self.name) or frozenset({self.name})
@@ -117,6 +110,8 @@ class OpenDimension:
 def open_dimensions(model: RawModel) -> tuple[OpenDimension, ...]:
     """Each dimension that a model's inputs leave open."""
     return tuple(
-        OpenDimension(name, axis, label)
-        for (name, axis), label in dynamic_dimensions(model.inputs, model.tensors)
+        OpenDimension(name, axis, dim if isinstance(dim, str) else f"{name}.{axis}")
+        for name in model.inputs
+        for axis, dim in enumerate(model.tensors[name].shape or ())
+        if not isinstance(dim, int)
     )
