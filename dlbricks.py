@@ -21,9 +21,9 @@ def __getattr__(name: str) -> Any:
     """A public name of the core, or the function of a command that a distribution brings."""
     if name in dlbricks_core.__all__ or name.startswith("_"):
         return getattr(dlbricks_core, name)
-    from dlbricks_core.commands.command import DISTRIBUTIONS
+    from dlbricks_core.commands.command import DISTRIBUTIONS, FUNCTIONS
 
-    if (distribution := DISTRIBUTIONS.get(name)) is None:
+    if (distribution := FUNCTIONS.get(name) or DISTRIBUTIONS.get(name)) is None:
         return getattr(dlbricks_core, name)
     try:
         return getattr(import_module(distribution.replace("-", "_")), name)

@@ -15,28 +15,22 @@ from dlbricks_core.version import __version__
 
 if TYPE_CHECKING:
     from dlbricks_core.api import (
-        AtSizes,
         Measuring,
-        answer,
         cut,
         estimate,
         harvest,
         load,
-        sweep,
         time,
     )
 
 __all__ = [
-    "AtSizes",
     "DLBricksError",
     "Measuring",
     "__version__",
-    "answer",
     "cut",
     "estimate",
     "harvest",
     "load",
-    "sweep",
     "time",
 ]
 

@@ -35,7 +35,8 @@ def computed_once():
     It depends on the machine and on the reference data alone: the bandwidth of the memory, numbers
     that no cache holds, and posteriors of layers.
     """
-    from dlbricks_core.estimation.sizes import roofline
+    from dlbricks_sizes import roofline
+
     from dlbricks_core.machine import cores
     from dlbricks_core.predict import from_atlas
 

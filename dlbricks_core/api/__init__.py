@@ -3,8 +3,8 @@
 Scripts use it with ``import dlbricks``. The functions only check arguments and call the engine.
 """
 
-from dlbricks_core.api.functions import answer, cut, estimate, harvest, load, sweep, time
-from dlbricks_core.api.inputs import AtSizes, Measuring
+from dlbricks_core.api.functions import cut, estimate, harvest, load, time
+from dlbricks_core.api.inputs import Measuring
 from dlbricks_core.api.results import (
     Bricks,
     Estimates,
@@ -14,18 +14,15 @@ from dlbricks_core.api.results import (
 )
 
 __all__ = [
-    "AtSizes",
     "Bricks",
     "Estimates",
     "LoadedModel",
     "Measuring",
     "Result",
     "Timings",
-    "answer",
     "cut",
     "estimate",
     "harvest",
     "load",
-    "sweep",
     "time",
 ]

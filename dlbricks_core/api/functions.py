@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 from dlbricks_core.api.inputs import (
-    AtSizes,
     Measuring,
     Source,
     Sources,
@@ -18,7 +17,6 @@ from dlbricks_core.api.inputs import (
     models_of,
     opened_store,
     request_of,
-    sources_of,
     strict_models,
 )
 from dlbricks_core.api.results import (
@@ -35,12 +33,6 @@ from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.estimation.run import harvest as keep
 from dlbricks_core.estimation.run import run as run_models
-from dlbricks_core.estimation.sizes import (
-    Generation,
-    Sweep,
-    of_task,
-    with_pictures,
-)
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.plugins import discover
 from dlbricks_core.progress import Observer
@@ -210,106 +202,10 @@ def estimate(
         "granularity": granularity, "split": split, "composer": composer, "predictor": predictor,
         "end_to_end": end_to_end, "measure": measure, "system": system,
     }  # fmt: skip
-    return _estimates(strict_models(models), backend, backend_options, store, measuring, how)
+    return estimates(strict_models(models), backend, backend_options, store, measuring, how)
 
 
-def answer(
-    models: Sources,
-    *,
-    backend: str,
-    prompt: int | Sequence[int] | None = None,
-    generate: int | Sequence[int] | None = None,
-    task: str | None = None,
-    pictures: int | tuple[int, int, int] | None = None,
-    depth: int | Sequence[int] = 0,
-    batch: int | Sequence[int] = 1,
-    **at_sizes: Unpack[AtSizes],
-) -> Estimates:
-    """Estimates how fast language models answer: time to first token, time per output token.
-
-    Models are decoders whose inputs leave the number of new tokens and the length of the cache
-    open: paths, names in a collection, or models from an importer, but no result of :func:`load`.
-    Each number of tokens may be a list; every combination is a workload. For a quantity other than
-    latency, the result has curves instead of answers: over new tokens, and tokens in the cache.
-
-    Args:
-        models: One or several.
-        backend: Name of the framework's plugin.
-        prompt: Number of tokens in the prompt; ``None`` for the number of ``task``, or for 512
-            without a task.
-        generate: Number of output tokens; ``None`` for the number of ``task``, or for 128 without
-            a task.
-        task: Category of MLPerf Client with these numbers of tokens, such as ``"summarization"``;
-            ``None`` for no category.
-        pictures: Number of pictures in each prompt in addition to its text, or (number, width,
-            height). The configuration of the model determines the tokens of a picture.
-        depth: Number of tokens in the cache before the prompt.
-        batch: Number of requests that are computed together.
-        **at_sizes: Arguments that :class:`AtSizes` explains: ``dims``, ``values``, ``dtype``,
-            ``end_to_end``, ``measure``, ``system``, ``store``, ``backend_options``, and those of
-            :class:`Measuring`.
-
-    Raises:
-        DLBricksError: If an argument is wrong.
-        ModelError: If a model cannot be read, or is not a decoder with open dimensions and a cache.
-    """
-    axes = checked(prompt=prompt, generate=generate, depth=depth)
-    axes = {**of_task(task), **axes}
-    asked = Generation({**axes, "batch": checked(batches=batch)["batches"]})
-    if pictures is not None:
-        asked = with_pictures(asked, checked(pictures=pictures)["pictures"], sources_of(models))
-    return _at_sizes(models, asked, backend, at_sizes)
-
-
-def sweep(
-    models: Sources,
-    axes: Mapping[str, Sequence[int | Sequence[int]]],
-    *,
-    backend: str,
-    batch: int | None = None,
-    **at_sizes: Unpack[AtSizes],
-) -> Estimates:
-    """Estimates models over sizes of dimensions that they leave open.
-
-    Args:
-        models: One or several, as for :func:`answer`.
-        axes: Sizes by the names of dimensions; ``batch`` means all batch axes. Every combination of
-            sizes is a point. Dimensions that vary together are one axis: ``{"batch,sequence": [(1,
-            128), (8, 32)]}``.
-        backend: Name of the framework's plugin.
-        batch: Size of batch axes, if ``batch`` is not an axis of the sweep.
-        **at_sizes: As for :func:`answer`.
-
-    Raises:
-        DLBricksError: If an argument is wrong.
-        ModelError: If a model cannot be read, or does not leave a dimension open.
-    """
-    return _at_sizes(models, Sweep(checked(axes=axes)["axes"]), backend, at_sizes, batch)
-
-
-def _at_sizes(
-    models: Sources,
-    asked: Generation | Sweep,
-    backend: str,
-    given: AtSizes,
-    batch: int | None = None,
-) -> Estimates:
-    names = ("dims", "values", "dtype", "outputs")
-    options = LoadOptions(**checked(batch=batch, **{name: given.get(name) for name in names}))
-    how = {name: given.get(name) for name in ("end_to_end", "measure", "system")}
-    own = AtSizes.__annotations__.keys() - Measuring.__annotations__.keys()
-    measuring = cast(Measuring, {name: each for name, each in given.items() if name not in own})
-    return _estimates(
-        strict_models(models, options, asked),
-        backend,
-        given.get("backend_options"),
-        given.get("store"),
-        measuring,
-        how,
-    )
-
-
-def _estimates(
+def estimates(
     models: Models,
     backend: str,
     backend_options: Mapping[str, str] | None,
@@ -317,6 +213,16 @@ def _estimates(
     measuring: Measuring,
     how: Mapping[str, Any],
 ) -> Estimates:
+    """Estimates of models from checked arguments.
+
+    Args:
+        models: The models.
+        backend: Name of the framework's plugin.
+        backend_options: As for :func:`time`.
+        store: As for :func:`time`.
+        measuring: How to measure.
+        how: Further settings of the job, by name.
+    """
     check_names(measuring)
     timing = {name: each for name, each in measuring.items() if name != "threads"}
     threads = checked(threads_by_phase=measuring.get("threads")).get("threads_by_phase")

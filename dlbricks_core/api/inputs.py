@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any, TypedDict
@@ -12,11 +12,11 @@ from typing import Any, TypedDict
 import onnx
 
 from dlbricks_core.api.results import LoadedModel
+from dlbricks_core.commands import SizesRequest
 from dlbricks_core.commands.options.jobs import opened
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.commands.options.settings import SETTINGS, Setting
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.estimation.sizes import Sized
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import ModelLoader
 from dlbricks_core.ir import CanonicalModel, RawModel, read_model
@@ -79,35 +79,6 @@ class Measuring(TypedDict, total=False):
     retry_failed: bool | None
     busy: str | None
     quantity: str | None
-
-
-class AtSizes(Measuring, total=False):
-    """Arguments that :func:`answer` and :func:`sweep` share, beside those of :class:`Measuring`.
-
-    ``None`` means the default.
-
-    Attributes:
-        dims: Sizes of other dimensions that a model leaves open, by name.
-        values: Constant values of inputs, by name: one number for all elements, or one for each
-            element; ``None`` for an optional input that is left out.
-        dtype: As for :func:`load`.
-        outputs: As for :func:`load`.
-        end_to_end: As for :func:`estimate`.
-        measure: As for :func:`estimate`.
-        system: As for :func:`estimate`.
-        store: As for :func:`time`.
-        backend_options: As for :func:`time`.
-    """
-
-    dims: Mapping[str, int] | None
-    values: Mapping[str, float | Sequence[float] | None] | None
-    dtype: str | None
-    outputs: Sequence[str] | None
-    end_to_end: bool | None
-    measure: bool | None
-    system: str | None
-    store: Store
-    backend_options: Mapping[str, str] | None
 
 
 def check_names(measuring: Measuring) -> None:
@@ -179,7 +150,7 @@ def models_of(sources: Sources, options: LoadOptions | None = None) -> list[Cano
 
 
 def strict_models(
-    sources: Sources, options: LoadOptions | None = None, sizes: Sized | None = None
+    sources: Sources, options: LoadOptions | None = None, sizes: SizesRequest | None = None
 ) -> Models:
     """Models of a job in which any failure of a model is an error.
 

@@ -228,7 +228,7 @@ class Estimates(_RunBased):
         return [*map(_answer_row, answers), *map(_point_row, points)] or super().rows()
 
     def __repr__(self) -> str:
-        if self.result.is_over_sizes:
+        if self.result.over_sizes is not None:
             return self._shown(f"{named(self.result.by_name)} at {len(self)} sizes")
         return self._shown(named(map(_estimated, self._data["models"])))
 

@@ -50,7 +50,7 @@ class Burst:
         profiled: Runs under the framework's profiler; 0 for no profile.
         fewest: Minimum number of runs that agree. At a coarse tolerance, a long profiled run is one
             of them.
-        most: Maximum number of timed runs of a long model.
+        most: Maximum number of timed runs of a long model, beside one that is profiled.
         tolerance: Relative difference between runs at which the loop ends.
         enough_ms: Minimum total of the timed runs of a short model, in milliseconds.
     """
@@ -81,6 +81,14 @@ class Burst:
     def fewest_samples(self) -> int:
         """Minimum number of samples: a long profiled run may be one of the runs that agree."""
         return max(self.fewest - (self.tolerance >= _COARSE), 1)
+
+    @property
+    def _most_timed(self) -> int:
+        """Maximum number of timed runs of a long model.
+
+        With its first and its profiled runs, it runs as often as in a plain script.
+        """
+        return max(self.most - max(self.profiled - 1, 0), self.fewest)
 
     def for_harvest(self) -> Burst:
         """The burst with enough profiled runs for estimates of other models."""
@@ -115,7 +123,7 @@ class Burst:
         if sum(samples) < self.enough_ms and len(samples) < _MOST_SHORT:
             return False
         last = samples[-max(self.fewest, 2) :]
-        return len(samples) >= self.most or max(last) <= min(last) * (1 + self.tolerance)
+        return len(samples) >= self._most_timed or max(last) <= min(last) * (1 + self.tolerance)
 
 
 _FEWEST = ((0.2, 1), (0.1, 2), (0.05, 3))
@@ -136,7 +144,7 @@ _PROFILING_SHARE = 0.25
 sample. The profiler slows networks of many small layers by 5% to 60%."""
 
 MOST_OF_BURST = 8
-"""Maximum runs of a long model: as many as a plain script makes."""
+"""Maximum timed runs of a long model: as many as a plain script makes."""
 
 _MOST_SHORT = 50
 """Maximum runs of a model that takes fractions of a millisecond."""

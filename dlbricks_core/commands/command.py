@@ -39,6 +39,13 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "suite": "dlbricks-suite",
 }
 
+#: Distributions of DLBricks itself that functions of the API come with, beside those of commands.
+FUNCTIONS: Mapping[str, str] = {
+    "AtSizes": "dlbricks-sizes",
+    "answer": "dlbricks-sizes",
+    "sweep": "dlbricks-sizes",
+}
+
 #: Distributions of DLBricks that these need, all by their folders.
 NEEDED: Mapping[str, Sequence[str]] = {
     "compare": ("contrib", "pages"),
@@ -46,7 +53,7 @@ NEEDED: Mapping[str, Sequence[str]] = {
     "fleet": ("suite",),
     "graph": ("pages",),
     "private": ("suite",),
-    "serving": ("pages",),
+    "serving": ("pages", "sizes"),
     "study": ("pages",),
     "survey": ("machine",),
 }

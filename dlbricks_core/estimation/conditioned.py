@@ -11,7 +11,7 @@ from dlbricks_core.bricks import Brick
 from dlbricks_core.figures.figure import Figure
 from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.measure.request import Request
-from dlbricks_core.passes.domains import as_run_by
+from dlbricks_core.operators.domains import as_run_by
 from dlbricks_core.plugins import find, use
 from dlbricks_core.predict import Contribution, Predictor
 

@@ -16,7 +16,7 @@ from dlbricks_core.figures.figure import interval, relative_half_width
 from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.request import Request
-from dlbricks_core.passes.domains import as_run_by, operator_domains
+from dlbricks_core.operators.domains import as_run_by, operator_domains
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.baseline import Processor, is_unclear
 from dlbricks_core.predict.from_atlas import processor_of

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
 from dlbricks_core.bricks.naming import fold
 from dlbricks_core.compose.options import CutOptions
-from dlbricks_core.estimation.answers import Answer, SizeCurve
 from dlbricks_core.estimation.model_result import ModelResult
 from dlbricks_core.facts import LATENCY, Calibration, Failure, Note, Quantity
 from dlbricks_core.facts.observation import Stage
@@ -19,7 +20,18 @@ from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.ledger import Effort, Ledger
 from dlbricks_core.measure.request import Request
 
-__all__ = ["AdaptiveRun", "Benchmarking", "BrickResult", "ModelResult", "Offer", "RunResult"]
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = [
+    "AdaptiveRun",
+    "Benchmarking",
+    "BrickResult",
+    "ModelResult",
+    "Offer",
+    "OverSizes",
+    "RunResult",
+]
 
 
 @dataclass(frozen=True)
@@ -139,6 +151,27 @@ class AdaptiveRun:
         return max(self.half_widths, default=0.0)
 
 
+class OverSizes(ABC):
+    """Figures of models at several sizes, which a distribution computes and shows."""
+
+    @property
+    @abstractmethod
+    def by_name(self) -> Mapping[str, Sequence[ModelResult]]:
+        """Results by model name; results of a model at all sizes are grouped."""
+
+    @abstractmethod
+    def sentence(self, result: RunResult) -> str:
+        """A sentence on the figures of a result."""
+
+    @abstractmethod
+    def shown(self, result: RunResult) -> Iterator[str | Table]:
+        """Tables of the figures of a result, and explanations of them."""
+
+    @abstractmethod
+    def data(self, result: RunResult) -> Mapping[str, Any]:
+        """Fields of a result's JSON with the figures: ``answers`` and ``curves``."""
+
+
 @dataclass(frozen=True)
 class RunResult:
     """Results of a run.
@@ -153,8 +186,7 @@ class RunResult:
         unread: Models that could not be loaded.
         predictor: Name of the predictor of bricks that are not in the store; empty for none.
         adaptive: Progress of adaptive measuring; ``None`` for runs without it.
-        answers: Speeds of text generation, if they were requested.
-        curves: Results over sizes of open dimensions, if they were requested.
+        over_sizes: Figures of models at several sizes, if they were requested.
         peak_bytes: Upper bound on the peak memory of all processes of the run, in bytes; ``None``
             where nothing ran.
         phase_threads: Threads of each phase of an answer, if the phases differ.
@@ -169,8 +201,7 @@ class RunResult:
     unread: Sequence[Failure] = ()
     predictor: str = ""
     adaptive: AdaptiveRun | None = None
-    answers: Sequence[Answer] = ()
-    curves: Sequence[SizeCurve] = ()
+    over_sizes: OverSizes | None = None
     peak_bytes: int | None = None
     phase_threads: Mapping[str, int] = field(default_factory=dict)
 
@@ -179,21 +210,11 @@ class RunResult:
         return replace(self, ledger=self.ledger.noting(*added, first=first))
 
     @property
-    def is_over_sizes(self) -> bool:
-        """Whether the models were estimated at several sizes."""
-        return bool(self.answers or self.curves)
-
-    @property
     def by_name(self) -> Mapping[str, Sequence[ModelResult]]:
         """Results by model name; results of a model at all sizes are grouped."""
-        if not self.is_over_sizes:
-            return {each.cut.model.name: [each] for each in self.models}
-        several: list[Answer | SizeCurve] = [*self.answers, *self.curves]
-        found: dict[str, dict[str, ModelResult]] = {}
-        for sized in several:
-            for each in sized.results:
-                found.setdefault(sized.name, {})[each.cut.model.name] = each
-        return {name: list(each.values()) for name, each in found.items()}
+        if self.over_sizes is not None:
+            return self.over_sizes.by_name
+        return {each.cut.model.name: [each] for each in self.models}
 
     @property
     def cut_options(self) -> CutOptions:

@@ -29,6 +29,9 @@ class Workload:
         return range(first, first + self.generate - 1)
 
 
+PHASES = ("prompt", "token")
+"""Phases of an answer, which may have different numbers of threads."""
+
 _CATEGORIES: Mapping[str, Workload] = {
     "content-generation": Workload(192, 256),
     "creative-writing": Workload(512, 512),

@@ -62,10 +62,12 @@ class LoadedModels:
     Attributes:
         models: Loaded models in canonical form, in the order of their names in the request.
         failures: Failure of each model that could not be loaded.
+        phases: Phase of an answer that each model is for; empty for models at a single size.
     """
 
     models: list[CanonicalModel]
     failures: list[Failure]
+    phases: Sequence[str] = ()
 
     def completed(self, result: ResultT) -> ResultT:
         """The result of a run on the models, with those that could not be loaded."""

@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
+    from dlbricks_core.operators.domains import OperatorDomain
     from dlbricks_core.operators.operator import Lacks, Operator, Traffic
     from dlbricks_core.operators.table import OPERATORS, operator, standing_for
 
-__all__ = ["OPERATORS", "Lacks", "Operator", "Traffic", "operator", "standing_for"]
+__all__ = [
+    "OPERATORS",
+    "Lacks",
+    "Operator",
+    "OperatorDomain",
+    "Traffic",
+    "operator",
+    "standing_for",
+]
 
 lazy(__name__)

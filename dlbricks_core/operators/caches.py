@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from dlbricks_core.ir import CanonicalModel
-
-_GROUPED = "com.microsoft.GroupQueryAttention"
-_BEFORE, _AFTER = (3, 4), (1, 2)
-"""Positions of keys and values among its inputs and its outputs."""
+from dlbricks_core.operators.table import operator
 
 
 def caches_with_room(model: CanonicalModel) -> dict[str, str]:
@@ -18,9 +15,7 @@ def caches_with_room(model: CanonicalModel) -> dict[str, str]:
     """
     found = {}
     for layer in model.layers:
-        if layer.qualified_op != _GROUPED:
-            continue
-        for before, after in zip(_BEFORE, _AFTER, strict=True):
+        for before, after in operator(layer.qualified_op).caches:
             names = (layer.inputs[before : before + 1], layer.outputs[after : after + 1])
             (past,), (present,) = (each or ("",) for each in names)
             if past and present and model.tensors[past] == model.tensors[present]:

@@ -9,23 +9,13 @@ from functools import partial
 from dlbricks_core.ir import Layer
 from dlbricks_core.operators import shapes
 from dlbricks_core.operators.operator import (
-    CODES,
-    COLUMNS,
     DATA,
     LATE,
-    MIDDLE,
     NEAR_ONE,
-    OWN,
-    PARAMETER,
     RECURRENT,
-    SCALE,
     SMALL,
-    TURN,
-    WEIGHT_SCALE,
-    ZERO_POINT,
     FlopsRule,
     Input,
-    LengthRule,
     Operator,
     Specs,
     attribute_of,
@@ -50,13 +40,13 @@ GATE_ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-# Attention, of ONNX and of ONNX Runtime, and embeddings of positions: operations
+# Attention and embeddings of positions: operations
 
 _SOFTMAX = 5
 """Operations for each score: maximum, difference, exponential, sum, division."""
 
 
-def _attended(
+def attended(
     batch: int, heads: int, steps: int, keys: int, width: int, values: int | None = None
 ) -> int:
     """Operations of both products of attention and of its softmax, without a mask.
@@ -81,101 +71,11 @@ def _standard(layer: Layer, inputs: Specs, outputs: Specs) -> int:
     width, values = query[-1] // heads, value[-1] // shared
     past = sizes(inputs, 4)[2] if has(inputs, 4) else 0
     count = heads if len(query) == 3 else query[1]
-    return _attended(query[0], count, query[-2], key[-2] + past, width, values)
-
-
-def _grouped(layer: Layer, inputs: Specs, outputs: Specs) -> int:
-    batch, steps, width = sizes(outputs, 0)
-    heads, shared = whole(layer, "num_heads"), whole(layer, "kv_num_heads")
-    past = sizes(inputs, 3)[2] if has(inputs, 3) else 0
-    keys = max(past + steps if not has(outputs, 1) else sizes(outputs, 1)[2], steps)
-    each = width // heads
-    turned = 3 * batch * steps * (heads + shared) * each if whole(layer, "do_rotary") else 0
-    return _attended(batch, heads, steps, keys, each) + turned
-
-
-def _multi_head(layer: Layer, inputs: Specs, outputs: Specs) -> int:
-    batch, steps, width = sizes(outputs, 0)
-    heads = whole(layer, "num_heads")
-    keys = steps
-    if has(inputs, 1):
-        key = sizes(inputs, 1)
-        keys = key[2] if len(key) == 4 else key[1]
-    past = sizes(inputs, 6)[2] if has(inputs, 6) else 0
-    return _attended(batch, heads, steps, keys + past, width // heads)
-
-
-def _projected(past: int) -> FlopsRule:
-    """Rule of attention with the projection inside."""
-
-    def rule(layer: Layer, inputs: Specs, outputs: Specs) -> int:
-        batch, steps, width = sizes(inputs, 0)
-        heads, columns = whole(layer, "num_heads"), sizes(inputs, 1)[1]
-        keys = steps + (sizes(inputs, past)[3] if has(inputs, past) else 0)
-        each = sizes(outputs, 0)[2] // heads
-        projection = batch * steps * columns * (2 * width + has(inputs, 2))
-        return projection + _attended(batch, heads, steps, keys, each)
-
-    return rule
-
-
-# Attention: lengths and indices
-
-
-def _all_steps(layer: Layer, inputs: Specs, outputs: Specs, known: Mapping[int, int]) -> int:
-    """Steps of the longest sequence: by default the steps of the cache and the new steps."""
-    if 6 in known:
-        return known[6]
-    past = sizes(inputs, 3)[2] if inputs[3] is not None else 0
-    return past + sizes(inputs, 0)[1]
-
-
-def _last_step(layer: Layer, inputs: Specs, outputs: Specs, known: Mapping[int, int]) -> int:
-    """Last step of every sequence."""
-    return _all_steps(layer, inputs, outputs, known) - 1
-
-
-def _ends(at: int, past: int) -> LengthRule:
-    """Ends of sequences, then their starts if there are as many of these.
-
-    Args:
-        at: Position of the input that holds them.
-        past: Position of the cache.
-    """
-
-    def rule(
-        layer: Layer, inputs: Specs, outputs: Specs, known: Mapping[int, int]
-    ) -> tuple[int, ...] | None:
-        batch, steps, _ = sizes(inputs, 0)
-        mask = sizes(inputs, at)
-        cached = inputs[past] if past < len(inputs) else None
-        total = steps + (0 if cached is None else cached.sizes[3])
-        if len(mask) != 1 or mask[0] not in (batch, 2 * batch):
-            return None
-        return (total,) * batch + (0,) * (mask[0] - batch)
-
-    return rule
-
-
-def _keys_of_heads(
-    layer: Layer, inputs: Specs, outputs: Specs, known: Mapping[int, int]
-) -> int | None:
-    """Numbers of keys, if they are no mask and no sums of lengths."""
-    if len(sizes(inputs, 4)) != 1 or sizes(inputs, 4) != sizes(inputs, 0)[:1]:
-        return None
-    key = sizes(inputs, 1) if inputs[1] is not None else sizes(inputs, 0)
-    return key[2] if len(key) == 4 else key[1]
+    return attended(query[0], count, query[-2], key[-2] + past, width, values)
 
 
 def _valid_keys(layer: Layer, inputs: Specs, outputs: Specs) -> int:
     return sizes(inputs, 1)[-2] + 1
-
-
-def _shift_of_positions(layer: Layer, inputs: Specs, outputs: Specs) -> int:
-    """First positions of ONNX Runtime's rotary embedding; one for all steps where it is alone."""
-    rows, data = sizes(inputs, 2)[0], sizes(inputs, 0)
-    steps = data[2] if len(data) == 4 else data[1]
-    return rows - steps + 1 if len(sizes(inputs, 1)) == 1 else rows
 
 
 ATTENTION_ROWS: Mapping[str, Operator] = {
@@ -183,32 +83,13 @@ ATTENTION_ROWS: Mapping[str, Operator] = {
         "attention", _standard, *(DATA,) * 6, Input(parameter=True, below=_valid_keys)
     ),
     "RotaryEmbedding": row(LATE, each_output(3), DATA, DATA, DATA, rows_of(1)),
-    "com.microsoft.Attention": row(
-        "attention", _projected(past=4), DATA, COLUMNS, DATA, Input(length=_ends(3, past=4)), DATA,
-        DATA, PARAMETER,
-    ),
-    "com.microsoft.GroupQueryAttention": row(
-        "attention:grouped", _grouped, *(DATA,) * 5, Input(length=_last_step),
-        Input(parameter=True, length=_all_steps), TURN, TURN, rows_of(7), *(DATA,) * 4, NEAR_ONE,
-        NEAR_ONE,
-    ),
-    "com.microsoft.MultiHeadAttention": row(
-        OWN, _multi_head, *(DATA,) * 4, Input(length=_keys_of_heads), *(DATA,) * 3, PARAMETER, DATA
-    ),
-    "com.microsoft.QAttention": row(
-        "attention:8-bit", _projected(past=8), DATA, CODES, DATA, SCALE, WEIGHT_SCALE,
-        Input(length=_ends(5, past=8)), ZERO_POINT, MIDDLE, DATA,
-    ),
-    "com.microsoft.RotaryEmbedding": row(
-        OWN, each_output(3), DATA, Input(below=_shift_of_positions), TURN, TURN
-    ),
 }  # fmt: skip
 
 
 # Recurrent layers.
 
 
-def _steps(layer: Layer, inputs: Specs, outputs: Specs) -> int:
+def lengths(layer: Layer, inputs: Specs, outputs: Specs) -> int:
     """Lengths of sequences: at most the number of steps."""
     return sizes(inputs, 0)[1 if whole(layer, "layout") else 0] + 1
 
@@ -231,16 +112,7 @@ def _cells(gates: int, states: int) -> FlopsRule:
     return rule
 
 
-def _coded_cells(layer: Layer, inputs: Specs, outputs: Specs) -> int:
-    """Four gates from input and state, with both biases, and five updates of the state."""
-    steps, batch, _ = sizes(inputs, 0)
-    directions, hidden, _ = sizes(inputs, 2)
-    biases = 2 if has(inputs, 3) else 0
-    products = 2 * (size(inputs, 1) + size(inputs, 2))
-    return steps * batch * (products + directions * hidden * (4 * (biases + 1) + 5))
-
-
-_LENGTHS = Input(parameter=True, below=_steps)
+_LENGTHS = Input(parameter=True, below=lengths)
 
 
 def _recurrent(flops: FlopsRule, states: int) -> Operator:
@@ -256,14 +128,10 @@ RECURRENT_ROWS: Mapping[str, Operator] = {
     "GRU": _recurrent(_cells(3, 5), states=1),
     "RNN": _recurrent(_cells(1, 0), states=1),
     "LinearAttention": row(LATE, LATE, *(DATA,) * 6),
-    "com.microsoft.DynamicQuantizeLSTM": row(
-        "recurrent:8-bit", _coded_cells, DATA, CODES, CODES, DATA, Input(below=_steps), DATA, DATA,
-        DATA, WEIGHT_SCALE, MIDDLE, WEIGHT_SCALE, MIDDLE,
-    ),
 }  # fmt: skip
 
 
-# Normalizations, of ONNX and of ONNX Runtime.
+# Normalizations.
 
 
 def _window(layer: Layer, inputs: Specs, outputs: Specs) -> int:
@@ -275,14 +143,6 @@ def _window(layer: Layer, inputs: Specs, outputs: Specs) -> int:
 def _shifted(layer: Layer, inputs: Specs, outputs: Specs) -> int:
     """Mean, difference to it, variance (2), division, scale, optional bias; an output element."""
     return (6 + (len(inputs) > 2)) * size(outputs)
-
-
-def _skip(layer: Layer, inputs: Specs, outputs: Specs) -> int:
-    """A sum, then: mean, difference, variance (2), division, scale, optional shift."""
-    return size(outputs) * (7 + has(inputs, 3) + has(inputs, 4))
-
-
-_TABLE = Input(table=True)
 
 
 _normalization = partial(row, power=unit)
@@ -304,24 +164,5 @@ NORMALIZATION_ROWS: Mapping[str, Operator] = {
     # Square and mean (2), division, scale.
     "RMSNormalization": _normalization(
         _ROWWISE, each_output(4), DATA, NEAR_ONE, channels_last=True
-    ),
-    "SimplifiedLayerNormalization": _normalization(
-        OWN, each_output(4), DATA, NEAR_ONE, channels_last=True
-    ),
-    "com.microsoft.SkipLayerNormalization": _normalization(
-        OWN, _skip, DATA, DATA, NEAR_ONE, SMALL, DATA, channels_last=True
-    ),
-    # A sum, then: square and mean (2), division, scale.
-    "com.microsoft.SkipSimplifiedLayerNormalization": _normalization(
-        OWN, each_output(5, bias=3), DATA, DATA, NEAR_ONE, DATA, channels_last=True
-    ),
-    # Sums of embeddings, and a normalization.
-    "com.microsoft.EmbedLayerNormalization": _normalization(
-        OWN, each_output(9), rows_of(2), rows_of(4), _TABLE, _TABLE, _TABLE, NEAR_ONE, DATA, DATA,
-        rows_of(3),
-    ),
-    # Embeddings are made of codes besides: a shift and a scale for each of three.
-    "com.microsoft.QEmbedLayerNormalization": _normalization(
-        OWN, each_output(15), rows_of(2), rows_of(4), _TABLE, _TABLE, _TABLE, *(DATA,) * 13
     ),
 }  # fmt: skip

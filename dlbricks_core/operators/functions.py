@@ -13,13 +13,10 @@ from dlbricks_core.operators import shapes
 from dlbricks_core.operators.operator import (
     ANYTHING,
     BY_TYPE,
-    CODED,
     DATA,
-    OWN,
     PARAMETER,
     RARE,
     SCALE,
-    ZERO_POINT,
     FlopsRule,
     Input,
     Lacks,
@@ -186,10 +183,6 @@ ELEMENT_ROWS: Mapping[str, Operator] = {
     "Tan": _row(ANYTHING),
     "Tanh": _slow(TANGENT, unit, saturates=True),
     "ThresholdedRelu": _row(ANYTHING),
-    "com.microsoft.BiasGelu": row(OWN, each_output(2), DATA, DATA, power=halved),
-    "com.microsoft.FastGelu": row(OWN, each_output(1, bias=1), DATA, DATA, power=halved),
-    "com.microsoft.Gelu": _slow(ANYTHING, halved),
-    "com.microsoft.QuickGelu": row(OWN, each_output(1), DATA, power=halved),
 }
 
 
@@ -374,38 +367,16 @@ REDUCTION_ROWS: Mapping[str, Operator] = {
                   ranges=through(_resized), looks_up=True),
     "RoiAlign": row(RARE, _regions, DATA, DATA, _REGION, costly=True),
     "Upsample": row(_REPLACED, _REPLACED, DATA, PARAMETER, ranges=_REPLACED),
-    "com.microsoft.NhwcMaxPool": row(OWN, window(1), DATA),
 }  # fmt: skip
 
 
-# Operators that make codes of floats and floats of codes, and those that ONNX Runtime adds.
-
-_RESULT = (SCALE, ZERO_POINT)
-"""Scale and zero point of the codes of a result."""
+# Operators that make codes of floats and floats of codes.
 
 _COARSE = Input(zero_point=True, coarse=True)
 
-_READ = row("codes:read", each_output(2), DATA, SCALE, _COARSE, folded=False)
-_WRITTEN = row("codes:written", each_output(2), DATA, SCALE, _COARSE)
-
 QUANTIZED_ROWS: Mapping[str, Operator] = {
-    "DequantizeLinear": _READ,
+    "DequantizeLinear": row("codes:read", each_output(2), DATA, SCALE, _COARSE, folded=False),
     # Least and greatest element, and each element scaled and shifted.
     "DynamicQuantizeLinear": row("codes:ranged", each_output(4), DATA),
-    "QuantizeLinear": _WRITTEN,
-    "com.microsoft.DequantizeLinear": _READ,
-    "com.microsoft.QuantizeLinear": _WRITTEN,
-    # Quantizing shifts and scales (2), and so does requantizing.
-    "com.microsoft.QLinearAdd": row("elementwise:add", each_output(7), *CODED * 2, *_RESULT),
-    "com.microsoft.QLinearAveragePool": row("pool:mean", window(1), *CODED, *_RESULT),
-    "com.microsoft.QLinearConcat": row(
-        "copy:joined", each_output(4), *_RESULT, *CODED, repeated=len(CODED)
-    ),
-    "com.microsoft.QLinearGlobalAveragePool": row("reduce:map", each_input(1), *CODED, *_RESULT),
-    "com.microsoft.QLinearLeakyRelu": row("elementwise", each_output(5), *CODED, *_RESULT),
-    "com.microsoft.QLinearMul": row("elementwise:mul", each_output(7), *CODED * 2, *_RESULT),
-    "com.microsoft.QLinearReduceMean": row("reduce:sum", each_input(1), *CODED, *_RESULT),
-    "com.microsoft.QLinearSigmoid": row("function", each_output(5), *CODED, *_RESULT),
-    "com.microsoft.QLinearSoftmax": row("softmax", each_output(4 + 5), *CODED, *_RESULT),
-    "com.microsoft.QLinearWhere": row("elementwise", each_output(4), DATA, *CODED * 2, *_RESULT),
-}  # fmt: skip
+    "QuantizeLinear": row("codes:written", each_output(2), DATA, SCALE, _COARSE),
+}

@@ -16,7 +16,6 @@ from dlbricks_core.operators.operator import (
     BY_TYPE,
     DATA,
     LATE,
-    PACKED_MIDDLE,
     PARAMETER,
     RARE,
     IndexBound,
@@ -25,8 +24,6 @@ from dlbricks_core.operators.operator import (
     Operator,
     Specs,
     Traffic,
-    always,
-    codes,
     each_output,
     nothing,
     row,
@@ -266,7 +263,7 @@ def _hot(step: RangeStep) -> Sequence[Range]:
 # Bounds of indices
 
 
-def _along(name: str) -> IndexBound:
+def along(name: str) -> IndexBound:
     """Size of the data along the axis that an attribute names."""
     return lambda layer, inputs, outputs: sizes(inputs, 0)[whole(layer, name)]
 
@@ -318,11 +315,6 @@ def _index(below: IndexBound) -> Input:
     return Input(below=below)
 
 
-_REORDERED = Rule(lambda step: [step.ranges[0].hull()], lambda step, wanted: {0: wanted[0].core()})
-"""A layout of another framework: elements keep their values, and their places are not told."""
-
-_LAYOUT = Lacks("it is a framework's own, and takes what its layout costs")
-
 _ZEROS = _moving(zeros=lambda step: True)
 _SCATTER = _replaced(_moving(positions=(0, 2)))
 
@@ -344,10 +336,10 @@ ROWS: Mapping[str, Operator] = {
     "DepthToSpace": _row("transpose:pixels", _moving()),
     "Expand": _row("copy:expanded", _moving(_expand), DATA, PARAMETER),
     "EyeLike": _row(RARE, within(0, 1), typed_by="dtype"),
-    "Gather": _picking("gather", _moving(_gather), DATA, _index(_along("axis")),
+    "Gather": _picking("gather", _moving(_gather), DATA, _index(along("axis")),
                        access="gathered", looks_up=True),
     "GatherElements": _picking("gather:elements", _moving(_gather_elements), DATA,
-                               _index(_along("axis")), looks_up=True),
+                               _index(along("axis")), looks_up=True),
     "GatherND": _picking("gather:blocks", _moving(_gather_nd), DATA, _index(_leading)),
     "MaxUnpool": _row(RARE, _ZEROS, DATA, _index(_unpooled), PARAMETER),
     "OneHot": _row("gather:blocks", Rule(_hot, lambda step, wanted: {2: wanted[0].core()}),
@@ -357,7 +349,7 @@ ROWS: Mapping[str, Operator] = {
     "Range": _row(RARE, Rule(_counted), PARAMETER, PARAMETER, PARAMETER, flops=each_output(1)),
     "ReverseSequence": _row("copy:reversed", _moving(), DATA,
                             Input(parameter=True, below=_reversed_steps)),
-    "ScatterElements": _row(RARE, _SCATTER, DATA, _index(_along("axis")), DATA),
+    "ScatterElements": _row(RARE, _SCATTER, DATA, _index(along("axis")), DATA),
     "ScatterND": _row("gather:blocks", _SCATTER, DATA, _index(_leading), DATA),
     "Slice": _picking("copy:part", _moving(_slice), DATA, *(PARAMETER,) * 4, access="part"),
     "SpaceToDepth": _row("transpose:pixels", _moving()),
@@ -369,10 +361,4 @@ ROWS: Mapping[str, Operator] = {
     "Trilu": _row("copy:triangle", _ZEROS, DATA, PARAMETER),
     "Where": _row("elementwise", _chosen(_moving(_where, (1, 2))), DATA, DATA, DATA,
                   access="spread"),
-    "com.microsoft.GatherBlockQuantized": _picking(
-        RARE, ANYTHING, Input(codes=codes), _index(_along("gather_axis")),
-        Input(drawn=always(0.1, 0.12)), PACKED_MIDDLE, flops=each_output(2),
-    ),
-    "com.microsoft.nchwc.ReorderInput": row(_LAYOUT, _LAYOUT, DATA, ranges=_REORDERED),
-    "com.microsoft.nchwc.ReorderOutput": row(_LAYOUT, _LAYOUT, DATA, ranges=_REORDERED),
 }  # fmt: skip

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from dlbricks_core.ir.model import Layer
 from dlbricks_core.operators import arithmetic, compound, functions, movement, others, products
+from dlbricks_core.operators.domains import operator_domains
 from dlbricks_core.operators.operator import Lacks, Operator, kept
 
 TABLES: Sequence[Mapping[str, Operator]] = (
@@ -16,12 +18,14 @@ TABLES: Sequence[Mapping[str, Operator]] = (
 """Rows by family."""
 
 OPERATORS: Mapping[str, Operator] = {op: row for table in TABLES for op, row in table.items()}
-"""Row of each operator, by :attr:`Layer.qualified_op`. To add an operator is to add its row."""
+"""Row of each operator of ONNX, by :attr:`Layer.qualified_op`. To add one is to add its row."""
 
-PARAMETER_INPUTS: Mapping[str, frozenset[int]] = {
-    op: row.parameters for op, row in OPERATORS.items() if row.parameters
-}
-"""Positions of the inputs that decide how an operator works, for those that have any."""
+
+@cache
+def added_rows() -> Mapping[str, Operator]:
+    """Rows of the operators that distributions add, by :attr:`Layer.qualified_op`."""
+    return {op: row for domain in operator_domains() for op, row in domain.rows().items()}
+
 
 MOST_SIZES = 8
 """Maximum length of a vector of integers that may be a shape, or from which a shape is computed."""
@@ -36,7 +40,7 @@ def operator(qualified_op: str) -> Operator:
     Args:
         qualified_op: Type of the operator, with its domain in front unless that is ``ai.onnx``.
     """
-    return OPERATORS.get(qualified_op, _UNKNOWN)
+    return OPERATORS.get(qualified_op) or added_rows().get(qualified_op, _UNKNOWN)
 
 
 def standing_for(layer: Layer) -> Operator:
@@ -45,7 +49,8 @@ def standing_for(layer: Layer) -> Operator:
     Frameworks write operators of ONNX into domains of their own, sometimes with ``Fused`` in
     front. Values and features of such layers are those of the plain operator.
     """
-    return OPERATORS.get(layer.qualified_op) or operator(plain(layer.op))
+    own = operator(layer.qualified_op)
+    return operator(plain(layer.op)) if own is _UNKNOWN else own
 
 
 def plain(op: str) -> str:

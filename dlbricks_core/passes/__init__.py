@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
-    from dlbricks_core.passes.domains import OperatorDomain
     from dlbricks_core.passes.normalize import normalize
     from dlbricks_core.passes.options import dimension_names
 
-__all__ = ["OperatorDomain", "dimension_names", "normalize"]
+__all__ = ["dimension_names", "normalize"]
 
 lazy(__name__)

@@ -15,10 +15,11 @@ from dlbricks_core.errors import ModelError, UnboundDimensionsError
 from dlbricks_core.ir import Dim, Layer, RawModel, TensorSpec, numpy_dtype
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
 from dlbricks_core.passes import expressions
+from dlbricks_core.passes.batch_axes import batch_axes
 from dlbricks_core.passes.options import (
     NormalizeOptions,
-    dynamic_dimensions,
     names_of_sizes,
+    open_dimensions,
     places_of,
     symbols_of,
 )
@@ -58,10 +59,11 @@ def bind_sizes(model: RawModel, options: NormalizeOptions) -> RawModel:
     for (name, axis), size in sizes.places.items():
         shape = tensors[name].shape or ()
         tensors[name] = replace(tensors[name], shape=(*shape[:axis], size, *shape[axis + 1 :]))
-    _check(model, {name: tensors[name] for name in model.inputs}, sizes.symbols)
+    sized = replace(model, tensors=tensors)
+    _check(sized, sizes.symbols)
     if isinstance(model, RawModel):
         _check_conditions(model, sizes.symbols)
-    return replace(model, tensors=tensors)
+    return sized
 
 
 @dataclass
@@ -170,18 +172,22 @@ class _Sizes:
         return found and (*found, symbol)
 
     def take_batch(self, batch: int) -> None:
-        """Sets first dimensions without a size to the size of the batch."""
-        firsts = {name: (self.model.tensors[name].shape or (0,))[0] for name in self.model.inputs}
-        for first in firsts.values():
-            if isinstance(first, str) and not expressions.parts(first):
-                self.symbols.setdefault(first, batch)
-                self.said.setdefault(first, f"{first}={batch}")
+        """Sets dimensions of the batch without a size to the size of the batch."""
+        places = {
+            (name, axis): shape[axis]
+            for name, axis in batch_axes(self.model).items()
+            if axis is not None and axis < len(shape := self.model.tensors[name].shape or ())
+        }
+        for dim in places.values():
+            if isinstance(dim, str) and not expressions.parts(dim):
+                self.symbols.setdefault(dim, batch)
+                self.said.setdefault(dim, f"{dim}={batch}")
         self.work_out()
-        for name, first in firsts.items():
-            if isinstance(first, str):
-                self.symbols.setdefault(first, batch)
-            elif first is None:
-                self.places.setdefault((name, 0), batch)
+        for place, dim in places.items():
+            if isinstance(dim, str):
+                self.symbols.setdefault(dim, batch)
+            elif dim is None:
+                self.places.setdefault(place, batch)
 
 
 def _not_a_tensor(model: RawModel, name: str) -> ModelError:
@@ -205,7 +211,7 @@ def _listed(places: Sequence[str]) -> str:
 
 
 def _choices(model: RawModel) -> str:
-    names = list(dict.fromkeys(name for _, name in dynamic_dimensions(model.inputs, model.tensors)))
+    names = list(dict.fromkeys(each.name for each in open_dimensions(model)))
     return f"Its dynamic dimensions are: {', '.join(names)}." if names else "It has none."
 
 
@@ -218,7 +224,8 @@ def _substitute(spec: TensorSpec, symbols: Mapping[str, int]) -> TensorSpec:
     return TensorSpec(spec.dtype, shape)
 
 
-def _check(model: RawModel, inputs: Mapping[str, TensorSpec], known: Mapping[str, int]) -> None:
+def _check(model: RawModel, known: Mapping[str, int]) -> None:
+    inputs = {name: model.tensors[name] for name in model.inputs}
     # An input without a type is a sequence or an optional: its readers become opaque.
     without_rank = [name for name, spec in inputs.items()
                     if spec.shape is None and spec.dtype != "undefined"]  # fmt: skip
@@ -229,24 +236,24 @@ def _check(model: RawModel, inputs: Mapping[str, TensorSpec], known: Mapping[str
             f"{model.name}: input {names} has no shape, not even a number of dimensions",
             hint=f"Give all of its sizes, for example {example}.",
         )
-    unbound = dynamic_dimensions(inputs, inputs)
+    unbound = open_dimensions(model)
     if not unbound:
         return
     places = [
-        f"{name}.{axis}" + (f" ({label})" if label != f"{name}.{axis}" else "")
-        for (name, axis), label in unbound
+        each.place + (f" ({each.name})" if each.name != each.place else "") for each in unbound
     ]
-    batches = {label for (_, axis), label in unbound if axis == 0}
+    batches = {each.name for each in unbound if each.is_batch}
     # An expression follows from its parts.
-    wanted = (part for _, label in unbound if label not in batches
-              for part in sorted(expressions.parts(label) - known.keys()) or [label])  # fmt: skip
+    wanted = (part for each in unbound if each.name not in batches
+              for part in sorted(expressions.parts(each.name) - known.keys()) or [each.name]
+              )  # fmt: skip
     others = dict.fromkeys((part for part in wanted if part not in batches), "N")
     missing: dict[str, object] = {"batch": "N"} if batches else {}
     if others:
         missing["dims"] = others
     # Language models answer prompts, which give them all of their sizes.
     speaks = model.configuration or any(
-        CACHED.fullmatch(name) and axis == 2 for (name, axis), _ in unbound
+        CACHED.fullmatch(each.input) and each.axis == 2 for each in unbound
     )
     answers = settings(prompt="N", generate="N") if speaks else ""
     raise UnboundDimensionsError(

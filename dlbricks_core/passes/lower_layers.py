@@ -16,8 +16,8 @@ from dlbricks_core.ir import (
 )
 from dlbricks_core.ir.attributes import tensor_value
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS
+from dlbricks_core.operators.domains import operator_domains
 from dlbricks_core.operators.table import operator
-from dlbricks_core.passes.domains import operator_domains
 from dlbricks_core.passes.drop_unread import drop_unread
 from dlbricks_core.passes.evaluate import evaluate
 from dlbricks_core.passes.forms.form import Form, RawLayer, form_of, missing_reason

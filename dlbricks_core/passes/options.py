@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dlbricks_core.passes import expressions
+from dlbricks_core.passes.batch_axes import batch_axes
 
 if TYPE_CHECKING:
-    from dlbricks_core.ir import RawModel, TensorSpec
+    from dlbricks_core.ir import RawModel
 
 
 InputValue = float | tuple[float, ...] | None
@@ -32,8 +33,9 @@ class NormalizeOptions:
     """Sizes and values of inputs, and what to fold.
 
     Attributes:
-        batch: Size of the first dimension of every input where that is dynamic, and of
-            every other dimension that has the same symbol.
+        batch: Size of the batch of every input where that is dynamic, and of every other dimension
+            that has the same symbol. The batch is the first axis, unless the names of dimensions
+            or recurrent layers show another.
         dims: Size by symbol, or by ``input.axis`` (``data.2``); takes precedence over ``batch``.
             A symbol that is an expression (``past + 1``) follows from the symbols in it.
         shapes: Whole shape by input; the only way for inputs of which not even the rank is known.
@@ -81,18 +83,6 @@ def places_of(model: RawModel) -> dict[str, tuple[str, int]]:
     }
 
 
-def dynamic_dimensions(
-    inputs: Iterable[str], tensors: Mapping[str, TensorSpec]
-) -> list[tuple[tuple[str, int], str]]:
-    """Each dynamic dimension of the inputs: its place, and the name that ``dims`` knows it by."""
-    return [
-        ((name, axis), dim if isinstance(dim, str) else f"{name}.{axis}")
-        for name in inputs
-        for axis, dim in enumerate(tensors[name].shape or ())
-        if not isinstance(dim, int)
-    ]
-
-
 @dataclass(frozen=True, slots=True)
 class OpenDimension:
     """A dimension of an input that a model leaves open.
@@ -102,11 +92,18 @@ class OpenDimension:
         axis: Its axis.
         name: The name that ``dims`` knows it by: a symbol, an expression over symbols, or the place
             (``data.2``).
+        is_batch: Whether it is the batch.
     """
 
     input: str
     axis: int
     name: str
+    is_batch: bool = False
+
+    @property
+    def place(self) -> str:
+        """Its place, as ``dims`` names it (``data.2``)."""
+        return f"{self.input}.{self.axis}"
 
     @property
     def symbols(self) -> frozenset[str]:
@@ -116,7 +113,12 @@ class OpenDimension:
 
 def open_dimensions(model: RawModel) -> tuple[OpenDimension, ...]:
     """Each dimension that a model's inputs leave open."""
+    axes = batch_axes(model)
     return tuple(
-        OpenDimension(name, axis, label)
-        for (name, axis), label in dynamic_dimensions(model.inputs, model.tensors)
+        OpenDimension(
+            name, axis, dim if isinstance(dim, str) else f"{name}.{axis}", axes[name] == axis
+        )
+        for name in model.inputs
+        for axis, dim in enumerate(model.tensors[name].shape or ())
+        if not isinstance(dim, int)
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -12,7 +11,7 @@ from onnx import helper
 
 from dlbricks_core.ir import CANONICAL_OPSET
 from dlbricks_core.ir.model import Attribute
-from dlbricks_core.passes.domains import added_operators
+from dlbricks_core.operators.domains import added_operators
 
 _OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional
 
@@ -93,65 +92,3 @@ def input_name(op: str, position: int) -> str:
     if schema is None or position >= len(schema.inputs):
         return f"input{position}"
     return str(schema.inputs[position].name)
-
-
-Types = frozenset[str]
-"""Element types by their names in the IR."""
-
-
-@dataclass(frozen=True)
-class ElementTypes:
-    """Element types that an operator takes and gives.
-
-    Attributes:
-        read: Types of each input.
-        written: Types of each output.
-        tied: Whether an input decides the type of each output.
-    """
-
-    read: tuple[Types, ...]
-    written: tuple[Types, ...]
-    tied: tuple[bool, ...]
-
-    def inputs(self, position: int) -> Types:
-        """Types of an input; the last input of an operator may represent any number of inputs."""
-        return _at(self.read, position)
-
-    def outputs(self, position: int) -> Types:
-        """Types of an output."""
-        return _at(self.written, position)
-
-    def follows(self, position: int) -> bool:
-        """Whether an output has the type of an input."""
-        return bool(self.tied) and self.tied[min(position, len(self.tied) - 1)]
-
-
-def _at(types: tuple[Types, ...], position: int) -> Types:
-    return types[min(position, len(types) - 1)] if types else frozenset()
-
-
-@cache
-def element_types(op: str, domain: str) -> ElementTypes | None:
-    """Element types of an operator; ``None`` if it has no definition.
-
-    Layers in canonical form follow the canonical operator set. Later ones only allow more types:
-    one that frameworks read by now tells which.
-    """
-    own, newest = definition(op, domain, CANONICAL_OPSET), definition(op, domain, _TYPES_OPSET)
-    if own is None or newest is None:
-        return None
-    named = {formal.type_str for formal in own.inputs}
-    return ElementTypes(
-        read=tuple(map(_types, newest.inputs)),
-        written=tuple(map(_types, newest.outputs)),
-        tied=tuple(formal.type_str in named for formal in own.outputs),
-    )
-
-
-_TYPES_OPSET = 24
-"""Operator set of ONNX 1.19. From 22 on, convolutions and recurrent layers have bfloat16."""
-
-
-def _types(formal: onnx.defs.OpSchema.FormalParameter) -> Types:
-    inner = (text.removeprefix("tensor(").removesuffix(")") for text in formal.types)
-    return frozenset({"float": "float32", "double": "float64"}.get(each, each) for each in inner)

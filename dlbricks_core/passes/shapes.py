@@ -14,11 +14,11 @@ from dlbricks_core.ir.attributes import tensor_proto, tensor_value
 from dlbricks_core.ir.limits import MAX_RUN_ELEMENTS, check_shape
 from dlbricks_core.ir.onnx_writer import NEWEST_OPSET, node_proto, required_opset
 from dlbricks_core.ir.tensors import DTYPE_NAMES, DTYPE_NUMBERS
+from dlbricks_core.operators.domains import added_operators
 from dlbricks_core.operators.others import DOMAIN as CLASSICAL
+from dlbricks_core.operators.results import CLASSICAL_RULES, LayerInputs, Rule
 from dlbricks_core.operators.table import operator
-from dlbricks_core.passes.domains import added_operators
 from dlbricks_core.passes.evaluate import run_layer
-from dlbricks_core.passes.rules import CLASSICAL_RULES, LayerInputs, Rule
 from dlbricks_core.passes.schemas import definition
 
 _MAX_LETTERS = 200

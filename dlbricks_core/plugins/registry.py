@@ -99,6 +99,7 @@ GROUPS: dict[str, str] = {
     "metric": "dlbricks.metrics",
     "column": "dlbricks.columns",
     "page": "dlbricks.pages",
+    "sizes": "dlbricks.sizes",
 }
 
 

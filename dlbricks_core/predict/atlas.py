@@ -201,8 +201,8 @@ class Contribution:
             DLBricksError: If the file is not a contribution, damaged, or one of another version.
         """
         try:
-            _check_size(path)
             with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                _check_size(arrays.zip)
                 found = {name: arrays[name] for name in arrays.files}
             about = json.loads(found.pop("about").tobytes())
             if about["format"] == _FORMAT and tuple(about["features"]) == NAMES:
@@ -229,7 +229,7 @@ class Contribution:
             setup=Setup(**about["setup"]),
             provenance=Provenance(**{**provenance, "sessions": tuple(provenance["sessions"])}),
             features=Features(
-                tuple(kinds[i] for i in found["kinds"].tolist()),
+                tuple(map(kinds.__getitem__, found["kinds"].tolist())),
                 found["numbers"].astype(np.float64),
             ),
             counts=scipy.sparse.csr_array(
@@ -238,8 +238,8 @@ class Contribution:
             log_ms=found["log_ms"].astype(np.float64),
             noise=found["noise"].astype(np.float64),
             call_ms=found["call_ms"].astype(np.float64),
-            signatures=tuple(each.decode() for each in found["signatures"].tolist()),
-            groups=tuple(groups[i] for i in found["groups"].tolist()),
+            signatures=tuple(map(bytes.decode, found["signatures"].tolist())),
+            groups=tuple(map(groups.__getitem__, found["groups"].tolist())),
             pulls=found["pulls"].astype(np.float64),
             sites=np.exp2(found["sites"].astype(np.float64)),
             common=about["common"],
@@ -328,13 +328,9 @@ def places(backend: str) -> frozenset[tuple[str, int]]:
 
     Only this part of the files is read.
     """
-    found = set()
-    for path in sorted(FOLDER.glob("*.npz")):
-        if _backend_of(path) == backend:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                about = json.loads(arrays["about"].tobytes())
-            found.add((about["fingerprint"], about["setup"]["threads"]))
-    return frozenset(found)
+    every = _shipped_facts().values()
+    own = (each for each in every if each["setup"]["backend"] == backend)
+    return frozenset((each["fingerprint"], each["setup"]["threads"]) for each in own)
 
 
 @cache
@@ -344,8 +340,12 @@ def shipped(backend: str | None = None) -> tuple[Contribution, ...]:
     Args:
         backend: Name of the backend whose contributions are read; ``None`` for all.
     """
-    paths = sorted(FOLDER.glob("*.npz"))
-    return tuple(Contribution.read(p) for p in paths if backend in (None, _backend_of(p)))
+    every = _shipped_facts().items()
+    return tuple(
+        Contribution.read(path)
+        for path, about in every
+        if backend in (None, about["setup"]["backend"])
+    )
 
 
 def _write_whole(path: Path, content: bytes) -> None:
@@ -359,15 +359,17 @@ def _write_whole(path: Path, content: bytes) -> None:
         raise
 
 
-def _check_size(path: Path) -> None:
+def _check_size(archive: zipfile.ZipFile) -> None:
     """Refuses a file that unpacks to more than any contribution has."""
-    with zipfile.ZipFile(path) as archive:
-        if sum(each.file_size for each in archive.infolist()) > CONTRIBUTION.most * 2**20:
-            raise LimitError(CONTRIBUTION)
+    if sum(each.file_size for each in archive.infolist()) > CONTRIBUTION.most * 2**20:
+        raise LimitError(CONTRIBUTION)
 
 
-def _backend_of(path: Path) -> str:
-    """Backend of a contribution, without reading the rest of the file."""
-    with np.load(path, allow_pickle=False) as arrays:
-        backend: str = json.loads(arrays["about"].tobytes())["setup"]["backend"]
-    return backend
+@cache
+def _shipped_facts() -> Mapping[Path, Mapping[str, Any]]:
+    """Facts about each contribution that ships with the package, without the rest of the files."""
+    found = {}
+    for path in sorted(FOLDER.glob("*.npz")):
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            found[path] = json.loads(arrays["about"].tobytes())
+    return found

@@ -16,7 +16,7 @@ from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir.tensors import ML_DTYPES
 from dlbricks_core.machine.speed import MULTIPLYING, UNKNOWN, generation_of, lanes, multiplying
 from dlbricks_core.operators.operator import Lacks
-from dlbricks_core.operators.table import OPERATORS
+from dlbricks_core.operators.table import OPERATORS, added_rows
 from dlbricks_core.predict.features import NAMES, Features
 from dlbricks_core.predict.kinds import class_of, group_of, sort_of, type_of
 
@@ -82,12 +82,26 @@ _EFFICIENCY: Mapping[str, float] = {
 }
 """Share of the peak that layers of a class reach; ``_ELSE`` for others."""
 
-_RULED = {
-    f"other:{op.rpartition('.')[2].lower()}": 0.02
-    for op, row in OPERATORS.items()
-    if isinstance(row.kind, Lacks) and not isinstance(row.flops, Lacks)
-}
-"""Share of the peak by kind, for rare operators with a rule for their operations."""
+_RULED = 0.02
+"""Share of the peak that layers of rare operators with a rule for their operations reach."""
+
+_RULED_TIMES = 4
+"""Factor within which nine of ten of these layers take the expected time."""
+
+
+def _is_ruled(kind: str) -> bool:
+    """Whether a kind is that of a rare operator with a rule for its operations."""
+    return kind.startswith("other:") and kind in _ruled_kinds()
+
+
+@cache
+def _ruled_kinds() -> frozenset[str]:
+    return frozenset(
+        f"other:{op.rpartition('.')[2].lower()}"
+        for op, row in (*OPERATORS.items(), *added_rows().items())
+        if isinstance(row.kind, Lacks) and not isinstance(row.flops, Lacks)
+    )
+
 
 _TIMES: Mapping[str, float] = {
     "function:mod": 4,
@@ -102,7 +116,6 @@ _TIMES: Mapping[str, float] = {
     "spectrum:odd": 8,
     "svm": 4,
     "trees": 4,
-    **dict.fromkeys(_RULED, 4),
 }
 """Factor within which nine of ten layers take the expected time, by class or kind, for unmeasured
 layers whose time does not follow from the sizes of tensors.
@@ -365,7 +378,8 @@ def is_unclear(kind: str) -> bool:
 
 def _times(kind: str) -> float:
     own = sort_of(kind)
-    return next((_TIMES[each] for each in _names(own) if each in _TIMES), 1.0)
+    found = (_RULED_TIMES if _is_ruled(each) else _TIMES.get(each) for each in _names(own))
+    return next(filter(None, found), 1.0)
 
 
 def _names(own: str) -> tuple[str, str, str]:
@@ -422,7 +436,8 @@ def _by_kind(features: Features, value: Callable[[str], float | bool]) -> np.nda
 
 def _efficiency(kind: str) -> float:
     own = sort_of(kind)
-    return _EFFICIENCY.get(own) or _RULED.get(own) or _EFFICIENCY.get(class_of(kind), _ELSE)
+    ruled = _RULED if _is_ruled(own) else None
+    return _EFFICIENCY.get(own) or ruled or _EFFICIENCY.get(class_of(kind), _ELSE)
 
 
 def _bandwidth(nbytes: FloatArray, processor: Processor) -> FloatArray:

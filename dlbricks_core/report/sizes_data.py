@@ -1,19 +1,10 @@
-"""Models at several sizes in JSON: speed of language models, and curves over sizes."""
+"""Models at several sizes in JSON, which the distribution of several sizes writes."""
 
 from __future__ import annotations
 
 from typing import TypedDict
 
-from dlbricks_core.estimation.answers import Answer, MemoryNeed, Rate, SizeCurve
-from dlbricks_core.facts import Quantity
-from dlbricks_core.report.data import (
-    EstimatedData,
-    Interval,
-    QuantityData,
-    compared_data,
-    plain,
-    quantity_data,
-)
+from dlbricks_core.report.data import EstimatedData, Interval, QuantityData
 
 
 class AnswerData(TypedDict):
@@ -26,19 +17,19 @@ class AnswerData(TypedDict):
     generate: int  #: Output tokens.
     depth: int  #: Tokens that the cache holds before the prompt.
     batch: int  #: Requests that are computed together.
-    ttft: EstimatedData  #: Time to the first token.
+    ttft: AnswerTimeData  #: Time to the first token.
     #: Time per output token: mean over those after the first. Null where there is only one.
-    tpot: EstimatedData | None
-    total: EstimatedData  #: Time from the prompt to the last token.
+    tpot: AnswerTimeData | None
+    total: AnswerTimeData  #: Time from the prompt to the last token.
     #: Tokens of all prompts of the batch over the time to the first token.
-    prompt_tokens_per_s: Rate
-    generated_tokens_per_s: Rate  #: Size of the batch over the time per output token.
-    output_tokens_per_s: Rate  #: All output tokens of the batch over the total time.
+    prompt_tokens_per_s: RateData
+    generated_tokens_per_s: RateData  #: Size of the batch over the time per output token.
+    output_tokens_per_s: RateData  #: All output tokens of the batch over the total time.
     prefill_model: str  #: Name of the entry of models that the time to the first token is from.
     #: Time of one output token at a few depths, from which the time per output token follows.
     curve: list[TokenTimeData]
     tokens: list[EachTokenData]  #: Time of each output token after the first, from the curve.
-    memory: MemoryNeed | None  #: Memory of the model. Null where sizes are known only once it runs.
+    memory: MemoryData | None  #: Memory of the model. Null where sizes are known only once it runs.
 
 
 class EachTokenData(TypedDict):
@@ -49,11 +40,35 @@ class EachTokenData(TypedDict):
     interval: Interval | None  #: 90% interval.
 
 
+class MemoryData(TypedDict):
+    """Memory of a model at all sizes of an answer or a curve."""
+
+    weights_bytes: int  #: Bytes of the weights, without further copies that the framework keeps.
+    #: Bytes of the keys and values of 1,000 tokens of one text.
+    cache_bytes_per_1000_tokens: float
+    #: Most bytes of inputs and results at a time, without the cache.
+    activations_bytes: int
+    #: Memory that 95 of 100 processes do not exceed at any of the sizes, in the unit of the
+    #: quantity. Null unless the quantity is a peak, such as peak-memory.
+    reserve: float | None
+
+
+class AnswerTimeData(EstimatedData):
+    """A time of an answer."""
+
+
 class TokenTimeData(EstimatedData):
     """Time of one output token."""
 
     depth: int  #: Tokens that the cache holds before it.
     model: str  #: Name of the entry of models that it is from.
+
+
+class RateData(TypedDict):
+    """Tokens per second, by the estimate."""
+
+    value: float | None  #: The rate. Null if the time is not known, or a lower bound.
+    interval: Interval | None  #: 90% interval.
 
 
 class CurveData(TypedDict):
@@ -62,7 +77,7 @@ class CurveData(TypedDict):
     name: str  #: Name of the model.
     quantity: QuantityData  #: Quantity of the points, and its unit.
     points: list[CurvePointData]  #: One for each combination of sizes.
-    memory: MemoryNeed | None  #: Memory of the model. Null where sizes are known only once it runs.
+    memory: MemoryData | None  #: Memory of the model. Null where sizes are known only once it runs.
 
 
 class CurvePointData(EstimatedData):
@@ -70,50 +85,3 @@ class CurvePointData(EstimatedData):
 
     sizes: dict[str, int]  #: Sizes by the names of dimensions; batch stands for all batch axes.
     model: str  #: Name of the entry of models that it is from.
-
-
-def answer_data(answer: Answer, quantity: Quantity, engine: str) -> AnswerData:
-    """An answer of a language model by an engine, with times in the unit of a quantity."""
-    workload = answer.workload
-    return {
-        "name": answer.name,
-        "engine": engine,
-        "quantity": quantity_data(quantity),
-        "prompt": workload.prompt,
-        "generate": workload.generate,
-        "depth": workload.depth,
-        "batch": workload.batch,
-        "ttft": compared_data(answer.first),
-        "tpot": None if answer.token is None else compared_data(answer.token),
-        "total": compared_data(answer.total),
-        "prompt_tokens_per_s": plain(answer.prompt_rate),
-        "generated_tokens_per_s": plain(answer.generation_rate),
-        "output_tokens_per_s": plain(answer.output_rate),
-        "prefill_model": answer.prefill.cut.model.name,
-        "curve": [
-            {"depth": depth, **compared_data(each.compared), "model": each.cut.model.name}
-            for depth, each in answer.curve.items()
-        ],
-        "tokens": [
-            {"depth": depth, "estimate": each.value, "interval": each.interval}
-            for depth, each in answer.tokens.items()
-        ],
-        "memory": plain(MemoryNeed.of(answer.results)),
-    }
-
-
-def curve_data(curve: SizeCurve, quantity: Quantity) -> CurveData:
-    """A model over sizes, in the unit of a quantity."""
-    return {
-        "name": curve.name,
-        "quantity": quantity_data(quantity),
-        "points": [
-            {
-                "sizes": dict(each.sizes),
-                **compared_data(each.result.compared),
-                "model": each.result.cut.model.name,
-            }
-            for each in curve.points
-        ],
-        "memory": plain(MemoryNeed.of(curve.results, quantity)),
-    }

@@ -132,6 +132,13 @@ class Database(ABC):
             StoreError: If there is none.
         """
 
+    def check_folder(self) -> None:  # noqa: B027  a server has none
+        """Checks that there is a folder in which the store is, or may be.
+
+        Raises:
+            StoreError: If there is none.
+        """
+
     @abstractmethod
     def connect(self) -> Engine:
         """Connection to the database, which is filled or upgraded as needed.

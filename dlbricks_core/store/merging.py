@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Table, delete, insert, select, tuple_, type_coerce, update
+from sqlalchemy import Connection, Table, bindparam, delete, insert, select, type_coerce, update
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.types import NullType
 
 from dlbricks_core.errors import StoreError
@@ -19,7 +20,6 @@ from dlbricks_core.facts import (
     Measurement,
     NetworkFeatures,
     Quantity,
-    Question,
     Rewrite,
     Session,
 )
@@ -39,8 +39,11 @@ from dlbricks_core.store.schema import (
     sessions,
     systems,
 )
-from dlbricks_core.store.selection import BATCH, all_among, batches, columns_of, conditions
+from dlbricks_core.store.selection import BATCH, KEY, all_among, batches, columns_of, near
 from dlbricks_core.wording import argument
+
+_Key = tuple[Any, ...]
+"""Values of a question's key columns, in the order of :data:`KEY`."""
 
 
 @dataclass
@@ -105,11 +108,8 @@ class Merger:
 
     def systems(self, batch: Sequence[KnownSystem]) -> None:
         """Adds systems that are new."""
-        rows = {each.fingerprint: {**flat(each), "facts": dict(each.facts)} for each in batch}
-        # A file may alternate kinds of records: batches are of one then, and read no whole table.
-        query = select(systems.c.fingerprint).where(systems.c.fingerprint.in_(rows))
-        known = self.connection.scalars(query)
-        self.merged.systems += self._insert(systems, _without(rows, known))
+        rows = ({"fingerprint": each.fingerprint, "facts": dict(each.facts)} for each in batch)
+        self.merged.systems += self._insert_new(systems, rows)
 
     def machines(self, batch: Sequence[MachineName]) -> None:
         """Adds names; of two names of a host, the later one counts."""
@@ -127,29 +127,37 @@ class Merger:
 
     def sessions(self, batch: Sequence[Session]) -> None:
         """Adds sessions that are new; where only what their end brings is new, it is filled in."""
-        rows = {each.id: each.to_dict() for each in batch}
-        for ids in batches(rows):
-            query = select(sessions.c.id, sessions.c.load).where(sessions.c.id.in_(ids))
-            known = {row.id: row.load for row in self.connection.execute(query)}
-            self.merged.sessions += self._insert(sessions, [rows[i] for i in ids if i not in known])
-            for each in ids:
-                if known.get(each, 0.0) is None and rows[each]["load"] is not None:
-                    change = update(sessions).where(sessions.c.id == each)
-                    end = {name: rows[each][name] for name in ("load", "pulse_ms", "pulse_spread")}
-                    self.connection.execute(change.values(end))
+        rows = [each.to_dict() for each in batch]
+        self.merged.sessions += self._insert_new(sessions, rows)
+        ended = [
+            {f"{name}_": each[name] for name in _END} for each in rows if each["load"] is not None
+        ]
+        if ended:
+            self.connection.execute(_ENDED, ended)
 
     def measurements(self, batch: Sequence[Measurement]) -> None:
         """Adds new measurements, and new observations of known measurements."""
         self.introduce(each.question.quantity for each in batch)
-        ids = self._identified(batch)
-        known = self._observed(ids.values())
+        keyed = [(tuple(columns_of(each.question).values()), each) for each in batch]
+        known = self._rows([key for key, _ in keyed])
+        new = {
+            key: _measurement_row(key, each) for key, each in reversed(keyed) if key not in known
+        }
+        self.merged.measurements += self._insert(measurements, reversed(new.values()))
+        taken = self._observed(identifier for identifier, _ in known.values())
+        known |= self._rows(list(new))
         rows = []
-        for each in batch:
-            identifier = ids[each.question]
+        for key, each in keyed:
+            identifier, before = known[key]
+            later = _later_failure(before, each)
+            if later != before:
+                change = update(measurements).where(measurements.c.id == identifier)
+                self.connection.execute(change.values(_failure_columns(later)))
+                known[key] = identifier, later
             for observation in each.observations:
                 round_of_session = (observation.session, observation.round)
-                if round_of_session not in known[identifier]:
-                    known[identifier].add(round_of_session)
+                if round_of_session not in taken[identifier]:
+                    taken[identifier].add(round_of_session)
                     rows.append({"measurement_id": identifier, **observation.to_dict()})
         self.merged.observations += self._insert(observations, rows)
 
@@ -184,51 +192,24 @@ class Merger:
 
     def rewrites(self, batch: Sequence[Rewrite]) -> None:
         """Adds graphs that are new."""
-        rows = {tuple(row[name] for name in _REWRITE_KEY): row for row in map(rewrite_row, batch)}
-        columns = [rewrites.c[name] for name in _REWRITE_KEY]
-        query = select(*columns).where(tuple_(*columns).in_(list(rows)))
-        known = (tuple(row) for row in self.connection.execute(query))
-        self.merged.rewrites += self._insert(rewrites, _without(rows, known))
+        self.merged.rewrites += self._insert_new(rewrites, map(rewrite_row, batch))
 
-    def _identified(self, batch: Sequence[Measurement]) -> dict[Question, int]:
-        """Ids of measurements, which are created when they are new."""
-        rows: dict[Question, dict[str, Any]] = {}
-        known = self._rows(each.question for each in batch)
-        for each in batch:
-            question = each.question
-            if question in known:
-                identifier, before = known[question]
-                kept_failure = _later_failure(before, each)
-                if kept_failure != before:
-                    same = measurements.c.id == identifier
-                    change = update(measurements).where(same)
-                    self.connection.execute(change.values(_failure_columns(kept_failure)))
-                    known[question] = identifier, kept_failure
-            elif question in rows:
-                before = _failure_of(rows[question]["failure"], rows[question]["unsupported"])
-                rows[question] |= _failure_columns(_later_failure(before, each))
-            else:
-                failed = _failure_columns(_failure_of(each.failure, each.unsupported))
-                rows[question] = {**columns_of(question), "layers": list(each.layers), **failed}
-        self.merged.measurements += self._insert(measurements, rows.values())
-        created = self._rows(rows)
-        return {question: identifier for question, (identifier, _) in (known | created).items()}
-
-    def _rows(self, questions: Iterable[Question]) -> dict[Question, tuple[int, _Failure | None]]:
-        """Id and failure of the measurements that the store holds."""
-        by_key = {tuple(columns_of(each).values()): each for each in questions}
-        if not by_key:
+    def _rows(self, keys: Sequence[_Key]) -> dict[_Key, tuple[int, _Failure | None]]:
+        """Id and failure of the measurements that the store holds, of at most one batch."""
+        if not keys:
             return {}
-        names = columns_of(next(iter(by_key.values())))
-        columns = [measurements.c[name] for name in names]
         c = measurements.c
         # As the database has it: a conversion would end the query where the row is damaged.
-        unsupported = type_coerce(c.unsupported, NullType()).label("unsupported")
-        query = select(c.id, c.failure, unsupported, *columns)
+        unsupported = type_coerce(c.unsupported, NullType())
+        query = select(c.id, c.failure, unsupported, *(c[name] for name in KEY))
+        query = query.where(
+            near(measurements, [dict(zip(KEY, each, strict=True)) for each in keys])
+        )
+        asked = set(keys)
         return {
-            by_key[tuple(row[3:])]: (row.id, _failure_of(row.failure, row.unsupported))
-            for condition in conditions(by_key.values())
-            for row in self.connection.execute(query.where(condition))
+            key: (identifier, _failure_of(failure, unsupported))
+            for identifier, failure, unsupported, *columns in self.connection.execute(query)
+            if (key := tuple(columns)) in asked
         }
 
     def _observed(self, identifiers: Iterable[int]) -> defaultdict[int, set[tuple[str, int]]]:
@@ -247,6 +228,12 @@ class Merger:
             same = all_among(table, [{name: each[name] for name in key} for each in rows])
             self.connection.execute(delete(table).where(same))
             self._insert(table, rows)
+
+    def _insert_new(self, table: Table, rows: Iterable[Mapping[str, Any]]) -> int:
+        """Inserts the rows whose keys are new, and counts them."""
+        new = _INSERTS[self.connection.dialect.name](table).on_conflict_do_nothing()
+        found = self.connection.execute(new, list(rows), execution_options=_COUNTED)
+        return found.rowcount
 
     def _insert(self, table: Table, rows: Iterable[Mapping[str, Any]]) -> int:
         """Inserts rows and counts them."""
@@ -267,7 +254,22 @@ _ADDERS: dict[type, Callable[[Merger, Any], None]] = {
     Rewrite: Merger.rewrites,
 }
 
-_REWRITE_KEY = [column.name for column in rewrites.primary_key]
+_INSERTS: Mapping[str, Callable[[Table], Any]] = {
+    "sqlite": sqlite.insert,
+    "postgresql": postgresql.insert,
+}
+"""Statement that can pass over rows whose keys a table has, by dialect."""
+
+_COUNTED = {"preserve_rowcount": True}
+
+_END = ("id", "load", "pulse_ms", "pulse_spread")
+"""Key of a session, and what its end brings."""
+
+_ENDED = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("id_"), sessions.c.load.is_(None))
+    .values({name: bindparam(f"{name}_") for name in _END[1:]})
+)
 
 
 def unknown_quantities(
@@ -297,6 +299,13 @@ def keep_calibration(connection: Connection, calibration: Calibration) -> None:
     same = calibrations.c.key == calibration.key.text
     connection.execute(delete(calibrations).where(same))
     connection.execute(insert(calibrations), calibration_row(calibration))
+
+
+def _measurement_row(key: _Key, measurement: Measurement) -> dict[str, Any]:
+    """Row of a measurement."""
+    failure = _failure_of(measurement.failure, measurement.unsupported)
+    layers = {"layers": list(measurement.layers)}
+    return {**dict(zip(KEY, key, strict=True)), **layers, **_failure_columns(failure)}
 
 
 def calibration_row(calibration: Calibration) -> dict[str, Any]:
@@ -378,8 +387,3 @@ def _joined(known: NetworkFeatures, new: NetworkFeatures) -> NetworkFeatures:
 
 def _rank(named: MachineName) -> tuple[Any, ...]:
     return named.named_at, named.name
-
-
-def _without(rows: Mapping[Any, dict[str, Any]], known: Iterable[Any]) -> list[dict[str, Any]]:
-    found = set(known)
-    return [row for key, row in rows.items() if key not in found]

@@ -159,7 +159,8 @@ class OpenStore:
             location: Path, or URL of a SQLite file or a PostgreSQL database; ``None`` for the
                 file in the user's data folder.
             writes: Whether results will be added. If not, no right to write is needed, and no
-                store is created. A file is read as it is now.
+                store is created: a missing file counts as an empty store, but a missing folder is
+                an error. A file is read as it is now.
             create: Whether a missing store counts as an empty store.
 
         Raises:
@@ -168,6 +169,8 @@ class OpenStore:
         place = locate(location)
         if not create:
             patiently(place, place.check_exists)
+        elif not writes and location is not None:
+            place.check_folder()
         return cls(place, writes=writes)
 
     def __enter__(self) -> Self:

@@ -170,17 +170,31 @@ def conditions(questions: Iterable[Question]) -> Iterator[ColumnElement[bool]]:
 
 def all_among(table: Table, rows: Sequence[Mapping[str, Any]]) -> ColumnElement[bool]:
     """Condition for rows that have all values of one of these rows, of at most one batch."""
-    first, *others = rows
-    differ = [name for name in first if any(each[name] != first[name] for each in others)]
-    same = {name: value for name, value in first.items() if name not in differ}
-    found = all_equal(table, same)
-    if differ:
-        # This alone as well, because SQLite searches no index for a tuple.
-        found &= table.c[differ[0]].in_(list(dict.fromkeys(each[differ[0]] for each in rows)))
+    differ = _differing(rows)
+    # The first alone as well, because SQLite searches no index for a tuple.
+    found = near(table, rows)
     if len(differ) > 1:
         columns = tuple_(*(table.c[name] for name in differ))
         found &= columns.in_([tuple(each[name] for name in differ) for each in rows])
     return found
+
+
+def near(table: Table, rows: Sequence[Mapping[str, Any]]) -> ColumnElement[bool]:
+    """Condition for few rows more than :func:`all_among` selects, which takes less time to state.
+
+    They have what all of these rows share, and the first value in which these differ.
+    """
+    first, differ = rows[0], _differing(rows)
+    found = all_equal(table, {name: first[name] for name in first if name not in differ})
+    if differ:
+        found &= table.c[differ[0]].in_(list(dict.fromkeys(each[differ[0]] for each in rows)))
+    return found
+
+
+def _differing(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Columns in which rows differ."""
+    first, *others = rows
+    return [name for name in first if any(each[name] != first[name] for each in others)]
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,15 @@ class SQLiteFile(Database):
             if not self.path.exists():
                 raise self.absent()
 
+    def check_folder(self) -> None:
+        """Checks that there is a folder: whoever reads a file in none has misspelt its path."""
+        with self.translated():
+            if not self.path.parent.exists():
+                raise StoreError(
+                    f"{self}: there is no folder {self.path.parent}",
+                    f"Check {argument('store')}; commands that measure make the folder.",
+                )
+
     def connect(self) -> Engine:
         """Connection to the database, which is created or upgraded as needed."""
         path, revision = self.path, None

@@ -67,9 +67,7 @@ def test_a_load_has_a_row_for_each_placement_with_intervals_and_the_best(model, 
 
 
 def test_without_numbers_every_placement_is_tried_and_bricks_tell(model):
-    found = serve(
-        model, "single-stream", backend="onnxruntime", measure=True, max_latency_ms=1e-4
-    )
+    found = serve(model, "single-stream", backend="onnxruntime", measure=True, max_latency_ms=1e-4)
     cores = physical_cores_available()
     assert {row["threads"] for row in found} <= set(range(1, cores + 1))
     assert {(row["origin"], row["holds"], row["best"]) for row in found} == {

@@ -6,7 +6,7 @@ import onnx
 import pytest
 from dlbricks_serving import advise
 
-import dlbricks_core as dlbricks
+import dlbricks
 from dlbricks_core.errors import DLBricksError, ModelError
 
 ORT = {"backend": "onnxruntime", "runs": 2, "threads": 1}

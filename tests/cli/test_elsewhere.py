@@ -127,6 +127,28 @@ def test_quantities_of_dlbricks_are_in_the_distribution_that_the_core_names():
     )
 
 
+@pytest.mark.parametrize(
+    "given",
+    [("--prompt", "8"), ("--generate", "8"), ("--task", "chat"), ("--pictures", "1"),
+     ("--sweep", "batch=1,2")],
+    ids=lambda given: given[0],
+)  # fmt: skip
+def test_missing_sizes_name_their_distribution(dlbricks, monkeypatch, given):
+    monkeypatch.setattr("dlbricks_core.commands.options.several_sizes.names", lambda _kind: set())
+    done = dlbricks("estimate", "onnx:squeezenet", "--backend", "onnxruntime", *given)
+    assert done.status == 2
+    assert done.err.splitlines() == [
+        f"Error: {given[0]} comes with dlbricks-sizes, which is not installed",
+        f"Hint: {install('sizes')}",
+    ]
+
+
+def test_functions_of_distributions_are_where_the_core_says():
+    assert entries("dlbricks.sizes") == {"sizes": "sizes"}
+    for name, distribution in command.FUNCTIONS.items():
+        assert name in import_module(distribution.replace("-", "_")).__all__
+
+
 @pytest.mark.parametrize("old", PROGRAM.RENAMED)
 def test_a_former_name_answers_with_the_new_one(dlbricks, old):
     done = dlbricks(old, "--help")

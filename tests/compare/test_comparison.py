@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from dlbricks_compare.comparison import ModelComparison, PartComparison
+from dlbricks_compare.report import margin
 
 from dlbricks_core.compose import Estimate
 from dlbricks_core.figures.figure import RESAMPLES
-from dlbricks_core.figures.ranking import Cost, Ranking
+from dlbricks_core.figures.ranking import Cost, Ranking, Ratio
 
 
 def cost(ms):
@@ -43,3 +44,19 @@ def test_the_difference_is_between_the_slowest_and_the_fastest():
     costs = {"a": cost(2.0), "b": cost(5.0), "c": cost(3.0)}
     assert PartComparison(None, 1, {}, Ranking.of(costs)).difference_ms == 3.0
     assert PartComparison(None, 1, {}, Ranking.of({"a": cost(2.0)})).difference_ms is None
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (Ratio(2.07, 1.31, 2.52), "2.07x (1.31-2.52)"),
+        (Ratio(75.1, 0.0, 209.0), "75.1x (209 or less)"),
+        (Ratio(75.1, 0.0004, 209.0), "75.1x (209 or less)"),
+        (Ratio(75.1, 1.31, None), "75.1x (1.31 or more)"),
+        (Ratio(75.1, 0.0, None), "75.1x (uncertain)"),
+        (Ratio(None, None, None), "-"),
+        (None, "-"),
+    ],
+)
+def test_ends_of_an_interval_that_say_nothing_are_left_out(ratio, text):
+    assert margin(ratio) == text

@@ -19,8 +19,8 @@ from dlbricks_core.analysis.work import layer_bytes, layer_flops
 from dlbricks_core.bricks import extract, signature
 from dlbricks_core.errors import ModelError
 from dlbricks_core.ir import read_model
+from dlbricks_core.operators.domains import as_run_by
 from dlbricks_core.passes import normalize
-from dlbricks_core.passes.domains import as_run_by
 from dlbricks_core.predict.features import NAMES, Features
 from dlbricks_core.values import materialize
 

@@ -116,6 +116,7 @@ def test_a_model_runs_again_until_a_plain_script_would_cost_as_much(
 ):
     place = "dlbricks_core.estimation.adaptive"
     monkeypatch.setattr(f"{place}.model_loop._MOST_OF_PLAIN", limit)
+    monkeypatch.setattr(f"{place}.model_loop._BRIEF_S", 0.0)
     monkeypatch.setattr(f"{place}.model_figures.ModelFigures.is_precise", lambda *_: False)
     monkeypatch.setattr(
         f"{place}.model_figures.ModelFigures.imprecise", lambda _, positions: positions
@@ -124,6 +125,23 @@ def test_a_model_runs_again_until_a_plain_script_would_cost_as_much(
     assert sorted(ran) == sorted(times * ["stack4", "other"])
     codes = [each.code for each in found.ledger.notes]
     assert ("costs-as-plain" in codes) == (limit == 0)
+
+
+def test_the_cheapest_models_run_again_and_none_that_takes_more_than_is_left(
+    adapted, stack, ran, monkeypatch
+):
+    place = "dlbricks_core.estimation.adaptive"
+    monkeypatch.setattr(f"{place}.model_loop._MOST_OF_PLAIN", 0.0)
+    monkeypatch.setattr(f"{place}.model_figures.ModelFigures.is_precise", lambda *_: False)
+    monkeypatch.setattr(
+        f"{place}.model_figures.ModelFigures.imprecise", lambda _, positions: positions
+    )
+    seconds = [0.2, 9.0, 0.1]
+    monkeypatch.setattr(f"{place}.model_loop.ModelLoop._burst_s", lambda _, i: seconds[i])
+    models = [stack(4), stack(4, "long", size=3000), stack(4, "other", size=2000)]
+    found = adapted(models, precision=0.01)
+    assert ran[3:] == ["other", "stack4"]
+    assert [each.code for each in found.ledger.notes] == ["costs-as-plain"]
 
 
 def test_large_weights_are_not_drawn(adapted, stack, ran, monkeypatch):

@@ -1,10 +1,10 @@
 """Dimensions of decoders, by the names that exporters give them."""
 
 import pytest
+from dlbricks_sizes import Generation
+from dlbricks_sizes.decoder import NAMES, DecoderDimensions
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.estimation.sizes import Generation
-from dlbricks_core.estimation.sizes.decoder import NAMES, DecoderDimensions
 from dlbricks_core.passes.options import OpenDimension
 
 

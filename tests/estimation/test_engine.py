@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from dlbricks_pytorch.engine import transformers_python
+from dlbricks_sizes import Generation, engine, read_asked
+from dlbricks_sizes.engine import with_engine
 
 from dlbricks_core.estimation.defaults import PREDICTOR
-from dlbricks_core.estimation.sizes import Generation, engine, read_asked
-from dlbricks_core.estimation.sizes.engine import with_engine
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.figures.predicted import Predicted
@@ -48,7 +48,7 @@ def test_each_latency_is_longer_by_the_python_of_blocks_and_token(predicted):
     calls = cost.token_calls + BLOCKS * cost.block_calls
     without, found = predicted("pytorch", 0.0), predicted("pytorch", 1e-6)
     assert values(found) - values(without) == pytest.approx(1e-3 * calls)
-    (answer,) = found.answers
+    (answer,) = found.over_sizes.answers
     assert answer.first.estimate.value == pytest.approx(found.models[0].estimate.value)
     (said,) = (each for each in found.ledger.notes if each.code == "engine-python")
     assert said.values["ms"] == pytest.approx(1e-3 * calls)

@@ -8,27 +8,27 @@ import numpy as np
 import onnx
 import pytest
 from dlbricks_pages.sizes import sizes_plot
-
-from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.estimation.defaults import PREDICTOR
-from dlbricks_core.estimation.sizes import (
-    PHASES,
+from dlbricks_sizes import (
     Generation,
     Sweep,
     load_asked,
     of_task,
     read_asked,
 )
-from dlbricks_core.estimation.sizes.generation import _of_scores
-from dlbricks_core.estimation.sizes.roofline import Roofline, within
+from dlbricks_sizes.generation import _of_scores
+from dlbricks_sizes.report import engines
+from dlbricks_sizes.roofline import Roofline, within
+
+from dlbricks_core.errors import DLBricksError, ModelError
+from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.facts import Workload
+from dlbricks_core.facts.workload import PHASES
 from dlbricks_core.figures.figure import interval
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.ir import read_model
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
-from dlbricks_core.report.sizes import engines
 from dlbricks_core.store import ResultStore
 
 pytestmark = pytest.mark.usefixtures("kept_workers")
@@ -88,7 +88,7 @@ def test_depths_are_those_of_the_tokens_after_the_first():
 
 
 def test_times_add_up(predicted):
-    (answer,) = predicted(Generation({"prompt": (64,), "generate": (101,)})).answers
+    (answer,) = predicted(Generation({"prompt": (64,), "generate": (101,)})).over_sizes.answers
     assert list(answer.curve) == [64, 114, 163]
     ms = [each.estimate.value for each in answer.curve.values()]
     assert min(ms) < answer.token.estimate.value < max(ms)
@@ -102,7 +102,7 @@ def test_times_add_up(predicted):
 
 
 def test_each_token_has_a_time_of_its_own(predicted):
-    (answer,) = predicted(Generation({"prompt": (64,), "generate": (101,)})).answers
+    (answer,) = predicted(Generation({"prompt": (64,), "generate": (101,)})).over_sizes.answers
     tokens = answer.tokens
     assert list(tokens) == list(range(64, 164))
     assert tokens[114].value == pytest.approx(answer.curve[114].estimate.value)
@@ -111,7 +111,7 @@ def test_each_token_has_a_time_of_its_own(predicted):
     assert mean == pytest.approx(answer.token.estimate.value)
     low, high = tokens[89].interval
     assert low < tokens[89].value < high
-    (single,) = predicted(Generation({"prompt": (8,), "generate": (1,)})).answers
+    (single,) = predicted(Generation({"prompt": (8,), "generate": (1,)})).over_sizes.answers
     assert single.tokens == {}
 
 
@@ -139,7 +139,7 @@ def test_an_answer_beyond_the_roofline_has_no_figures(predicted, monkeypatch):
         "decoder [1 after 64]",
         "decoder [1 after 65]",
     ]
-    (answer,) = result.answers
+    (answer,) = result.over_sizes.answers
     assert answer.first.estimate.value is None
     assert answer.token.estimate.value is None
     assert not result.is_sound
@@ -152,7 +152,7 @@ def test_what_the_joint_fit_lowers_is_held_against_the_roofline(predicted, monke
         ]
         return replace(result, models=found)
 
-    monkeypatch.setattr("dlbricks_core.estimation.sizes.generation.with_joint_fit", lowered)
+    monkeypatch.setattr("dlbricks_sizes.generation.with_joint_fit", lowered)
     result = predicted(Generation({"prompt": (64,), "generate": (3,)}))
     assert len(result.failures) == 3
     assert all("refused as a defect" in each.reason for each in result.failures)
@@ -189,12 +189,12 @@ def test_tasks_stand_for_lengths():
 def test_models_belong_to_the_phases_of_an_answer(path):
     asked = Generation({"prompt": (8, 9), "generate": (3,)})
     loaded = read_asked([path], asked, LoadOptions())
-    phases = {name: loaded.of_phase(name) for name in PHASES}
-    assert phases == {"prompt": (0, 3), "token": (1, 2, 4)}
+    phases = {name: [i for i, each in enumerate(loaded.phases) if each == name] for name in PHASES}
+    assert phases == {"prompt": [0, 3], "token": [1, 2, 4]}
 
 
 def test_the_mean_over_depths_keeps_common_errors(predicted):
-    (answer,) = predicted(Generation({"prompt": (64,), "generate": (101,)})).answers
+    (answer,) = predicted(Generation({"prompt": (64,), "generate": (101,)})).over_sizes.answers
 
     def width(estimate):
         low, high = interval(estimate.draws)
@@ -218,20 +218,22 @@ def test_results_stand_by_the_name_of_their_model(predicted):
 
 
 def test_one_token_has_no_time_per_token(predicted):
-    (answer,) = predicted(Generation({"prompt": (8,), "generate": (1,)})).answers
+    (answer,) = predicted(Generation({"prompt": (8,), "generate": (1,)})).over_sizes.answers
     assert (answer.token, answer.curve, answer.generation_rate.value) == (None, {}, None)
     assert answer.total == answer.first
 
 
 def test_a_batch_counts_in_the_rates(predicted):
-    (answer,) = predicted(Generation({"prompt": (8,), "generate": (3,), "batch": (4,)})).answers
+    (answer,) = predicted(
+        Generation({"prompt": (8,), "generate": (3,), "batch": (4,)})
+    ).over_sizes.answers
     assert answer.generation_rate.value == pytest.approx(4e3 / answer.token.estimate.value)
 
 
 def test_a_sweep_is_a_grid(predicted):
     axes = {"sequence_length": (1, 4, 16), "batch": (1, 2)}
     result = predicted(Sweep(axes), dims={"past_sequence_length": 0})
-    (curve,) = result.curves
+    (curve,) = result.over_sizes.curves
     assert [each.code for each in result.ledger.notes].count("sizes-ran-before") == 1
     assert [tuple(point.sizes.values()) for point in curve.points] == [
         (1, 1), (1, 2), (4, 1), (4, 2), (16, 1), (16, 2)
@@ -244,7 +246,7 @@ def test_a_sweep_is_a_grid(predicted):
 
 def test_dimensions_that_vary_together_give_the_listed_points(predicted):
     axes = {"batch,sequence_length": ((1, 16), (2, 4)), "past_sequence_length": (0, 3)}
-    (curve,) = predicted(Sweep(axes)).curves
+    (curve,) = predicted(Sweep(axes)).over_sizes.curves
     assert [tuple(point.sizes.values()) for point in curve.points] == [
         (1, 16, 0), (1, 16, 3), (2, 4, 0), (2, 4, 3)
     ]  # fmt: skip
@@ -265,7 +267,7 @@ def test_sizes_that_vary_together_are_one_line_of_the_plot(predicted, axes, line
 
 
 def test_prompts_and_answers_may_vary_together(predicted):
-    answers = predicted(Generation({"prompt,generate": ((8, 3), (16, 2))})).answers
+    answers = predicted(Generation({"prompt,generate": ((8, 3), (16, 2))})).over_sizes.answers
     assert [(a.workload.prompt, a.workload.generate) for a in answers] == [(8, 3), (16, 2)]
 
 
@@ -359,6 +361,18 @@ def test_scores_of_a_model_from_a_configuration_are_stated_with_its_engine(save_
 
 def test_a_file_of_ones_own_runs_its_own_graph(predicted):
     result = predicted(Generation({"prompt": (8,), "generate": (2,)}))
-    assert list(engines(result)) == [
+    assert list(engines(result.over_sizes.answers, result)) == [
         "Figures are for onnxruntime on the graph of decoder as it is."
     ]
+
+
+def test_a_sweep_over_the_batch_of_time_first_models_leaves_time_alone(tmp_path):
+    """The batch is the second axis, and so the first may have another size."""
+    text = """<ir_version: 10, opset_import: ["" : 17]>
+    g (float[?,?,8] x, float[1,32,8] w, float[1,32,8] r) => (y)
+    { y = LSTM<hidden_size=8>(x, w, r) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    options = LoadOptions(dims={"x.0": 5})
+    loaded = read_asked([str(tmp_path / "m.onnx")], Sweep({"batch": (1, 3)}), options)
+    (every,) = loaded.every
+    assert [m.tensors["x"].sizes for m in every.models.values()] == [(5, 1, 8), (5, 3, 8)]

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from dlbricks_decoders.build import build
 from dlbricks_decoders.families import decoder_of
+from dlbricks_sizes import joint
+from dlbricks_sizes.joint import jointly
+from dlbricks_sizes.sizing import Sizes
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.compose import Estimate
 from dlbricks_core.estimation.model_result import ModelResult
-from dlbricks_core.estimation.sizes import joint
-from dlbricks_core.estimation.sizes.joint import jointly
-from dlbricks_core.estimation.sizes.sizing import Sizes
 from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.passes import normalize
 

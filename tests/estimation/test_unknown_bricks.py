@@ -65,7 +65,8 @@ def test_the_factor_of_models_without_runs_holds_until_runs_set_the_spread():
     factor = SpreadFactor(0.5, 0.2)
     prediction = Predicted(1.0, np.ones(RESAMPLES), discrepancy=Discrepancy(0.03, 0.02, factor))
     few, many = (
-        unknown._Ratios.of([unknown._SeenBrick("Relu", "a", 2.0, 1.0)] * number) for number in (2, 20)
+        unknown._Ratios.of([unknown._SeenBrick("Relu", "a", 2.0, 1.0)] * number)
+        for number in (2, 20)
     )
     assert unknown._corrected(few, "Relu", prediction).discrepancy.spread == factor
     assert unknown._corrected(many, "Relu", prediction).discrepancy.spread == SpreadFactor()
@@ -144,8 +145,7 @@ def test_few_models_with_a_kind_count_less_than_all_together():
 
 def test_many_bricks_of_one_model_tell_no_more_than_the_model():
     few, many = (
-        unknown._Ratios.of(seen_in(1, "Conv", 2.0, 1.0) * bricks, before=5.0)
-        for bricks in (1, 100)
+        unknown._Ratios.of(seen_in(1, "Conv", 2.0, 1.0) * bricks, before=5.0) for bricks in (1, 100)
     )
     assert few.factor("Conv") == pytest.approx(many.factor("Conv"))
     assert 1.0 < many.factor("Conv") < 1.3

@@ -51,6 +51,7 @@ IMPORTED_WITH = {
         "dlbricks_core.backends.layer",
         "dlbricks_core.operators.caches",
         "dlbricks_contrib.operators",
+        "dlbricks_contrib.rows",
         "dlbricks_core.passes.schemas",
     ),
 }

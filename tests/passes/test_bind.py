@@ -292,3 +292,57 @@ def test_a_size_that_no_size_of_its_formula_makes_is_refused_by_name(
     with pytest.raises(ModelError, match=f"dimension 'seq' cannot have size {wrong}") as caught:
         normalize(cached(formula), batch=1, dims={"past": 3}, shapes={"mask": (1, size)})
     assert f"mask.1={size}, which is {formula}" in caught.value.hint
+
+
+RECURRENT = """<ir_version: 10, opset_import: ["" : 17]>
+g (float[?,?,8] x, float[1,32,8] w, float[1,32,8] r) => (y)
+{ BEFORE y = LSTM<hidden_size=8, layout=LAYOUT>(t, w, r) }"""
+
+
+@pytest.mark.parametrize(
+    ("before", "layout", "axis"),
+    [
+        ("t = Identity(x)", 0, 1),
+        ("a = Relu(x) t = Add(a, a)", 0, 1),
+        ("t = Transpose<perm=[1,0,2]>(x)", 0, 0),
+        ("t = Identity(x)", 1, 0),
+        ("t = Transpose<perm=[1,0,2]>(x)", 1, 1),
+    ],
+)
+def test_the_batch_of_a_recurrent_layer_is_not_its_time(
+    before: str, layout: int, axis: int
+) -> None:
+    text = RECURRENT.replace("BEFORE", before).replace("LAYOUT", str(layout))
+    raw = read_model(onnx.parser.parse_model(text), name="m")
+    with pytest.raises(UnboundDimensionsError) as caught:
+        normalize(raw, batch=2)
+    assert f"dimensions without a size: x.{1 - axis}" in caught.value.message
+    sizes = [3, 3]
+    sizes[axis] = 2
+    normal = normalize(raw, batch=2, dims={f"x.{1 - axis}": 3})
+    assert normal.tensors["x"].sizes == (*sizes, 8)
+    with pytest.raises(UnboundDimensionsError) as caught:
+        normalize(raw)
+    assert "batch=N" in caught.value.hint
+    assert f"x.{1 - axis}" in caught.value.hint
+
+
+def test_the_batch_is_the_dimension_of_that_name() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[seq,batch_size,4] x, float[batch,4] z) => (y) { a = Relu(x) y = Add(a, z) }"""
+    raw = read_model(onnx.parser.parse_model(text), name="m")
+    normal = normalize(raw, batch=2, dims={"seq": 5})
+    assert (normal.tensors["x"].sizes, normal.tensors["z"].sizes) == ((5, 2, 4), (2, 4))
+
+
+def test_steps_of_a_scan_are_no_batch() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[4] s, float[T,4] x) => (f, y) {
+        f, y = Scan<num_scan_inputs=1, body = b (float[4] i, float[4] e) => (float[4] o, float[4] p)
+            { o = Add(i, e) p = Relu(o) }>(s, x)
+    }"""
+    raw = read_model(onnx.parser.parse_model(text), name="m")
+    with pytest.raises(UnboundDimensionsError) as caught:
+        normalize(raw, batch=3)
+    assert "'T': N" in caught.value.hint
+    assert "batch" not in caught.value.hint

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
+from dlbricks_contrib.floats import FLOATS, rounded
 from dlbricks_testing import cases
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,6 @@ from dlbricks_core.errors import ModelError
 from dlbricks_core.ir import CanonicalModel, numpy_dtype, read_model, to_onnx
 from dlbricks_core.passes import normalize
 from dlbricks_core.passes.convert import CONVERSIONS, convert
-from dlbricks_core.passes.convert.floats import FLOATS, rounded
 from dlbricks_core.values import materialize
 
 SHORT = ("bfloat16", "float16")
@@ -37,7 +37,7 @@ def operators(of: CanonicalModel) -> list[str]:
 @pytest.mark.parametrize("name", [*cases.COMMON, *cases.UNCOMMON, *cases.REWRITTEN])
 def test_a_converted_model_is_valid_and_in_canonical_form(name: str) -> None:
     own = cases.network(name).model
-    for dtype in FLOATS & CONVERSIONS.keys():
+    for dtype in FLOATS.intersection(CONVERSIONS):
         found = convert(own, dtype)
         again = normalize(found.as_raw())
         assert (again.layers, again.tensors) == (found.layers, found.tensors)
@@ -127,7 +127,7 @@ def test_two_element_types_of_one_model_are_other_work() -> None:
     own = cases.network("convolutions").model
     signatures = {
         dtype: set(BrickSet.of([convert(own, dtype)], 1, "chain").bricks)
-        for dtype in FLOATS & CONVERSIONS.keys()
+        for dtype in FLOATS.intersection(CONVERSIONS)
     }
     assert len(set.union(*signatures.values())) == sum(map(len, signatures.values()))
 

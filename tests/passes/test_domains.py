@@ -9,9 +9,10 @@ from dlbricks_testing.operators import DEFINED
 
 from dlbricks_core.errors import ModelError, PluginError
 from dlbricks_core.ir import read_model
-from dlbricks_core.passes import domains, normalize, schemas
+from dlbricks_core.operators import domains, table
+from dlbricks_core.operators.domains import as_run_by
+from dlbricks_core.passes import normalize, schemas
 from dlbricks_core.passes.convert import convert
-from dlbricks_core.passes.domains import as_run_by
 from dlbricks_core.passes.forms import form
 from dlbricks_core.plugins import Plugin
 
@@ -23,7 +24,7 @@ g (float[2, 4] x) => (float[2, 4] y) { z = com.microsoft.Gelu(x)  y = Relu(z) }"
 def plugins(monkeypatch):
     """Replaces the distributions that add operators, for a test."""
     cached = (domains.operator_domains, domains.added_operators, schemas.definition,
-              schemas.domains, schemas.optional_outputs)  # fmt: skip
+              schemas.domains, schemas.optional_outputs, table.added_rows)  # fmt: skip
 
     def forget():
         for each in cached:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import doctest
 from types import SimpleNamespace
 
+from dlbricks_sizes import report
+
 from dlbricks_core.facts import LATENCY
-from dlbricks_core.report import sizes
 
 
 def test_examples_of_sizes_hold():
-    assert doctest.testmod(sizes).failed == 0
+    assert doctest.testmod(report).failed == 0
 
 
 def test_a_curve_without_estimates_says_so(monkeypatch):
-    monkeypatch.setattr(sizes, "subject", lambda result: "net")
+    monkeypatch.setattr(report, "subject", lambda result: "net")
     point = SimpleNamespace(
         result=SimpleNamespace(compared=SimpleNamespace(estimate=SimpleNamespace(value=None)))
     )
     request = SimpleNamespace(quantity=LATENCY)
     curve = SimpleNamespace(points=[point] * 2)
-    result = SimpleNamespace(answers=[], curves=[curve], request=request)
-    assert sizes.sizes_answer(result) == "net: no estimate at 2 points."
+    result = SimpleNamespace(request=request)
+    assert report.sizes_answer([], [curve], result) == "net: no estimate at 2 points."

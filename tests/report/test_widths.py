@@ -65,7 +65,7 @@ def test_several_estimates_are_as_good_as_the_widest(monkeypatch):
     monkeypatch.setattr(words, "subject", lambda result: "2 models")
     model = SimpleNamespace(normalized=None, estimate=SimpleNamespace(value=1.0))
     result = SimpleNamespace(
-        is_over_sizes=False, models=[model] * 2, adaptive=dialled(0.2, 0.97).adaptive
+        over_sizes=None, models=[model] * 2, adaptive=dialled(0.2, 0.97).adaptive
     )
     told = "2 models: 2 estimates; the least precise is within a factor of 8.1."
     assert words.answer(result) == [told]
@@ -78,7 +78,7 @@ def test_the_widest_estimate_is_not_one_that_lacks_bricks(monkeypatch):
         for value in (1.0, None)
     ]
     result = SimpleNamespace(
-        is_over_sizes=False, models=models, adaptive=dialled(0.2, math.inf).adaptive
+        over_sizes=None, models=models, adaptive=dialled(0.2, math.inf).adaptive
     )
     told = "2 models: 1 estimate; the least precise is ±20.0%; the others are incomplete."
     assert words.answer(result) == [told]

@@ -12,12 +12,12 @@ from dlbricks_serving.advice.report.words import answer, explained, name_of
 from dlbricks_serving.advice.requirements import RequiredFigure, Requirement
 from dlbricks_serving.advice.search import rank, thread_pairs
 from dlbricks_serving.advice.tariff import Prices
+from dlbricks_sizes.answers import FIRST_TOKEN, OUTPUT_TOKEN
+from dlbricks_sizes.workloads import Time
 
 from dlbricks_core.compose import Estimate
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.answers import FIRST_TOKEN, OUTPUT_TOKEN
 from dlbricks_core.estimation.model_result import Compared
-from dlbricks_core.estimation.workloads import Time
 from dlbricks_core.facts import LATENCY, Workload
 from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.report.notes import text

@@ -13,13 +13,13 @@ from dlbricks_serving.advice.report.data import advice_data
 from dlbricks_serving.advice.search import advise
 from dlbricks_serving.advice.tariff import Accuracies, Prices
 from dlbricks_serving.advice.tasks import AdviceTask, tasks_of
+from dlbricks_sizes import Generation, load_asked
 
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.commands.estimate.actions import EstimateJob
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation import conditioned as oracle
-from dlbricks_core.estimation.sizes import Generation, load_asked
 from dlbricks_core.estimation.systems import name_machine
 from dlbricks_core.facts import Observation, Question, Session, Subject
 from dlbricks_core.facts.observation import LATENCY
@@ -398,7 +398,7 @@ def test_an_answer_has_the_figures_of_an_estimate(tmp_path, backend):
     with ResultStore.open(tmp_path / "results.sqlite") as store:
         done = EstimateJob(models=models, backend=backend).run(store, Observer())
         advice = AdviseJob(models=models, backends=[backend]).run(store, Observer())
-    (answer,) = done.result.answers
+    (answer,) = done.result.over_sizes.answers
     (found,) = advice.alternatives
     # The cost of a call of Python is timed anew in each process, and varies with other load.
     assert found.ms == pytest.approx(answer.total.estimate.value, rel=0.15)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
 from dlbricks_core.store import ResultStore
 
@@ -107,9 +108,11 @@ def test_an_older_store_is_upgraded_in_the_copy_alone(tmp_path, migrated):
 
 
 def test_reading_creates_no_store(tmp_path):
-    for place in (tmp_path / "absent.db", tmp_path / "absent" / "a.db"):
-        with ResultStore.open(place, writes=False) as store:
-            assert store.get([KEY]) == {}
+    with ResultStore.open(tmp_path / "absent.db", writes=False) as store:
+        assert store.get([KEY]) == {}
+    with pytest.raises(StoreError, match=r"a\.db: there is no folder .*absent\n") as refused:
+        ResultStore.open(tmp_path / "absent" / "a.db", writes=False)
+    assert "make the folder" in refused.value.hint
     (tmp_path / "empty.db").touch()
     with ResultStore.open(tmp_path / "empty.db", writes=False) as store:
         assert list(store.measurements()) == []

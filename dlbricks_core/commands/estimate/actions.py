@@ -23,9 +23,9 @@ from dlbricks_core.estimation.invocation import Invocation
 from dlbricks_core.estimation.joining import joined
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.estimation.results_files import read_results
-from dlbricks_core.estimation.sizes import PHASES, Generation, ModelsAtSizes
 from dlbricks_core.estimation.systems import at_system
 from dlbricks_core.facts import LATENCY
+from dlbricks_core.facts.workload import PHASES
 from dlbricks_core.importers.models import LoadedModels
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.known_setups import known_setups
@@ -81,7 +81,7 @@ class EstimateJob(jobs.TimedJob, jobs.PreciseJob):
                 hint=f"Write {argument('threads')} prompt=8,token=4, or one number.",
             )
         is_latency = self.quantity in (None, LATENCY.name)
-        if not isinstance(self.models.sizes, Generation) or not is_latency:
+        if self.models.sizes is None or not self.models.sizes.phases or not is_latency:
             raise DLBricksError(
                 f"{argument('threads')} {each} is for the times of language models' answers",
                 hint=f"Add {argument('prompt')} or {argument('generate')}, or give one number.",
@@ -171,17 +171,17 @@ class EstimateJob(jobs.TimedJob, jobs.PreciseJob):
 
 
 def _in_phases(
-    loaded: LoadedModels | ModelsAtSizes,
+    loaded: LoadedModels,
     requests: Mapping[str, Request],
     estimated: Callable[[Sequence[CanonicalModel], Request], RunResult],
 ) -> RunResult:
     """The result for all models, each phase of an answer by its own request."""
-    if not isinstance(loaded, ModelsAtSizes) or "" in requests:
+    if "" in requests:
         (request,) = requests.values()
         return estimated(loaded.models, request)
     parts = {}
     for phase, request in requests.items():
-        if positions := loaded.of_phase(phase):
+        if positions := tuple(i for i, each in enumerate(loaded.phases) if each == phase):
             parts[positions] = estimated([loaded.models[i] for i in positions], request)
     threads = {phase: requests[phase].settings.threads for phase in PHASES}
     return replace(joined(parts), phase_threads=threads)

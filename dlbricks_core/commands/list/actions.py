@@ -13,7 +13,7 @@ import click
 
 from dlbricks_core.backends import Backend, BackendOption
 from dlbricks_core.backends.base import declared_options
-from dlbricks_core.commands import Command
+from dlbricks_core.commands import Command, SizesOptions
 from dlbricks_core.commands.options import shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.output import Output
@@ -22,7 +22,7 @@ from dlbricks_core.errors import DLBricksError, PluginError
 from dlbricks_core.importers import Importer, ModelCollection, ModelNotes
 from dlbricks_core.importers.lookup import find_collection
 from dlbricks_core.measure.metric import Metric
-from dlbricks_core.passes.domains import OperatorDomain
+from dlbricks_core.operators.domains import OperatorDomain
 from dlbricks_core.plugins import GROUPS, Plugin, attempt, discover
 from dlbricks_core.predict import Predictor
 from dlbricks_core.report import Column, ResultPage
@@ -96,6 +96,7 @@ _BASES: dict[str, type] = {
     "metric": Metric,
     "column": Column,
     "page": ResultPage,
+    "sizes": SizesOptions,
 }
 
 

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from inspect import signature
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.commands.options.settings import IMPORT_TIMEOUT_S, READING
+from dlbricks_core.commands.options.several_sizes import sizes_of
 from dlbricks_core.importers import LoadOptions, parse_shape
 from dlbricks_core.importers.models import ImportSettings
 from dlbricks_core.passes.options import InputValue
 from dlbricks_core.preferences import preferred
-
-if TYPE_CHECKING:
-    from dlbricks_core.estimation.sizes import Generation, Sized
-
 
 JobT = TypeVar("JobT")
 
@@ -225,82 +222,3 @@ def pairs(texts: tuple[str, ...], option: str) -> list[tuple[str, str]]:
                 f"{name} is given twice: {found[name]} and {value}", param_hint=option
             )
     return list(found.items())
-
-
-def sizes_of(values: dict[str, Any], names: Sequence[str] = ()) -> Sized | None:
-    """Requested sizes of models, from ``sizes_options``; ``None`` for a single size.
-
-    Args:
-        values: Values of the options.
-        names: Names of the models, whose configurations say how many tokens pictures have.
-    """
-    found = _without_pictures(values)
-    if values["pictures"] is None:
-        return found
-    from dlbricks_core.estimation.sizes import Generation, with_pictures
-
-    if found is None:
-        found = Generation({})
-    if not isinstance(found, Generation):
-        raise click.UsageError("--pictures needs --prompt, --generate or --task.")
-    return with_pictures(found, values["pictures"], names)
-
-
-def _without_pictures(values: dict[str, Any]) -> Sized | None:
-    # Commands without sizes start faster without this code.
-    from dlbricks_core.estimation.sizes import Generation, Sweep
-
-    sweeps = _sweeps(values["sweeps"])
-    given = _tokens(values)
-    varied = [name for axis in sweeps for name in axis.split(",")]
-    generates = bool(given) or not {"prompt", "generate"}.isdisjoint(varied)
-    if generates and values["batch"] is not None:
-        given["batch"] = (values["batch"],)
-    typed = [each for each in ("prompt", "generate") if values[each] is not None]
-    taken = {*typed, *(["batch"] if values["batch"] is not None else []),
-             *(text.rpartition("=")[0] for text in values["dims"])}  # fmt: skip
-    for name in varied:
-        if name in taken:
-            raise click.BadParameter(
-                f"{name} is also given by itself: leave that out", param_hint="--sweep"
-            )
-    if generates:
-        return Generation({**given, **sweeps})
-    return Sweep(sweeps) if sweeps else None
-
-
-def answer_of(values: dict[str, Any]) -> Generation | None:
-    """Requested answer of language models, from ``answer_options``; ``None`` for single runs."""
-    from dlbricks_core.estimation.sizes import Generation
-
-    given = _tokens(values)
-    if given and values["batch"] is not None:
-        given["batch"] = (values["batch"],)
-    return Generation(given) if given else None
-
-
-def _tokens(values: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Tokens of the prompt and of the answer, as far as they or a task are given."""
-    from dlbricks_core.estimation.sizes import of_task
-
-    typed = {name: (values[name],) for name in ("prompt", "generate") if values[name] is not None}
-    return {**of_task(values["task"]), **typed}
-
-
-def _sweeps(texts: tuple[str, ...]) -> dict[str, tuple[int | tuple[int, ...], ...]]:
-    """Distinct sizes by the name of a dimension, or by several with commas between."""
-    found = {}
-    for name, text in pairs(texts, "--sweep"):
-        try:
-            found[name] = tuple(dict.fromkeys(map(_size, text.split(","))))
-        except ValueError as error:
-            raise click.BadParameter(
-                f"{name}={text}: write sizes with commas between (sequence=1,128,512; of "
-                "dimensions that vary together batch,sequence=1x128,8x32)",
-                param_hint="--sweep",
-            ) from error
-    return found
-
-
-def _size(text: str) -> int | tuple[int, ...]:
-    return parse_shape(text) if "x" in text else int(text)

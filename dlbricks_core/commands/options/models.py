@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
+from dlbricks_core.commands.options.several_sizes import SizesRequest
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Failure
 from dlbricks_core.importers import LoadOptions
@@ -21,7 +22,6 @@ from dlbricks_core.progress import Observer
 
 if TYPE_CHECKING:
     from dlbricks_core.estimation.invocation import Invocation
-    from dlbricks_core.estimation.sizes import ModelsAtSizes, Sized
 
 ResultT = TypeVar("ResultT")
 
@@ -44,7 +44,7 @@ class Models:
     sources: Sequence[str | RawModel]
     options: LoadOptions = field(default_factory=LoadOptions)  #: How they are read.
     settings: ImportSettings = field(default_factory=ImportSettings)  #: How they are imported.
-    sizes: Sized | None = None  #: Requested sizes; ``None`` for the sizes in the options.
+    sizes: SizesRequest | None = None  #: Requested sizes; ``None`` for the sizes in the options.
     #: Whether the first model that cannot be read is an error. Otherwise it does not stop the
     #: others, and the result names it.
     strict: bool = False
@@ -75,20 +75,14 @@ class Models:
         (name,) = cast(Sequence[str], self.sources)
         return load_model(name, self.options, observer, self.settings)
 
-    def load(self, observer: Observer) -> LoadedModels | ModelsAtSizes:
+    def load(self, observer: Observer) -> LoadedModels:
         """Loads the models.
 
         Raises:
             DLBricksError: If none can be read, or in strict mode if one cannot.
         """
         if self.sizes is not None:
-            # Commands that run nothing start faster without this code.
-            from dlbricks_core.estimation.sizes import load_asked, read_asked
-
-            if self.strict:
-                return read_asked(self.sources, self.sizes, self.options)
-            names = cast(Sequence[str], self.sources)
-            return load_asked(names, self.sizes, self.options, observer, self.settings)
+            return self.sizes.load(self, observer)
         if not self.strict:
             return load_models(
                 cast(Sequence[str], self.sources), self.options, observer, self.settings

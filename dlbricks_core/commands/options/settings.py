@@ -338,7 +338,7 @@ SETTINGS: Mapping[str, Setting] = {
     "dtype": Setting(
         "dtype",
         kinds.name_of("an element type", "bfloat16"),
-        f"Convert models to another element type: {', '.join(sorted(CONVERSIONS))}, or a type of "
+        f"Convert models to another element type: {', '.join(CONVERSIONS)}, or a type of "
         "the backend's own. Layers that ONNX does not define in this type keep float32.",
         metavar="NAME",
     ),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import accumulate
 from time import monotonic
 
 from dlbricks_core.bricks import CutModel
@@ -14,7 +15,6 @@ from dlbricks_core.estimation.adaptive.ahead import Ahead
 from dlbricks_core.estimation.adaptive.model_figures import ModelFigures, RunCosts
 from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.estimation.results import AdaptiveRun, RunResult
-from dlbricks_core.facts import Note
 from dlbricks_core.facts.note import note
 from dlbricks_core.figures.figure import in_place_errors
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
@@ -34,6 +34,9 @@ warms up with two runs and times eight (benchmarks/plain)."""
 _MOST_OF_PLAIN = 1.1
 """Seconds of runs, relative to those of a plain script for the models, from which no model runs a
 second time. Models that are not precise by then are as rough in a plain script."""
+
+_BRIEF_S = 0.5
+"""Seconds of further runs that are always worth while: a command takes longer to start."""
 
 _FEW_MODELS = 3
 """Maximum number of models in a request whose bricks are always profiled, even in a separate
@@ -154,6 +157,8 @@ class ModelLoop:
     def _run_again(self, order: Sequence[int], end: float) -> None:
         """Runs models whose first runs were not enough, while a plain script would cost as much.
 
+        Those that take least time come first.
+
         Args:
             order: Their positions.
             end: When the time is over, in seconds of ``monotonic``.
@@ -163,11 +168,21 @@ class ModelLoop:
             for cut, running_ms in zip(self._cuts, self._costs.running, strict=True)
         )
         spent_s = sum(self._runs.ledger.effort.seconds.values())
-        enough = monotonic() + _MOST_OF_PLAIN * plain_s - spent_s
-        if enough < end:
-            self._run(order, len(order), enough, note("costs-as-plain"))
-        else:
-            self._run(order, len(order), end)
+        left_s = max(_MOST_OF_PLAIN * plain_s - spent_s, _BRIEF_S)
+        again = sorted((self._burst_s(i), i) for i in order)
+        totals = accumulate(seconds for seconds, _ in again)
+        worth = [i for (_, i), total in zip(again, totals, strict=True) if total <= left_s]
+        if len(worth) < len(again):
+            self._reason = note("costs-as-plain")
+        self._run(worth, len(worth), end)
+
+    def _burst_s(self, position: int) -> float:
+        """Seconds of loading and running a model: those of last time, or else expected ones."""
+        measured = self._runs.ledger.measurements.get(self._runs.key(self._cuts[position]))
+        if measured is None:
+            return self._costs.running[position] / 1e3
+        last = measured.observations[-1]
+        return (last.loading_s or 0.0) + (last.spent_s or 0.0)
 
     def _time_rates(self) -> None:
         """Times the rates of an unknown system, on which this estimate and later ones rest."""
@@ -205,14 +220,13 @@ class ModelLoop:
         covered = cut.counts.keys() <= self._figures.bricks.keys()
         return self._figures.refused(cut) or not (self._able(cut) or covered)
 
-    def _run(self, order: Iterable[int], most: int, end: float, over: Note | None = None) -> None:
+    def _run(self, order: Iterable[int], most: int, end: float) -> None:
         """Runs models until time is over.
 
         Args:
             order: Their positions; the next one is asked for once the one before has run.
             most: Maximum number of models.
             end: When the time is over, in seconds of ``monotonic``.
-            over: Reason for which the time ends; ``None`` for the budget of the request.
         """
         if not most:
             return
@@ -220,7 +234,7 @@ class ModelLoop:
         start_s = 0.0 if self._runs.importing_s else QUICK_START_S
         for i in order:
             if monotonic() - self._runs.waited_s + start_s > end:
-                self._reason = over or note("budget-ended", budget_s=self._request.budget_s)
+                self._reason = note("budget-ended", budget_s=self._request.budget_s)
                 return
             start_s = 0.0
             cut = self._cuts[i]

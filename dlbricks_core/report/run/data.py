@@ -22,8 +22,7 @@ from dlbricks_core.report.columns import added_columns, column_problems, column_
 from dlbricks_core.report.notes import notes_data
 from dlbricks_core.report.remarks import arithmetic_notes
 from dlbricks_core.report.run.terminal import rests_on
-from dlbricks_core.report.sizes import engine
-from dlbricks_core.report.sizes_data import AnswerData, CurveData, answer_data, curve_data
+from dlbricks_core.report.sizes_data import AnswerData, CurveData
 
 
 class EstimateData(common.ListedFailuresData):
@@ -190,6 +189,7 @@ def run_data(
     """A run, an estimate or a bench as the JSON object that scripts read."""
     request = result.request
     added = added_columns(result.models)
+    sizes = result.over_sizes.data(result) if result.over_sizes else {}
     return {
         "schema_version": common.SCHEMA_VERSION,
         "invocation": common.invocation_data(invocation, request.quantity),
@@ -202,10 +202,8 @@ def run_data(
             _model(model, request.quantity, invocation, column_values(added, i))
             for i, model in enumerate(result.models)
         ],
-        "answers": [
-            answer_data(each, request.quantity, engine(each, result)) for each in result.answers
-        ],
-        "curves": [curve_data(each, request.quantity) for each in result.curves],
+        "answers": sizes.get("answers", []),
+        "curves": sizes.get("curves", []),
         "bricks": [_brick(brick) for brick in result.bricks],
         "timer": {"call_ms": result.call_ms},
         "benchmarking": _benchmarking(result.benchmarking, result),

@@ -28,7 +28,6 @@ from dlbricks_core.report.remarks import (
     run_remarks,
     weight,
 )
-from dlbricks_core.report.sizes import sizes_answer, sizes_shown
 from dlbricks_core.report.tables import (
     Console,
     compared_cells,
@@ -45,8 +44,8 @@ from dlbricks_core.wording import count
 
 def answer(result: RunResult) -> list[str]:
     """Sentences on the estimates, on their errors, and on their basis."""
-    if result.is_over_sizes:
-        return [sizes_answer(result)]
+    if result.over_sizes is not None:
+        return [result.over_sizes.sentence(result)]
     if len(result.models) == 1:
         return [f"{subject(result)}: {_of_model(result.models[0], result.request.quantity.unit)}."]
     errors = {
@@ -310,8 +309,9 @@ def print_run(console: Console, result: RunResult) -> None:
     added = added_columns(result.models)
     for line in unfit(result):
         console.print(styled((line, "bold red")))
+    sizes = result.over_sizes
     shown: list[str | Text | Table] = [
-        *(sizes_shown(result) if result.is_over_sizes else _models(result, added, console.width)),
+        *(_models(result, added, console.width) if sizes is None else sizes.shown(result)),
         *seconds_saved(result),
         hours(result),
         layers(result),

@@ -214,7 +214,8 @@ def filled(model: torch.nn.Module, config: dict, shapes: dict[str, tuple[int, ..
         else:
             data = values(name)
             embeds = re.search(r"\bembed", name) is not None
-            as_is = embeds or name.endswith("A_log") or family in ("gpt2", "openai-gpt")
+            kept = name.endswith(("A_log", "dt_proj.weight"))
+            as_is = embeds or kept or family in ("gpt2", "openai-gpt")
             if data.ndim == 2 and not as_is:
                 data = data.T
             data = data.reshape(parameter.shape) if name.endswith("sinks") else data

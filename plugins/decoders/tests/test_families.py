@@ -13,7 +13,7 @@ from dlbricks_core.bricks.signature import signature
 from dlbricks_core.errors import ModelError, UnboundDimensionsError
 from dlbricks_core.measure.footprint import Footprint
 from dlbricks_core.passes import normalize
-from dlbricks_core.passes.convert import CONVERSIONS, convert
+from dlbricks_core.passes.convert import conversion, convert
 
 TINY = {
     "vocab_size": 32,
@@ -170,7 +170,7 @@ def test_quantized_weights_are_read_where_a_conversion_follows():
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_the_head_has_four_bits_too(tied):
-    model = CONVERSIONS["int4"](bound("llama", tie_word_embeddings=tied))
+    model = conversion("int4")(bound("llama", tie_word_embeddings=tied))
     last = [layer for layer in model.layers if layer.op in ("MatMulNBits", "Gemm")][-1]
     assert (last.op, last.attributes["N"]) == ("MatMulNBits", TINY["vocab_size"])
     assert any(layer.op == "Gather" for layer in model.layers)

@@ -12,8 +12,9 @@ from dlbricks_decoders.build import build
 from dlbricks_decoders.families import FAMILIES, decoder_of
 from families_page import PAGE, table
 from golden_weights import UNCACHED, encoder_input, tokens, weight
-from onnx import helper
+from onnx import NodeProto, helper
 from onnx.reference import ReferenceEvaluator
+from onnx.reference.ops.op_scan import Scan as FirstAxisScan
 
 from dlbricks_core.ir import RawModel, node_proto
 from dlbricks_core.ir.tensors import DTYPE_NUMBERS
@@ -49,6 +50,30 @@ def proto_of(model: RawModel):
         [initializer(name) for name in sorted(model.weights)],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", model.opsets[""])])
+
+
+class Scan(FirstAxisScan):
+    """A loop over any axes; that of the onnx package takes the first ones only."""
+
+    op_domain = ""
+
+    def __init__(self, node: NodeProto, params: dict) -> None:
+        self.axes = {each.name: list(each.ints) for each in node.attribute if each.ints}
+        plain = NodeProto()
+        plain.CopyFrom(node)
+        kept = [each for each in node.attribute if each.name not in self.axes]
+        plain.ClearField("attribute")
+        plain.attribute.extend(kept)
+        super().__init__(plain, params)
+
+    def _run(self, *args, **more):
+        count = len(args) - self.num_scan_inputs
+        axes = self.axes.get("scan_input_axes", [0] * self.num_scan_inputs)
+        rows = [np.moveaxis(row, axis, 0) for row, axis in zip(args[count:], axes, strict=True)]
+        found = super()._run(*args[:count], *rows, **more)
+        out = self.axes.get("scan_output_axes", [0] * (len(found) - count))
+        stacked = [np.moveaxis(row, 0, axis) for row, axis in zip(found[count:], out, strict=True)]
+        return (*found[:count], *stacked)
 
 
 def crossed(model: RawModel) -> dict[str, str]:
@@ -96,7 +121,7 @@ def test_the_page_lists_every_family():
 def test_logits_and_cache_are_those_of_transformers(path):
     config = json.loads(path.read_text())
     model = build(decoder_of(config, path.name), path.stem, "")
-    evaluator = ReferenceEvaluator(proto_of(model))
+    evaluator = ReferenceEvaluator(proto_of(model), new_ops=[Scan])
     ids = tokens(PROMPT + 1, config["vocab_size"])
     read = encoder_input(config)
     prompt, cache = run(evaluator, model, ids[:, :PROMPT], {**read, **no_cache(model)})
@@ -135,7 +160,7 @@ def test_chunks_of_a_prompt_equal_its_tokens_one_by_one():
     for each in proto.graph.initializer:
         if each.name.endswith("A_log"):  # states that remember many tokens
             each.raw_data = np.full(each.dims, -5.0, np.float32).tobytes()
-    evaluator = ReferenceEvaluator(proto)
+    evaluator = ReferenceEvaluator(proto, new_ops=[Scan])
     ids, one_by_one = tokens(66, config["vocab_size"]), no_cache(model)
     prompt, cache = run(evaluator, model, ids, one_by_one)
     for index in range(66):

@@ -6,9 +6,9 @@ import pytest
 from click.testing import CliRunner
 from dlbricks_decoders.collection import LanguageModels
 from dlbricks_decoders.picture_tokens import picture_tokens
+from dlbricks_sizes import Generation, with_pictures
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.sizes import Generation, with_pictures
 
 LLAVA = {"model_type": "llava", "vision_config": {"image_size": 336, "patch_size": 14}}
 QWEN = {"model_type": "qwen2_vl", "vision_config": {"patch_size": 14, "spatial_merge_size": 2}}

@@ -17,7 +17,7 @@ from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.ir import read_model
 from dlbricks_core.passes import normalize
-from dlbricks_core.passes.convert import CONVERSIONS
+from dlbricks_core.passes.convert import conversion
 from dlbricks_core.values import materialize
 
 logging.getLogger("onnxruntime").setLevel(logging.ERROR)
@@ -101,7 +101,7 @@ def products(model):
 @pytest.mark.parametrize("file", FILES)
 def test_a_conversion_writes_what_the_quantizer_does(name, file, tmp_path):
     make, dims = FILES[file]
-    converted = CONVERSIONS[name](canonical(make(), dims))
+    converted = conversion(name)(canonical(make(), dims))
     quantized = canonical(QUANTIZERS[name](make(), tmp_path), dims)
     assert operators(converted) == operators(quantized)
     assert weights(converted) == weights(quantized)
@@ -113,7 +113,7 @@ def test_a_conversion_writes_what_the_quantizer_does(name, file, tmp_path):
 def test_a_converted_model_keeps_its_ends_and_the_magnitude_of_its_results(name, file):
     make, dims = FILES[file]
     model = canonical(make(), dims)
-    converted = CONVERSIONS[name](model)
+    converted = conversion(name)(model)
     assert (converted.inputs, converted.outputs) == (model.inputs, model.outputs)
     assert all(converted.tensors[n] == model.tensors[n] for n in model.outputs)
     assert OnnxruntimeBackend().check(converted) == {}
@@ -132,7 +132,7 @@ def test_a_converted_model_keeps_its_ends_and_the_magnitude_of_its_results(name,
 
 @pytest.mark.parametrize("name", QUANTIZERS)
 def test_a_converted_model_is_canonical_and_converts_to_itself(name):
-    converted = CONVERSIONS[name](canonical(decoder(), TOKEN))
-    again = CONVERSIONS[name](converted)
+    converted = conversion(name)(canonical(decoder(), TOKEN))
+    again = conversion(name)(converted)
     assert again.layers == converted.layers
     assert normalize(converted.as_raw()).layers == converted.layers

@@ -9,7 +9,7 @@ from dlbricks_testing import cases
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.operators.table import PARAMETER_INPUTS
+from dlbricks_core.operators.table import operator
 from dlbricks_core.values import materialize
 
 SETTINGS = BackendSettings(1, {"optimizations": "all"})
@@ -26,7 +26,7 @@ def with_parameters(name):
     """Whether a case has a parameter with a known value."""
     model = cases.network(name).model
     return any(
-        position in PARAMETER_INPUTS.get(layer.op, ())
+        position in operator(layer.op).parameters
         for layer in model.layers
         for position, tensor in enumerate(layer.inputs)
         if tensor in model.constants

@@ -27,6 +27,7 @@ from dlbricks_serving.commands import serve as serving
 from dlbricks_serving.commands.advise import command as advise_command
 from dlbricks_serving.serving.job import ServeCompareJob, ServeJob
 from dlbricks_serving.settings import OWN
+from dlbricks_sizes.api import AtSizes
 from dlbricks_study.command import command as study_command
 from dlbricks_study.job import StudyJob, StudyReportJob
 from dlbricks_study.show_repeats import ShowRepeatsJob, repeats_command
@@ -39,7 +40,7 @@ from dlbricks_survey.command import command as survey_command
 from dlbricks_survey.job import PackJob, SurveyJob
 
 import dlbricks_core as dlbricks
-from dlbricks_core.api import AtSizes, Measuring
+from dlbricks_core.api import Measuring
 from dlbricks_core.api.inputs import checked
 from dlbricks_core.commands.check import actions as check
 from dlbricks_core.commands.check.actions import CheckJob

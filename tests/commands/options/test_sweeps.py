@@ -2,11 +2,11 @@
 
 import click
 import pytest
+from dlbricks_sizes import Generation, Sweep
 
 from dlbricks_core.api.inputs import checked
-from dlbricks_core.commands.options.given import sizes_of
+from dlbricks_core.commands.options.several_sizes import sizes_of
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.sizes import Generation, Sweep
 
 OPEN = {"prompt": None, "generate": None, "task": None, "pictures": None, "batch": None, "dims": ()}
 
@@ -18,7 +18,7 @@ TYPED = {
 
 
 def asked(*sweeps, **given):
-    return sizes_of({**OPEN, "sweeps": sweeps, **given})
+    return sizes_of({**OPEN, "sweeps": sweeps, **given}, ())
 
 
 @pytest.mark.parametrize("text", TYPED)

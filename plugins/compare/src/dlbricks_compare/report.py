@@ -50,6 +50,9 @@ NO_WINNER = "no difference shown"
 ONLY_ONE = "only one measured"
 TOO_SHORT = "too short to tell"
 
+LEAST_SHOWN = 0.0005
+"""Least end of an interval that a text does not round to zero."""
+
 
 def subject(result: Comparison) -> str:
     """Models and backends of a comparison: ``2 models on onnxruntime and mxnet, 1 thread``.
@@ -128,8 +131,21 @@ def margin(ratio: Ratio | None) -> str:
     """Ratio to the least with its 90% interval: ``2.07x (1.31-2.52)``."""
     if ratio is None or ratio.value is None:
         return "-"
-    low, high = ("inf" if end is None else ms(end) for end in (ratio.low, ratio.high))
-    return f"{ms(ratio.value)}x ({low}-{high})"
+    return f"{ms(ratio.value)}x ({_bounds(ratio)})"
+
+
+def _bounds(ratio: Ratio) -> str:
+    """The interval of a ratio; an end that says nothing is left out.
+
+    Where the cost of a call may be all that was timed, a ratio has no lower or no upper bound.
+    """
+    low = ms(ratio.low) if ratio.low is not None and ratio.low >= LEAST_SHOWN else None
+    high = ms(ratio.high) if ratio.high is not None else None
+    if low and high:
+        return f"{low}-{high}"
+    if low:
+        return f"{low} or more"
+    return f"{high} or less" if high else "uncertain"
 
 
 def is_hot(result: Comparison) -> bool:

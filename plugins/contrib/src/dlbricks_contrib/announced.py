@@ -7,14 +7,19 @@ from functools import partial
 
 from dlbricks_contrib.domain import DOMAIN, WITHOUT_DOMAIN
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.passes.domains import AddedOperator, OperatorDomain
+from dlbricks_core.operators import Operator
+from dlbricks_core.operators.domains import AddedOperator, OperatorDomain
 from dlbricks_core.plugins import load_object
 
 
-def _quantized(function: str, model: CanonicalModel) -> CanonicalModel:
+def _converted(function: str, model: CanonicalModel, **settings: str) -> CanonicalModel:
     """The model converted by a function that is imported now: few models are converted."""
-    converted: CanonicalModel = load_object(f"dlbricks_contrib.quantized:{function}")(model)
+    converted: CanonicalModel = load_object(f"dlbricks_contrib.{function}")(model, **settings)
     return converted
+
+
+_FLOATS = ("bfloat16", "float16", "float32")
+_INTEGERS = ("int4", "int8")
 
 
 class OnnxruntimeOperators(OperatorDomain):
@@ -28,6 +33,12 @@ class OnnxruntimeOperators(OperatorDomain):
         from dlbricks_contrib.operators import OPERATORS
 
         return OPERATORS
+
+    def rows(self) -> Mapping[str, Operator]:
+        """Rows of the table of operators."""
+        from dlbricks_contrib.rows import ROWS
+
+        return ROWS
 
     def in_onnx(self, model: CanonicalModel) -> CanonicalModel:
         """The model with definitions of ONNX in the place of the operators that have one."""
@@ -43,5 +54,6 @@ class OnnxruntimeOperators(OperatorDomain):
         return joined(model)
 
     def conversions(self) -> Mapping[str, Callable[[CanonicalModel], CanonicalModel]]:
-        """Conversions to integers."""
-        return {name: partial(_quantized, f"to_{name}") for name in ("int4", "int8")}
+        """Conversions to floats and to integers."""
+        floats = {name: partial(_converted, "floats:to_float", dtype=name) for name in _FLOATS}
+        return floats | {name: partial(_converted, f"quantized:to_{name}") for name in _INTEGERS}

@@ -11,7 +11,7 @@ import numpy as np
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import Array, Attribute, Layer, TensorSpec, dtype_name, numpy_dtype
 from dlbricks_core.ir.tensors import DTYPE_NUMBERS
-from dlbricks_core.passes.rules import LayerInputs, Shape
+from dlbricks_core.operators.results import LayerInputs, Shape
 
 
 @dataclass

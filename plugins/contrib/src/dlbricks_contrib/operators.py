@@ -13,8 +13,8 @@ from onnx import helper
 
 from dlbricks_contrib import shapes
 from dlbricks_contrib.domain import DOMAIN
-from dlbricks_core.passes.domains import AddedOperator
-from dlbricks_core.passes.rules import Rule, same
+from dlbricks_core.operators.domains import AddedOperator
+from dlbricks_core.operators.results import Rule, same
 
 _Schema = onnx.defs.OpSchema
 _Formal = _Schema.FormalParameter

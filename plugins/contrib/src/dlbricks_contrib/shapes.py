@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dlbricks_core.ir import TensorSpec
+from dlbricks_core.operators.results import LayerInputs, Rule, Shape
 from dlbricks_core.operators.shapes import broadcast
-from dlbricks_core.passes.rules import LayerInputs, Rule, Shape
 
 
 def rotated(asked: LayerInputs) -> Sequence[TensorSpec]:

@@ -150,8 +150,11 @@ class Graph:
         states: tuple[str, ...],
         rows: tuple[str, ...],
         out: tuple[str, ...],
+        *,
+        axes: Sequence[int] = (),
+        stacked: int = 0,
     ) -> tuple[str, ...]:
-        """A loop over the first axis of some tensors, which normalization writes out.
+        """A loop over an axis of some tensors, which normalization writes out.
 
         Args:
             write: Function that adds the layers of a step, which read no other tensors. Its
@@ -160,6 +163,8 @@ class Graph:
             states: Tensors that the first step reads as its states.
             rows: Tensors, of which each step reads a row.
             out: Names of the last states, and of the stacked results.
+            axes: Axis of each tensor that has its rows; the first ones where it is left out.
+            stacked: Axis of the results' rows.
         """
         given = [f"{name}/{out[0]}" for name in (*states, *rows)]
         body = self.apart(lambda: write(*given))
@@ -167,6 +172,10 @@ class Graph:
             "body": _subgraph(body, given),
             "num_scan_inputs": len(rows),
         }
+        if any(axes):
+            attributes["scan_input_axes"] = tuple(axes)
+        if stacked:
+            attributes["scan_output_axes"] = (stacked,) * (len(out) - len(states))
         return self.append(Layer("Scan", (*states, *rows), out, attributes, name=out[0]))
 
     def model(self, name: str, source: str) -> RawModel:

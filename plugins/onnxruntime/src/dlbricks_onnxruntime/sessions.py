@@ -13,7 +13,7 @@ from dlbricks_core.backends import Array, BackendSettings
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import CanonicalModel, TensorSpec, numpy_dtype
 from dlbricks_core.ir.tensors import DTYPE_NUMBERS, is_aligned
-from dlbricks_core.operators.table import PARAMETER_INPUTS
+from dlbricks_core.operators.table import operator
 from dlbricks_onnxruntime.buffers import ThreadPool, aligned
 from dlbricks_onnxruntime.messages import one_line
 
@@ -162,9 +162,9 @@ def parameters(layers: Iterable[tuple[str, Iterable[str]]]) -> set[str]:
     """
     return {
         name
-        for operator, inputs in layers
+        for op, inputs in layers
         for position, name in enumerate(inputs)
-        if position in PARAMETER_INPUTS.get(operator, ())
+        if position in operator(op).parameters
     }
 
 

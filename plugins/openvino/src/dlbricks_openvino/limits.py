@@ -11,7 +11,7 @@ import numpy as np
 
 from dlbricks_core.backends import LayerView, Network
 from dlbricks_core.ir import CanonicalModel, Layer
-from dlbricks_core.operators.table import PARAMETER_INPUTS
+from dlbricks_core.operators.table import operator
 
 _TYPES = frozenset(
     ("float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool")
@@ -81,7 +81,7 @@ def _is_number(model: CanonicalModel, name: str) -> bool:
         return True
     readers = (model.layers[index] for index in model.consumers.get(name, ()))
     return any(
-        position not in (*_INDICES.get(each.op, ()), *PARAMETER_INPUTS.get(each.qualified_op, ()))
+        position not in (*_INDICES.get(each.op, ()), *operator(each.qualified_op).parameters)
         for each in readers
         for position, read in enumerate(each.inputs)
         if read == name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from markupsafe import Markup
 
@@ -35,7 +36,6 @@ from dlbricks_core.report.run.terminal import (
     speedups,
     unfit,
 )
-from dlbricks_core.report.sizes import engines, memory
 from dlbricks_core.report.tables import compared_cells, interval_text, ratio_text, value_text
 from dlbricks_pages.html.plots import Point, around_one, bars
 from dlbricks_pages.html.templating import (
@@ -46,7 +46,6 @@ from dlbricks_pages.html.templating import (
     page_table,
     run_facts,
 )
-from dlbricks_pages.sizes import depths_table, sizes_plot, sizes_table
 
 _ROWS = 20  #: Maximum bars or rows of dots in a plot; tables show all rows.
 
@@ -59,7 +58,9 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
     first, *more = answer(result)
     added = added_columns(result.models)
     basis = layers(result), probed(result), precision_reached(result), origins(result)
-    lines = hours(result), *basis, *apart(result), *memory(result), peak(result), *engines(result)
+    sizes = _over_sizes(result)
+    memory, engines = (sizes["memory"], sizes["engines"]) if sizes else ((), ())
+    lines = hours(result), *basis, *apart(result), *memory, peak(result), *engines
     return page(
         "run.html",
         title=heading.subject(result),
@@ -69,9 +70,7 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
         failures=alike(result.failures),
         about=" ".join(filter(None, lines)),
         speedups=speedups(result),
-        sizes=sizes_table(result),
-        sizes_plot=sizes_plot(result),
-        depths=depths_table(result),
+        sizes=sizes,
         normalized_plot=normalized_plot(result.models, noun=noun),
         noun=noun,
         is_latency=result.request.metric is None,
@@ -88,6 +87,16 @@ def run_page(result: RunResult, load: LoadOptions | None = None) -> str:
         number=len(bricks),
         bricks=_bricks(bricks, f"{noun.capitalize()} in {result.request.quantity.unit}"),
     )
+
+
+def _over_sizes(result: RunResult) -> Mapping[str, Any] | None:
+    """Parts of the page on several sizes; ``None`` for other runs."""
+    if result.over_sizes is None:
+        return None
+    # Pages need not have the distribution of several sizes, which results over sizes come from.
+    from dlbricks_pages.sizes import parts_over_sizes
+
+    return parts_over_sizes(result)
 
 
 def without_subject(sentence: str, subject: str) -> str:

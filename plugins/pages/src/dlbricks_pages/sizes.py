@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
+from dlbricks_sizes.answers import Answer, SizeCurve
+from dlbricks_sizes.figures import figures_of
+from dlbricks_sizes.report import RATES, TIMES, engines, memory, rate_cells, varying, workload
 from markupsafe import Markup
 
-from dlbricks_core.estimation.answers import Answer
 from dlbricks_core.estimation.model_result import Compared
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.report import heading
-from dlbricks_core.report.sizes import RATES, TIMES, rate_cells, varying, workload
 from dlbricks_core.report.tables import compared_cells
 from dlbricks_pages.html.plots import Curve, curves
 from dlbricks_pages.html.templating import PageTable, page_table
@@ -18,25 +20,29 @@ from dlbricks_pages.html.templating import PageTable, page_table
 _SERIES = 6  #: Maximum number of curves in a plot; tables show all.
 
 
-def sizes_table(result: RunResult) -> PageTable | None:
-    """Table of answers or curves; ``None`` for other runs."""
-    if result.answers:
-        return _answers(result.answers)
-    return _points(result) if result.curves else None
+def parts_over_sizes(result: RunResult) -> dict[str, Any]:
+    """Parts of the page of a run over sizes, by their names in its template."""
+    found = figures_of(result)
+    return {
+        "table": _answers(found.answers) if found.answers else _points(result, found.curves),
+        "plot": sizes_plot(result),
+        "depths": depths_table(found.answers),
+        "memory": list(memory(result)),
+        "engines": list(engines(found.answers, result)),
+    }
 
 
 def sizes_plot(result: RunResult) -> Markup | None:
     """Time of a token over the depth of the cache, or latency over a size."""
-    if result.answers:
-        return _token_plot(result.answers)
-    return _size_plot(result) if result.curves else None
+    found = figures_of(result)
+    return _token_plot(found.answers) if found.answers else _size_plot(result, found.curves)
 
 
-def depths_table(result: RunResult) -> PageTable | None:
+def depths_table(answers: Sequence[Answer]) -> PageTable | None:
     """Time of one token at each depth; ``None`` if no token follows the first."""
     rows = [
         [answer.name, workload(answer.workload), str(depth), *compared_cells(each.compared)]
-        for answer in result.answers
+        for answer in answers
         for depth, each in answer.curve.items()
     ]
     if not rows:
@@ -61,9 +67,9 @@ def _answers(answers: Sequence[Answer]) -> PageTable:
     return page_table(columns, rows, ">: bricks are missing.", words=("Workload", "Figure"))
 
 
-def _points(result: RunResult) -> PageTable:
-    axes = list(result.curves[0].points[0].sizes)
-    points = [(curve.name, point) for curve in result.curves for point in curve.points]
+def _points(result: RunResult, curves: Sequence[SizeCurve]) -> PageTable:
+    axes = list(curves[0].points[0].sizes)
+    points = [(curve.name, point) for curve in curves for point in curve.points]
     rows = [
         [name, *(str(each.sizes[axis]) for axis in axes), *compared_cells(each.result.compared)]
         for name, each in points
@@ -93,15 +99,15 @@ def _token_plot(answers: Sequence[Answer]) -> Markup | None:
     )  # fmt: skip
 
 
-def _size_plot(result: RunResult) -> Markup | None:
-    sizes = [point.sizes for curve in result.curves for point in curve.points]
+def _size_plot(result: RunResult, swept: Sequence[SizeCurve]) -> Markup | None:
+    sizes = [point.sizes for curve in swept for point in curve.points]
     axes = list(sizes[0])
     across = max(axes, key=lambda axis: len({each[axis] for each in sizes}))
     # An axis that varies together with the one across needs no line of its own for each size.
     apart = [axis for axis in axes if len({(e[across], e[axis]) for e in sizes})
              > len({each[across] for each in sizes})]  # fmt: skip
     lines: dict[str, dict[int, Compared]] = {}
-    for curve in result.curves:
+    for curve in swept:
         for point in curve.points:
             others = [f"{axis} {point.sizes[axis]}" for axis in apart]
             named = ", ".join([curve.name, *others])

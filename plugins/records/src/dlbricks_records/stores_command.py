@@ -127,8 +127,8 @@ def info_command(store: str | None, **values: Any) -> int:
 def check_command(store: str | None, **values: Any) -> int:
     """Read a whole store, and name damaged rows.
 
-    Nothing is changed. Damaged rows are counted by table, and the first of each table are named. Exit
-    status 3: a row is damaged.
+    Nothing is changed. Damaged rows are counted by table, and the first of each table are named.
+    Exit status 3: a row is damaged.
     """
     output = Output(values)
     check = ResultStore.check(store)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dlbricks_sizes import Generation, of_task
+
 from dlbricks_core.api.inputs import Sources, Store, checked, job_store, strict_models
 from dlbricks_core.api.results import MeasuredResult, Result, Rows, named
-from dlbricks_core.estimation.sizes import Generation, of_task
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.files import write_text

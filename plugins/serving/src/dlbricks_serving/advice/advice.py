@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from dlbricks_sizes.answers import SHORT, quantities_of
+from dlbricks_sizes.workloads import Basis
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.answers import SHORT, quantities_of
-from dlbricks_core.estimation.workloads import Basis
 from dlbricks_core.facts import LATENCY, Composition, Failure, Note, Quantity, Workload
 from dlbricks_core.figures.figure import Origin, interval
 from dlbricks_core.figures.statistics import DOUBTFUL_LOAD, FloatArray

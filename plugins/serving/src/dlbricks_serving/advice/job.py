@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dlbricks_sizes import Generation
+
 from dlbricks_core.commands.options.jobs import form_on, opened
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.defaults import PREDICTOR
-from dlbricks_core.estimation.sizes import Generation
 from dlbricks_core.estimation.without_runs import NO_PREDICTOR
 from dlbricks_core.facts import Failure, Note
 from dlbricks_core.facts.note import note

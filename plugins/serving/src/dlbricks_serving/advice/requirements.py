@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
+from dlbricks_sizes.answers import SHORT
+from dlbricks_sizes.workloads import Basis
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.answers import SHORT
 from dlbricks_core.estimation.results import ModelResult, RunResult
 from dlbricks_core.estimation.without_runs import default_predictor, estimate
-from dlbricks_core.estimation.workloads import Basis
 from dlbricks_core.facts import LATENCY, Composition, Note, Quantity
 from dlbricks_core.figures.figure import interval
 from dlbricks_core.figures.statistics import FloatArray

@@ -8,13 +8,13 @@ from itertools import islice
 from zlib import crc32
 
 import numpy as np
+from dlbricks_sizes.answers import FIRST_TOKEN, OUTPUT_TOKEN, SHORT
+from dlbricks_sizes.generation import of_answers
+from dlbricks_sizes.workloads import Time, Times
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.answers import FIRST_TOKEN, OUTPUT_TOKEN, SHORT
 from dlbricks_core.estimation.results import RunResult
-from dlbricks_core.estimation.sizes.generation import of_answers
 from dlbricks_core.estimation.without_runs import estimate
-from dlbricks_core.estimation.workloads import Time, Times
 from dlbricks_core.facts import LATENCY, Failure, Note, Quantity
 from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.figures.statistics import FloatArray

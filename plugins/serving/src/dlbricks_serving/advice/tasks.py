@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from dlbricks_sizes import ModelsAtSizes
+from dlbricks_sizes.decoder import DecoderDimensions
+from dlbricks_sizes.generation import sizes_of, times_of
+from dlbricks_sizes.loading import SizedModel
+from dlbricks_sizes.workloads import Time, Times
+
 from dlbricks_core.estimation.model_result import ModelResult
-from dlbricks_core.estimation.sizes import ModelsAtSizes
-from dlbricks_core.estimation.sizes.decoder import DecoderDimensions
-from dlbricks_core.estimation.sizes.generation import sizes_of, times_of
-from dlbricks_core.estimation.sizes.loading import SizedModel
-from dlbricks_core.estimation.workloads import Time, Times
 from dlbricks_core.facts import LATENCY, Workload
 from dlbricks_core.importers.models import LoadedModels
 from dlbricks_core.ir import CanonicalModel
@@ -47,14 +48,14 @@ class AdviceTask:
         return self.name, self.source
 
 
-def tasks_of(loaded: LoadedModels | ModelsAtSizes, workload: Workload | None) -> list[AdviceTask]:
+def tasks_of(loaded: LoadedModels, workload: Workload | None) -> list[AdviceTask]:
     """A task for each model: an answer, or one run where there is no workload.
 
     Args:
         loaded: Models at one size, or at the sizes of the workload.
         workload: The workload that the models were loaded for.
     """
-    if isinstance(loaded, LoadedModels):
+    if not isinstance(loaded, ModelsAtSizes):
         return [AdviceTask.of(each) for each in loaded.models]
     if workload is None:
         raise ValueError("models at several sizes are no tasks without a workload")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from zlib import crc32
 
 import numpy as np
+from dlbricks_sizes.workloads import Basis
 
-from dlbricks_core.estimation.workloads import Basis
 from dlbricks_core.facts import Failure, Note
 from dlbricks_core.figures.statistics import load_of
 from dlbricks_core.ir import CanonicalModel

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import click
+from dlbricks_sizes.options import answer_of
 
 from dlbricks_core.commands.options import given, shared
 from dlbricks_core.commands.options.actions import Concise
-from dlbricks_core.commands.options.given import answer_of
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import option
 from dlbricks_core.commands.options.settings import options as options_of
@@ -39,9 +39,9 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     Systems, frameworks and threads come from the store; if it has none, this machine with its
     installed frameworks is used. A model that was not measured there is predicted. With --prompt or
     --generate, language models are compared by the total time of their answer, which counts as
-    their latency. With --scenario, places are compared with each number of instances that fits there. Exit
-    status 3: the latency of a model, or a quantity that --require or --by names, is unknown in some
-    place, or nothing keeps a bound; it is reported.
+    their latency. With --scenario, places are compared with each number of instances that fits
+    there. Exit status 3: the latency of a model, or a quantity that --require or --by names, is
+    unknown in some place, or nothing keeps a bound; it is reported.
     """
     output = Output({**values, "store": store})
     chosen = replace(given.models_of(models, values), sizes=answer_of(values))

@@ -24,7 +24,7 @@ from dlbricks_core.figures.figure import RESAMPLES, Measured
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.request import Request
-from dlbricks_core.passes.domains import as_run_by
+from dlbricks_core.operators.domains import as_run_by
 from dlbricks_core.store import ResultStore
 from dlbricks_serving.notes import note
 from dlbricks_serving.scenarios import ServiceTimes

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dlbricks_core.estimation.answers import FIRST_TOKEN, OUTPUT_TOKEN, SHORT, quantities_of
-from dlbricks_core.estimation.workloads import Basis
+from dlbricks_sizes.answers import FIRST_TOKEN, OUTPUT_TOKEN, SHORT, quantities_of
+from dlbricks_sizes.report import workload
+from dlbricks_sizes.workloads import Basis
+
 from dlbricks_core.facts import LATENCY, Note, Quantity
 from dlbricks_core.report.heading import quantity_name
-from dlbricks_core.report.sizes import workload
 from dlbricks_core.report.tables import ms
 from dlbricks_core.wording import count
 from dlbricks_serving.advice.advice import (

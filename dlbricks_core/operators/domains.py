@@ -15,7 +15,8 @@ from dlbricks_core.plugins import discover, use
 if TYPE_CHECKING:
     import onnx.defs
 
-    from dlbricks_core.passes.rules import Rule
+    from dlbricks_core.operators.operator import Operator
+    from dlbricks_core.operators.results import Rule
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,7 @@ class OperatorDomain(ABC):
     """Operators that frameworks have beside ONNX's, and layers of ONNX that compute the same.
 
     Found through the entry-point group ``dlbricks.operators``. The class must be importable without
-    the definitions: few models need them. Facts for operations, bytes and ranges are rows of
-    ``dlbricks_core.operators``.
+    the definitions: few models need them.
     """
 
     #: Domain in files, equal to the entry point's name.
@@ -47,6 +47,13 @@ class OperatorDomain(ABC):
     @abstractmethod
     def operators(self) -> Mapping[tuple[str, str], AddedOperator]:
         """All operators by their domain in files and their type."""
+
+    @abstractmethod
+    def rows(self) -> Mapping[str, Operator]:
+        """Rows of the table of operators, by :attr:`Layer.qualified_op`.
+
+        Importing them must not import definitions: estimates need the rows alone.
+        """
 
     @abstractmethod
     def in_onnx(self, model: CanonicalModel) -> CanonicalModel:

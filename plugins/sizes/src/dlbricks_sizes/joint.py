@@ -19,11 +19,11 @@ from dlbricks_core.analysis.work import Work
 from dlbricks_core.compose import Estimate
 from dlbricks_core.estimation.model_result import ModelResult
 from dlbricks_core.estimation.results import RunResult
-from dlbricks_core.estimation.sizes.loading import SizedModel
-from dlbricks_core.estimation.sizes.sizing import Sizes
 from dlbricks_core.figures.figure import relative_half_width
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.figures.statistics import FloatArray
+from dlbricks_sizes.loading import SizedModel
+from dlbricks_sizes.sizing import Sizes
 
 IntArray = NDArray[np.int64]
 

@@ -7,7 +7,6 @@ from dataclasses import asdict
 
 from rich.table import Table
 
-from dlbricks_core.estimation.answers import Answer, MemoryNeed, Rate, SizeCurve
 from dlbricks_core.estimation.model_result import Compared
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts import LATENCY, Quantity, Workload
@@ -21,6 +20,7 @@ from dlbricks_core.report.tables import (
     value_text,
 )
 from dlbricks_core.wording import count
+from dlbricks_sizes.answers import Answer, MemoryNeed, Rate, SizeCurve
 
 Time = Callable[[Answer], Compared | None]
 
@@ -42,17 +42,17 @@ RATES: Mapping[str, Callable[[Answer], Rate]] = {
 _SECONDS_MS = 10_000  #: Minimum milliseconds that a sentence gives in seconds.
 
 
-def sizes_answer(result: RunResult) -> str:
-    """A sentence on answers or curves."""
-    if len(result.answers) == 1:
-        return f"{subject(result)}: {workload(result.answers[0].workload)}; {_of_one(result)}."
-    if result.answers:
-        first = _range(answer.first for answer in result.answers)
-        tokens = [answer.token for answer in result.answers if answer.token is not None]
+def sizes_answer(answers: Sequence[Answer], curves: Sequence[SizeCurve], result: RunResult) -> str:
+    """A sentence on answers or curves of a result."""
+    if len(answers) == 1:
+        return f"{subject(result)}: {workload(answers[0].workload)}; {_of_one(answers[0])}."
+    if answers:
+        first = _range(answer.first for answer in answers)
+        tokens = [answer.token for answer in answers if answer.token is not None]
         then = f", then {_range(tokens)} a token" if tokens else ""
-        number = count(len(result.answers), "workload")
+        number = count(len(answers), "workload")
         return f"{subject(result)}: {number}; first token after {first}{then}."
-    points = [point.result.compared for curve in result.curves for point in curve.points]
+    points = [point.result.compared for curve in curves for point in curve.points]
     has_any = any(each.estimate.value is not None for each in points)
     values = _range(points, result.request.quantity) if has_any else "no estimate"
     return f"{subject(result)}: {values} at {count(len(points), 'point')}."
@@ -69,15 +69,15 @@ def engine(answer: Answer, result: RunResult) -> str:
     return f"{backend.name} on the graph of {answer.name} as it is"
 
 
-def engines(result: RunResult) -> Iterator[str]:
+def engines(answers: Sequence[Answer], result: RunResult) -> Iterator[str]:
     """A sentence on each program for language models that the answers are for."""
-    for each in dict.fromkeys(engine(answer, result) for answer in result.answers):
+    for each in dict.fromkeys(engine(answer, result) for answer in answers):
         yield f"Figures are for {each}."
 
 
 def memory(result: RunResult) -> Iterator[str]:
     """Sentences on the memory of each model at several sizes, and on how much to reserve."""
-    for name, several in result.by_name.items() if result.is_over_sizes else ():
+    for name, several in result.by_name.items():
         found = MemoryNeed.of(several, result.request.quantity)
         if found is None:
             continue
@@ -124,8 +124,7 @@ def span(compared: Compared) -> str:
     return f"{ms(estimate.value * scale)} {unit}{between}"
 
 
-def _of_one(result: RunResult) -> str:
-    (answer,) = result.answers
+def _of_one(answer: Answer) -> str:
     found = f"first token after {span(answer.first)}"
     if answer.token is not None:
         found += f", then {span(answer.token)} a token"
@@ -150,24 +149,26 @@ _MEASURED = ("TTFT meas.", "Norm.", "TPOT meas.", "Norm.")
 _MOST_AXES, _ROOM = 2, 24
 
 
-def sizes_shown(result: RunResult) -> Iterator[str | Table]:
-    """Tables of answers or curves, and explanations of them."""
-    if len(result.answers) == 1:
-        yield _answer_table(result.answers[0])
+def sizes_shown(
+    answers: Sequence[Answer], curves: Sequence[SizeCurve], result: RunResult
+) -> Iterator[str | Table]:
+    """Tables of answers or curves of a result, and explanations of them."""
+    if len(answers) == 1:
+        yield _answer_table(answers[0])
         yield "Times in ms. Norm.: estimate/measured. >: bricks are missing."
-    elif result.answers:
-        yield _workloads(result.answers, _ESTIMATED, _estimated)
-        if any(answer.first.measured for answer in result.answers):
-            yield _workloads(result.answers, _MEASURED, _measured_cells)
+    elif answers:
+        yield _workloads(answers, _ESTIMATED, _estimated)
+        if any(answer.first.measured for answer in answers):
+            yield _workloads(answers, _MEASURED, _measured_cells)
         yield (
             "TTFT: time to first token, TPOT: time per output token, in ms with 90% intervals; "
             "Tok/s: generated tokens per second. >: bricks are missing."
         )
-    if result.curves:
-        yield _curves(result.curves)
+    if curves:
+        yield _curves(curves)
         unit = result.request.quantity.unit
         yield f"In {unit}. Norm.: estimate/measured. >: bricks are missing."
-    yield from engines(result)
+    yield from engines(answers, result)
     yield from memory(result)
 
 

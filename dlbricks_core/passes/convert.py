@@ -1,19 +1,17 @@
 """Conversions: the same model with weights and activations of another element type.
 
 Each takes a model in canonical form and returns one. Nothing else of the model changes: names,
-shapes, and the order of its layers stay.
+shapes, and the order of its layers stay. Distributions bring them, with operators that they need.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.passes.domains import operator_domains
-from dlbricks_core.plugins import load_object
+from dlbricks_core.operators.domains import operator_domains
 from dlbricks_core.wording import argument, clone_install
 
 if TYPE_CHECKING:
@@ -22,46 +20,28 @@ if TYPE_CHECKING:
 Conversion: TypeAlias = "Callable[[CanonicalModel], CanonicalModel]"
 """From a model in canonical form to the same model in other element types."""
 
-
-def _added(name: str, model: CanonicalModel) -> CanonicalModel:
-    """The model converted to a type that needs operators beside ONNX's."""
-    for domain in operator_domains():
-        if found := domain.conversions().get(name):
-            return found(model)
-    raise ModelError(
-        f"the conversion to {name} comes with dlbricks-contrib, which is not installed",
-        hint=clone_install("plugins/contrib"),
-    )
-
-
-def _converted(target: str, model: CanonicalModel, **settings: str) -> CanonicalModel:
-    """The model converted by a function that is imported now: few models are converted."""
-    converted: CanonicalModel = load_object(f"{__name__}.{target}")(model, **settings)
-    return converted
-
-
-CONVERSIONS: Mapping[str, Conversion] = {
-    **{
-        name: partial(_converted, "floats:to_float", dtype=name)
-        for name in ("bfloat16", "float16", "float32")
-    },
-    **{name: partial(_added, name) for name in ("int4", "int8")},
-}
-"""Conversion by the name that users give."""
+CONVERSIONS = ("bfloat16", "float16", "float32", "int4", "int8")
+"""Names of the conversions, as users give them."""
 
 
 def conversion(dtype: str) -> Conversion:
     """The conversion of a name.
 
     Raises:
-        ModelError: If there is none.
+        ModelError: If there is none, or its distribution is not installed.
     """
     if dtype not in CONVERSIONS:
         raise ModelError(
             f"{argument('dtype')} {dtype} is not an element type that models can be converted to",
-            hint=f"There are {', '.join(sorted(CONVERSIONS))}.",
+            hint=f"There are {', '.join(CONVERSIONS)}.",
         )
-    return CONVERSIONS[dtype]
+    for domain in operator_domains():
+        if found := domain.conversions().get(dtype):
+            return found
+    raise ModelError(
+        f"the conversion to {dtype} comes with dlbricks-contrib, which is not installed",
+        hint=clone_install("plugins/contrib"),
+    )
 
 
 def convert(model: CanonicalModel, dtype: str | None) -> CanonicalModel:

@@ -5,28 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from dlbricks_core.compose import Estimate
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.estimation.answers import FIRST_TOKEN, OUTPUT_TOKEN, Answer, SizeCurve, SizePoint
 from dlbricks_core.estimation.defaults import GENERATE, PROMPT
 from dlbricks_core.estimation.model_result import Compared, ModelResult
 from dlbricks_core.estimation.results import RunResult
-from dlbricks_core.estimation.sizes.decoder import DecoderDimensions
-from dlbricks_core.estimation.sizes.engine import with_engine
-from dlbricks_core.estimation.sizes.joint import with_joint_fit
-from dlbricks_core.estimation.sizes.loading import SizedModel
-from dlbricks_core.estimation.sizes.roofline import Roofline, within
-from dlbricks_core.estimation.sizes.sizing import Axes, Sizes, by_dimension, check_axes, grid
-from dlbricks_core.estimation.workloads import Time, Times
 from dlbricks_core.facts import LATENCY, Note, Workload
 from dlbricks_core.facts.note import note
-from dlbricks_core.facts.workload import TASKS
+from dlbricks_core.facts.workload import PHASES, TASKS
 from dlbricks_core.figures.figure import Combined
 from dlbricks_core.figures.statistics import mean_weights, spread_over
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.passes.options import OpenDimension
 from dlbricks_core.wording import argument
+from dlbricks_sizes.answers import FIRST_TOKEN, OUTPUT_TOKEN, Answer, SizeCurve, SizePoint
+from dlbricks_sizes.decoder import DecoderDimensions
+from dlbricks_sizes.engine import with_engine
+from dlbricks_sizes.figures import AnswersAndCurves
+from dlbricks_sizes.joint import with_joint_fit
+from dlbricks_sizes.loading import Sized, SizedModel
+from dlbricks_sizes.roofline import Roofline, within
+from dlbricks_sizes.sizing import Axes, Sizes, by_dimension, check_axes, grid
+from dlbricks_sizes.workloads import Time, Times
 
 _DEPTHS = 3
 """Number of cache sizes at which a token is estimated: its time grows almost linearly with the
@@ -37,15 +39,12 @@ cache.
 AXES = ("prompt", "generate", "depth", "batch")
 """Axes of a sweep over workloads: the fields of a workload."""
 
-PHASES = ("prompt", "token")
-"""Phases of an answer, which may have different numbers of threads."""
-
 _LEAST: Mapping[str, int] = {"prompt": 1, "generate": 1, "depth": 0, "batch": 1}
 """Least value of each axis: tokens, or sequences."""
 
 
 @dataclass(frozen=True)
-class Generation:
+class Generation(Sized):
     """Request for the speed of text generation.
 
     Attributes:
@@ -57,6 +56,7 @@ class Generation:
     """
 
     axes: Axes
+    phases: ClassVar[Sequence[str]] = PHASES
 
     def __post_init__(self) -> None:
         check_axes(self.axes)
@@ -106,7 +106,8 @@ class Generation:
         """
         if result.request.metric:
             found = {each.cut.model.name: each for each in result.models}
-            return replace(result, curves=[self._curve(each, found) for each in models])
+            curves = [self._curve(each, found) for each in models]
+            return replace(result, over_sizes=AnswersAndCurves(curves=curves))
         result = self._with_scores(models, of_answers(models, result))
         found = {each.cut.model.name: each for each in result.models}
         answers = []
@@ -116,7 +117,7 @@ class Generation:
                 sizes = sizes_of(dimensions, workload)
                 results = {p: found[each.models[s].name] for p, s in sizes.items()}
                 answers.append(_answer(each.name, workload, results))
-        return replace(result, answers=answers)
+        return replace(result, over_sizes=AnswersAndCurves(answers))
 
     def _with_scores(self, models: Sequence[SizedModel], result: RunResult) -> RunResult:
         """The result with a note on each prompt of which the model scores all tokens."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.estimation.sizes.sizing import Sizes, opened
 from dlbricks_core.passes.bind_sizes import CACHED
 from dlbricks_core.passes.options import OpenDimension
 from dlbricks_core.wording import argument
+from dlbricks_sizes.sizing import Sizes, opened
 
 Role = Literal["sequence", "past", "total", "encoded"]
 """Role of a dimension: new tokens, tokens in the cache, or both together; tokens that an encoder

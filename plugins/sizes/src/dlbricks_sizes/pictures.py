@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.defaults import PROMPT
-from dlbricks_core.estimation.sizes.generation import Generation
 from dlbricks_core.importers import ModelCollection
 from dlbricks_core.importers.lookup import named_by
 from dlbricks_core.ir import RawModel
 from dlbricks_core.wording import argument, listed
+from dlbricks_sizes.generation import Generation
 
 _NAMED = 4
 """Most models that a message names."""

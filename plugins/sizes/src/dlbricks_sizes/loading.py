@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Self, TypeVar, cast
 
+from dlbricks_core.commands import SizesRequest
+from dlbricks_core.commands.options.models import Models
 from dlbricks_core.errors import ModelError
 from dlbricks_core.estimation.results import RunResult
-from dlbricks_core.estimation.sizes.sizing import Sizes
 from dlbricks_core.facts import Failure
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import (
     ImportSettings,
+    LoadedModels,
     ModelLoader,
     load_each,
     unique_names,
@@ -21,11 +24,22 @@ from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.passes.options import OpenDimension
 from dlbricks_core.progress import Observer
 from dlbricks_core.wording import settings
+from dlbricks_sizes.sizing import Sizes
+
+ResultT = TypeVar("ResultT")
 
 
-class Sized(Protocol):
+class Sized(SizesRequest):
     """A request for models at several sizes."""
 
+    def load(self, models: Models, observer: Observer) -> ModelsAtSizes:
+        """The models at the requested sizes."""
+        if models.strict:
+            return read_asked(models.sources, self, models.options)
+        names = cast(Sequence[str], models.sources)
+        return load_asked(names, self, models.options, observer, models.settings)
+
+    @abstractmethod
     def sizes(self, name: str, dimensions: Sequence[OpenDimension]) -> Sequence[Sizes]:
         """Requested sizes of a model, without duplicates.
 
@@ -37,6 +51,7 @@ class Sized(Protocol):
             ModelError: If the model does not have the dimensions.
         """
 
+    @abstractmethod
     def completed(self, models: Sequence[SizedModel], result: RunResult) -> RunResult:
         """The result of a run, with answers to the request.
 
@@ -66,33 +81,29 @@ class SizedModel:
         return replace(self, name=name, models=named)
 
 
-@dataclass(frozen=True)
-class ModelsAtSizes:
-    """Models that were loaded at several sizes, and failures.
+@dataclass(frozen=True, kw_only=True)
+class ModelsAtSizes(LoadedModels):
+    """Models that were loaded at several sizes, each size as a separate model, and failures.
 
     Attributes:
         asked: Request for the sizes.
         every: Loaded models.
-        failures: Failure of each model that could not be loaded.
     """
 
     asked: Sized
-    every: list[SizedModel]
-    failures: list[Failure]
+    every: Sequence[SizedModel]
 
-    @property
-    def models(self) -> list[CanonicalModel]:
-        """Each model at each of its sizes, as separate models."""
-        return [model for each in self.every for model in each.models.values()]
+    @classmethod
+    def of(cls, asked: Sized, every: Sequence[SizedModel], failures: list[Failure]) -> Self:
+        """The models, with the phase of each size."""
+        pairs = [pair for each in every for pair in each.models.items()]
+        phases = [sizes.phase for sizes, _ in pairs]
+        return cls([model for _, model in pairs], failures, phases, asked=asked, every=every)
 
-    def of_phase(self, phase: str) -> tuple[int, ...]:
-        """Positions of the models at the sizes of one phase of an answer."""
-        every = [sizes for each in self.every for sizes in each.models]
-        return tuple(i for i, sizes in enumerate(every) if sizes.phase == phase)
-
-    def completed(self, result: RunResult) -> RunResult:
+    def completed(self, result: ResultT) -> ResultT:
         """The result of a run, with answers to the request and failures of loading."""
-        return self.asked.completed(self.every, replace(result, unread=self.failures))
+        read = cast(RunResult, super().completed(result))
+        return cast(ResultT, self.asked.completed(self.every, read))
 
 
 def load_asked(
@@ -118,7 +129,7 @@ def load_asked(
         found, failures = load_each(
             specs, loader, lambda spec: _at_sizes(loader, spec, asked, options), observer
         )
-    return ModelsAtSizes(asked, _with_unique_names(found), failures)
+    return ModelsAtSizes.of(asked, _with_unique_names(found), failures)
 
 
 def read_asked(
@@ -132,7 +143,7 @@ def read_asked(
     with ModelLoader(options) as loader:
         found = [_at_sizes(loader, source, asked, options) for source in sources]
         loader.check_options()
-    return ModelsAtSizes(asked, _with_unique_names(found), [])
+    return ModelsAtSizes.of(asked, _with_unique_names(found), [])
 
 
 def _at_sizes(
@@ -147,18 +158,30 @@ def _at_sizes(
             hint=f"Leave {settings(dims={dim: options.dims[dim]})} out.",
         )
     models = {sizes: loader.load_one(source, sizes.options(options)) for sizes in wanted}
-    _check_batches(name, models, options.dims)
+    axes = {each.input: each.axis for each in dimensions if each.is_batch}
+    _check_batches(name, models, axes, options.dims)
     return SizedModel(next(iter(models.values())).name, models, dimensions)
 
 
 def _check_batches(
-    name: str, models: Mapping[Sizes, CanonicalModel], dims: Mapping[str, int]
+    name: str,
+    models: Mapping[Sizes, CanonicalModel],
+    axes: Mapping[str, int],
+    dims: Mapping[str, int],
 ) -> None:
-    """Raises an error if a model has a fixed batch size other than the requested one."""
+    """Raises an error if a model has a fixed batch size other than the requested one.
+
+    Args:
+        name: The model's name.
+        models: The model at each size.
+        axes: Axis of the open batch by input.
+        dims: Sizes that the user gives.
+    """
     for sizes, model in models.items():
-        firsts = {model.tensors[each].sizes[:1] for each in model.inputs}
-        if sizes.batch is not None and (sizes.batch,) not in firsts:
-            fixed = {dim: size for dim, size in dims.items() if (size,) in firsts}
+        places = ((model.tensors[each].sizes, axes.get(each, 0)) for each in model.inputs)
+        batches = {shape[axis] for shape, axis in places if axis < len(shape)}
+        if sizes.batch is not None and sizes.batch not in batches:
+            fixed = {dim: size for dim, size in dims.items() if size in batches}
             raise ModelError(
                 f"{name} has a batch of a fixed size, not {sizes.batch}",
                 hint=f"Leave {settings(dims=fixed)} out; the batch has a separate option."

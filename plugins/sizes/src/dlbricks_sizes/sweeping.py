@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.estimation.answers import SizeCurve, SizePoint
 from dlbricks_core.estimation.results import RunResult
-from dlbricks_core.estimation.sizes.joint import with_joint_fit
-from dlbricks_core.estimation.sizes.loading import SizedModel
-from dlbricks_core.estimation.sizes.sizing import (
+from dlbricks_core.facts.note import note
+from dlbricks_core.passes.options import OpenDimension
+from dlbricks_sizes.answers import SizeCurve, SizePoint
+from dlbricks_sizes.figures import AnswersAndCurves
+from dlbricks_sizes.joint import with_joint_fit
+from dlbricks_sizes.loading import Sized, SizedModel
+from dlbricks_sizes.sizing import (
     BATCH,
     Axes,
     Sizes,
@@ -19,8 +22,6 @@ from dlbricks_core.estimation.sizes.sizing import (
     grid,
     opened,
 )
-from dlbricks_core.facts.note import note
-from dlbricks_core.passes.options import OpenDimension
 
 _SEEN = note("sizes-ran-before", most_times=1.7)
 """Note on the first run at a size, and how much longer it takes at most than later ones
@@ -28,7 +29,7 @@ _SEEN = note("sizes-ran-before", most_times=1.7)
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Sweep(Sized):
     """Request for models over sizes of their open dimensions.
 
     Attributes:
@@ -70,7 +71,7 @@ class Sweep:
         ]
         # Whoever times a size has run it before.
         ledger = result.ledger if result.request.metric else result.ledger.noting(_SEEN)
-        return replace(result, curves=curves, ledger=ledger)
+        return replace(result, over_sizes=AnswersAndCurves(curves=curves), ledger=ledger)
 
 
 def _sizes(point: Mapping[str, int]) -> Sizes:
