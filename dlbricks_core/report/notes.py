@@ -234,6 +234,10 @@ WORDS: dict[str, Callable[..., str]] = {
         f"{100 * share:.2g}% of the inspected weights are denormal numbers, which may slow the "
         "model down many times: its bricks are timed and predicted with normal numbers"
     ),
+    "weights-absent": lambda files: (
+        f"{listed(files, _NAMED)} with its weights is missing: figures are for drawn weights, or "
+        "for those of another model with the same layers"
+    ),
     "sizes-ran-before": lambda most_times: (
         "figures are for sizes that have run before in their session: the first run at a new size "
         f"takes up to {most_times:g} times as long, above all in small models"
