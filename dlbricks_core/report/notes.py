@@ -246,6 +246,10 @@ WORDS: dict[str, Callable[..., str]] = {
         f"it computes {output} of all {tokens:,} tokens of the prompt, but an answer needs only "
         "those of the last: an export that computes only these is faster"
     ),
+    "beyond-context": lambda tokens, longest: (
+        f"prompt and answer have {tokens:,} tokens, but its configuration is for {longest:,}: it "
+        "takes as long, but its text may be of no use"
+    ),
     "loops-written-out": lambda steps: (
         f"{steps:,} steps of loops are predicted, and timed apart, as layers written out: as loops "
         "they take 0.4 to 2.4 times as long"
