@@ -230,25 +230,10 @@ WORDS: dict[str, Callable[..., str]] = {
         f"{100 * share:.2g}% of the inspected weights are denormal numbers, which may slow the "
         "model down many times: its bricks are timed and predicted with normal numbers"
     ),
-<<<<<<< HEAD
-=======
     "weights-absent": lambda files: (
         f"{listed(files, _NAMED)} with its weights is missing: figures are for drawn weights, or "
         "for those of another model with the same layers"
     ),
-    "sizes-ran-before": lambda most_times: (
-        "figures are for sizes that have run before in their session: the first run at a new size "
-        f"takes up to {most_times:g} times as long, above all in small models"
-    ),
-    "scores-of-all-tokens": lambda output, tokens: (
-        f"it computes {output} of all {tokens:,} tokens of the prompt, but an answer needs only "
-        "those of the last: an export that computes only these is faster"
-    ),
-    "beyond-context": lambda tokens, longest: (
-        f"prompt and answer have {tokens:,} tokens, but its configuration is for {longest:,}: it "
-        "takes as long, but its text may be of no use"
-    ),
->>>>>>> field
     "loops-written-out": lambda steps: (
         f"{steps:,} steps of loops are predicted and timed as layers outside of the loops: inside "
         "they take 0.4 to 2.4 times as long"
