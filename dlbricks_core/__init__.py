@@ -18,11 +18,8 @@ if TYPE_CHECKING:
         Measuring,
         cut,
         estimate,
-        export_store,
         harvest,
-        import_store,
         load,
-        merge_stores,
         time,
     )
 
@@ -32,11 +29,8 @@ __all__ = [
     "__version__",
     "cut",
     "estimate",
-    "export_store",
     "harvest",
-    "import_store",
     "load",
-    "merge_stores",
     "time",
 ]
 

@@ -12,7 +12,6 @@ from dlbricks_core.api.results import (
     Result,
     Timings,
 )
-from dlbricks_core.api.stores import export_store, import_store, merge_stores
 
 __all__ = [
     "Bricks",
@@ -23,10 +22,7 @@ __all__ = [
     "Timings",
     "cut",
     "estimate",
-    "export_store",
     "harvest",
-    "import_store",
     "load",
-    "merge_stores",
     "time",
 ]

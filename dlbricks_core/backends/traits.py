@@ -76,6 +76,9 @@ class Traits:
         domains: Domains of operators beside ONNX's whose layers the framework runs as they are.
             Other frameworks run the definitions of such operators, or refuse them. ``None`` if
             unknown, for example if the framework is not installed.
+        lacks: Operators that the framework cannot run, and domains of which it runs none
+            (``ai.onnx.ml``). Layers of these have no predicted latency. The others may still be
+            unsupported: :meth:`Backend.check` tells.
         engine: Name of the program for language models whose speed is estimated, and its parts that
             the estimate leaves out; the text follows "Figures are for". If empty, the estimate
             is for the framework on the graph of DLBricks.
@@ -96,6 +99,7 @@ class Traits:
     folds_weights: bool = True
     rewrite_uses_all_threads: bool = False
     domains: frozenset[str] | None = frozenset()
+    lacks: frozenset[str] = frozenset()
     engine: str = ""
     form: str = ""
     blocks_only: bool = False

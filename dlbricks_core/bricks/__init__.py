@@ -9,9 +9,7 @@ if TYPE_CHECKING:
         Brick,
         BrickSet,
         CutModel,
-        common_parts,
         in_layout,
-        unknown_places,
     )
     from dlbricks_core.bricks.extract import extract
     from dlbricks_core.bricks.signature import (
@@ -30,14 +28,12 @@ __all__ = [
     "CutModel",
     "LayerSequence",
     "cold_tensors",
-    "common_parts",
     "extract",
     "in_layout",
     "native",
     "native_to",
     "signature",
     "split",
-    "unknown_places",
     "weights_are_reread",
 ]
 

@@ -40,18 +40,7 @@ def native(raw: RawModel, backend: str, constants: Mapping[str, Array]) -> Canon
         backend: Name of the backend.
         constants: Values by tensor: of small weights, and of tensors that shapes are computed from.
     """
-    return CanonicalModel(
-        name=raw.name,
-        layers=raw.layers,
-        inputs=raw.inputs,
-        outputs=raw.outputs,
-        tensors=raw.tensors,
-        weights=raw.weights,
-        constants=constants,
-        opsets=raw.opsets,
-        source=raw.source,
-        annotations={_NATIVE_TO: backend},
-    )
+    return raw.as_canonical(constants=constants, annotations={_NATIVE_TO: backend})
 
 
 def native_to(model: CanonicalModel) -> str:

@@ -57,27 +57,6 @@ class ShowCommand(_CoreCommand):
     )  # fmt: skip
 
 
-class ResultsCommand(_CoreCommand):
-    """Which measurements are there, and where do they go?"""
-
-    name = "results"
-    purpose = "Export, import, merge and prune results; records; pages."
-    actions = (
-        Action("info", "Show the content of a store.", "results.actions:info_command",
-               "commands.results.transfer_report:ResultsInfoData"),
-        Action("export", "Write a store to a file.", "results.actions:export_command",
-               "commands.results.transfer_report:ResultsExportData"),
-        Action("import", "Add exported files to a store.", "results.actions:import_command",
-               "commands.results.transfer_report:ResultsMergeData"),
-        Action("merge", "Add other stores to a store.", "results.actions:merge_command",
-               "commands.results.transfer_report:ResultsMergeData"),
-        Action("check", "Name damaged rows of a store.", "results.actions:check_command",
-               "commands.results.transfer_report:ResultsCheckData"),
-        Action("prune", "Delete results from a store.", "results.actions:prune_command",
-               "commands.results.transfer_report:ResultsPruneData"),
-    )  # fmt: skip
-
-
 class ListCommand(_CoreCommand):
     """Which models, plugins and backends are there?"""
 
@@ -96,6 +75,5 @@ OWN = (
     EstimateCommand,
     CheckCommand,
     ShowCommand,
-    ResultsCommand,
     ListCommand,
 )

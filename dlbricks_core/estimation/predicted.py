@@ -34,9 +34,9 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
     For the learned composer, a predictor also estimates the part of a measured brick's latency that
     remains inside a model.
 
-    A brick stays missing in three cases: if the predictor gives no figure for it; if it failed, or
-    its figure depends on a failed brick, because a network that cannot run has no latency; or if it
-    has an operator of an unknown domain, which may take any time.
+    A brick stays missing in four cases: if the predictor gives no figure for it; if it failed, or
+    its figure depends on a failed brick, because a network that cannot run has no latency; if it
+    has an operator that the backend lacks; or one of an unknown domain, which may take any time.
 
     Args:
         result: Result from the store alone.
@@ -57,12 +57,20 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
     ledger = result.ledger.failing(
         {request.key(signature, "brick"): f"{op} {why}" for signature, op in foreign.items()}
     )
-    failed |= foreign.keys()
+    lacked = {s: op for s in missing if (op := _lacked(bricks[s], request)) and s not in failed}
+    ledger = ledger.failing(
+        {
+            request.key(signature, "brick"): f"{op}: {request.backend.name} has no counterpart"
+            for signature, op in lacked.items()
+        },
+        unsupported=True,
+    )
+    failed |= foreign.keys() | lacked.keys()
     wanted = [s for s in missing if failed.isdisjoint(plan.sources(s))]
     known = {s: figure for s, figure in figures.items() if isinstance(figure, Measured)}
     learned = result.cut_options.composer == LEARNED_COMPOSER
     if not wanted and not learned:
-        if foreign:
+        if foreign or lacked:
             return assemble(request, result.cutting, ledger, predictor=predictor)
         return replace(result, predictor=predictor)
     asked = {s: bricks[s] for s in (*known, *wanted)}
@@ -117,6 +125,15 @@ def _foreign(brick: Brick) -> str:
     from dlbricks_core.passes.schemas import domains  # imports onnx, which few models need here
 
     return next((each.qualified_op for each in unusual if each.domain not in domains()), "")
+
+
+def _lacked(brick: Brick, request: Request) -> str:
+    """First operator of a brick that the backend lacks; empty if there is none."""
+    lacks = request.backend.traits.lacks
+    layers = brick.model.layers if lacks else ()
+    return next(
+        (each.qualified_op for each in layers if lacks & {each.qualified_op, each.domain}), ""
+    )
 
 
 def _failed(signatures: Collection[str], request: Request, store: ResultStore) -> frozenset[str]:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
         Sampled,
         Setup,
         Subject,
-        latency_beside,
-        pass_beside,
     )
     from dlbricks_core.facts.system import Cache, Machine, MachineName, Pulse, Session, System
     from dlbricks_core.facts.workload import Workload
@@ -58,8 +56,6 @@ __all__ = [
     "System",
     "Workload",
     "canonical_json",
-    "latency_beside",
-    "pass_beside",
 ]
 
 lazy(__name__)

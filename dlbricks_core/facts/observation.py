@@ -92,32 +92,6 @@ SCENARIO_THROUGHPUT = Quantity(
 )
 
 
-def latency_beside(others: int) -> Quantity:
-    """Latency of an inference in a loop, while other instances run loops of their own.
-
-    Args:
-        others: Number of other instances, 0 or more.
-    """
-    meaning = f"time of one inference right after another{_while(others)}"
-    return Quantity(f"latency-beside-{others}", "ms", Composition.SUM, meaning)
-
-
-def pass_beside(others: int) -> Quantity:
-    """Time of one pass over a model's bricks, which shows how much latencies scatter.
-
-    Args:
-        others: Number of other instances that do the same, 0 or more.
-    """
-    meaning = f"time of all bricks of a model, one right after another{_while(others)}"
-    return Quantity(f"pass-beside-{others}", "ms", Composition.SUM, meaning)
-
-
-def _while(others: int) -> str:
-    if not others:
-        return ""
-    return f", while {others} other instance{' does' if others == 1 else 's do'} the same"
-
-
 # Questions: a quantity of a subject, under a setup, on a system.
 
 Kind = Literal["brick", "model", "native", "profiled"]

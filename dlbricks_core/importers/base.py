@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlbricks_core.errors import ModelError
-from dlbricks_core.passes.options import InputValue
+from dlbricks_core.passes.options import NormalizeOptions
 
 if TYPE_CHECKING:
     from dlbricks_core.ir import CanonicalModel, RawModel
@@ -70,29 +70,18 @@ class Publication:
 
 
 @dataclass(frozen=True)
-class LoadOptions:
+class LoadOptions(NormalizeOptions):
     """Options for reading models and for bringing them into canonical form.
 
     A name applies to every model that has it. ``MODEL:NAME`` applies to one model alone; MODEL is
     the model's name, the name of its file, or the argument that loaded it.
 
     Attributes:
-        batch: Size of dynamic batch axes.
-        dims: Sizes of other dynamic dimensions, by name.
-        shapes: Whole input shapes, by input.
-        fold_batchnorm: Whether to fold BatchNormalization into the layer before it.
-        values: Constant values of inputs, by input: one number for all elements, or one for each
-            element; ``None`` for an optional input that is left out.
-        outputs: Outputs that are kept, with the layers that they need; empty for all outputs.
         dtype: Name of the conversion to another element type; ``None`` for no conversion.
+        outputs: Outputs that are kept, with the layers that they need; empty for all outputs.
         form: As for :class:`ImportOptions`.
     """
 
-    batch: int | None = None
-    dims: Mapping[str, int] = field(default_factory=dict)
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    fold_batchnorm: bool = False
-    values: Mapping[str, InputValue] = field(default_factory=dict)
     dtype: str | None = None
     outputs: tuple[str, ...] = ()
     form: str = ""

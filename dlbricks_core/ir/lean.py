@@ -70,7 +70,7 @@ def check_messages(raw: bytes) -> None:
         while position < end:
             tag, after = raw[position], position + 1
             if tag >= 0x80:
-                tag, after = _tag_number(raw, position)
+                tag, after = _read_number(raw, position, len(raw))
             if tag & 7 != 2:
                 # All values of a list that is not packed are skipped at once.
                 run = _run(raw[position:after], tag & 7).match(raw, position, end)
@@ -80,7 +80,7 @@ def check_messages(raw: bytes) -> None:
                 continue
             length, position = (raw[after], after + 1) if after < end else (0, end)
             if length >= 0x80:
-                length, position = _tag_number(raw, after)
+                length, position = _read_number(raw, after, len(raw))
             inside = fields.get(tag >> 3)
             count += _TEXT if inside is None else _MESSAGE
             if count > MAX_MESSAGES * _MESSAGE:
@@ -93,16 +93,6 @@ def check_messages(raw: bytes) -> None:
                 stack.append((position, end, kind))
                 position, end, kind = position - length, min(position, end), inside
                 fields = _FIELDS[kind]
-
-
-def _tag_number(raw: bytes, position: int) -> tuple[int, int]:
-    """The number that begins at a position, and the position after it."""
-    number = 0
-    for place, byte in enumerate(raw[position : position + 10]):
-        number |= (byte & 0x7F) << (7 * place)
-        if byte < 0x80:
-            return number, position + place + 1
-    return 0, len(raw)
 
 
 @cache

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +76,15 @@ class Layer:
     def qualified_op(self) -> str:
         """The operator type with its domain in front, where that is not ``ai.onnx``."""
         return f"{self.domain}.{self.op}" if self.domain else self.op
+
+    def renamed(self, name: Callable[[str], str]) -> Layer:
+        """The layer with other names for the tensors that it reads and writes."""
+        return replace(
+            self,
+            inputs=tuple(each and name(each) for each in self.inputs),
+            outputs=tuple(each and name(each) for each in self.outputs),
+            captures=tuple(map(name, self.captures)),
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -151,6 +160,11 @@ class Model:
     def specs(self, names: Iterable[str]) -> tuple[TensorSpec | None, ...]:
         """Specification of each named tensor; ``None`` for the empty name."""
         return tuple(self.tensors[name] if name else None for name in names)
+
+    def as_canonical(self, **changes: Any) -> CanonicalModel:
+        """A canonical model that differs from this one in some attributes."""
+        own = {each.name: getattr(self, each.name) for each in fields(Model)}
+        return CanonicalModel(**{**own, **changes})
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -237,16 +237,11 @@ def _read(proto: ModelProto, metadata: Mapping[str, Any], name: str, source: str
         replace(layer, opaque=opaque[str(i)]) if str(i) in opaque else layer
         for i, layer in enumerate(raw.layers)
     ]
-    return CanonicalModel(
-        name=raw.name,
+    return raw.as_canonical(
         layers=tuple(layers),
-        inputs=raw.inputs,
-        outputs=raw.outputs,
         tensors={**raw.tensors, **layouts},
-        weights=raw.weights,
         constants=constants,
         opsets=_table(metadata["opsets"], int),
-        source=raw.source,
         annotations=_table(metadata["annotations"], str),
     )
 

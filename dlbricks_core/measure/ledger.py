@@ -172,7 +172,7 @@ class Ledger:
         return len(self.anew)
 
     def networks(self, kind: Kind, quantity: Quantity) -> Networks:
-        """Networks of a kind, for one quantity."""
+        """Figures and failures of the networks of one kind, for one quantity."""
 
         def own(found: Mapping[Question, ValueT]) -> dict[str, ValueT]:
             return {

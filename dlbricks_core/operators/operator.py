@@ -337,5 +337,5 @@ CODED = (DATA, SCALE, ZERO_POINT)
 
 
 def argument(valid: DomainRule, low: float, high: float) -> Input:
-    """Argument of a function that is not defined everywhere, with the values to draw for it."""
+    """Input of an operator that is undefined for some values, and limits of its random values."""
     return Input(valid=valid, drawn=always(low, high))

@@ -41,11 +41,7 @@ def operator(qualified_op: str) -> Operator:
     Args:
         qualified_op: Type of the operator, with its domain in front unless that is ``ai.onnx``.
     """
-    return _row_of(qualified_op) or _UNKNOWN
-
-
-def _row_of(qualified_op: str) -> Operator | None:
-    return OPERATORS.get(qualified_op) or added_rows().get(qualified_op)
+    return OPERATORS.get(qualified_op) or added_rows().get(qualified_op, _UNKNOWN)
 
 
 def standing_for(layer: Layer) -> Operator:
@@ -54,7 +50,8 @@ def standing_for(layer: Layer) -> Operator:
     Frameworks write operators of ONNX into domains of their own, sometimes with ``Fused`` in
     front. Values and features of such layers are those of the plain operator.
     """
-    return _row_of(layer.qualified_op) or operator(plain(layer.op))
+    own = operator(layer.qualified_op)
+    return operator(plain(layer.op)) if own is _UNKNOWN else own
 
 
 def plain(op: str) -> str:

@@ -18,8 +18,8 @@ from dlbricks_core.passes import expressions
 from dlbricks_core.passes.batch_axes import batch_axes
 from dlbricks_core.passes.options import (
     NormalizeOptions,
-    dynamic_dimensions,
     names_of_sizes,
+    open_dimensions,
     places_of,
     symbols_of,
 )
@@ -59,10 +59,11 @@ def bind_sizes(model: RawModel, options: NormalizeOptions) -> RawModel:
     for (name, axis), size in sizes.places.items():
         shape = tensors[name].shape or ()
         tensors[name] = replace(tensors[name], shape=(*shape[:axis], size, *shape[axis + 1 :]))
-    _check(model, {name: tensors[name] for name in model.inputs}, sizes.symbols)
+    sized = replace(model, tensors=tensors)
+    _check(sized, sizes.symbols)
     if isinstance(model, RawModel):
         _check_conditions(model, sizes.symbols)
-    return replace(model, tensors=tensors)
+    return sized
 
 
 @dataclass
@@ -210,7 +211,7 @@ def _listed(places: Sequence[str]) -> str:
 
 
 def _choices(model: RawModel) -> str:
-    names = list(dict.fromkeys(name for _, name in dynamic_dimensions(model.inputs, model.tensors)))
+    names = list(dict.fromkeys(each.name for each in open_dimensions(model)))
     return f"Its dynamic dimensions are: {', '.join(names)}." if names else "It has none."
 
 
@@ -223,7 +224,8 @@ def _substitute(spec: TensorSpec, symbols: Mapping[str, int]) -> TensorSpec:
     return TensorSpec(spec.dtype, shape)
 
 
-def _check(model: RawModel, inputs: Mapping[str, TensorSpec], known: Mapping[str, int]) -> None:
+def _check(model: RawModel, known: Mapping[str, int]) -> None:
+    inputs = {name: model.tensors[name] for name in model.inputs}
     # An input without a type is a sequence or an optional: its readers become opaque.
     without_rank = [name for name, spec in inputs.items()
                     if spec.shape is None and spec.dtype != "undefined"]  # fmt: skip
@@ -234,25 +236,24 @@ def _check(model: RawModel, inputs: Mapping[str, TensorSpec], known: Mapping[str
             f"{model.name}: input {names} has no shape, not even a number of dimensions",
             hint=f"Give all of its sizes, for example {example}.",
         )
-    unbound = dynamic_dimensions(inputs, inputs)
+    unbound = open_dimensions(model)
     if not unbound:
         return
     places = [
-        f"{name}.{axis}" + (f" ({label})" if label != f"{name}.{axis}" else "")
-        for (name, axis), label in unbound
+        each.place + (f" ({each.name})" if each.name != each.place else "") for each in unbound
     ]
-    axes = batch_axes(model)
-    batches = {label for (name, axis), label in unbound if axes[name] == axis}
+    batches = {each.name for each in unbound if each.is_batch}
     # An expression follows from its parts.
-    wanted = (part for _, label in unbound if label not in batches
-              for part in sorted(expressions.parts(label) - known.keys()) or [label])  # fmt: skip
+    wanted = (part for each in unbound if each.name not in batches
+              for part in sorted(expressions.parts(each.name) - known.keys()) or [each.name]
+              )  # fmt: skip
     others = dict.fromkeys((part for part in wanted if part not in batches), "N")
     missing: dict[str, object] = {"batch": "N"} if batches else {}
     if others:
         missing["dims"] = others
     # Language models answer prompts, which give them all of their sizes.
     speaks = model.configuration or any(
-        CACHED.fullmatch(name) and axis == 2 for (name, axis), _ in unbound
+        CACHED.fullmatch(each.input) and each.axis == 2 for each in unbound
     )
     answers = settings(prompt="N", generate="N") if speaks else ""
     raise UnboundDimensionsError(

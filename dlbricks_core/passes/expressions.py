@@ -80,19 +80,14 @@ _COMPARED: Mapping[type[ast.cmpop], Callable[[Fraction, Fraction], bool]] = {
 }
 
 
-@lru_cache(maxsize=1024)
 def parts(text: str) -> frozenset[str]:
     """Names of sizes in a formula; none if it is a plain name or no formula.
 
     A formula has ``+``, ``-``, ``*``, ``/``, ``//``, ``%``, ``**``, and functions such as ``floor``
     and ``Max``.
     """
-    tree = _parsed(text)
-    if tree is None or isinstance(tree, ast.Name):
-        return frozenset()
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
-    return frozenset(node.id for node in names if id(node) not in called)
+    tree, found = _formula(text)
+    return frozenset() if isinstance(tree, ast.Name) else found
 
 
 def value(text: str, sizes: Mapping[str, int]) -> Fraction | None:
@@ -102,7 +97,7 @@ def value(text: str, sizes: Mapping[str, int]) -> Fraction | None:
         ``None`` if it is no formula, if a size in it is unknown, or if it has no value.
     """
     names = parts(text)
-    tree = _parsed(text)
+    tree, _ = _formula(text)
     if tree is None or not names or not names.issubset(sizes):
         return None
     try:
@@ -137,18 +132,13 @@ def solved(text: str, total: int, sizes: Mapping[str, int]) -> tuple[str, Fracti
 
 def names(condition: str) -> frozenset[str]:
     """Names in a condition; none unless it compares two formulas."""
-    tree = _compared(condition)
-    if tree is None:
-        return frozenset()
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    found = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
-    return frozenset(node.id for node in found if id(node) not in called)
+    return _condition(condition)[1]
 
 
 def holds(condition: str, sizes: Mapping[str, int]) -> bool | None:
     """Whether a condition holds; ``None`` if it is none, or if a size in it is unknown."""
-    tree = _compared(condition)
-    if tree is None or not names(condition).issubset(sizes):
+    tree, found = _condition(condition)
+    if tree is None or not found.issubset(sizes):
         return None
     try:
         left, right = _value(tree.left, sizes), _value(tree.comparators[0], sizes)
@@ -158,28 +148,39 @@ def holds(condition: str, sizes: Mapping[str, int]) -> bool | None:
 
 
 @lru_cache(maxsize=1024)
-def _compared(text: str) -> ast.Compare | None:
-    if len(text) > _MOST_OF_CONDITION:
-        return None
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return None
-    if not isinstance(tree, ast.Compare) or len(tree.ops) != 1:
-        return None
-    sides = (tree.left, tree.comparators[0])
-    known = all(_is_known(node) for side in sides for node in ast.walk(side))
-    return tree if known and type(tree.ops[0]) in _COMPARED else None
+def _condition(text: str) -> tuple[ast.Compare | None, frozenset[str]]:
+    """A comparison of two formulas and the names in it; nothing for any other text."""
+    tree = _parsed(text, _MOST_OF_CONDITION)
+    if not isinstance(tree, ast.Compare) or [type(op) in _COMPARED for op in tree.ops] != [True]:
+        return None, frozenset()
+    found = [_names(side) for side in (tree.left, tree.comparators[0])]
+    return (None, frozenset()) if None in found else (tree, frozenset().union(*filter(None, found)))
 
 
-def _parsed(text: str) -> ast.expr | None:
-    if len(text) > _MAX_CHARACTERS:
+@lru_cache(maxsize=1024)
+def _formula(text: str) -> tuple[ast.expr | None, frozenset[str]]:
+    """A formula and the names in it; nothing for any other text."""
+    tree = _parsed(text, _MAX_CHARACTERS)
+    found = None if tree is None else _names(tree)
+    return (None, frozenset()) if found is None else (tree, found)
+
+
+def _parsed(text: str, most: int) -> ast.expr | None:
+    if len(text) > most:
         return None
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
-    return tree if all(_is_known(node) for node in ast.walk(tree)) else None
+
+
+def _names(tree: ast.expr) -> frozenset[str] | None:
+    """Names of sizes in a formula; ``None`` if it is none."""
+    nodes = list(ast.walk(tree))
+    if not all(map(_is_known, nodes)):
+        return None
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    return frozenset(n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in called)
 
 
 def _is_known(node: ast.AST) -> bool:

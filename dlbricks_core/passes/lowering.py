@@ -16,28 +16,6 @@ from dlbricks_core.passes.sequences import Sequences
 from dlbricks_core.passes.shapes import UNKNOWN
 from dlbricks_core.wording import settings
 
-
-def rename(model: CanonicalModel, names: Mapping[str, str]) -> CanonicalModel:
-    """The model with other names for some tensors that layers compute."""
-    if not names:
-        return model
-    return replace(
-        model,
-        layers=tuple(_renamed(layer, names) for layer in model.layers),
-        tensors={names.get(name, name): spec for name, spec in model.tensors.items()},
-    )
-
-
-def _renamed(layer: Layer, names: Mapping[str, str]) -> Layer:
-    if names.keys().isdisjoint(layer.inputs) and names.keys().isdisjoint(layer.outputs):
-        return layer
-    return replace(
-        layer,
-        inputs=tuple(names.get(name, name) for name in layer.inputs),
-        outputs=tuple(names.get(name, name) for name in layer.outputs),
-    )
-
-
 _KNOWLEDGE = (
     "layers", "tensors", "weights", "values", "declared", "aliases", "renamed", "captured",
     "unshaped", "inlined", "kept_for_captures", "loop_steps",
@@ -103,21 +81,22 @@ class Lowering:
         """The canonical model."""
         for name in self.model.outputs:
             self.spec(name)
-        normal = CanonicalModel(
-            name=self.model.name,
-            layers=tuple(self.layers),
-            inputs=self.model.inputs,
-            outputs=self.model.outputs,
-            tensors=self.tensors,
+        return self.model.as_canonical(
+            layers=tuple(map(self._renamed, self.layers)),
+            tensors={self.renamed.get(name, name): spec for name, spec in self.tensors.items()},
             weights=frozenset(self.weights),
             constants=self.values,
             opsets={**self.model.opsets, "": CANONICAL_OPSET},
-            source=self.model.source,
             folded=self._folded(),
-            configuration=self.model.configuration,
             loop_steps=self.loop_steps,
         )
-        return rename(normal, self.renamed)
+
+    def _renamed(self, layer: Layer) -> Layer:
+        """The layer with the names of outputs in the place of names that they replace."""
+        names = self.renamed
+        if names.keys().isdisjoint((*layer.inputs, *layer.outputs)):
+            return layer
+        return layer.renamed(lambda name: names.get(name, name))
 
     def _folded(self) -> Folded | None:
         if not self.folded:

@@ -10,7 +10,7 @@ from dlbricks_core.passes import expressions
 from dlbricks_core.passes.batch_axes import batch_axes
 
 if TYPE_CHECKING:
-    from dlbricks_core.ir import RawModel, TensorSpec
+    from dlbricks_core.ir import RawModel
 
 
 InputValue = float | tuple[float, ...] | None
@@ -83,18 +83,6 @@ def places_of(model: RawModel) -> dict[str, tuple[str, int]]:
     }
 
 
-def dynamic_dimensions(
-    inputs: Iterable[str], tensors: Mapping[str, TensorSpec]
-) -> list[tuple[tuple[str, int], str]]:
-    """Each dynamic dimension of the inputs: its place, and the name that ``dims`` knows it by."""
-    return [
-        ((name, axis), dim if isinstance(dim, str) else f"{name}.{axis}")
-        for name in inputs
-        for axis, dim in enumerate(tensors[name].shape or ())
-        if not isinstance(dim, int)
-    ]
-
-
 @dataclass(frozen=True, slots=True)
 class OpenDimension:
     """A dimension of an input that a model leaves open.
@@ -113,6 +101,11 @@ class OpenDimension:
     is_batch: bool = False
 
     @property
+    def place(self) -> str:
+        """Its place, as ``dims`` names it (``data.2``)."""
+        return f"{self.input}.{self.axis}"
+
+    @property
     def symbols(self) -> frozenset[str]:
         """Names that sizes are given for: the parts of an expression, or the name itself."""
         return expressions.parts(self.name) or frozenset({self.name})
@@ -122,6 +115,10 @@ def open_dimensions(model: RawModel) -> tuple[OpenDimension, ...]:
     """Each dimension that a model's inputs leave open."""
     axes = batch_axes(model)
     return tuple(
-        OpenDimension(name, axis, label, axes[name] == axis)
-        for (name, axis), label in dynamic_dimensions(model.inputs, model.tensors)
+        OpenDimension(
+            name, axis, dim if isinstance(dim, str) else f"{name}.{axis}", axes[name] == axis
+        )
+        for name in model.inputs
+        for axis, dim in enumerate(model.tensors[name].shape or ())
+        if not isinstance(dim, int)
     )

@@ -51,13 +51,9 @@ def renamed(branch: RawModel, layer: Layer, names: Mapping[str, str]) -> RawMode
         layer: The layer that it belongs to.
         names: New name of each of its tensors; what it reads of the enclosing model keeps its own.
     """
-    names = {"": "", **names}
     layers = tuple(
         replace(
-            inner,
-            inputs=tuple(names[name] for name in inner.inputs),
-            outputs=tuple(names[name] for name in inner.outputs),
-            captures=tuple(names[name] for name in inner.captures),
+            inner.renamed(names.__getitem__),
             attributes={key: _inside(value, names) for key, value in inner.attributes.items()},
             opset=inner.opset or layer.opset,
         )

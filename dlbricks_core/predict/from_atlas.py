@@ -519,7 +519,7 @@ def with_pulls(contribution: Contribution, kernel: Kernel) -> Contribution:
 
 
 def with_sites(contribution: Contribution, kernel: Kernel) -> Contribution:
-    """The contribution, which has pulls, with the sites that its networks of few layers make."""
+    """The contribution with the sites of its small networks; its pulls must be known."""
     prior = prior_of(contribution.features, kernel, processor_of(contribution))
     mean = prior.mean + prior.spread.times(contribution.pulls)
     small = np.flatnonzero(_is_small(contribution))

@@ -9,13 +9,12 @@ if TYPE_CHECKING:
     from dlbricks_core.report.evaluation import evaluation_data, print_evaluation
     from dlbricks_core.report.pages import ResultPage
     from dlbricks_core.report.run.data import run_data
-    from dlbricks_core.report.run.terminal import print_bench, print_run
+    from dlbricks_core.report.run.terminal import print_run
 
 __all__ = [
     "Column",
     "ResultPage",
     "evaluation_data",
-    "print_bench",
     "print_evaluation",
     "print_run",
     "run_data",

@@ -223,8 +223,9 @@ WORDS: dict[str, Callable[..., str]] = {
     "store-ended": _imprecise("the store has no further measurements"),
     # Models and how they ran.
     "engine-python": lambda engine, ms, measured: (
-        f"latencies include up to {time_text(ms)} for the Python of {engine}, a number of calls by "
-        + ("a call that was timed here" if measured else "the processor's published speed")
+        f"latencies include up to {time_text(ms)} for the Python code of {engine}: its number of "
+        "calls times "
+        + ("a call's time here" if measured else "a call's time by the processor's published speed")
     ),
     "cut-as-it-is": lambda backend, reason: (
         f"its own layers are cut, because {backend} does not report the graph that it executes: "
@@ -239,16 +240,16 @@ WORDS: dict[str, Callable[..., str]] = {
         f"takes up to {most_times:g} times as long, above all in small models"
     ),
     "scores-of-all-tokens": lambda output, tokens: (
-        f"it computes {output} of all {tokens:,} tokens of the prompt, but an answer needs only "
-        "those of the last: an export that computes only these is faster"
+        f"it computes {output} for all {tokens:,} tokens of the prompt, but an answer needs only "
+        "those of the last token: a model that computes only these is faster"
     ),
     "loops-written-out": lambda steps: (
-        f"{steps:,} steps of loops are predicted, and timed apart, as layers written out: as loops "
+        f"{steps:,} steps of loops are predicted and timed as layers outside of the loops: inside "
         "they take 0.4 to 2.4 times as long"
     ),
     "values-decide-branches": lambda operators: (
-        f"the time of {listed(operators, _NAMED)} depends on values: random ones, which are timed "
-        "and predicted, take up to ten times as long as sorted ones or ones of the same sign"
+        f"the time of {listed(operators, _NAMED)} depends on values: figures are for random "
+        "values, which take up to ten times as long as sorted values or values of the same sign"
     ),
     "indices-decide-look-ups": lambda tables, table_bytes: (
         f"indices are drawn over all rows of {count(tables, 'table')} "
@@ -269,7 +270,7 @@ WORDS: dict[str, Callable[..., str]] = {
     ),
     "rates-timed": lambda networks, seconds: (
         f"this system was not known, so {networks} small networks were timed first "
-        f"({seconds:.1f} s), on which estimates without a run rest from now on"
+        f"({seconds:.1f} s): from now on, estimates without a run rest on them"
     ),
     "own-form-differs": lambda native_ms, ratio: (
         f"it takes {native_ms:.3g} ms in its framework's own form, and {ratio:.2f} times as long "
@@ -343,7 +344,7 @@ WORDS: dict[str, Callable[..., str]] = {
     ),
     "operators-not-measured": lambda backend, operators: (
         f"no layer that is computed like {', '.join(operators)} was measured with {backend}: "
-        "latencies of these layers are guessed from their sizes"
+        "latencies of these layers are estimated from their sizes alone"
     ),
     "operators-may-be-unsupported": lambda backend, operators: (
         f"{backend} may not support {listed(operators, _NAMED)}, which ONNX does not define: "

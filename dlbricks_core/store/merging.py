@@ -20,7 +20,6 @@ from dlbricks_core.facts import (
     Measurement,
     NetworkFeatures,
     Quantity,
-    Question,
     Rewrite,
     Session,
 )
@@ -40,8 +39,11 @@ from dlbricks_core.store.schema import (
     sessions,
     systems,
 )
-from dlbricks_core.store.selection import BATCH, all_among, batches, columns_of, near
+from dlbricks_core.store.selection import BATCH, KEY, all_among, batches, columns_of, near
 from dlbricks_core.wording import argument
+
+_Key = tuple[Any, ...]
+"""Values of a question's key columns, in the order of :data:`KEY`."""
 
 
 @dataclass
@@ -136,15 +138,26 @@ class Merger:
     def measurements(self, batch: Sequence[Measurement]) -> None:
         """Adds new measurements, and new observations of known measurements."""
         self.introduce(each.question.quantity for each in batch)
-        ids = self._identified(batch)
-        known = self._observed(ids.values())
+        keyed = [(tuple(columns_of(each.question).values()), each) for each in batch]
+        known = self._rows([key for key, _ in keyed])
+        new = {
+            key: _measurement_row(key, each) for key, each in reversed(keyed) if key not in known
+        }
+        self.merged.measurements += self._insert(measurements, reversed(new.values()))
+        taken = self._observed(identifier for identifier, _ in known.values())
+        known |= self._rows(list(new))
         rows = []
-        for each in batch:
-            identifier = ids[each.question]
+        for key, each in keyed:
+            identifier, before = known[key]
+            later = _later_failure(before, each)
+            if later != before:
+                change = update(measurements).where(measurements.c.id == identifier)
+                self.connection.execute(change.values(_failure_columns(later)))
+                known[key] = identifier, later
             for observation in each.observations:
                 round_of_session = (observation.session, observation.round)
-                if round_of_session not in known[identifier]:
-                    known[identifier].add(round_of_session)
+                if round_of_session not in taken[identifier]:
+                    taken[identifier].add(round_of_session)
                     rows.append({"measurement_id": identifier, **observation.to_dict()})
         self.merged.observations += self._insert(observations, rows)
 
@@ -181,43 +194,22 @@ class Merger:
         """Adds graphs that are new."""
         self.merged.rewrites += self._insert_new(rewrites, map(rewrite_row, batch))
 
-    def _identified(self, batch: Sequence[Measurement]) -> dict[Question, int]:
-        """Ids of measurements, which are created when they are new."""
-        known = self._rows(each.question for each in batch)
-        new = {
-            each.question: _measurement_row(each)
-            for each in reversed(batch)
-            if each.question not in known
-        }
-        self.merged.measurements += self._insert(measurements, reversed(new.values()))
-        known |= self._rows(new)
-        for each in batch:
-            identifier, before = known[each.question]
-            later = _later_failure(before, each)
-            if later != before:
-                change = update(measurements).where(measurements.c.id == identifier)
-                self.connection.execute(change.values(_failure_columns(later)))
-                known[each.question] = identifier, later
-        return {question: identifier for question, (identifier, _) in known.items()}
-
-    def _rows(self, questions: Iterable[Question]) -> dict[Question, tuple[int, _Failure | None]]:
-        """Id and failure of the measurements that the store holds."""
-        by_key = {tuple(columns_of(each).values()): each for each in questions}
-        if not by_key:
+    def _rows(self, keys: Sequence[_Key]) -> dict[_Key, tuple[int, _Failure | None]]:
+        """Id and failure of the measurements that the store holds, of at most one batch."""
+        if not keys:
             return {}
-        names = columns_of(next(iter(by_key.values())))
-        columns = [measurements.c[name] for name in names]
         c = measurements.c
         # As the database has it: a conversion would end the query where the row is damaged.
-        unsupported = type_coerce(c.unsupported, NullType()).label("unsupported")
-        query = select(c.id, c.failure, unsupported, *columns)
+        unsupported = type_coerce(c.unsupported, NullType())
+        query = select(c.id, c.failure, unsupported, *(c[name] for name in KEY))
+        query = query.where(
+            near(measurements, [dict(zip(KEY, each, strict=True)) for each in keys])
+        )
+        asked = set(keys)
         return {
-            by_key[key]: (row[0], _failure_of(*row[1:3]))
-            for batch in batches(by_key.values())
-            for row in self.connection.execute(
-                query.where(near(measurements, list(map(columns_of, batch))))
-            )
-            if (key := tuple(row[3:])) in by_key
+            key: (identifier, _failure_of(failure, unsupported))
+            for identifier, failure, unsupported, *columns in self.connection.execute(query)
+            if (key := tuple(columns)) in asked
         }
 
     def _observed(self, identifiers: Iterable[int]) -> defaultdict[int, set[tuple[str, int]]]:
@@ -309,11 +301,11 @@ def keep_calibration(connection: Connection, calibration: Calibration) -> None:
     connection.execute(insert(calibrations), calibration_row(calibration))
 
 
-def _measurement_row(measurement: Measurement) -> dict[str, Any]:
+def _measurement_row(key: _Key, measurement: Measurement) -> dict[str, Any]:
     """Row of a measurement."""
     failure = _failure_of(measurement.failure, measurement.unsupported)
-    columns = columns_of(measurement.question)
-    return {**columns, "layers": list(measurement.layers), **_failure_columns(failure)}
+    layers = {"layers": list(measurement.layers)}
+    return {**dict(zip(KEY, key, strict=True)), **layers, **_failure_columns(failure)}
 
 
 def calibration_row(calibration: Calibration) -> dict[str, Any]:

@@ -233,7 +233,7 @@ class Reader:
         query = query.order_by(*_in_order(machines))
         for row in self._connection.execute(query):
             with self._intact(machines, row.host):
-                found.append(MachineName.from_dict(row._asdict()))
+                found.append(MachineName.from_dict(_columns(row)))
         return found
 
     def networks(self, condition: ColumnElement[bool]) -> dict[str, NetworkFeatures]:
@@ -258,7 +258,7 @@ class Reader:
         query = _raw(quantities).where(true() if condition is None else condition)
         for row in self._connection.execute(query.order_by(*_in_order(quantities))):
             with self._intact(quantities, row.name):
-                found[row.name] = Quantity.from_dict(row._asdict())
+                found[row.name] = Quantity.from_dict(_columns(row))
         return found
 
     def known_quantities(self) -> dict[str, Quantity]:
@@ -283,7 +283,7 @@ class Reader:
             _raw(sessions).order_by(Bytewise(sessions.c.started_at), *_in_order(sessions))
         ):
             with self._intact(sessions, row.id):
-                found.append(Session.from_dict(row._asdict()))
+                found.append(Session.from_dict(_columns(row)))
         return found
 
     def pulses(self, host: str, *, without: str) -> list[Pulse]:
@@ -333,7 +333,7 @@ class Reader:
             found = None
             with self._intact(rewrites, row.signature):
                 graph = unpacked(checked(row.graph, bytes, "graph"))
-                key = {name: value for name, value in row._mapping.items() if name != "graph"}
+                key = {name: value for name, value in _columns(row).items() if name != "graph"}
                 found = Rewrite(**key_of(key), graph=graph)
             if found is not None:
                 yield found
@@ -363,6 +363,11 @@ def _raw(table: Table) -> Select[Any]:
     return select(*(_plain(column).label(column.name) for column in table.columns))
 
 
+def _columns(row: Row[Any]) -> dict[str, Any]:
+    """Values of a row by column, in a third of the time that ``_asdict`` takes."""
+    return dict(zip(row._fields, row, strict=True))
+
+
 def _plain(column: ColumnElement[Any]) -> ColumnElement[Any]:
     return coerced(column, String() if isinstance(column.type, JSON) else NullType())
 
@@ -377,7 +382,7 @@ def _in_order(table: Table) -> list[ColumnElement[Any]]:
 
 def _observation(row: Row[Any]) -> Observation:
     lists = {name: _json(row._mapping[name], list, name) for name in ("values", "flags")}
-    found = Observation.from_dict({**row._mapping, **lists})
+    found = Observation.from_dict({**_columns(row), **lists})
     if row.quantity == LATENCY.name and not all(found.values):
         raise ValueError(f"a {LATENCY.name} is 0")
     return found
@@ -399,7 +404,7 @@ def _sampled(
     for each in (row.begin, row.end):
         moment(each)
     return Sampled(
-        question_of(row._asdict(), quantities),
+        question_of(_columns(row), quantities),
         tuple(map(tuple, values)),
         tuple(overheads),
         tuple(
@@ -456,7 +461,7 @@ def _measurement(
     row: Row[Any], quantities: Mapping[str, Quantity], taken: list[Observation]
 ) -> Measurement:
     return Measurement(
-        question=question_of(row._asdict(), quantities),
+        question=question_of(_columns(row), quantities),
         layers=_texts(row.layers),
         observations=tuple(taken),
         failure=None if row.failure is None else text(row.failure, "failure"),

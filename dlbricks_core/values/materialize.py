@@ -12,7 +12,6 @@ import math
 import zlib
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -101,33 +100,20 @@ _ROUNDED = 0.2
 """Relative difference up to which a scale is a product of rounded ones."""
 
 
-@dataclass(frozen=True)
-class _Range:
-    """Interval from which floats are drawn uniformly: one for all, or one for each element."""
-
-    low: float | Array
-    high: float | Array
-
-    @property
-    def uniform(self) -> bool:
-        """Whether all elements have the same interval."""
-        return not isinstance(self.low, np.ndarray)
-
-    def place(self, values: Array) -> None:
-        """Maps values between 0 and 1 to the interval, in place."""
-        values *= self.high - self.low
-        values += self.low
-
-    def scaled(self, factor: float) -> _Range:
-        return _Range(self.low * factor, self.high * factor)
+def _place(values: Array, interval: Range) -> None:
+    """Maps values between 0 and 1 to an interval, in place: one for all, or one for each."""
+    low, high = interval.low, interval.high
+    ends = (float(low), float(high)) if interval.uniform else (low, high)
+    values *= ends[1] - ends[0]
+    values += ends[0]
 
 
 _BETWEEN_MAPS = 0.99
 """Share of an activation's interval that differs between feature maps, not within one."""
 
-_UNIT = _Range(*of_variance(1.0))
-_SMALL = _Range(-0.1, 0.1)
-_NEAR_ONE = _Range(0.9, 1.1)
+_UNIT = Range.of(*of_variance(1.0))
+_SMALL = Range.of(-0.1, 0.1)
+_NEAR_ONE = Range.of(0.9, 1.1)
 
 _FLOAT32 = np.dtype(np.float32)
 _DRAWN = 1_048_573
@@ -138,7 +124,7 @@ _FEW_INDICES = 65_536
 """Maximum elements of a weight of indices that is drawn before all other tensors."""
 
 
-def _factor(spec: TensorSpec) -> _Range:
+def _factor(spec: TensorSpec) -> Range:
     """Values of a weight that multiplies: near one for a scale, small for a whole matrix.
 
     A matrix has both signs, as in a sum of products.
@@ -227,7 +213,7 @@ class _Drawer:
         """Generator of one tensor, so that values do not depend on which others are drawn."""
         return np.random.Generator(np.random.SFC64([seed, zlib.crc32(name.encode())]))
 
-    def _activations(self, interval: _Range, name: str, rng: np.random.Generator) -> Array:
+    def _activations(self, interval: Range, name: str, rng: np.random.Generator) -> Array:
         sizes = self._model.tensors[name].sizes
         if self._noise or len(sizes) < 4:
             return _floats(interval, sizes, rng)
@@ -243,19 +229,15 @@ class _Drawer:
         """Floats within a range that a layer demands."""
         spec = self._model.tensors[name]
         dtype = numpy_dtype(spec.dtype)
-        if valid.uniform:
-            interval = _Range(float(valid.low), float(valid.high))
-        else:
-            interval = _Range(valid.low, valid.high)
         if name in self._model.weights:
-            values = _floats(interval, spec.sizes, rng)
+            values = _floats(valid, spec.sizes, rng)
         else:
-            values = self._activations(interval, name, rng)
+            values = self._activations(valid, name, rng)
         # Rounding may lead out of the range.
         low, high = (end.astype(dtype) for end in (valid.low, valid.high))
         return np.clip(_stored(values, dtype), low, high)
 
-    def _interval(self, name: str, spec: TensorSpec) -> _Range:
+    def _interval(self, name: str, spec: TensorSpec) -> Range:
         for layer, position in self._uses(name):
             if layer.op == "Mul" and name in self._model.weights:
                 return _factor(spec)
@@ -263,10 +245,11 @@ class _Drawer:
             # Codes may be of a type of floats with eight bits.
             rule = facts.drawn or facts.codes
             if rule is not None and not self._is_scaled_input(name, layer):
-                drawn = _Range(*rule(layer, spec))
+                low, high = rule(layer, spec)
                 if name in self._model.weights and facts.compensates:
-                    drawn = drawn.scaled(1 / math.sqrt(self._powers.get(layer.inputs[0], 1.0)))
-                return drawn
+                    factor = 1 / math.sqrt(self._powers.get(layer.inputs[0], 1.0))
+                    low, high = low * factor, high * factor
+                return Range.of(low, high)
         return _SMALL if name in self._model.weights else _UNIT
 
     def _is_scaled_input(self, name: str, layer: Layer) -> bool:
@@ -389,7 +372,7 @@ def _mask(shape: tuple[int, ...]) -> Array:
 
 
 def _feature_maps(
-    interval: _Range, shape: tuple[int, ...], channels: int, rng: np.random.Generator
+    interval: Range, shape: tuple[int, ...], channels: int, rng: np.random.Generator
 ) -> Array:
     """Floats that differ more between feature maps than within one.
 
@@ -406,14 +389,14 @@ def _feature_maps(
     """
     common = [shape[0], *(1 for _ in shape[1:])]
     common[channels] = shape[channels]
-    values = _floats(_Range(0.0, 1 - _BETWEEN_MAPS), shape, rng)
-    values += _floats(_Range(0.0, _BETWEEN_MAPS), tuple(common), rng)
-    interval.place(values)
+    values = _floats(Range.of(0.0, 1 - _BETWEEN_MAPS), shape, rng)
+    values += _floats(Range.of(0.0, _BETWEEN_MAPS), tuple(common), rng)
+    _place(values, interval)
     return values
 
 
 def _floats(
-    interval: _Range,
+    interval: Range,
     shape: tuple[int, ...],
     rng: np.random.Generator,
     dtype: np.dtype[Any] = _FLOAT32,
@@ -421,8 +404,8 @@ def _floats(
     """Floats that repeat in large tensors: drawing all of these takes longer than a run."""
     drawn = rng.random(max(1, min(math.prod(shape), _DRAWN)), dtype=np.float32)
     if interval.uniform:
-        interval.place(drawn)
+        _place(drawn, interval)
         return _repeated(_stored(drawn, dtype), shape)
     values = _repeated(drawn, shape)
-    interval.place(values)
+    _place(values, interval)
     return _stored(values, dtype)

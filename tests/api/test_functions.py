@@ -363,7 +363,8 @@ def test_representations_state_the_result_and_stay_short(proto, tmp_path):
     how = {"runs": 2, "threads": 1, "store": tmp_path / "s.db"}
     estimates = dlbricks.estimate([model] * 5, backend="onnxruntime", measure=True, **how)
     assert re.fullmatch(
-        r"<Estimates: (small( \(\d\))? [\d.e-]+ ms, ){3}2 more on onnxruntime \S+, 1 thread>",
+        r"<Estimates: (small( \(\d\))? [\d.e-]+ ms(, | and )){3}2 more on onnxruntime \S+, "
+        r"1 thread>",
         repr(estimates),
     )
     other = {**how, "predictor": "none", "store": tmp_path / "empty.db"}

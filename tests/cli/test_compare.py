@@ -300,7 +300,7 @@ def test_backends_that_cannot_be_compared_are_refused(dlbricks, shared, backends
 def test_places_that_some_backends_do_not_cut_at_are_named(
     dlbricks, shared, read, twin, monkeypatch
 ):
-    monkeypatch.setattr("dlbricks_core.bricks.brickset.original", lambda model, name: None)
+    monkeypatch.setattr("dlbricks_compare.common.original", lambda model, name: None)
     done = dlbricks(*TWO, shared("a", "Relu", "Sigmoid"))
     assert done.status == 0
     data = read("out.json")

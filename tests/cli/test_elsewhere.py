@@ -18,8 +18,8 @@ PROGRAM = import_module("dlbricks_core.cli.main")
 OTHERS = {
     "advise": "serving", "check.layers": "explain", "check.trace": "explain",
     "compare": "compare", "fleet": "fleet", "machine": "machine", "machine.calibrate": "survey",
-    "machine.survey": "survey", "private": "private", "results.compare": "records",
-    "results.pages": "pages", "results.record": "records", "results.repeat": "records",
+    "machine.survey": "survey", "private": "private", "results": "records",
+    "results.pages": "pages",
     "serve": "serving", "show.graph": "graph", "show.repeats": "study", "study": "study",
     "suite": "suite",
 }  # fmt: skip

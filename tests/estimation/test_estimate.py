@@ -112,6 +112,14 @@ def test_what_nobody_measured_is_predicted(asked, store, models):
         assert model.cut.graph is model.cut.model
 
 
+def test_what_the_backend_lacks_is_not_predicted(asked, store, models):
+    asked.backend.traits = Traits(lacks=frozenset({"Exp"}))
+    result = estimate(models, None, asked, store, predictor="guess")
+    assert [bool(model.missing) for model in result.models] == [False, False, True]
+    (reason,) = result.ledger.unsupported.values()
+    assert reason == f"Exp: {asked.backend.name} has no counterpart"
+
+
 def test_without_a_predictor_it_is_missing(asked, store, models):
     result = estimate(models, None, asked, store)
     assert told(result) == [("segmented", {})] * 3

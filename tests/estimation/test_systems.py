@@ -3,12 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from dlbricks_records.stores import records_of_files, records_of_stores, selected
 
-from dlbricks_core.commands.results.transfer import (
-    records_of_files,
-    records_of_stores,
-    selected,
-)
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.systems import find_machine, find_system, name_machine, reference
 from dlbricks_core.facts import LATENCY, Observation, Question, Session, Setup, Subject

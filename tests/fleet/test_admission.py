@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 
 from dlbricks_core.facts import (
     LATENCY,
+    Composition,
     Failure,
     MachineName,
     Measurement,
     NetworkFeatures,
     Observation,
+    Quantity,
     Question,
     Rewrite,
     Session,
@@ -96,6 +98,31 @@ def test_a_host_cannot_add_to_a_session_of_another(store):
         assert of_type(found, (Session, Measurement)) == []
     unannounced = [each for each in delivery("s1", "b" * 24) if not isinstance(each, Session)]
     assert of_type(admit(store, ROGUE, unannounced), Measurement) == []
+
+
+@pytest.mark.parametrize("strange", [
+    replace(LATENCY, unit="weeks"),
+    Quantity("load-time", "weeks", Composition.SUM, "poison"),
+])  # fmt: skip
+def test_a_quantity_that_was_not_asked_for_is_rejected(store, strange):
+    """In another unit, it would make the store refuse all that comes later."""
+    records = delivery("s1", "a" * 24)
+    asked = replace(question("b" * 24), quantity=strange)
+    records += [strange, Measurement(asked, observations=(Observation("s1", 0, (1.0,)),))]
+    found = admit(store, ROGUE, records)
+    assert [each.question.quantity for each in of_type(found, Measurement)] == [LATENCY]
+    assert of_type(found, Quantity) == [LATENCY]
+
+
+def test_a_known_quantity_keeps_what_it_is_here(store):
+    mine = replace(LATENCY, composition=Composition.PEAK, meaning="poison")
+    records = [mine if each is LATENCY else each for each in delivery("s1", "a" * 24)]
+    asked = replace(question("a" * 24), quantity=mine)
+    found = admit(store, ROGUE, [*records, Measurement(asked, failure="why")])
+    told = [each.question.quantity for each in of_type(found, Measurement)]
+    assert {(each.composition, each.meaning) for each in (*told, *of_type(found, Quantity))} == {
+        (LATENCY.composition, LATENCY.meaning)
+    }
 
 
 def test_graphs_come_with_cuts_only_and_names_and_features_of_others_never(store):

@@ -53,6 +53,14 @@ def test_each_brick_is_in_one_share_and_no_share_is_longer_than_it_must_be(secon
         assert even <= SHARE_S or len(shares) == len(bricks)
 
 
+def test_bricks_that_take_no_time_get_shares_as_others_do():
+    """A host may say so, of all of them."""
+    found = campaign([0.0, 0.0])
+    order = found.next_for(HOSTS[0], "k")
+    assert order.share
+    assert order.budget_s is None
+
+
 @settings(CALM)
 @given(st.data(), SECONDS)
 def test_every_brick_is_done_or_named_missing_whatever_hosts_do(data, seconds):

@@ -209,6 +209,88 @@ def test_a_host_cannot_speak_for_another(protected, certified, keys):
         talk(protected, keys / "own" / "hosts" / "two", converse)
 
 
+def test_a_host_cannot_take_another_name_after_it_has_joined(protected, keys):
+    async def converse(comm):
+        facts = {"name": "one", "identity": "one/1", "certified": True, "doing": "waits"}
+        await comm.write({**join(comm), "metrics": {**METRICS, "dlbricks": facts}})
+        assert (await comm.read())["status"] == "OK"
+        return await asyncio.to_thread(hosts_at, protected, Access(keys / "own" / "client"))
+
+    (rogue,) = (each for each in talk(protected, keys / "own" / "hosts" / "two", converse).hosts
+                if each.doing == "waits")  # fmt: skip
+    assert (rogue.name, rogue.identity, rogue.certified) == ("two", "two/rogue", True)
+
+
+def hosts_at(address, access):
+    client = client_room.FleetClient(address, access)
+    try:
+        return client.state()
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("facts", "metrics"),
+    [
+        ({"system": {"cpu": 5}}, {}),
+        ({"system": "x"}, {}),
+        ({"system": {"fingerprint": b"x"}}, {}),
+        ({"backends": 3}, {}),
+        ({"name": b"x"}, {}),
+        ({"version": None}, {}),
+        ({}, {"since_s": "long"}),
+        ({}, {"since_s": -1e300}),
+        ({}, {"doing": ["x"]}),
+        ([1], {}),
+        ("text", {}),
+    ],
+    ids=repr,
+)
+def test_a_host_with_malformed_facts_leaves_the_others_there(scheduler, hosts, facts, metrics):
+    """One host could end the commands of all clients otherwise."""
+
+    async def converse(comm):
+        message = join(comm)
+        own = {**message["extra"]["dlbricks"], **facts} if isinstance(facts, dict) else facts
+        told = {**METRICS, "dlbricks": metrics}
+        await comm.write({**message, "extra": {"dlbricks": own}, "metrics": told})
+        assert (await comm.read())["status"] == "OK"
+        return await asyncio.to_thread(hosts_at, scheduler, Access(None)), comm.local_address
+
+    state, rogue = talk(scheduler, None, converse)
+    assert set(hosts) <= {each.address for each in state.hosts}
+    assert rogue not in {each.address for each in state.hosts}
+    (why,) = (each.reason for each in state.gone if each.address == rogue)
+    assert why.startswith("its facts are malformed")
+
+
+@pytest.mark.parametrize("versions", [{"packages": 5}, {"packages": {"a": {}}}, 5, {"b": 1}])
+def test_strange_versions_of_a_host_keep_no_client_out(scheduler, recwarn, versions):
+    async def converse(comm):
+        await comm.write({**join(comm), "versions": versions})
+        assert (await comm.read())["status"] == "OK"
+        return await asyncio.to_thread(hosts_at, scheduler, Access(None))
+
+    assert "rogue" in {each.name for each in talk(scheduler, None, converse).hosts}
+    assert not [each for each in recwarn if "ersion" in str(each.message)]
+
+
+@pytest.mark.parametrize("run", [{"suite": 1}, {"x": "y"}, [1], "text"])
+def test_a_client_with_a_malformed_run_leaves_the_others_there(scheduler, run):
+    async def converse(comm):
+        await comm.write({"op": "register-client", "client": "rogue", "versions": {}})
+        await comm.read()
+        asking = await connect(scheduler, timeout=5)
+        await asking.write({"op": calls.STATE, "client": "rogue", "run": run, "reply": True})
+        told = await asking.read()
+        asking.abort()
+        return told, await asyncio.to_thread(hosts_at, scheduler, Access(None))
+
+    told, state = talk(scheduler, None, converse)
+    assert len(told["runs"]) == 1
+    assert state.runs == []
+
+
 class Trap:
     """An object whose unpickling creates a file."""
 

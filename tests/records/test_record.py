@@ -21,7 +21,7 @@ from dlbricks_core.importers import FileNotes, LoadOptions
 from dlbricks_core.report import run_data
 from dlbricks_core.store import ResultStore
 
-READ = LoadOptions(2, {"seq": 8}, {"data": (1, 3)}, False, {"rate": 0.5}, outputs=("y",))
+READ = LoadOptions(2, {"seq": 8}, {"data": (1, 3)}, {"rate": 0.5}, outputs=("y",))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from dlbricks_serving.contention import SLICES, Instance, passes
 from dlbricks_serving.core_sets import core_sets
 from dlbricks_serving.serving import composed
-from dlbricks_serving.serving.composed import service_times
+from dlbricks_serving.serving.composed import latency_beside, pass_beside, service_times
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -17,7 +17,7 @@ from dlbricks_core.compose import Estimate
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import StoreError
 from dlbricks_core.estimation.run import run
-from dlbricks_core.facts import LATENCY, latency_beside, pass_beside
+from dlbricks_core.facts import LATENCY
 from dlbricks_core.figures.statistics import faster_half
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer

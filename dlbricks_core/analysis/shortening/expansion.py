@@ -13,7 +13,6 @@ from dlbricks_core.analysis.shortening.short import (
     Wiring,
     counterpart,
     names_of,
-    renamed,
     shorten,
 )
 from dlbricks_core.bricks import signature
@@ -61,8 +60,8 @@ def expand(shorts: Sequence[Short], made: CanonicalModel) -> CanonicalModel:
 def expanded(short: Short, made: CanonicalModel) -> CanonicalModel:
     """Rewritten graph of the whole model, derived from the graph of the short model.
 
-    Tensors that are the model's have its names. Names that the backend chose get the number of the
-    copy as a suffix.
+    Tensors of the model keep their names. Names that the backend chose get the number of the copy
+    as a suffix.
 
     Raises:
         NotRepeatedError: If copies of the model are not copies in the graph.
@@ -157,7 +156,7 @@ class _Expansion:
         layers = [*made.layers[:until]]
         for number in range(1, left_out + 1):
             layers += self._copy(number)
-        layers += [renamed(layer, self._later) for layer in made.layers[until:]]
+        layers += [layer.renamed(self._later) for layer in made.layers[until:]]
         names = {name for layer in layers for name in (*names_of(layer), *layer.reads) if name}
         sources = {name: self._sources.get(name, name) for name in names}
         inputs = tuple(filter(self._is_input, whole.inputs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -213,7 +213,7 @@ class Short:
         """
         whole, repeat = self.whole, self.repeat
         begin = repeat.end - self.left_out * repeat.period
-        tail = [renamed(layer, self._seam) for layer in whole.layers[repeat.end :]]
+        tail = [layer.renamed(self._seam) for layer in whole.layers[repeat.end :]]
         layers = (*whole.layers[:begin], *tail)
         gone = {name for layer in whole.layers[begin : repeat.end] for name in layer.outputs}
         read = {name for layer in layers for name in layer.reads}
@@ -265,16 +265,6 @@ def shorten(model: CanonicalModel, kept: int = KEPT) -> list[Short]:
         found.append(Short(model, repeat, kept))
         model = found[-1].model
     return found
-
-
-def renamed(layer: Layer, name: Callable[[str], str]) -> Layer:
-    """A copy of a layer with other names for its inputs and outputs."""
-    return replace(
-        layer,
-        inputs=tuple(name(each) if each else "" for each in layer.inputs),
-        outputs=tuple(name(each) if each else "" for each in layer.outputs),
-        captures=tuple(map(name, layer.captures)),
-    )
 
 
 def counterpart(name: str, following: Mapping[str, str], copies: int) -> str:

@@ -55,7 +55,7 @@ def accuracy_command(models: tuple[str, ...], store: str | None, **values: Any) 
     store, and on predictions. With --condition cold, a composer, -G or --split, whole models and
     their bricks are timed in the same rounds instead. Exit status 3: a model has no complete
     estimate or could not be timed; it is named, and left out of the figures. The same status shows
-    that figures are doubtful since other programs used the CPUs.
+    that figures are doubtful because other programs used the CPUs.
     """
     output = Output({**values, "store": store})
     job = given.job_of(CheckJob, models, values)

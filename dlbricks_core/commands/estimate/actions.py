@@ -211,11 +211,11 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     Figures of bricks come from the store, and from a predictor where the store has none: nothing
     runs, and no framework is needed.
 
-    With --measure or --precision, as few models run as the precision needs, as their users run
-    them. Profiles of the runs give the latencies of bricks, and models that share these need no
-    run. Without a MODEL a set of networks is estimated that the backend names, and compared with
+    With --measure or --precision, models run as their users run them, and as few of them as the
+    precision needs. Profiles of the runs give the latencies of bricks, and models that share these
+    need no run. Without a MODEL, the backend's own set of networks is estimated and compared with
     measured latencies. Stored measurements are not repeated. Exit status 3: something has no
-    figure, or a figure is doubtful since other programs used the CPUs.
+    figure, or a figure is doubtful because other programs used the CPUs.
     """
     output = Output({**values, "store": store})
     job = given.job_of(EstimateJob, models, values)

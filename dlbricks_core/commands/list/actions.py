@@ -214,7 +214,7 @@ class _Listing:
 @shared.json_option
 @shared.table_options
 def models_command(collections: tuple[str, ...], **values: Any) -> int:
-    """List the model collections and the readable kinds of files, or the named collections."""
+    """List model collections and readable kinds of files, or the models of named collections."""
     output = Output(values)
     chosen = [find_collection(name.removesuffix(":")) for name in collections]
     listings = {}

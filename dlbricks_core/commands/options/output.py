@@ -23,7 +23,6 @@ from dlbricks_core.report.pages import check_pages
 from dlbricks_core.report.progress import ProgressBar
 from dlbricks_core.report.tables import Console, TablesOnly
 
-EXIT_INCREASED = 1
 EXIT_PARTIAL = 3
 
 _FILES = {

@@ -173,7 +173,7 @@ SETTINGS: Mapping[str, Setting] = {
     "threads_by_phase": Setting(
         "threads",
         kinds.THREADS,
-        "Threads for one operator; for the phases of an answer apart: prompt=8,token=4.",
+        "Threads for one operator; prompt=8,token=4 sets each phase of an answer.",
         f"{variable('threads')}, or the physical cores available",
         metavar="NUMBER",
     ),
@@ -193,16 +193,16 @@ SETTINGS: Mapping[str, Setting] = {
     "precision": Setting(
         "precision",
         Kind(kinds.number, "a share of the latency, such as 0.01 for 1%", kinds.SHARE),
-        "Maximum half-width of all 90% intervals, relative to the figure: networks run until all "
-        "intervals are as narrow.",
+        "Maximum half-width of the 90% intervals, relative to the figure (1% or 0.01). Networks "
+        "run until all intervals are this narrow.",
         f"{PRECISION:.0%}, unless --runs is given",
         metavar="SHARE",
     ),
     "budget_s": Setting(
         "budget_s",
         kinds.above_zero("seconds", 60, kinds.TIME),
-        "Time after which no round begins (60s, 5m), even if the precision is not reached; if all "
-        f"bricks are timed, the first {FEWEST} rounds always run.",
+        "Time after which no round begins (60s, 5m), whether the precision is reached or not. "
+        f"Where all bricks are timed, the first {FEWEST} rounds always run.",
         f"{BUDGET_S:g}s for bricks that are timed alone, unless --runs is given",
         metavar="TIME",
     ),
@@ -317,8 +317,8 @@ SETTINGS: Mapping[str, Setting] = {
     "values": Setting(
         "values",
         kinds.mapping("numbers", "{'sample_rate': 16000}", kinds.constant),
-        "Constant value of an input (sample_rate=16000, crop=1,3,224, or none to leave out an "
-        "optional input), on which branches or sizes depend. May be given more than once.",
+        "Constant value of an input that decides branches or sizes (sample_rate=16000, "
+        "crop=1,3,224, or none to leave out an optional input). May be given more than once.",
         metavar="INPUT=NUMBERS",
         spellings=("--value",),
     ),

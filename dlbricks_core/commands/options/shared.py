@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,31 +9,12 @@ from typing import Any
 import click
 
 from dlbricks_core.commands.options import settings
-from dlbricks_core.commands.options.kinds import TIME
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.adaptive.precisions import FINEST, USUAL
 from dlbricks_core.figures.precision import PRECISION
 from dlbricks_core.preferences import FORMATS, TEXT, preferred, variable
 from dlbricks_core.sanitize import without_secrets
 from dlbricks_core.wording import argument
-
-
-def time_option(
-    flag: str,
-    help_text: str,
-    default: str | None = None,
-    kind: Callable[[str], float] = TIME,
-) -> Callable[[settings.CommandT], settings.CommandT]:
-    """Option for a time. Its value, in seconds, has the flag's name with the suffix ``_s``."""
-    return click.option(
-        flag,
-        f"{flag.lstrip('-')}_s",
-        type=kind,
-        metavar="TIME",
-        default=default,
-        show_default=default is not None,
-        help=help_text,
-    )
 
 
 def _models(_context: click.Context, _parameter: click.Parameter, given: Any) -> Any:
@@ -62,56 +42,24 @@ quantity_option = settings.option("quantity")
 predictor_option = settings.option("predictor")
 condition_option = settings.option("condition")
 
-setup_options = settings.options(*settings.SETUP, "threads", *settings.TIMED)
 _MEASURED = (*settings.SETUP, "threads", *settings.TIMED, *settings.PRECISE)
-_COMPOSED = (*settings.CUT, "composer", *settings.READING)
+_CUT_AND_READ = (*settings.CUT, "composer", *settings.READING)
+setup_options = settings.options(*settings.SETUP, "threads", *settings.TIMED)
 measure_options = settings.options(*_MEASURED)
 timing_options = settings.options(*settings.REPEATING)
-_ESTIMATED = (
-    *settings.SETUP,
-    "threads",
-    *settings.TIMED,
-    *settings.PRECISE,
-    *settings.CUT,
-    "composer",
-    *settings.READING,
+estimate_options = settings.options(*_MEASURED, *_CUT_AND_READ)
+estimate_options_beside_a_file = settings.options(
+    *_MEASURED, *_CUT_AND_READ, **settings.BESIDE_A_FILE
 )
-estimate_options = settings.options(*_ESTIMATED)
-estimate_options_beside_a_file = settings.options(*_ESTIMATED, **settings.BESIDE_A_FILE)
-
-stored_options = settings.options(
-    *(*settings.SETUP, "threads", "protocol", "runs"),
-    backend={"required": False, "help": "Framework whose stored latencies to use."},
+evaluate_options = settings.options(
+    *(*_MEASURED, "condition", *_CUT_AND_READ), precision={"default": settings.COMPARED_PRECISION}
 )
-
 run_options = settings.options(
-    *(
-        *settings.SETUP,
-        "threads_by_phase",
-        *settings.TIMED,
-        *settings.PRECISE,
-        *settings.CUT,
-        "composer",
-        *settings.READING,
-    ),
+    *(*settings.SETUP, "threads_by_phase", *settings.TIMED, *settings.PRECISE, *_CUT_AND_READ),
     precision={
         "default": f"{USUAL:.0%}; {FINEST:.0%} with --budget; {PRECISION:.0%} with an option that "
         "times all bricks: a composer, -G, --split, another protocol or quantity"
     },
-)
-
-evaluate_options = settings.options(
-    *(
-        *settings.SETUP,
-        "threads",
-        *settings.TIMED,
-        *settings.PRECISE,
-        "condition",
-        *settings.CUT,
-        "composer",
-        *settings.READING,
-    ),
-    precision={"default": settings.COMPARED_PRECISION},
 )
 
 OF_EACH = {

@@ -9,7 +9,6 @@ from operator import attrgetter
 from rich.table import Table
 from rich.text import Text
 
-from dlbricks_core.bricks.naming import names
 from dlbricks_core.compose import Estimate
 from dlbricks_core.estimation.adaptive.precisions import FINEST
 from dlbricks_core.estimation.model_result import ModelResult
@@ -24,7 +23,7 @@ from dlbricks_core.report.columns import (
     own_columns,
     shown_columns,
 )
-from dlbricks_core.report.heading import print_result, quantity_name, subject
+from dlbricks_core.report.heading import print_result, subject
 from dlbricks_core.report.remarks import (
     run_remarks,
     weight,
@@ -310,9 +309,6 @@ def reused(result: RunResult) -> str:
     return f"{count(ledger.reused, 'network')} came from the store, {rest}."
 
 
-_BRICK = 40  #: Maximum characters of a brick's name beside its figures.
-
-
 def print_run(console: Console, result: RunResult) -> None:
     """Prints doubts about the estimates, the estimates, and their basis."""
     added = added_columns(result.models)
@@ -352,28 +348,6 @@ def _models(result: RunResult, added: Sequence[FilledColumn], width: int) -> Ite
     )
     if any(model.parts for model in result.models):
         yield _parts(result.models)
-
-
-def print_bench(console: Console, result: RunResult) -> None:
-    """Prints the value of every brick in descending order."""
-    timed = sum(each.latency is not None for each in result.bricks)
-    line = f"{count(timed, 'brick')} of {len(result.bricks)} timed; {subject(result)}."
-    quantity = result.request.quantity
-    value = f"{quantity_name(quantity).capitalize()} {quantity.unit}"
-    named = names({each.brick.signature: each.brick.model for each in result.bricks}, _BRICK)
-    rows = [
-        (
-            named[each.brick.signature],
-            each.brick.signature[:8],
-            ms(each.latency.value) if each.latency else "-",
-            interval_text(each.interval_ms),
-        )
-        for each in sorted(result.bricks, key=weight, reverse=True)
-    ]
-    shown = table("Brick", "Signature", value, "90% interval", rows=rows, left=2)
-    print_result(
-        console, result, [line], (shown, *speedups(result), reused(result)), run_remarks(result)
-    )
 
 
 _Column = OwnColumn[ModelResult]

@@ -76,10 +76,10 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     frameworks cut a model. Stored measurements are not repeated.
 
     With --condition cold, whole models and segments of each framework's graphs are timed in the
-    same rounds. With -G or --split the model's own layers are cut instead; these pay for
-    conversions that whole models do not need.
+    same rounds. With -G or --split the model's own layers are cut instead; their
+    latencies include conversions that whole models do not need.
 
-    With --quantity something else than latency is compared, such as load time or peak memory.
+    With --quantity, another quantity than latency is compared, such as load time or peak memory.
     """
     output = Output({**values, "store": store})
     job = given.job_of(CompareJob, models, values)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from dlbricks_compare.common import common_parts, unknown_places
 from dlbricks_compare.comparison import (
     BrickComparison,
     Comparison,
@@ -15,7 +16,7 @@ from dlbricks_compare.comparison import (
     OperatorTotal,
     PartComparison,
 )
-from dlbricks_core.bricks import Brick, common_parts, extract, signature, unknown_places
+from dlbricks_core.bricks import Brick, extract, signature
 from dlbricks_core.compose import Estimate
 from dlbricks_core.compose.options import CutOptions, find_composer
 from dlbricks_core.estimation.assemble import whole_networks

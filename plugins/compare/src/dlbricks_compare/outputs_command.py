@@ -53,8 +53,8 @@ verify_options = settings.group(
     ),
     click.option("--tolerance", type=click.FloatRange(min=0), default=1e-3, show_default=True,
                  help="Maximum relative error that counts as agreement."),
-    click.option("--reference-timeout", "reference_timeout_s", type=click.FloatRange(min=0), default=20.0,
-                 show_default=True,
+    click.option("--reference-timeout", "reference_timeout_s", type=click.FloatRange(min=0),
+                 default=20.0, show_default=True,
                  help="Seconds that the ONNX reference evaluator may take for a model; where it "
                  "takes longer, the first backend is the reference. 0 leaves it out."),
 )  # fmt: skip
@@ -71,7 +71,7 @@ def command(models: tuple[str, ...], **values: Any) -> int:
 
     All get the same random weights and inputs. If the backends agree with each other but not with
     the ONNX reference, a remark names this and the reference's known defects. Exit status 3:
-    something disagrees, is unsupported, or fails, be it the ONNX reference.
+    something disagrees, is unsupported, or fails, the ONNX reference included.
     """
     output = Output(values)
     job = given.job_of(OutputsJob, models, values)

@@ -157,7 +157,7 @@ class _Writer:
             graph.add("Slice", found, first, end, last, out=out)
 
     def block(self, block: Block, index: int) -> None:
-        """A block, up to its last part's result."""
+        """Adds a block apart from its last sum, which the next normalization includes."""
         at, part, feed = f"layers.{index}", block.attention, block.feed_forward
         assert part is not None
         assert feed is not None

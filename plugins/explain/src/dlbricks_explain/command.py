@@ -74,10 +74,10 @@ class TraceJob(_ModelJob):
 def layers_command(model: str, top: int, store: str | None, **values: Any) -> int:
     """Show where the estimate of MODEL deviates, and why.
 
-    Times the whole model and its bricks in the same rounds, as 'check' does, and shows the estimate
-    of each group of layers with the backend's own profile of the whole model, if its framework has
-    one; largest deviations come first. Exit status 3: something could not be timed or profiled; it
-    is named.
+    Times the whole model and its bricks in the same rounds, as 'check --condition cold' does. The
+    estimate of each group of layers stands beside the framework's profile of the whole model, if
+    the framework has a profiler. The largest deviations come first. Exit status 3: something could
+    not be timed or profiled; it is named.
     """
     output = Output(values)
     job = given.job_of(LayersJob, (model,), values)
@@ -103,9 +103,9 @@ def trace_command(model: str, trace_path: Path, store: str | None, **values: Any
     """Write a trace of MODEL: whole, bricks, layers, the framework's operators.
 
     Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing) open the file; every level is a track
-    that begins at 0. Each level comes from runs without the profiler of a deeper level, and shows
-    its own overhead. Exit status 3: something could not be timed or profiled; it is named.
-    If no timing succeeds, no file is written.
+    that begins at 0. Each level is timed in runs of its own, without the profilers of deeper
+    levels. Exit status 3: something could not be timed or profiled; it is named. If no timing
+    succeeds, no file is written.
     """
     output = Output(values)
     job = given.job_of(TraceJob, (model,), values)

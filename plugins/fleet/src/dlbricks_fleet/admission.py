@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from dlbricks_core.facts import (
+    LATENCY,
     MachineName,
     Measurement,
     NetworkFeatures,
@@ -20,6 +21,7 @@ from dlbricks_core.facts import (
     Rewrite,
     Session,
 )
+from dlbricks_core.measure.metric import find_metric
 from dlbricks_core.store import Record, ResultStore
 from dlbricks_core.store.records import KnownSystem
 from dlbricks_fleet.records import Host, Order
@@ -55,6 +57,8 @@ class Admission:
         self._name, self._hash = machine_of(host)
         self._known = {each.id: each.host for each in store.sessions()}
         self._machines = [each for each in store.machines() if each.name]
+        # Of a quantity in another unit, the store would refuse all that comes later.
+        self._quantities = {each: each for each in _asked_for(order)}
         self._own: set[str] = set()
 
     def of(self, records: Iterable[Record]) -> list[Record]:
@@ -88,10 +92,16 @@ class Admission:
 
     def _measurement(self, record: Measurement) -> Measurement | None:
         question = record.question
+        quantity = self._quantities.get(question.quantity)
         if question.system != self._kind or question.subject.signature not in self._share:
             return None
+        if quantity is None:
+            return None
+        question = replace(question, quantity=quantity)
         own = tuple(each for each in record.observations if each.session in self._own)
-        return replace(record, observations=own) if own or record.failure else None
+        if not (own or record.failure):
+            return None
+        return replace(record, question=question, observations=own)
 
     def _network(self, record: NetworkFeatures) -> NetworkFeatures | None:
         return record if record.signature in self._share else None
@@ -99,8 +109,17 @@ class Admission:
     def _rewrite(self, record: Rewrite) -> Rewrite | None:
         return record if self._cuts and record.system == self._kind else None
 
-    def _quantity(self, record: Quantity) -> Quantity:
-        return record
+    def _quantity(self, record: Quantity) -> Quantity | None:
+        return self._quantities.get(record)
+
+
+def _asked_for(order: Order) -> tuple[Quantity, ...]:
+    """Quantities that an order asks for, as they are here."""
+    name = order.asked.options.get("quantity") or LATENCY.name
+    if name == LATENCY.name:
+        return (LATENCY,)
+    metric = find_metric(name)
+    return (metric.quantity, *metric.parts)
 
 
 _RULES: Mapping[type, Callable[[Admission, Any], Record | None]] = {

@@ -171,7 +171,9 @@ class Campaign:
         """Part of the kind's measuring budget that a share gets, in seconds."""
         if kind.budget_s is None or kind.bricks is None or not share.bricks:
             return None
-        return kind.budget_s * share.seconds / sum(each.seconds for each in kind.bricks.values())
+        total = sum(each.seconds for each in kind.bricks.values())
+        # A host may expect no time at all.
+        return kind.budget_s * share.seconds / total if total else None
 
     def _deadline(self, kind: _Kind, share: _Share) -> float:
         if self._deadline_s is not None:

@@ -15,6 +15,8 @@ from distributed.comm.core import CommClosedError
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import System
+from dlbricks_core.facts.checks import checked, number, text
+from dlbricks_core.version import __version__
 from dlbricks_fleet.access import Access
 from dlbricks_fleet.calls import ANSWER, CANCEL, ORDER, STATE
 from dlbricks_fleet.calls import LOST as GONE
@@ -163,15 +165,14 @@ class FleetClient:
             raise stranger(self._address, error) from error
         except LOST as error:
             raise self._lost() from error
-        return Fleet(
-            self._address,
-            [_host(address, record) for address, record in found["hosts"].items()],
-            [
-                Gone(address, each["name"], each["reason"], each.get("identity", ""))
-                for address, each in found["gone"].items()
-            ],
-            [RunState(**each) for each in found["runs"]],
-        )
+        try:
+            return _fleet(self._address, found)
+        except _MALFORMED as error:
+            raise DLBricksError(
+                f"the scheduler at {self._address} reports the fleet in another form than version "
+                f"{__version__} reads",
+                hint="Install the same version of DLBricks on all members of the fleet.",
+            ) from error
 
     def submit(self, host: Host, key: str, call_name: str, given: Mapping[str, Any]) -> Call:
         """Calls a host.
@@ -208,16 +209,40 @@ class FleetClient:
             self._client.close(timeout=_TRY_S)
 
 
-def _host(address: str, record: dict[str, Any]) -> Host:
-    system = dict(record.get("system") or {})
+_MALFORMED = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError)
+"""Errors that facts of another form lead to."""
+
+
+def _fleet(scheduler: str, found: Mapping[str, Any]) -> Fleet:
+    """State of a fleet. A host or a run whose facts are of another form leaves the others there."""
+    hosts, runs = list[Host](), list[RunState]()
+    gone = [
+        Gone(*(text(each) for each in (address, it["name"], it["reason"], it.get("identity", ""))))
+        for address, it in found["gone"].items()
+    ]
+    for address, record in found["hosts"].items():
+        try:
+            hosts.append(_host(text(address), record))
+        except _MALFORMED as error:
+            gone.append(Gone(text(address), "", f"its facts are malformed: {error!s:.60}"))
+    for each in found["runs"]:
+        with suppress(*_MALFORMED):  # another client's, of another version
+            runs.append(RunState.from_plain(each))
+    return Fleet(scheduler, hosts, gone, runs)
+
+
+def _host(address: str, record: Mapping[str, Any]) -> Host:
+    system = dict(checked(record["system"], dict, "system"))
+    fingerprint = text(system.pop("fingerprint"), "fingerprint")
+    versions = checked(record["backends"], dict, "backends").items()
     return Host(
         address,
-        str(record.get("name", "")),
-        System.from_dict(str(system.pop("fingerprint", "")), system),
-        str(record.get("version", "")),
-        dict(record.get("backends", {})),
-        str(record.get("doing", "")),
-        float(record.get("since_s", 0.0)),
-        str(record.get("identity", "")),
-        bool(record.get("certified")),
+        text(record["name"], "name"),
+        System.from_dict(fingerprint, system),
+        text(record["version"], "version"),
+        {text(backend): text(version) for backend, version in versions},
+        text(record.get("doing", ""), "doing"),
+        number(record.get("since_s", 0.0), "since_s"),
+        text(record.get("identity", ""), "identity"),
+        checked(record.get("certified", False), bool, "certified"),
     )

@@ -11,9 +11,9 @@ import platformdirs
 
 from dlbricks_core.commands.options import given, shared
 from dlbricks_core.commands.options.actions import Group
-from dlbricks_core.commands.options.kinds import DURATION
+from dlbricks_core.commands.options.kinds import DURATION, TIME
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
-from dlbricks_core.commands.options.settings import option
+from dlbricks_core.commands.options.settings import CommandT, option
 from dlbricks_core.figures.protocols import TIMEOUT_S
 from dlbricks_core.signals import Interrupted
 from dlbricks_core.store import ResultStore
@@ -35,6 +35,24 @@ _scheduler_option = click.option(
 )
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _time_option(
+    flag: str,
+    help_text: str,
+    default: str | None = None,
+    kind: Callable[[str], float] = TIME,
+) -> Callable[[CommandT], CommandT]:
+    """Option for a time. Its value, in seconds, has the flag's name with the suffix ``_s``."""
+    return click.option(
+        flag,
+        f"{flag.lstrip('-')}_s",
+        type=kind,
+        metavar="TIME",
+        default=default,
+        show_default=default is not None,
+        help=help_text,
+    )
 
 
 def _access_options(function: Function) -> Function:
@@ -74,7 +92,8 @@ def certificates_command(folder: Path, hosts: tuple[str, ...], **values: Any) ->
 
     FOLDER receives an authority, and a folder with a key and certificates for the scheduler, for
     the client, and for each HOST, which is a name of your choice. Copy each folder to its machine.
-    Keep the authority's to yourself: it adds hosts. Certificates that are there stay as they are.
+    Keep the authority's folder to yourself: its owner can add hosts. Certificates that exist stay
+    as they are.
     """
     output = Output(values)
     for place in authority.make(folder, hosts):
@@ -96,7 +115,7 @@ def certificates_command(folder: Path, hosts: tuple[str, ...], **values: Any) ->
     show_default=True,
     help="Port to listen at; 0 for a free one.",
 )
-@shared.time_option(
+@_time_option(
     "--silence",
     "Time after which a silent host counts as gone.",
     "60s",
@@ -131,7 +150,7 @@ def scheduler_command(
 @click.option(
     "--host", default="", metavar="ADDRESS", help="Address of this host, where it has several."
 )
-@shared.time_option(
+@_time_option(
     "--patience",
     "How long to wait for a scheduler that does not answer.",
     "10m",
@@ -170,19 +189,19 @@ def worker_command(
 @shared.measure_options
 @shared.timeout_option
 @option("retry_failed")
-@shared.time_option(
+@_time_option(
     "--wait",
     "How long to wait for the first host, and for a new one once all have left.",
     "60s",
 )
-@shared.time_option(
+@_time_option(
     "--patience",
     "How long to wait for a scheduler that was lost.",
     "5m",
 )
-@shared.time_option(
+@_time_option(
     "--deadline",
-    "Longest time that a host may take for a share.  [default: ten times what is expected, "
+    "Longest time that a host may take for a share.  [default: ten times the expected time, "
     "and some minutes]",
     kind=DURATION,
 )

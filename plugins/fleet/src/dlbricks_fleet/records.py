@@ -74,6 +74,18 @@ class RunState:
     left_s: float | None  #: Estimated seconds until the run ends; ``None`` if unknown.
     seconds: float  #: Seconds since the run began.
 
+    @classmethod
+    def from_plain(cls, data: Mapping[str, Any]) -> Self:
+        """Run of a client; errors as of :meth:`Done.from_plain`."""
+        return cls(
+            suite=checked(data["suite"], str, "suite"),
+            backend=checked(data["backend"], str, "backend"),
+            bricks=checked(data["bricks"], int, "bricks"),
+            done=checked(data["done"], int, "done"),
+            left_s=number_if_known(data["left_s"], "left_s"),
+            seconds=number(data["seconds"], "seconds"),
+        )
+
 
 @dataclass(frozen=True)
 class Fleet:

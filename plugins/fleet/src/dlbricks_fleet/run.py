@@ -415,7 +415,7 @@ class _Runner:
             raise DLBricksError(next(iter(refusals.values())))
 
 
-_MALFORMED = (AttributeError, KeyError, TypeError, ValueError)
+_MALFORMED = (AttributeError, KeyError, TypeError, ValueError, ArithmeticError, RecursionError)
 """Errors that an answer of another form leads to."""
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from distributed import Scheduler
 from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
+from distributed.versions import get_versions
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts.checks import checked
@@ -62,12 +63,21 @@ _SPEAKERS: Mapping[str, str] = {
 _KEPT = ("name", "identity")
 """Facts of a host that are still reported after it has left."""
 
+_ACTIVITY = frozenset({"doing", "since_s"})
+"""Facts that a host reports with each sign of life."""
+
 _GONE: Mapping[str, str] = {
     "check-worker-ttl": "sent nothing for {silence:g} s",
     "handle-worker-cleanup": "its connection ended: the worker or its host died",
     "worker-close": "left the fleet",
 }
 """Reason why a host left, by the beginning of the cause that Dask gives."""
+
+
+def _facts_in(reported: Any) -> dict[str, Any]:
+    """Facts in what a host reports; none if they are of another form, as no host of ours sends."""
+    facts = reported.get(FACTS) if isinstance(reported, dict) else None
+    return facts if isinstance(facts, dict) else {}
 
 
 class FleetState(SchedulerPlugin):
@@ -88,7 +98,7 @@ class FleetState(SchedulerPlugin):
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
         """Notes the name and identity of a host, for use after it has left."""
-        facts = scheduler.workers[worker].extra.get(FACTS) or {}
+        facts = _facts_in(scheduler.workers[worker].extra)
         self._known[worker] = {name: str(facts.get(name, "")) for name in _KEPT}
 
     def remove_worker(
@@ -129,8 +139,13 @@ class FleetState(SchedulerPlugin):
         return {
             "hosts": {
                 address: {
-                    **(worker.extra.get(FACTS) or {}),
-                    **(worker.metrics.get(FACTS) or {}),
+                    **_facts_in(worker.extra),
+                    # Nothing else: a host could take another name after it has joined.
+                    **{
+                        name: value
+                        for name, value in _facts_in(worker.metrics).items()
+                        if name in _ACTIVITY
+                    },
                     "seen_s": now - worker.last_seen,
                 }
                 for address, worker in self._scheduler.workers.items()
@@ -311,6 +326,10 @@ def _permitted(
         try:
             _check_role(comm.peer, role)
             own = arguments(comm.peer, given)
+            if "versions" in own:
+                # Dask compares them in a table for each client, which strange ones would prevent.
+                # Versions of DLBricks are compared elsewhere.
+                own = {**own, "versions": get_versions()}
         except (LookupError, PermissionError, TypeError, ValueError) as error:
             # Dask would leave the caller without an answer if the call begins a lasting connection.
             await comm.write({"status": "refused", "exception_text": str(error)})

@@ -16,7 +16,8 @@ from dlbricks_core.commands.options import given, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
-from dlbricks_core.commands.options.settings import option
+from dlbricks_core.commands.options.settings import SETUP, option, options
+from dlbricks_core.figures.precision import FEWEST
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.data import SCHEMA_VERSION, ReadingData, WrittenData, reading_data
 from dlbricks_core.report.files import write_text
@@ -235,7 +236,14 @@ def _module(module: Module) -> RepeatedModuleData:
 @click.argument("model")
 @click.option("-o", "--output", "svg_path", type=click.Path(path_type=Path, dir_okay=False),
               required=True, metavar="FILE.svg", help="File to write the picture to.")  # fmt: skip
-@shared.stored_options
+@options(
+    *(*SETUP, "threads", "protocol", "runs"),
+    backend={"required": False, "help": "Framework whose stored latencies to use."},
+    runs={
+        "help": "Minimum runs of a layer whose latency counts.",
+        "default": f"100 in the protocol paper, otherwise {FEWEST}",
+    },
+)
 @shared.store_option
 @option("system", metavar="FINGERPRINT", help="Latencies of another system in the store.")
 @shared.load_options_beside_a_file
@@ -244,9 +252,9 @@ def _module(module: Module) -> RepeatedModuleData:
 def command(model: str, svg_path: Path, store: str | None, **values: Any) -> int:
     """Draw MODEL as SVG, with its critical path and its repeated modules; runs nothing.
 
-    The critical path is the one with the largest sum of latencies in the store where
-    --backend is given ('dlbricks estimate --measure -G 1' puts them there), and otherwise of
-    floating-point operations. Modules that repeat are drawn once, with their number.
+    With --backend, the critical path has the largest sum of latencies in the store ('dlbricks
+    estimate --measure -G 1' puts them there), and otherwise the largest sum of floating-point
+    operations. Modules that repeat are drawn once, with their number.
     """
     output = Output(values)
     run: Callable[[Observer], Picture]

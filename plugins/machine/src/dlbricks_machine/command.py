@@ -101,7 +101,7 @@ def name_command(system: str, name: str, store: str | None, **values: Any) -> in
 
     The option --system of other commands accepts this NAME. The name is exported with the
     measurements. Machines that are built alike share a fingerprint, and have names of their own. A
-    machine keeps its name when it is restarted; in a container it needs the name again then.
+    machine keeps its name when it is restarted; a container has to be named again.
     """
     output = Output(values)
     with ResultStore.open(store, create=False) as opened:

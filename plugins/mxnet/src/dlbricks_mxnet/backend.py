@@ -72,7 +72,17 @@ class MxnetBackend(Backend):
         rewrites=True,
         # Convolutions run, in order to find the layouts of their results.
         rewrite_uses_all_threads=True,
-    )
+        lacks=frozenset({
+            "AffineGrid", "Bernoulli", "BitCast", "BitShift", "CausalConvWithState",
+            "CenterCropPad", "Compress", "ConvInteger", "CumProd", "DFT", "DeformConv",
+            "ImageDecoder", "LinearAttention", "MatMulInteger", "MaxRoiPool", "MaxUnpool",
+            "Multinomial", "NegativeLogLikelihoodLoss", "NonMaxSuppression", "NonZero",
+            "QLinearConv", "QLinearMatMul", "RandomNormal", "RandomNormalLike", "RandomUniform",
+            "RandomUniformLike", "RegexFullMatch", "RoiAlign", "STFT", "SoftmaxCrossEntropyLoss",
+            "StringConcat", "StringNormalizer", "StringSplit", "SwiGLU", "TensorScatter",
+            "TfIdfVectorizer", "Unique", "ai.onnx.ml",
+        }),
+    )  # fmt: skip
     # Relatives, as users have them: five families of the zoo in several sizes.
     default_models = (
         *(f"mxnet:resnet{depth}_v1" for depth in (18, 34, 50, 101, 152)),

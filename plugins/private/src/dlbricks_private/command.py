@@ -93,9 +93,10 @@ def generate_command(
 ) -> int:
     """Pack bricks of MODELs among decoys, and write the key.
 
-    Name the --backend that the bricks are for, or leave it out for bricks that suit any framework,
-    less accurately. Time the folder on any machine: 'dlbricks suite time FOLDER --backend NAME
-    --results FILE'. 'dlbricks private attack' shows what an attacker can learn from it.
+    With --backend, the bricks are those of one framework. Without it, they suit any framework, and
+    estimates are less accurate. Time the folder on any machine: 'dlbricks suite time FOLDER
+    --backend NAME --results FILE'. 'dlbricks private attack' shows what an attacker can learn from
+    it.
     """
     if not models:
         raise click.UsageError("Name at least one MODEL.")

@@ -49,6 +49,23 @@ class PytorchBackend(Backend):
         # Modules compute in each run: quantized weights to floats, normalized weights. So does
         # torch.compile, which leaves weights as they are.
         folds_weights=False,
+        lacks=frozenset(
+            {
+                "DeformConv",
+                "ImageDecoder",
+                "LinearAttention",
+                "MaxRoiPool",
+                "NonMaxSuppression",
+                "RegexFullMatch",
+                "RoiAlign",
+                "StringConcat",
+                "StringNormalizer",
+                "StringSplit",
+                "TfIdfVectorizer",
+                "Unique",
+                "ai.onnx.ml",
+            }
+        ),
         engine="the loop of transformers",
     )
     options: Mapping[str, BackendOption] = {

@@ -142,7 +142,7 @@ class _Opened(NamedTuple):
         return _Opened(*(max(own - other, 0.0) for own, other in zip(self, copy, strict=True)))
 
     def later_than(self, once: _Opened) -> _Opened:
-        """The times of the network as the first network of its process."""
+        """Times of the network if it is the first of its process, which pays one-time costs too."""
         return _Opened(*(own + more for own, more in zip(self, once, strict=True)))
 
 

@@ -1,51 +1,38 @@
-"""Names and purposes of the commands, which the list of commands imports."""
+"""Name, purpose and actions of ``dlbricks results``, which the list of commands imports."""
 
 from __future__ import annotations
 
 from dlbricks_core.commands import Action, ActionCommand
 
+_STORES = "dlbricks_records.stores_command"
+_WRITTEN = "dlbricks_records.stores_report"
+_RECORDS = "dlbricks_records.command"
 
-class RecordCommand(ActionCommand):
-    """Records of commands, which say all that repeating them needs."""
 
-    name = "results.record"
-    purpose = "Write what a command did, to be repeated."
+class ResultsCommand(ActionCommand):
+    """Which measurements are there, where do they go, and do they come out the same again?"""
+
+    name = "results"
+    purpose = "Export, import, merge and prune results; records; pages."
+    grows = True
     actions = (
-        Action(
-            "record",
-            purpose,
-            "dlbricks_records.command:record_command",
-            "dlbricks_records.json_records:ResultsRecordData",
-        ),
-    )
-
-
-class RepeatCommand(ActionCommand):
-    """Does a run give the same figures again?"""
-
-    name = "results.repeat"
-    purpose = "Repeat a record, and compare."
-    actions = (
-        Action(
-            "repeat",
-            purpose,
-            "dlbricks_records.command:repeat_command",
-            "dlbricks_records.repetition:ResultsRepeatData",
-            predicts=True,
-        ),
-    )
-
-
-class CompareCommand(ActionCommand):
-    """Did models become slower?"""
-
-    name = "results.compare"
-    purpose = "Compare two results, with a status for CI."
-    actions = (
-        Action(
-            "compare",
-            purpose,
-            "dlbricks_records.command:compare_command",
-            "dlbricks_records.comparison:ResultsCompareData",
-        ),
-    )
+        Action("info", "Show the content of a store.",
+               f"{_STORES}:info_command", f"{_WRITTEN}:ResultsInfoData"),
+        Action("export", "Write a store to a file.",
+               f"{_STORES}:export_command", f"{_WRITTEN}:ResultsExportData"),
+        Action("import", "Add exported files to a store.",
+               f"{_STORES}:import_command", f"{_WRITTEN}:ResultsMergeData"),
+        Action("merge", "Add other stores to a store.",
+               f"{_STORES}:merge_command", f"{_WRITTEN}:ResultsMergeData"),
+        Action("check", "Name damaged rows of a store.",
+               f"{_STORES}:check_command", f"{_WRITTEN}:ResultsCheckData"),
+        Action("prune", "Delete results from a store.",
+               f"{_STORES}:prune_command", f"{_WRITTEN}:ResultsPruneData"),
+        Action("compare", "Compare two results, with a status for CI.",
+               f"{_RECORDS}:compare_command", "dlbricks_records.comparison:ResultsCompareData"),
+        Action("record", "Write what a command did, to be repeated.",
+               f"{_RECORDS}:record_command", "dlbricks_records.json_records:ResultsRecordData"),
+        Action("repeat", "Repeat a record, and compare.",
+               f"{_RECORDS}:repeat_command", "dlbricks_records.repetition:ResultsRepeatData",
+               predicts=True),
+    )  # fmt: skip

@@ -13,12 +13,14 @@ import click
 from dlbricks_core.commands.options import given, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.kinds import SHARE
-from dlbricks_core.commands.options.output import EXIT_INCREASED, EXIT_PARTIAL, Output
+from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import IMPORT_TIMEOUT_S
 from dlbricks_core.importers.models import ImportSettings
 from dlbricks_core.store import ResultStore
 from dlbricks_records import comparison, repetition
 from dlbricks_records.record import Record, read_record
+
+_EXIT_INCREASED = 1
 
 _KEPT = (
     "The new measurements are in the store and replace earlier ones of the same networks; "
@@ -119,7 +121,7 @@ def _checked_limit(_context: click.Context, _parameter: click.Parameter, limit: 
 @click.argument("after", metavar="AFTER", type=_RESULT)
 @click.option("--limit", type=SHARE, metavar="SHARE", default=f"{comparison.LIMIT:.0%}",
               show_default=True, callback=_checked_limit,
-              help="Increase of a figure that passes.")  # fmt: skip
+              help="Largest increase of a figure that passes.")  # fmt: skip
 @shared.json_option
 @shared.table_options
 def compare_command(before: Path, after: Path, limit: float, **values: Any) -> int:
@@ -137,5 +139,5 @@ def compare_command(before: Path, after: Path, limit: float, **values: Any) -> i
     comparison.print_comparison(output.console, found, limit)
     output.write_json(comparison.comparison_data(found, limit))
     if found.increased:
-        return EXIT_INCREASED
+        return _EXIT_INCREASED
     return EXIT_PARTIAL if found.failures else 0

@@ -244,8 +244,8 @@ def advise(
             answer, that is allowed; ``None`` for any. The server scenario needs it.
         require: Bounds of other quantities, such as ``"peak-memory<=500MiB"``, or of an answer
             ``"time-per-output-token<=100ms"``.
-        systems: Only these systems: beginnings of fingerprints, or names of processors; none for all
-            of the store.
+        systems: Only these systems: beginnings of fingerprints, or names of processors; none for
+            all of the store.
         backends: Only these frameworks; none for all of the store.
         by: Quantity whose best value comes first: ``"latency"``, ``"price"``, the name of a
             quantity that has a metric, of an answer ``"time-to-first-token"`` or

@@ -100,13 +100,13 @@ FILES = (
     Setting(
         "prices",
         kinds.EXISTING,
-        "Prices of systems, as TOML: the cheapest is first then, unless --by says otherwise.",
+        "TOML file with prices of systems. The cheapest comes first, unless --by says otherwise.",
         metavar="FILE",
     ),
     Setting(
         "accuracies",
         kinds.EXISTING,
-        "Accuracies of the MODELs, as TOML: they are alternatives for one task then.",
+        "TOML file with accuracies of the MODELs, which then are alternatives for one task.",
         metavar="FILE",
     ),
     Setting(

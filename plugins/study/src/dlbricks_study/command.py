@@ -34,9 +34,9 @@ from dlbricks_study.report import print_study, write_study
     "source",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the report of a study that was made before, from its study.json or from a file "
-    "with one such object a line (.xz is unpacked). Measures nothing; of several studies each "
-    "gets a folder with its number.",
+    help="Measure nothing. Write the report of an earlier study from its study.json, or from a "
+    "file with one such object in each line (.xz is unpacked). Each of several studies gets a "
+    "folder with its number.",
 )
 @options_of(
     *(*SETUP, "threads", *TIMED),

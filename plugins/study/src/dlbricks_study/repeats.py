@@ -93,7 +93,7 @@ def answer(analysis: Analysis) -> list[str]:
 
 
 def share(count: Count) -> str:
-    """Unique layers in percent of all layers."""
+    """Share of unique layers in all layers, in percent; a hyphen if it is unknown."""
     return "-" if count.unique_share is None else f"{count.unique_share:.1%}"
 
 

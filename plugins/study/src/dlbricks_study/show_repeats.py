@@ -38,8 +38,9 @@ class ShowRepeatsJob:
 def repeats_command(models: tuple[str, ...], **values: Any) -> int:
     """Show how layers repeat within and across models; runs nothing.
 
-    Unique layers of each model and over all, operator types of the repeated layers, Jaccard
-    similarity of the models' sets of layers, floating-point operations and bytes.
+    The tables have the unique layers of each model and of all models together, the operator types
+    of repeated layers, the Jaccard similarity of the models' sets of layers, floating-point
+    operations and bytes.
     """
     output = Output(values)
     job = given.job_of(ShowRepeatsJob, models, values)

@@ -20,10 +20,11 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.estimation.results_files import written_results
 from dlbricks_core.progress import Observer
-from dlbricks_core.report import print_bench, run_data
+from dlbricks_core.report import run_data
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 from dlbricks_suite.folder import Suite, check_unused
+from dlbricks_suite.report import print_bench
 from dlbricks_suite.timing import bench
 from dlbricks_suite.writing import generate, generated_data, print_generated
 
@@ -100,8 +101,8 @@ class SuiteTimeJob(SetupJob, PreciseJob):
 @shared.timeout_option
 @shared.timing_options
 @option("results", kind=kinds.PATH,
-        help="Write what is measured to a file that 'dlbricks estimate --results' reads, not to a "
-        "store. What the file holds already is not measured again.")  # fmt: skip
+        help="Write measurements to a file that 'dlbricks estimate --results' reads, instead of a "
+        "store. Measurements that the file already has are not repeated.")  # fmt: skip
 @shared.store_option
 @shared.json_option
 @shared.table_options
@@ -136,8 +137,8 @@ def write_command(models: tuple[str, ...], **values: Any) -> int:
     framework: 'dlbricks suite time FOLDER --backend NAME --results FILE'. Then estimate on yours:
     'dlbricks estimate MODEL... --backend NAME --results FILE'.
 
-    With -G or --split, the folder holds the paper's bricks instead: ONNX files without the model of
-    a brick or the order of bricks.
+    With -G or --split, the folder holds the paper's bricks instead: ONNX files that
+    reveal neither a brick's model nor the order of bricks.
     """
     output = Output(values)
     job = given.job_of(SuiteWriteJob, models, values)

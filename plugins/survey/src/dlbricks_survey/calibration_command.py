@@ -105,14 +105,14 @@ class ProbeJob(jobs.SetupJob, jobs.RunsJob):
     "--probes",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    help="Fit nothing: time the networks of --rates, then so many that tell most about this "
-    f"system, so that latencies are predicted better.  [{PROBE_RUNS} runs of each]",
+    help="Fit nothing. Time the networks of --rates, then this number of networks, those that "
+    f"narrow predictions for this system most.  [{PROBE_RUNS} runs of each]",
 )
 @click.option(
     "--rates",
     is_flag=True,
-    help="Fit nothing: time the fixed networks that show what this machine does in a second, so "
-    "that latencies are predicted better.",
+    help="Fit nothing. Time a fixed set of networks that show how fast this machine computes and "
+    "moves data.",
 )
 @click.option("--forget", is_flag=True, help="Remove the stored calibration, and fit nothing.")
 @shared.store_option
@@ -121,16 +121,16 @@ class ProbeJob(jobs.SetupJob, jobs.RunsJob):
 def calibrate_command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Fit a composer's parameters to this system, or with --rates the predictions.
 
-    Times MODELs, the networks of the onnx package unless others are named, and all of their
-    bricks in the same rounds. The fitted numbers decide how wide the intervals of estimates are;
+    Times MODELs, by default the networks of the onnx package, and all of their bricks in the same
+    rounds. The fitted numbers decide how wide the intervals of estimates are;
     with the composer 'similar' also how latencies of other bricks are derived from a timed one.
     They are stored with the networks behind them, and used by later estimates of other models. Exit
     status 3: a network could not be timed; it is named, and left out.
 
     With --rates, small networks are timed instead, the same on all machines: in about two seconds
     they show how fast this machine computes and moves data inside the framework. With --probes,
-    NUMBER further networks are timed, which narrow the predictions of MODELs, or of all kinds of
-    networks, most. All later predictions for this system use them.
+    NUMBER further networks are timed: those that most narrow the predictions of MODELs, or without
+    MODELs those of all kinds of networks. All later predictions for this system use them.
     """
     output = Output(values)
     if values["forget"]:

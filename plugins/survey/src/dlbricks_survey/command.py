@@ -39,7 +39,7 @@ survey_options = settings(
     metavar="NAME",
     type=click.Choice(sorted(weights())),
     multiple=True,
-    help="Draw networks of this family only (half_floats), and cut no models but those named. "
+    help="Only networks of this family (half_floats), and only bricks of models that are named. "
     "May be given more than once.  [default: all families]",
 )
 @click.option(
@@ -47,13 +47,13 @@ survey_options = settings(
     "folder",
     metavar="FOLDER",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Time nothing: write what the store knows, a file for each system, backend and number "
-    "of threads.",
+    help="Time nothing. Write the store's measurements to files, one for each system, backend and "
+    "number of threads.",
 )
 @click.option(
     "--extend",
     is_flag=True,
-    help="With --pack: add what the installed atlas holds of the same system and setup.",
+    help="With --pack: add the installed atlas's measurements of the same system and setup.",
 )
 @shared.store_option
 @shared.json_option
@@ -61,8 +61,8 @@ survey_options = settings(
 def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Time networks from which latencies of others are predicted.
 
-    The networks are operators over the shapes that real models have, and bricks of MODELs,
-    which are all models of the collections that are installed unless others are named. The first
+    The networks are single operators with the shapes of real models, and bricks of MODELs: by
+    default, of all models in the installed collections. The first
     networks are the same on every machine; later networks are chosen where predictions err. Run it
     again, and it goes on. Exit status 3: a network could not be timed; it is named.
     """

@@ -9,7 +9,7 @@ from dlbricks_mxnet.paper.blocks import Block, HybridBlock, Layers, chain, conv,
 
 
 def yolo_v2(*, size: int = 416, classes: int = 80, anchors: int = 5) -> Block:
-    """The place of each box, the probability of each class, and that of anything at all.
+    """YOLO V2: position of each box, probability of an object in it, and of each class.
 
     Args:
         size: Height and width of the image; 32 must divide it.

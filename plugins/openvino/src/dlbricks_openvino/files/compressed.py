@@ -44,7 +44,7 @@ class Codes:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether elements of one row have several factors."""
+        """Whether one row has several scales, one for each block of its elements."""
         return len(self.blocks) != len(self.shape)
 
 

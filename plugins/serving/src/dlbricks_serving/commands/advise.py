@@ -34,14 +34,14 @@ from dlbricks_serving.settings import FILES, PLACES, SCENARIO
 @shared.answer_options
 @shared.result_options
 def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
-    """Tell which system, and which model, is fastest, cheapest or needs least. Runs nothing.
+    """Rank systems, and models, by latency, price or another quantity. Runs nothing.
 
     Systems, frameworks and threads come from the store; if it has none, this machine with its
     installed frameworks is used. A model that was not measured there is predicted. With --prompt or
-    --generate, language models are compared by the total time of their answer, which is its latency
-    then. With --scenario, places are compared with each number of instances that fits there. Exit
-    status 3: the latency of a model, or a quantity that --require or --by names, is unknown in some
-    place, or nothing keeps a bound; it is reported.
+    --generate, language models are compared by the total time of their answer, which counts as
+    their latency. With --scenario, places are compared with each number of instances that fits
+    there. Exit status 3: the latency of a model, or a quantity that --require or --by names, is
+    unknown in some place, or nothing keeps a bound; it is reported.
     """
     output = Output({**values, "store": store})
     chosen = replace(given.models_of(models, values), sizes=answer_of(values))

@@ -42,8 +42,8 @@ def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Estimate throughput and tail latency of instances of MODELs.
 
     Figures come from the store and from predictions. With --measure, bricks are timed while other
-    instances are busy, for a fixed time. Exit status 3: a figure failed or is doubtful, or no n x m
-    keeps the bound for a model; it is named.
+    instances are busy, for a fixed time. Exit status 3: a figure failed or is doubtful, or no
+    number of instances and threads keeps the bound for a model; it is named.
     """
     output = Output({**values, "store": store})
     job = given.job_of(ServeJob, models, values)

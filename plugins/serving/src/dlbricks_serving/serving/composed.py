@@ -22,14 +22,14 @@ from dlbricks_core.compose import Composer, Estimate
 from dlbricks_core.compose.options import CutOptions, find_composer
 from dlbricks_core.errors import BackendError, DLBricksError, StoreError
 from dlbricks_core.facts import (
+    Composition,
     Measurement,
     Note,
     Observation,
+    Quantity,
     Question,
     Setup,
     Subject,
-    latency_beside,
-    pass_beside,
 )
 from dlbricks_core.facts import Session as SessionRecord
 from dlbricks_core.figures.figure import Measured
@@ -58,6 +58,32 @@ _LOADED_SHARE = 0.7
 
 _MOST_CALLS = 0.4
 """Share of the bricks' time that calls may take without a warning."""
+
+
+def latency_beside(others: int) -> Quantity:
+    """Latency of an inference in a loop, while other instances run loops of their own.
+
+    Args:
+        others: Number of other instances, 0 or more.
+    """
+    meaning = f"time of one inference right after another{_while(others)}"
+    return Quantity(f"latency-beside-{others}", "ms", Composition.SUM, meaning)
+
+
+def pass_beside(others: int) -> Quantity:
+    """Time of one pass over a model's bricks, which shows how much latencies scatter.
+
+    Args:
+        others: Number of other instances that do the same, 0 or more.
+    """
+    meaning = f"time of all bricks of a model, one right after another{_while(others)}"
+    return Quantity(f"pass-beside-{others}", "ms", Composition.SUM, meaning)
+
+
+def _while(others: int) -> str:
+    if not others:
+        return ""
+    return f", while {others} other instance{' does' if others == 1 else 's do'} the same"
 
 
 @dataclass(frozen=True)

@@ -315,7 +315,7 @@ def pixels(draft: Draft, random: Random) -> None:
 
 
 def stretched(draft: Draft, random: Random) -> None:
-    """Data that are repeated, chosen by a mask, or of another type."""
+    """Networks that expand, repeat, select or convert data."""
     shape = _activations(random)
     op = pick(random, ("Expand", "Tile", "Where", "Cast"))
     if op == "Expand":

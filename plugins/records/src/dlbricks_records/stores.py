@@ -4,27 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO
 
+from dlbricks_core.commands.options.jobs import opened
 from dlbricks_core.errors import DLBricksError, ModelError, StoreError
 from dlbricks_core.estimation.systems import find_machine
 from dlbricks_core.facts import Rewrite
 from dlbricks_core.ir import unpacked
 from dlbricks_core.store import (
     AbsentStoreError,
+    Exported,
     Merged,
     Record,
     ResultStore,
     Selection,
+    exported,
     is_exported,
     locate,
     read_records,
     read_stream,
 )
+
+Location = str | ResultStore | None
+"""A store: its path or URL, the open store, or ``None`` for the user's own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportJob:
+    """Content of a store for other stores."""
+
+    systems: Sequence[str] = ()  #: Names of machines, or starts of fingerprints; empty for all.
+    backends: Sequence[str] = ()  #: Names of backends; empty for all.
+
+    def run(self, store: Location) -> Exported:
+        """Reads the content. The store must exist."""
+        with opened(store, writes=False, create=False) as there:
+            others = Selection(backends=tuple(self.backends))
+            return exported(there, selected(there, self.systems, others))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportJob:
+    """Addition of exported files to a store: all of their records, or none."""
+
+    files: Sequence[Path | IO[bytes]]  #: The files.
+
+    def run(self, store: Location) -> Merged:
+        """Adds the records."""
+        return merged_into(store, records_of_files(self.files))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeJob:
+    """Addition of other stores to a store: all of their records, or none."""
+
+    others: Sequence[str]  #: Paths or URLs of the other stores, which do not change.
+
+    def run(self, store: Location) -> Merged:
+        """Adds the records."""
+        with records_of_stores(self.others) as records:
+            return merged_into(store, records)
+
 
 _STREAM = "standard input"
 
@@ -101,29 +145,31 @@ def records_of_stores(locations: Iterable[str | Path]) -> Iterator[Iterator[Reco
         DLBricksError: If one of the stores is missing or cannot be opened; while it is read, also
             if a graph in it cannot be read.
     """
-    with ExitStack() as opened:
-        every = [opened.enter_context(_store(each)) for each in locations]
+    with ExitStack() as stack:
+        every = [stack.enter_context(_store(each)) for each in locations]
         # A partly read iterator is closed before its store.
-        records = [opened.enter_context(closing(each.records())) for each in every]
+        records = [stack.enter_context(closing(each.records())) for each in every]
         yield chain.from_iterable(
             _sound(each, str(store.place), _AGAIN)
             for each, store in zip(records, every, strict=True)
         )
 
 
-def merged_into(location: str | Path | None, records: Iterator[Record]) -> Merged:
-    """Adds records to a store: all of them, or none. Then a store that was not there is not made.
+def merged_into(store: Location, records: Iterator[Record]) -> Merged:
+    """Adds all records to a store, or none. A new store is kept only if records were added.
 
     Raises:
         DLBricksError: If the store cannot be opened, or holds a quantity in another unit.
     """
+    if isinstance(store, ResultStore):
+        return store.merge(records)
     # Nothing is made for a file that is missing, or is none of exported records.
     first = list(islice(records, 1))
-    file = locate(location).file
+    file = locate(store).file
     new = [] if file is None else [each for each in (file, *file.parents) if not each.exists()]
     try:
-        with ResultStore.open(location) as opened:
-            return opened.merge(chain(first, records))
+        with ResultStore.open(store) as there:
+            return there.merge(chain(first, records))
     except BaseException:
         if new:
             _remove_empty(*new)
@@ -133,8 +179,8 @@ def merged_into(location: str | Path | None, records: Iterator[Record]) -> Merge
 def _remove_empty(file: Path, *folders: Path) -> None:
     """Removes a store in which nothing is, not even from another process, and its new folders."""
     if file.exists():
-        with ResultStore.open(file, writes=False) as opened:
-            found = opened.info()
+        with ResultStore.open(file, writes=False) as there:
+            found = there.info()
         if found.systems or found.measurements:
             return
         for each in (file, *(file.with_name(f"{file.name}{end}") for end in _LOGS)):

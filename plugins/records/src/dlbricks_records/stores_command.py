@@ -1,4 +1,4 @@
-"""``dlbricks results``: export, import and repair of stores."""
+"""``dlbricks results``: content, export, import and repair of stores."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import IO, Any
 
 import click
 
-from dlbricks_core import store as stores
 from dlbricks_core.commands.options import shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
-from dlbricks_core.commands.results import transfer, transfer_report
 from dlbricks_core.report.files import to_standard_output, write_bytes
 from dlbricks_core.store import Pruned, ResultStore, Selection
+from dlbricks_records import stores, stores_report
+from dlbricks_records.stores import ExportJob, ImportJob, MergeJob
 
 _systems_option = click.option(
     "--system",
@@ -59,12 +59,10 @@ def export_command(
     output = Output({**values, "exported": exported})
     if to_standard_output(exported) and sys.stdout.isatty():
         raise click.UsageError("Standard output is a terminal: name a file, or redirect it.")
-    with ResultStore.open(store, writes=False, create=False) as opened:
-        part = transfer.selected(opened, systems, Selection(backends=backends))
-        found = stores.exported(opened, part)
+    found = ExportJob(systems=systems, backends=backends).run(store)
     write_bytes(found.content, exported)
-    transfer_report.print_exported(output.console, found, exported)
-    output.write_json(transfer_report.exported_data(found, exported))
+    stores_report.print_exported(output.console, found, exported)
+    output.write_json(stores_report.exported_data(found, exported))
     return 0
 
 
@@ -77,14 +75,13 @@ def export_command(
 def import_command(imported: tuple[Path, ...], store: str | None, **values: Any) -> int:
     """Add exported files to a store.
 
-    '-' stands for standard input. What the store has already is not added again. A file that is
-    damaged, cut off or of a newer version changes nothing, and neither do the others then.
+    '-' stands for standard input. What the store has already is not added again. Nothing
+    is added if one of the files is damaged, cut off or of a newer version.
     """
     output = Output(values)
-    records = transfer.records_of_files([_file(path) for path in imported])
-    merged = transfer.merged_into(store, records)
-    transfer_report.print_merged(output.console, merged)
-    output.write_json(transfer_report.merged_data(merged))
+    merged = ImportJob(files=[_file(path) for path in imported]).run(store)
+    stores_report.print_merged(output.console, merged)
+    output.write_json(stores_report.merged_data(merged))
     return 0
 
 
@@ -100,10 +97,9 @@ def merge_command(others: tuple[str, ...], store: str | None, **values: Any) -> 
     again.
     """
     output = Output(values)
-    with transfer.records_of_stores(others) as records:
-        merged = transfer.merged_into(store, records)
-    transfer_report.print_merged(output.console, merged)
-    output.write_json(transfer_report.merged_data(merged))
+    merged = MergeJob(others=others).run(store)
+    stores_report.print_merged(output.console, merged)
+    output.write_json(stores_report.merged_data(merged))
     return 0
 
 
@@ -119,8 +115,8 @@ def info_command(store: str | None, **values: Any) -> int:
     output = Output(values)
     with ResultStore.open(store, writes=False, create=False) as opened:
         info, inventory = opened.info(), opened.inventory()
-    transfer_report.print_inventory(output.console, info, inventory)
-    output.write_json(transfer_report.inventory_data(info, inventory))
+    stores_report.print_inventory(output.console, info, inventory)
+    output.write_json(stores_report.inventory_data(info, inventory))
     return 0
 
 
@@ -131,13 +127,13 @@ def info_command(store: str | None, **values: Any) -> int:
 def check_command(store: str | None, **values: Any) -> int:
     """Read a whole store, and name damaged rows.
 
-    Nothing is changed. Damaged rows are counted by table, and the first of each are named. The
-    exit status is 3 if there is one.
+    Nothing is changed. Damaged rows are counted by table, and the first of each table are named.
+    Exit status 3: a row is damaged.
     """
     output = Output(values)
     check = ResultStore.check(store)
-    transfer_report.print_check(output.console, check)
-    output.write_json(transfer_report.check_data(check))
+    stores_report.print_check(output.console, check)
+    output.write_json(stores_report.check_data(check))
     return 0 if check.is_sound else EXIT_PARTIAL
 
 
@@ -198,16 +194,16 @@ def prune_command(
     moment = None if before is None else before.astimezone()
     others = Selection((), backends, outdated, moment, failures, quantities, disturbed)
     with ResultStore.open(store, create=False) as opened:
-        part = transfer.prunable(opened, systems, others)
+        part = stores.prunable(opened, systems, others)
         pruned, freed = opened.prune(part, rehearse=True), None
-        transfer_report.print_pruned(output.console, pruned)
+        stores_report.print_pruned(output.console, pruned)
         if not pruned.nothing:
             if yes or _agreed():
                 pruned, freed = opened.prune(part), opened.compact()
             else:
                 pruned = Pruned()
-            transfer_report.print_pruned(output.console, pruned, freed)
-    output.write_json(transfer_report.pruned_data(pruned, freed))
+            stores_report.print_pruned(output.console, pruned, freed)
+    output.write_json(stores_report.pruned_data(pruned, freed))
     return 0
 
 

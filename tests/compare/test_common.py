@@ -3,10 +3,11 @@
 from dataclasses import replace
 from itertools import chain
 
+from dlbricks_compare.common import common_parts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlbricks_core.bricks import BrickSet, common_parts, in_layout
+from dlbricks_core.bricks import BrickSet, in_layout
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 
 

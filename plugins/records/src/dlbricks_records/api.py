@@ -1,16 +1,15 @@
-"""Functions of the API for stores."""
+"""Functions on stores: export, import and merge."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from dlbricks_core.api.inputs import Store, checked, opened_store
-from dlbricks_core.commands.results import transfer as travelling
+from dlbricks_core.api.inputs import Store, checked, job_store
 from dlbricks_core.report.files import write_bytes
-from dlbricks_core.store import Record, ResultStore, Selection, exported
+from dlbricks_records.stores import ExportJob, ImportJob, MergeJob
 
 
 def export_store(
@@ -26,7 +25,7 @@ def export_store(
         path: The file, such as ``measurements.jsonl.zst``.
         systems: Names of machines, or starts of fingerprints; empty for all.
         backends: Names of backends; empty for all.
-        store: As for :func:`time`.
+        store: As for :func:`dlbricks.time`.
 
     Returns:
         Number of records of each kind in the file.
@@ -34,10 +33,7 @@ def export_store(
     Raises:
         DLBricksError: If there is no such store, system or backend, or the file cannot be written.
     """
-    given = checked(systems=systems, backends=backends)
-    asked = Selection(backends=given.get("backends", ()))
-    with opened_store(store, writes=False, create=False) as opened:
-        found = exported(opened, travelling.selected(opened, given.get("systems", ()), asked))
+    found = ExportJob(**checked(systems=systems, backends=backends)).run(job_store(store))
     write_bytes(found.content, Path(path))
     return found.numbers
 
@@ -49,7 +45,7 @@ def import_store(
 
     Args:
         paths: One file or several.
-        store: As for :func:`time`.
+        store: As for :func:`dlbricks.time`.
 
     Returns:
         Number of new records of each kind.
@@ -58,8 +54,8 @@ def import_store(
         DLBricksError: If a file cannot be read, is damaged or is of a newer version.
     """
     several = [paths] if isinstance(paths, str | os.PathLike) else paths
-    records = travelling.records_of_files([Path(each) for each in several])
-    return _merged(records, store)
+    job = ImportJob(files=[Path(each) for each in several])
+    return asdict(job.run(job_store(store)))
 
 
 def merge_stores(
@@ -69,7 +65,7 @@ def merge_stores(
 
     Args:
         others: One store or several.
-        store: As for :func:`time`.
+        store: As for :func:`dlbricks.time`.
 
     Returns:
         Number of new records of each kind.
@@ -78,14 +74,5 @@ def merge_stores(
         DLBricksError: If one of the other stores does not exist or cannot be read.
     """
     several = [others] if isinstance(others, str | os.PathLike) else others
-    locations = [os.fspath(each) for each in several]
-    with travelling.records_of_stores(locations) as records:
-        return _merged(records, store)
-
-
-def _merged(records: Iterator[Record], store: Store) -> dict[str, int]:
-    """Numbers of new records. A store that does not exist is created only for sound records."""
-    location = checked(store=store).get("store")
-    if isinstance(location, ResultStore):
-        return asdict(location.merge(records))
-    return asdict(travelling.merged_into(location, records))
+    job = MergeJob(others=[os.fspath(each) for each in several])
+    return asdict(job.run(job_store(store)))

@@ -1,1 +1,0 @@
-"""Commands that export, merge, prune, record, repeat and show stored results."""
