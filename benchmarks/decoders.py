@@ -29,6 +29,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from dlbricks_decoders.onnx_files import SHAPES, write_decoder
+from dlbricks_sizes.machine_speed import read_bandwidth
 
 from dlbricks_core.compose.options import DEFAULT_COMPOSER, CutOptions
 from dlbricks_core.estimation.model_result import ModelResult
@@ -36,7 +37,6 @@ from dlbricks_core.estimation.run import run
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.machine.speed import read_bandwidth
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.notes import text as note_text

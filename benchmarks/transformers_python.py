@@ -30,10 +30,11 @@ import torch
 from dlbricks_decoders.build import build
 from dlbricks_decoders.families import decoder_of
 from dlbricks_pytorch.timer import PytorchTimer
+from dlbricks_sizes.machine_speed import call_s
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from dlbricks_core.backends import BackendSettings
-from dlbricks_core.machine.speed import call_s, generation_of
+from dlbricks_core.machine.speed import generation_of
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.passes import normalize
 from dlbricks_core.values import materialize

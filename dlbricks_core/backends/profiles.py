@@ -178,7 +178,7 @@ class Interpreted:
 
     Attributes:
         calls: Time of this Python code, as a number of calls of a Python method
-            (:func:`~dlbricks_core.machine.speed.call_s`).
+            (``call_s`` of ``dlbricks_sizes``).
         spread: Standard deviation of the relative error of that number.
         call_work: Time of such a call in nanoseconds, times the clock rate in GHz and the
             instructions per cycle relative to Skylake's. The time on another

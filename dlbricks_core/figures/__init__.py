@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
+    from dlbricks_core.figures.cost import Cost
     from dlbricks_core.figures.figure import (
         RESAMPLES,
         Figure,
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     )
     from dlbricks_core.figures.predicted import Predicted
     from dlbricks_core.figures.protocols import PROTOCOLS
-    from dlbricks_core.figures.ranking import Cost
 
 __all__ = [
     "PROTOCOLS",

@@ -222,11 +222,6 @@ WORDS: dict[str, Callable[..., str]] = {
     "no-timing-narrows": _imprecise("no further timing narrows the interval"),
     "store-ended": _imprecise("the store has no further measurements"),
     # Models and how they ran.
-    "engine-python": lambda engine, ms, measured: (
-        f"latencies include up to {time_text(ms)} for the Python code of {engine}: its number of "
-        "calls times "
-        + ("a call's time here" if measured else "a call's time by the processor's published speed")
-    ),
     "cut-as-it-is": lambda backend, reason: (
         f"its own layers are cut, because {backend} does not report the graph that it executes: "
         f"{reason}"
@@ -234,14 +229,6 @@ WORDS: dict[str, Callable[..., str]] = {
     "denormal-weights": lambda share: (
         f"{100 * share:.2g}% of the inspected weights are denormal numbers, which may slow the "
         "model down many times: its bricks are timed and predicted with normal numbers"
-    ),
-    "sizes-ran-before": lambda most_times: (
-        "figures are for sizes that have run before in their session: the first run at a new size "
-        f"takes up to {most_times:g} times as long, above all in small models"
-    ),
-    "scores-of-all-tokens": lambda output, tokens: (
-        f"it computes {output} for all {tokens:,} tokens of the prompt, but an answer needs only "
-        "those of the last token: a model that computes only these is faster"
     ),
     "loops-written-out": lambda steps: (
         f"{steps:,} steps of loops are predicted and timed as layers outside of the loops: inside "

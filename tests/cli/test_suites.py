@@ -15,8 +15,8 @@ from typing import Any
 
 import onnx
 import pytest
+from dlbricks_suite.results import written_results
 
-from dlbricks_core.estimation.results_files import written_results
 from dlbricks_core.store import ResultStore
 from dlbricks_core.store.portable import export_measurements
 

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from dlbricks_compare.comparison import ModelComparison, PartComparison
+from dlbricks_compare.ranking import Ranking, Ratio
 from dlbricks_compare.report import margin
 
 from dlbricks_core.compose import Estimate
+from dlbricks_core.figures.cost import Cost
 from dlbricks_core.figures.figure import RESAMPLES
-from dlbricks_core.figures.ranking import Cost, Ranking, Ratio
 
 
 def cost(ms):

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
+from dlbricks_sizes.interpolation import mean_weights, spread_over
 from hypothesis import given
 from hypothesis import strategies as st
-
-from dlbricks_core.figures.statistics import mean_weights, spread_over
 
 RANGES = st.builds(
     lambda first, count: range(first, first + count), st.integers(0, 5000), st.integers(1, 300)

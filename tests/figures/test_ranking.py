@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
+from dlbricks_compare.ranking import Ranking, Ratio
 
+from dlbricks_core.figures.cost import Cost
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.protocols import PROTOCOLS
-from dlbricks_core.figures.ranking import Cost, Ranking, Ratio
 
 PROTOCOL = PROTOCOLS["interleaved"]
 

@@ -1,6 +1,6 @@
 """Bandwidth of memory."""
 
-from dlbricks_core.machine.speed import read_bandwidth
+from dlbricks_sizes.machine_speed import read_bandwidth
 
 
 def test_memory_delivers_between_a_tenth_and_a_thousand_gigabytes_a_second():

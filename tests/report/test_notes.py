@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import dlbricks_serving.notes  # noqa: F401 - adds its sentences
+import dlbricks_sizes.notes  # noqa: F401 - adds its sentences
 import dlbricks_study.notes  # noqa: F401 - adds its sentences
 import pytest
 from hypothesis import given

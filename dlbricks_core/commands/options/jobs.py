@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 from dlbricks_core.backends import Backend
 from dlbricks_core.commands.options.given import open_request
+from dlbricks_core.commands.options.measured_places import place_of
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.results_files import place_of
 from dlbricks_core.facts import LATENCY
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.measure.request import Request, protocol_of

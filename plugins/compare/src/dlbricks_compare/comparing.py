@@ -16,6 +16,7 @@ from dlbricks_compare.comparison import (
     OperatorTotal,
     PartComparison,
 )
+from dlbricks_compare.ranking import Ranking
 from dlbricks_core.bricks import Brick, extract, signature
 from dlbricks_core.compose import Estimate
 from dlbricks_core.compose.options import CutOptions, find_composer
@@ -24,8 +25,8 @@ from dlbricks_core.estimation.results import ModelResult, RunResult
 from dlbricks_core.estimation.side_by_side import run_side_by_side
 from dlbricks_core.facts import Kind, Note, Quantity
 from dlbricks_core.facts.note import note
+from dlbricks_core.figures.cost import Cost
 from dlbricks_core.figures.figure import Figure, Measured, interval
-from dlbricks_core.figures.ranking import Cost, Ranking
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from dlbricks_compare.ranking import Ranking, Ratio
 from dlbricks_core.bricks import Brick, CutModel
 from dlbricks_core.compose import Estimate
 from dlbricks_core.estimation.results import BrickResult, ModelResult, RunResult
 from dlbricks_core.facts import Failure, Note, Quantity
-from dlbricks_core.figures.ranking import Cost, Ranking, Ratio
+from dlbricks_core.figures.cost import Cost
 from dlbricks_core.ir import CanonicalModel
 
 

@@ -6,10 +6,10 @@ import math
 from typing import TypedDict
 
 from dlbricks_compare import comparison
+from dlbricks_compare.ranking import Ranking, Ratio
 from dlbricks_compare.report import disturbances
 from dlbricks_core.estimation.invocation import Invocation
 from dlbricks_core.facts import Quantity
-from dlbricks_core.figures.ranking import Ranking, Ratio
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.report import data as common
 from dlbricks_core.report.notes import notes_data

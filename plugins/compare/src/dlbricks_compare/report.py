@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from dlbricks_compare.comparison import Comparison, ModelComparison
+from dlbricks_compare.ranking import Ranking, Ratio
 from dlbricks_core.bricks.naming import names
 from dlbricks_core.facts import Failure, Note, Quantity
-from dlbricks_core.figures.ranking import Cost, Ranking, Ratio
+from dlbricks_core.figures.cost import Cost
 from dlbricks_core.measure.request import Request
 from dlbricks_core.report.heading import of_quantity, options, print_setting
 from dlbricks_core.report.remarks import (

@@ -9,7 +9,7 @@ from typing import Self
 from dlbricks_core.compose import Estimate
 from dlbricks_core.estimation.model_result import Compared, ModelResult
 from dlbricks_core.facts import LATENCY, Composition, Quantity, Workload
-from dlbricks_core.figures.statistics import weights_at
+from dlbricks_sizes.interpolation import weights_at
 
 FIRST_TOKEN = Quantity(
     "time-to-first-token", "ms", Composition.SUM, "time from the prompt to its first output token"

@@ -11,11 +11,12 @@ from dlbricks_core.compose import Estimate
 from dlbricks_core.estimation.model_result import ModelResult
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts import System
-from dlbricks_core.facts.note import note
 from dlbricks_core.figures.figure import RESAMPLES, Combined
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.figures.predicted import Predicted
-from dlbricks_core.machine.speed import call_s, generation_of
+from dlbricks_core.machine.speed import generation_of
+from dlbricks_sizes.machine_speed import call_s
+from dlbricks_sizes.notes import note
 
 
 def with_engine(result: RunResult) -> RunResult:

@@ -13,10 +13,8 @@ from dlbricks_core.estimation.defaults import GENERATE, PROMPT
 from dlbricks_core.estimation.model_result import Compared, ModelResult
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts import LATENCY, Note, Workload
-from dlbricks_core.facts.note import note
 from dlbricks_core.facts.workload import PHASES, TASKS
 from dlbricks_core.figures.figure import Combined
-from dlbricks_core.figures.statistics import mean_weights, spread_over
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.passes.options import OpenDimension
 from dlbricks_core.wording import argument
@@ -24,8 +22,10 @@ from dlbricks_sizes.answers import FIRST_TOKEN, OUTPUT_TOKEN, Answer, SizeCurve,
 from dlbricks_sizes.decoder import DecoderDimensions
 from dlbricks_sizes.engine import with_engine
 from dlbricks_sizes.figures import AnswersAndCurves
+from dlbricks_sizes.interpolation import mean_weights, spread_over
 from dlbricks_sizes.joint import with_joint_fit
 from dlbricks_sizes.loading import Sized, SizedModel
+from dlbricks_sizes.notes import note
 from dlbricks_sizes.roofline import Roofline, within
 from dlbricks_sizes.sizing import Axes, Sizes, by_dimension, check_axes, grid
 from dlbricks_sizes.workloads import Time, Times

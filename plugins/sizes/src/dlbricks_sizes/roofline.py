@@ -16,8 +16,9 @@ from dlbricks_core.estimation.model_result import ModelResult
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts import Failure, System
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.machine.speed import generation_of, lanes, read_bandwidth
+from dlbricks_core.machine.speed import generation_of, lanes
 from dlbricks_core.operators import Traffic, operator
+from dlbricks_sizes.machine_speed import read_bandwidth
 
 _NARROW = 4
 """Lanes of units of 128 bits, of which a core has four; a core has two wider units."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from dlbricks_core.errors import ModelError
 from dlbricks_core.estimation.results import RunResult
-from dlbricks_core.facts.note import note
 from dlbricks_core.passes.options import OpenDimension
 from dlbricks_sizes.answers import SizeCurve, SizePoint
 from dlbricks_sizes.figures import AnswersAndCurves
 from dlbricks_sizes.joint import with_joint_fit
 from dlbricks_sizes.loading import Sized, SizedModel
+from dlbricks_sizes.notes import note
 from dlbricks_sizes.sizing import (
     BATCH,
     Axes,

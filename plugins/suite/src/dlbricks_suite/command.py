@@ -18,13 +18,13 @@ from dlbricks_core.commands.options.settings import option
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.results import RunResult
-from dlbricks_core.estimation.results_files import written_results
 from dlbricks_core.progress import Observer
 from dlbricks_core.report import run_data
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 from dlbricks_suite.folder import Suite, check_unused
 from dlbricks_suite.report import print_bench
+from dlbricks_suite.results import written_results
 from dlbricks_suite.timing import bench
 from dlbricks_suite.writing import generate, generated_data, print_generated
 
