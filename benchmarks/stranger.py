@@ -41,7 +41,8 @@ from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.predict import Contribution, shipped
 from dlbricks_core.predict.atlas import SURVEYED
 from dlbricks_core.predict.features import NAMES
-from dlbricks_core.predict.from_atlas import believed, kernel_of
+from dlbricks_core.predict.from_atlas import believed
+from dlbricks_core.predict.kernel import kernel_of
 from dlbricks_core.predict.layer_posterior import LayerPosterior, shares_of
 from dlbricks_core.predict.nearness import distance
 from dlbricks_core.predict.probes import choose_probes

@@ -21,7 +21,7 @@ from dlbricks_core.estimation.adaptive.drift import drift
 from dlbricks_core.figures.figure import in_place_errors
 from dlbricks_core.figures.protocols import usual_hours
 from dlbricks_core.measure.costs import usual_costs
-from dlbricks_core.predict.from_atlas import kernel_of
+from dlbricks_core.predict.kernel import kernel_of
 from dlbricks_core.predict.nearness import distances
 from dlbricks_core.predict.transfer import believed_of_baseline, difference, rates
 from dlbricks_core.predict.warm import warmth_of

@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 from dlbricks_core.predict.atlas import Contribution
 from dlbricks_core.predict.baseline import expected_ms
-from dlbricks_core.predict.from_atlas import processor_of
+from dlbricks_core.predict.from_contribution import processor_of
 from dlbricks_core.predict.kinds import class_of
 
 WHOLE = 11

@@ -17,7 +17,8 @@ import numpy as np
 from scipy import linalg
 
 from dlbricks_core.predict.atlas import Contribution
-from dlbricks_core.predict.from_atlas import kernel_of, prior_of, processor_of
+from dlbricks_core.predict.from_contribution import prior_of, processor_of
+from dlbricks_core.predict.kernel import kernel_of
 from dlbricks_core.predict.layer_posterior import shares_of
 
 WHOLE = 11

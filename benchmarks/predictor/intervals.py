@@ -28,13 +28,9 @@ from dlbricks_core.figures.predicted import Discrepancy, Predicted
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.predict import Contribution, shipped
-from dlbricks_core.predict.from_atlas import (
-    FromAtlas,
-    kernel_of,
-    prior_of,
-    processor_of,
-    with_sites,
-)
+from dlbricks_core.predict.from_atlas import FromAtlas
+from dlbricks_core.predict.from_contribution import prior_of, processor_of, with_sites
+from dlbricks_core.predict.kernel import kernel_of
 from dlbricks_core.predict.layer_posterior import shares_of
 from dlbricks_core.predict.training_data import family_of
 from dlbricks_core.predict.whole_errors import discrepancy_of

@@ -23,7 +23,8 @@ from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.predict import Contribution, shipped
-from dlbricks_core.predict.from_atlas import believed, kernel_of
+from dlbricks_core.predict.from_atlas import believed
+from dlbricks_core.predict.kernel import kernel_of
 from dlbricks_core.predict.layer_posterior import LayerPosterior
 from dlbricks_core.predict.probes import choose_probes, half_widths
 from dlbricks_core.predict.robust import doubt

@@ -24,8 +24,8 @@ import numpy as np
 from dlbricks_survey.networks import FIRST, draw
 
 from dlbricks_core.predict import Contribution, shipped
-from dlbricks_core.predict.from_atlas import kernel_of, prior_of, processor_of
-from dlbricks_core.predict.kernel import Kernel
+from dlbricks_core.predict.from_contribution import prior_of, processor_of
+from dlbricks_core.predict.kernel import Kernel, kernel_of
 
 fit.MOST = 250  # the time of a fit grows with the cube of it, and there are several
 

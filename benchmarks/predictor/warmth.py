@@ -39,7 +39,8 @@ from dlbricks_core.predict import Contribution, from_atlas, shipped
 from dlbricks_core.predict.atlas import LayerTable
 from dlbricks_core.predict.baseline import expected_ms
 from dlbricks_core.predict.features import Features
-from dlbricks_core.predict.from_atlas import believed, processor_of
+from dlbricks_core.predict.from_atlas import believed
+from dlbricks_core.predict.from_contribution import processor_of
 from dlbricks_core.predict.warm import Warmth, are_warm, cold_twins
 
 sys.path.insert(0, str(Path(__file__).parents[2]))

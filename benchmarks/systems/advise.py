@@ -24,7 +24,8 @@ from ec2 import SYSTEMS, Ec2, setup_of
 from scipy import sparse
 
 from dlbricks_core.figures.figure import RESAMPLES, interval
-from dlbricks_core.predict.from_atlas import expectation, kernel_of
+from dlbricks_core.predict.from_atlas import expectation
+from dlbricks_core.predict.kernel import kernel_of
 from dlbricks_core.predict.layer_posterior import LayerPosterior
 from dlbricks_core.predict.sampling import centred
 from dlbricks_core.predict.transfer import transferred

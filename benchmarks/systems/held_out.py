@@ -18,8 +18,8 @@ from ec2 import SYSTEMS, Ec2, setup_of
 from scipy import optimize, sparse
 
 from dlbricks_core.predict.features import Features
-from dlbricks_core.predict.from_atlas import expectation, kernel_of
-from dlbricks_core.predict.kernel import Kernel
+from dlbricks_core.predict.from_atlas import expectation
+from dlbricks_core.predict.kernel import Kernel, kernel_of
 from dlbricks_core.predict.layer_posterior import LayerPosterior
 from dlbricks_core.predict.probes import OVERHEAD_S, choose_probes
 from dlbricks_core.predict.robust import doubt

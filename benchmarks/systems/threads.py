@@ -17,7 +17,9 @@ import numpy as np
 from scipy import sparse
 
 from dlbricks_core.predict.atlas import Contribution
-from dlbricks_core.predict.from_atlas import believed, kernel_of, with_pulls
+from dlbricks_core.predict.from_atlas import believed
+from dlbricks_core.predict.from_contribution import with_pulls
+from dlbricks_core.predict.kernel import kernel_of
 from dlbricks_core.predict.layer_posterior import LayerPosterior, shares_of
 from dlbricks_core.predict.probes import choose_probes
 from dlbricks_core.predict.robust import doubt

@@ -25,7 +25,8 @@ from dlbricks_core.measure.request import Request
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.atlas import SURVEYED, LayerTable, counts_matrix
 from dlbricks_core.predict.features import Features, joined
-from dlbricks_core.predict.from_atlas import believed, kernel_of
+from dlbricks_core.predict.from_atlas import believed
+from dlbricks_core.predict.kernel import kernel_of
 from dlbricks_core.predict.layer_posterior import LayerPosterior
 from dlbricks_core.predict.nearness import distance
 from dlbricks_core.predict.probes import LEAST_GAIN, choose_probes, gain, half_widths

@@ -19,7 +19,7 @@ from dlbricks_core.measure.request import Request
 from dlbricks_core.operators.domains import as_run_by, operator_domains
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.baseline import Processor, is_unclear
-from dlbricks_core.predict.from_atlas import processor_of
+from dlbricks_core.predict.from_contribution import processor_of
 from dlbricks_core.predict.kinds import class_of, group_of, kinds_of, sort_of
 from dlbricks_core.predict.nearness import distance
 from dlbricks_core.wording import listed

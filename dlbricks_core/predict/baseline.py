@@ -124,6 +124,21 @@ layers whose time does not follow from the sizes of tensors.
 _ELSE = 0.1
 """Share of the peak that layers of all other classes reach."""
 
+_STRETCH = 25
+"""Operations of a scalar loop that begin a new stretch of memory."""
+
+_PASSES: Mapping[str, int] = {
+    "elementwise:add-crossed": 1,
+    "elementwise:mul-crossed": 1,
+    # One pass over each of two tensors, and a third that merges them.
+    "elementwise:where-crossed": 3,
+    "elementwise:where-mixed": 3,
+    "elementwise:where-rows": 3,
+}
+"""Passes of kinds without samples that go through their result stretch by stretch. Of similar kinds
+with samples, these tell what a stretch costs.
+"""
+
 _PADDED = frozenset({"convolution:dense", "convolution:dense-volume"})
 """Kinds whose columns are computed in vectors: empty lanes of a vector take as long as used
 lanes."""
@@ -174,6 +189,11 @@ _MULTIPLYING = frozenset({"attention", "convolution", "product", "recurrent"})
 _LIGHT = frozenset({"elementwise", "pool", "reduce", "scale"})
 """Classes whose time follows from the bytes of floats, tuned or not."""
 
+_SUMMING, _DIVIDED = _MULTIPLYING | {"reduce"}, "elementwise:div"
+"""Classes that may handle integers one by one, and the sort that always does: no instruction
+divides a vector of them.
+"""
+
 _HIDDEN = 0.15
 """Share of its cost that a layer has if a framework fuses it into the previous one, and that a
 network's ends have. A cost that is never observed alone is assumed to be small until measurements
@@ -185,10 +205,11 @@ _ENDS = ("enter:", "leave:")
 _END_S = 1e-12
 """Seconds of handing over a tensor without elements, because zero has no logarithm."""
 
-_FLOPS, _READ, _WEIGHTS, _WRITTEN, _COLD, _EMPTY = (
+_FLOPS, _READ, _WEIGHTS, _WRITTEN, _COLD, _EMPTY, _ROWS = (
     NAMES.index(name)
     for name in (
         "flops", "read_bytes", "weight_bytes", "written_bytes", "cold_bytes", "column_waste",
+        "rows",
     )
 )  # fmt: skip
 
@@ -301,6 +322,8 @@ def seconds_by_term(features: Features, processor: Processor) -> FloatArray:
     moved = sum(np.exp2(numbers[:, column]) - 1 for column in (_READ, _WEIGHTS, _WRITTEN))
     cold = np.maximum(np.exp2(numbers[:, _COLD]) - 1, 0.0)
     computing = flops / (efficiency * _peaks(features, processor))
+    passes = _by_kind(features, lambda kind: _PASSES.get(sort_of(kind), 0))
+    computing += passes * (np.exp2(numbers[:, _ROWS]) - 1) * _STRETCH / processor.plain
     moving = np.maximum(moved - cold, 0.0) / _bandwidth(moved, processor)
     far = moving * _share_of_memory(moved, processor)
     ends = _by_kind(features, lambda kind: kind.startswith(_ENDS))
@@ -416,9 +439,10 @@ def _rates(kind: str, processor: Processor) -> tuple[float, float]:
     """Least and greatest operations per second of layers of a kind."""
     usual = processor.peak, processor.peak
     dtype, own = type_of(kind), class_of(kind)
-    if dtype in _CODES | _INTEGERS and own not in _MULTIPLYING:
+    alone = _SUMMING if dtype in _INTEGERS else _MULTIPLYING
+    if dtype in _CODES | _INTEGERS and own not in alone:
         return usual
-    if dtype in _WIDE_SHARES and own in _LIGHT:
+    if dtype in _WIDE_SHARES and own in _LIGHT and dtype not in _INTEGERS:
         return usual
     return processor.rates.get(dtype, usual)
 
@@ -436,6 +460,8 @@ def _by_kind(features: Features, value: Callable[[str], float | bool]) -> np.nda
 
 def _efficiency(kind: str) -> float:
     own = sort_of(kind)
+    if own.startswith(_DIVIDED) and type_of(kind) in _INTEGERS:
+        own = "function:mod"
     ruled = _RULED if _is_ruled(own) else None
     return _EFFICIENCY.get(own) or ruled or _EFFICIENCY.get(class_of(kind), _ELSE)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Self
 from zlib import crc32
 
 import numpy as np
 
+from dlbricks_core import fitted
 from dlbricks_core.figures.statistics import FloatArray, Indices
 from dlbricks_core.predict.features import NAMES, Features
 from dlbricks_core.predict.kinds import class_of
@@ -131,6 +132,12 @@ class Kernel:
         squares *= self.rough
         squares[same] += self.own
         return squares
+
+
+@cache
+def kernel_of(backend: str) -> Kernel:
+    """The kernel fitted to a backend; for an unknown backend, the kernel fitted to all."""
+    return Kernel.from_dict(fitted.of_backend(__file__, "kernel", backend))
 
 
 @dataclass(frozen=True)

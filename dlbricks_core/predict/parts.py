@@ -34,8 +34,8 @@ def parts_of(
 
     Layers of usual types are predicted from the system's own contribution, or else from all others.
     A short type may be computed natively on one processor and be converted on another, so samples
-    of a short type are used only if the processor handles it in the same way. Without such samples,
-    contributions without this type give the speed of the layers' class in other types.
+    of a short type come from processors that handle it in the same way, or else from others with
+    samples, which err less than other types do (benchmarks/stranger.py leaves systems out).
 
     Args:
         asked: Features of the layers.
@@ -57,7 +57,7 @@ def parts_of(
         informed = {i for i, (_, groups) in enumerate(knowing) if group in groups}
         alike = {i for i, (each, _) in enumerate(knowing)
                  if each.handling(dtype) == processor.handling(dtype)}  # fmt: skip
-        chosen = informed & alike or every - informed if dtype else every
+        chosen = informed & alike or informed or every if dtype else every
         told_by = (0,) if here and 0 in chosen else tuple(sorted(chosen))
         return told_by, alike.isdisjoint(told_by)
 

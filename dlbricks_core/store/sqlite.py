@@ -169,7 +169,8 @@ class SQLiteFile(Database):
         try:
             _copy(self.path, memory)
             # A damaged index would hide rows: to look for these takes half a microsecond a row.
-            found = findings(memory, thorough=True)
+            # One that computes is refused later: it could take days, in one call.
+            found = [] if _computes(memory) else findings(memory, thorough=True)
             memory.execute(_KINDS)
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode & 0xFF not in _UNREADABLE:
@@ -221,6 +222,9 @@ class SQLiteFile(Database):
         if connection.execute(_LONG_DEFAULTS).fetchone():
             raise StoreError(f"{self}: a column of the result store has a long default",
                              self.damaged)  # fmt: skip
+        if _computes(connection):
+            raise StoreError(f"{self}: an index or a column of the result store computes",
+                             self.damaged)  # fmt: skip
         return revision
 
 
@@ -235,6 +239,22 @@ _LONG_DEFAULTS = """
 SELECT 1 FROM sqlite_schema m, pragma_table_info(m.name) c WHERE length(c.dflt_value) > 16
 """
 """Columns whose default each row of a few bytes would give, however long it is."""
+
+
+_COMPUTED = """
+SELECT 1 FROM sqlite_schema m, pragma_index_xinfo(m.name) x WHERE m.type = 'index' AND x.cid = -2
+UNION ALL
+SELECT 1 FROM sqlite_schema m, pragma_index_list(m.name) x WHERE m.type = 'table' AND x.partial
+UNION ALL
+SELECT 1 FROM sqlite_schema m, pragma_table_xinfo(m.name) x
+WHERE m.sql LIKE 'CREATE TABLE%' AND x.hidden
+"""
+"""Indices over expressions or with conditions, and columns that are computed: stores have none."""
+
+
+def _computes(connection: sqlite3.Connection) -> bool:
+    """Whether SQLite would compute what a stranger wrote, to compare indices or to read rows."""
+    return connection.execute(_COMPUTED).fetchone() is not None
 
 
 def size(connection: Connection) -> int:

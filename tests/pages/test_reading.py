@@ -182,7 +182,21 @@ def test_all_values_lie_on_the_axis_and_it_has_ticks(values):
 @given(st.text())
 def test_pages_have_names_that_are_safe(identity):
     name = words.page_name(identity)
-    assert re.fullmatch(r"[0-9A-Za-z_-]+\.html", name)
+    assert re.fullmatch(r"[0-9a-z_-]+(\.hash)?\.html", name)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("abc", "ABC"),  # on a disk that takes large letters for small ones
+        ("a?", "a\ud800"),
+        ("../x", words.page_name("../x").removesuffix(".html")),
+        ("x" * 81, "x" * 82),
+        ("", "."),
+    ],
+)
+def test_no_two_networks_have_one_page(one, other):
+    assert words.page_name(one).lower() != words.page_name(other).lower()
 
 
 def test_values_that_were_measured_beside_other_programs_are_marked(stored, question):

@@ -23,7 +23,8 @@ from dlbricks_core.predict.atlas import (
 )
 from dlbricks_core.predict.baseline import expected_ms
 from dlbricks_core.predict.features import NAMES, Features, joined
-from dlbricks_core.predict.from_atlas import kernel_of, processor_of
+from dlbricks_core.predict.from_contribution import processor_of
+from dlbricks_core.predict.kernel import kernel_of
 from dlbricks_core.predict.layer_posterior import shares_of
 
 WHEN = Provenance("0.1.0", "2026-11-25T10:00:00+00:00", "2026-11-25T11:00:00+00:00", ("s1", "s2"),

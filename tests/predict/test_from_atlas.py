@@ -19,15 +19,9 @@ from dlbricks_core.predict import Contribution, Provenance, from_atlas
 from dlbricks_core.predict.atlas import LayerTable, counts_matrix
 from dlbricks_core.predict.baseline import Processor, doubted, expected_ms
 from dlbricks_core.predict.features import Features, joined
-from dlbricks_core.predict.from_atlas import (
-    FromAtlas,
-    beliefs_from,
-    believed,
-    kernel_of,
-    nearest,
-    prior_of,
-    with_pulls,
-)
+from dlbricks_core.predict.from_atlas import FromAtlas, believed
+from dlbricks_core.predict.from_contribution import beliefs_from, nearest, prior_of, with_pulls
+from dlbricks_core.predict.kernel import kernel_of
 from dlbricks_core.predict.layer_posterior import LayerPosterior
 from dlbricks_core.predict.whole_errors import discrepancy_of
 
@@ -344,7 +338,7 @@ def test_the_mean_rests_on_all_networks_if_the_contribution_has_pulls(
     contribution = with_pulls(contributed(system(), setup(), 3.0, names[1:]), kernel)
     asked = Features.of(bricks[names[0]].model)
     (every,) = beliefs_from([contribution], asked, kernel)
-    monkeypatch.setattr("dlbricks_core.predict.from_atlas.MOST_NETWORKS", 10)
+    monkeypatch.setattr("dlbricks_core.predict.from_contribution.MOST_NETWORKS", 10)
     (few,) = beliefs_from([contribution], asked, kernel)
     assert few.mean == pytest.approx(every.mean, abs=1e-3)
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from dlbricks_core import fitted
 from dlbricks_core.predict import kernel as module
 from dlbricks_core.predict.features import NAMES, Features, joined
-from dlbricks_core.predict.from_atlas import kernel_of
-from dlbricks_core.predict.kernel import Kernel
+from dlbricks_core.predict.kernel import Kernel, kernel_of
 
 TOTAL = 0.1 + 0.05 + 0.05 + 0.1 + 0.2 + 0.1
 """Variance of one layer under the kernel of these tests: the sum of all its parts."""

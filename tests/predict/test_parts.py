@@ -73,20 +73,24 @@ def test_samples_from_elsewhere_count_where_the_own_contribution_has_none(base, 
     assert asked(CONVERTS, own, here=True) == [SharedLayers([0, 1], (0,), False)]
 
 
-def test_a_type_without_samples_is_doubted_where_no_other_converts_it(base, asked):
+def test_samples_of_processors_that_handle_a_type_otherwise_count_with_doubt(base, asked):
     bases = [base(NATIVE, FLOATS), base(NATIVE, SHORT)]
     assert asked(CONVERTS, bases) == [
         SharedLayers([0], (0, 1), False),
-        SharedLayers([1], (0,), True),
+        SharedLayers([1], (1,), True),
     ]
-    assert asked(CONVERTS, bases[1:]) == [
-        SharedLayers([0], (0,), False),
-        SharedLayers([1], (), True),
+
+
+def test_a_type_without_samples_is_doubted_where_no_other_converts_it(base, asked):
+    bases = [base(NATIVE, FLOATS), base(NATIVE, FLOATS)]
+    assert asked(CONVERTS, bases) == [
+        SharedLayers([0], (0, 1), False),
+        SharedLayers([1], (0, 1), True),
     ]
 
 
 def test_codes_have_samples_of_their_own_where_a_processor_multiplies_them(base, asked):
     kind = "product:weights~uint8"
-    bases = [base(CONVERTS, (*FLOATS, kind)), base(NATIVE, FLOATS)]
+    bases = [base(CONVERTS, (*FLOATS, kind)), base(NATIVE, (*FLOATS, kind)), base(NATIVE, FLOATS)]
     assert asked(NATIVE, bases, kind)[1] == SharedLayers([1], (1,), False)
     assert asked(CONVERTS, bases, kind)[1] == SharedLayers([1], (0,), False)

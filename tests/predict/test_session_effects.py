@@ -11,7 +11,7 @@ from scipy import sparse
 
 from dlbricks_core.predict.atlas import Contribution, Provenance
 from dlbricks_core.predict.baseline import expected_ms
-from dlbricks_core.predict.from_atlas import processor_of
+from dlbricks_core.predict.from_contribution import processor_of
 
 CALL_MS = 0.01
 EACH = 60

@@ -133,3 +133,37 @@ def test_constraints_of_a_stranger_are_not_computed(path, way):
             assert store.systems() == {"sys": {"cpu": "fast"}}
     else:
         assert found.is_sound
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE INDEX odd ON systems (length(zeroblob(length(facts))))",
+        "CREATE INDEX odd ON systems (facts) WHERE length(zeroblob(length(facts))) > 0",
+        "CREATE UNIQUE INDEX odd ON systems (facts, fingerprint || 'x')",
+        "ALTER TABLE systems ADD COLUMN odd AS (length(zeroblob(length(facts))))",
+    ],
+)
+def test_indices_and_columns_of_a_stranger_are_not_computed(path, way, statement):
+    with ResultStore.open(path) as store:
+        store.remember_system("sys", {"cpu": "fast"})
+    connection = sqlite3.connect(path)
+    connection.execute(statement)
+    connection.execute("PRAGMA writable_schema = ON")
+    # To compute it would be an error.
+    connection.execute(
+        "UPDATE sqlite_schema SET sql = replace(sql, 'length(facts)', 'length(facts) * 1000000000')"
+    )
+    connection.commit()
+    connection.close()
+    with pytest.raises(StoreError, match="an index or a column of the result store computes"):
+        way(path)
+
+
+def test_an_index_over_columns_is_no_matter(path):
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE INDEX own ON systems (facts)")
+    connection.commit()
+    connection.close()
+    assert ResultStore.check(path).is_sound

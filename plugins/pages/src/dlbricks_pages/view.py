@@ -88,7 +88,8 @@ def _within(low: float, high: float, steps: Sequence[float]) -> list[float]:
 
 _SHORT = 8  #: Number of displayed characters of a signature or fingerprint.
 
-_PLAIN = re.compile(r"[0-9A-Za-z_-]{1,80}")
+#: Names of pages. Some disks take large letters for small ones.
+_PLAIN = re.compile(r"[0-9a-z_-]{1,80}")
 
 NAMELESS = (
     "No name of this model is shown: names stay on the machine that measured it. A model of a "
@@ -111,7 +112,9 @@ def page_name(identity: str) -> str:
     """Name of a page about a network or system, safe as a file name."""
     if _PLAIN.fullmatch(identity):
         return f"{identity}.html"
-    return f"{hashlib.sha256(identity.encode('utf-8', 'replace')).hexdigest()[:16]}.html"
+    digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
+    # The ending distinguishes it from the page of a network whose identity is that hash.
+    return f"{digest[:24]}.hash.html"
 
 
 def short(identity: str) -> str:

@@ -12,7 +12,7 @@ from dlbricks_core import fitted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.predict.atlas import SURVEYED, Contribution
 from dlbricks_core.predict.fitting import ObservedNetworks, fitted_pulls
-from dlbricks_core.predict.from_atlas import prior_of, processor_of
+from dlbricks_core.predict.from_contribution import prior_of, processor_of
 from dlbricks_core.predict.kernel import Kernel
 from dlbricks_core.predict.layer_posterior import Sessions
 

@@ -25,7 +25,8 @@ from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
 from dlbricks_core.plugins import Plugin, attempt, discover
 from dlbricks_core.predict import Contribution, shipped
-from dlbricks_core.predict.from_atlas import kernel_of, with_pulls
+from dlbricks_core.predict.from_contribution import with_pulls
+from dlbricks_core.predict.kernel import kernel_of
 from dlbricks_core.predict.training_data import contributions, family_of, whole_models
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
