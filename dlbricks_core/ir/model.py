@@ -70,7 +70,7 @@ class Layer:
     @property
     def reads(self) -> tuple[str, ...]:
         """Names of all tensors that the layer reads, each once, in the order of first use."""
-        return tuple(dict.fromkeys(n for n in (*self.inputs, *self.captures) if n))
+        return tuple(dict.fromkeys(filter(None, (*self.inputs, *self.captures))))
 
     @property
     def qualified_op(self) -> str:
