@@ -258,16 +258,9 @@ def _answer_row(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _point_row(point: Mapping[str, Any]) -> dict[str, Any]:
-    low, high = point["interval"] or (None, None)
-    return {
-        "name": point["name"],
-        **point["sizes"],
-        "estimate": point["estimate"],
-        "low": low,
-        "high": high,
-        **{name: point[name] for name in ("measured", "normalized", "partial")},
-        "unit": point["quantity"]["unit"],
-    }
+    sizes = point["sizes"]
+    columns = ("name", *sizes, "estimate", "interval", "measured", "normalized", "partial")
+    return table_row({**point, **sizes}, columns, point["quantity"]["unit"])
 
 
 def named(texts: Iterable[str]) -> str:

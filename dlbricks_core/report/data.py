@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, TypeVar, cast
 
 from dlbricks_core.estimation.invocation import environment_of
-from dlbricks_core.facts import CalibrationModel
+from dlbricks_core.facts import Cache, CalibrationModel
 from dlbricks_core.passes.options import input_data
 from dlbricks_core.report.notes import notes_data
 from dlbricks_core.version import __version__
@@ -71,15 +71,6 @@ class QuantityData(TypedDict):
     unit: str  #: Unit of its values, such as ``ms`` or ``MiB``.
 
 
-class CacheData(TypedDict):
-    """A cache of the processor."""
-
-    level: int  #: 1 is nearest to the core.
-    kind: str  #: data, instruction or unified.
-    size: int | None  #: Bytes; null if unknown.
-    shared_by: int  #: Physical cores that share it.
-
-
 class SystemFactsData(TypedDict):
     """Facts about a system's hardware and software."""
 
@@ -96,7 +87,7 @@ class SystemFactsData(TypedDict):
     available_cpus: int  #: Hardware threads that this process may use.
     available_cores: int  #: Physical cores of these hardware threads, within the quota.
     cpu_quota: float | None  #: CPU time that the container may use, in CPUs.
-    caches: list[CacheData]  #: Caches, nearest first.
+    caches: list[Cache]  #: Caches, nearest first.
     numa_nodes: int  #: Number of NUMA nodes.
     memory: int  #: Bytes; 0 if unknown.
     memory_limit: int | None  #: Bytes that the container may use.

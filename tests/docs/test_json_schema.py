@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from dlbricks_compare.announced import CompareCommand
 from dlbricks_machine.announced import MachineCommand
+from dlbricks_records.announced import ResultsCommand
 from dlbricks_serving.announced import Advise, Serve
 from dlbricks_serving.contention import passes
 from dlbricks_study.announced import StudyCommand
@@ -38,7 +39,10 @@ DECODER, OPEN = "decoder.onnx", "open.onnx"
 FINGERPRINT = current_system().fingerprint
 
 #: Commands with actions, of this distribution and of others.
-COMMANDS = (*OWN, CompareCommand, MachineCommand, Serve, Advise, StudyCommand, SuiteCommand)
+COMMANDS = (
+    *(*OWN, CompareCommand, MachineCommand, ResultsCommand, Serve, Advise, StudyCommand),
+    SuiteCommand,
+)
 
 #: Names of the actions that users type, by command.
 ACTIONS = {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import metadata
-from typing import Any, TypedDict, cast
+from typing import Any, Self, TypedDict, cast
 
 import click
 
@@ -52,22 +52,37 @@ class ListedModelData(TypedDict):
 class ListPluginsData(WrittenData):
     """Output of ``dlbricks list plugins``."""
 
-    plugins: list[ListedPluginData]  #: All plugins, including broken ones.
+    plugins: list[ListedPlugin]  #: All plugins, including broken ones.
 
 
-class ListedPluginData(TypedDict):
-    """A plugin."""
+@dataclass(frozen=True, kw_only=True)
+class ListedPlugin:
+    """A plugin, and whether it can be used."""
 
     kind: str  #: command, backend, importer, models, composer, predictor, metric or column.
     name: str  #: Name on the command line.
     distribution: str  #: Package that brings it.
-    version: str  #: Of the package.
-    framework: str | None  #: Name and version.
-    status: str  #: ok, broken, or not installed: the framework of a backend is missing.
-    problem: str | None  #: Why it cannot be used.
-    cure: str | None  #: Remedy.
-    options: dict[str, BackendOption]  #: Options that the backend declares.
-    capabilities: dict[str, Any]  #: Capabilities, by kind of plugin.
+    version: str  #: Version of the package.
+    framework: str | None = None  #: Name and version of a backend's framework.
+    status: str = "ok"  #: ok, broken, or not installed: the framework of a backend is missing.
+    problem: str | None = None  #: Why it cannot be used.
+    cure: str | None = None  #: Remedy.
+    #: Options that the backend declares, by name.
+    options: Mapping[str, BackendOption] = field(default_factory=dict)
+    #: Further facts, by kind of plugin: ``default_models``, ``suffixes``, ``models`` (their
+    #: number), ``pattern`` (of the names that a collection takes), ``isolated``.
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, plugin: Plugin, **more: Any) -> Self:
+        """The plugin that an entry point announces, with further facts."""
+        return cls(
+            kind=plugin.kind,
+            name=plugin.name,
+            distribution=plugin.distribution,
+            version=plugin.version,
+            **more,
+        )
 
 
 _BASES: dict[str, type] = {
@@ -85,43 +100,7 @@ _BASES: dict[str, type] = {
 }
 
 
-@dataclass(frozen=True)
-class PluginStatus:
-    """State of one plugin."""
-
-    plugin: Plugin  #: The plugin, as announced by its entry point.
-    framework: str = ""  #: Distribution and version of a backend's framework, if it is installed.
-    missing: bool = False  #: Whether the framework of a backend is not installed.
-    problem: str = ""  #: Reason why the plugin cannot be used; empty if it can.
-    cure: str = ""  #: Advice for the user.
-    #: Settings that the backend declares, by name.
-    options: Mapping[str, BackendOption] = field(default_factory=dict)
-    #: Further facts for users, by kind of plugin: ``default_models``, ``suffixes``, ``models``
-    #: (their number), ``pattern`` (of the names that a collection takes), ``isolated``.
-    capabilities: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def word(self) -> str:
-        """The state in a word or two."""
-        return "not installed" if self.missing else "broken" if self.problem else "ok"
-
-    def to_dict(self) -> ListedPluginData:
-        """The status as plain data for JSON."""
-        return {
-            "kind": self.plugin.kind,
-            "name": self.plugin.name,
-            "distribution": self.plugin.distribution,
-            "version": self.plugin.version,
-            "framework": self.framework or None,
-            "status": self.word,
-            "problem": self.problem or None,
-            "cure": self.cure or None,
-            "options": {name: plain(each) for name, each in self.options.items()},
-            "capabilities": dict(self.capabilities),
-        }
-
-
-def plugin_statuses() -> list[PluginStatus]:
+def plugin_statuses() -> list[ListedPlugin]:
     """Status of all announced plugins. A broken plugin never hides the others.
 
     Commands of DLBricks itself are left out: its help lists them.
@@ -134,28 +113,32 @@ def plugin_statuses() -> list[PluginStatus]:
     ]
 
 
-def _status(plugin: Plugin) -> PluginStatus:
+def _status(plugin: Plugin) -> ListedPlugin:
     if plugin.problem:
-        return PluginStatus(plugin, problem=plugin.problem, cure=plugin.cure)
+        return _broken(plugin, plugin.problem, plugin.cure)
     look = _backend if plugin.kind == "backend" else _with_capabilities
     status = attempt(plugin, partial(look, plugin))
     if isinstance(status, DLBricksError):
-        return PluginStatus(plugin, problem=status.message, cure=status.hint)
+        return _broken(plugin, status.message, status.hint)
     return status
 
 
-def _with_capabilities(plugin: Plugin) -> PluginStatus:
+def _broken(plugin: Plugin, problem: str, cure: str, status: str = "broken") -> ListedPlugin:
+    return ListedPlugin.of(plugin, status=status, problem=problem, cure=cure or None)
+
+
+def _with_capabilities(plugin: Plugin) -> ListedPlugin:
     capabilities = _CAPABILITIES.get(plugin.kind, lambda _: {})
-    return PluginStatus(plugin, capabilities=capabilities(plugin.loaded()))
+    return ListedPlugin.of(plugin, capabilities=capabilities(plugin.loaded()))
 
 
-def _backend(plugin: Plugin) -> PluginStatus:
+def _backend(plugin: Plugin) -> ListedPlugin:
     backend: Backend = plugin.loaded()
     version = attempt(plugin, backend.version)
     if isinstance(version, DLBricksError):
-        missing = not _is_installed(backend.distribution)
-        return PluginStatus(plugin, missing=missing, problem=version.message, cure=version.hint)
-    return PluginStatus(
+        status = "broken" if _is_installed(backend.distribution) else "not installed"
+        return _broken(plugin, version.message, version.hint, status)
+    return ListedPlugin.of(
         plugin,
         framework=f"{backend.distribution} {version}",
         options=declared_options(backend),
@@ -303,19 +286,17 @@ def plugins_command(**values: Any) -> int:
     output = Output(values)
     statuses = plugin_statuses()
     shown = table("Kind", "Name", "Package", "Framework", "Status", left=5)
-    for status in statuses:
-        plugin = status.plugin
-        state = styled((status.word, _COLORS[status.word]))
-        package = f"{plugin.distribution} {plugin.version}"
-        framework = status.framework or "-"
-        shown.add_row(plugin.kind, plugin.name, package, framework, state)
+    for each in statuses:
+        state = styled((each.status, _COLORS[each.status]))
+        package = f"{each.distribution} {each.version}"
+        shown.add_row(each.kind, each.name, package, each.framework or "-", state)
     output.console.print(shown)
     for status in statuses:
-        name = f"{status.plugin.kind} {status.plugin.name}"
+        name = f"{status.kind} {status.name}"
         if status.problem:
-            head = f"{name}:", _COLORS[status.word]
+            head = f"{name}:", _COLORS[status.status]
             output.console.print(styled(head, f" {status.problem}"))
-            output.console.print(f"  Cure: {status.cure}")
+            output.console.print(f"  Cure: {status.cure or ''}")
         if status.capabilities:
             output.console.print(
                 styled((f"{name}:", "bold"), f" {_capabilities(status.capabilities)}")
@@ -327,7 +308,7 @@ def plugins_command(**values: Any) -> int:
             )
     data: ListPluginsData = {
         "schema_version": SCHEMA_VERSION,
-        "plugins": [status.to_dict() for status in statuses],
+        "plugins": [*map(plain, statuses)],
     }
     output.write_json(data)
     return 0

@@ -33,6 +33,9 @@ _FILES = {
     "exported": "FILE",
 }
 
+_READ = ("record", "before", "after", "imported", "prices", "accuracies", "results")
+"""Options and arguments of commands that name files which are read."""
+
 
 class Output:
     """Writes results to standard output, progress and remarks to standard error.
@@ -116,23 +119,14 @@ def _inputs(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
     for model in (*values.get("models", ()), values.get("model")):
         if model is not None:
             yield f"the model {model}", Path(model)
-    if values.get("record") is not None:
-        yield f"the file {values['record']}", values["record"]
-    for key in ("before", "after"):
-        if values.get(key) is not None:
-            yield f"the file {values[key]}", values[key]
-    for path in values.get("imported", ()):
-        if str(path) != "-":
-            yield f"the file {path}", path
+    for name in _READ:
+        found = values.get(name) or ()
+        for path in (found,) if isinstance(found, Path) else found:
+            if str(path) != "-":
+                yield f"the file {path}", path
     if (bricks := values.get("bricks")) is not None:
         with suppress(OSError):
             yield from ((f"one of the files in {bricks}", path) for path in bricks.rglob("*"))
-    for key in ("prices", "accuracies"):
-        if values.get(key):
-            yield f"the file of {key}", values[key]
-    results = values.get("results") or ()
-    for path in (results,) if isinstance(results, Path) else results:
-        yield f"the file {path}", path
     typed = values.get("store")
     store = typed or preferred("store") if "store" in values else None
     if store and (file := stores.locate(store).file) is not None:

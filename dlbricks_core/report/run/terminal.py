@@ -102,7 +102,7 @@ def _of_model(model: ModelResult, unit: str) -> str:
     elif estimate.partial:
         found = f"estimated more than {ms(estimate.value)} {unit}, because bricks are missing"
     else:
-        said = "; ".join(filter(None, (between(estimate), _of_hours([estimate]))))
+        said = "; ".join(filter(None, (interval_text(estimate.interval), _of_hours([estimate]))))
         ends = f" ({said})" if estimate.interval else ""
         found = f"estimated {ms(estimate.value)} {unit}{ends}"
     if model.measured is None:
@@ -134,11 +134,6 @@ def _of_hours(estimates: Sequence[Estimate]) -> str:
 def side(error: float) -> str:
     """Direction of an estimate's error: ``high`` or ``low``."""
     return "low" if error < 0 else "high"
-
-
-def between(estimate: Estimate) -> str:
-    """Interval of an estimate in the quantity's unit: ``49.3-57.0``."""
-    return interval_text(estimate.interval)
 
 
 def origins(result: RunResult) -> str:

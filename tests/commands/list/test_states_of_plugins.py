@@ -16,7 +16,7 @@ def test_a_missing_framework_is_not_a_broken_plugin(faulty):
             return self.installed_version()
 
     found = status_of(Missing)
-    assert found.to_dict()["status"] == "not installed"
+    assert found.status == "not installed"
     assert "needs a-framework-that-nobody-has, which is not installed" in found.problem
     assert found.cure == "pip install a-framework-that-nobody-has"
 
@@ -29,9 +29,9 @@ def test_a_framework_that_fails_is_broken(faulty):
             raise OSError("no such library")
 
     found = status_of(Failing)
-    assert (found.to_dict()["status"], found.missing) == ("broken", False)
+    assert found.status == "broken"
     assert "no such library" in found.problem
 
 
 def test_a_usable_backend_is_ok(faulty):
-    assert status_of(faulty.FaultyBackend).to_dict()["status"] == "ok"
+    assert status_of(faulty.FaultyBackend).status == "ok"

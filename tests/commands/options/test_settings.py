@@ -18,7 +18,9 @@ from dlbricks_explain import command as explain
 from dlbricks_explain.command import LayersJob, TraceJob
 from dlbricks_graph import command as graph
 from dlbricks_graph.command import ShowLatenciesJob, ShowOperationsJob
+from dlbricks_records import stores_command as results
 from dlbricks_records.json_records import ResultsRecordData
+from dlbricks_records.stores import ExportJob, ImportJob, MergeJob
 from dlbricks_serving import advise, serve
 from dlbricks_serving.advice.job import AdviseJob
 from dlbricks_serving.commands import serve as serving
@@ -91,6 +93,9 @@ COMMANDS = {
     "machine calibrate": (machine.calibrate_command, CalibrateJob, ForgetJob, ProbeJob),
     "machine survey": (survey_command, SurveyJob, PackJob),
     "study": (study_command, StudyJob, StudyReportJob),
+    "results export": (results.export_command, ExportJob),
+    "results import": (results.import_command, ImportJob),
+    "results merge": (results.merge_command, MergeJob),
 }
 """Commands with their jobs, one for each mode."""
 
@@ -106,7 +111,7 @@ FUNCTIONS = [
 ]
 
 
-SHOWN = {"top", "trace_path", "svg_path"}
+SHOWN = {"top", "trace_path", "svg_path", "exported"}
 """Options of single commands on how results are shown."""
 
 ACTIONS = {
@@ -166,7 +171,7 @@ PLACES_OF = {
     "advise places": {
         "models": "rankings.alternatives.model",
         "require": "settings.required",
-        "on": "systems.machine",
+        "systems": "systems.machine",
         "backends": "rankings.alternatives.backend",
         "prices": "settings.currency",
         "accuracies": "rankings.alternatives.accuracy",
@@ -230,7 +235,7 @@ def arguments_of(function) -> set[str]:
     return found | set(Measuring.__annotations__) if "measuring" in found else found
 
 
-TYPED = {"model": "models", "bricks": "folder"}
+TYPED = {"model": "models", "bricks": "folder", "imported": "files"}
 """Fields of arguments that commands call otherwise."""
 
 

@@ -161,14 +161,14 @@ def facts_of_host(known_as: str) -> dict[str, Any]:
     Args:
         known_as: Identity of the host.
     """
-    backends = [each for each in plugin_statuses() if each.plugin.kind == "backend"]
+    backends = [each for each in plugin_statuses() if each.kind == "backend"]
     return {
         "name": platform.node(),
         "identity": known_as,
         "system": current_system().to_dict(),
         "version": __version__,
         "backends": {
-            each.plugin.name: each.framework.rpartition(" ")[2]
+            each.name: (each.framework or "").rpartition(" ")[2]
             for each in backends
             if not each.problem
         },

@@ -8,22 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
-from dlbricks_suite.folder import Suite, check_unused
+from dlbricks_suite.folder import Suite
 
-from dlbricks_core.api.inputs import Measuring, Sources, check_names, checked, models_of
+from dlbricks_core.api.inputs import Measuring, Sources, check_names, checked, strict_models
 from dlbricks_core.api.results import Estimates, Result, Rows, named
-from dlbricks_core.commands.options.given import open_request
-from dlbricks_core.commands.options.jobs import request_elsewhere
 from dlbricks_core.commands.options.kinds import PATH, Kind, at_least, names_such_as
 from dlbricks_core.commands.options.settings import Setting
-from dlbricks_core.estimation.results_files import read_results
-from dlbricks_core.estimation.systems import at_system
-from dlbricks_core.estimation.without_runs import estimate as estimate_without_runs
-from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
 from dlbricks_core.sanitize import sanitized
 from dlbricks_private import suites
-from dlbricks_private.exposure import Privacy, privacy
+from dlbricks_private.exposure import Privacy
+from dlbricks_private.job import AttackJob, PrivateEstimateJob, PrivateGenerateJob
 from dlbricks_private.report import privacy_data, suite_data
 
 Pathlike = str | os.PathLike[str]
@@ -131,21 +126,9 @@ def generate(
         _SETTINGS, granularity=granularity, split=split, decoys=decoys, decoys_from=decoys_from,
         key=key, **({"backend": backend} if backend else {}),
     )  # fmt: skip
-    target = Path(folder)
-    check_unused(target)
-    loaded = models_of(models)
-    number, place = given.get("decoys", suites.DECOYS), given.get("key", suites.key_beside(target))
-    suite, hidden = suites.generate_private(
-        loaded,
-        suites.private_options(split, granularity),
-        Request.of(backend) if backend else None,
-        suites.published_models(given.get("decoys_from", ()), Observer()) if number else [],
-        number,
-        target,
-        place,
-        Observer(),
-    )
-    return PrivateSuite(target, suite, hidden, place)
+    job = PrivateGenerateJob(models=strict_models(models), folder=Path(folder), **given)
+    written = job.run(Observer()).result
+    return PrivateSuite(job.folder, written.suite, written.hidden, written.key)
 
 
 def estimate(
@@ -154,6 +137,7 @@ def estimate(
     *,
     backend: str,
     system: str | None = None,
+    predictor: str | None = None,
     backend_options: Mapping[str, str] | None = None,
     **measuring: Unpack[Measuring],
 ) -> Estimates:
@@ -165,6 +149,8 @@ def estimate(
         backend: Name of the framework's plugin.
         system: Machine to estimate for: its name, or the start of its fingerprint; ``None`` where
             the results are of one machine.
+        predictor: Name of the predictor of bricks that the results lack; ``None`` to leave them
+            out.
         backend_options: As for :func:`dlbricks_core.time`.
         **measuring: As for :func:`dlbricks_core.time`. They select among several measurements.
 
@@ -172,16 +158,14 @@ def estimate(
         DLBricksError: If an argument is wrong, or a file cannot be read.
     """
     check_names(measuring)
-    given = checked(_SETTINGS, key=key, system=system, **measuring)
+    given = checked(
+        _SETTINGS, key=key, system=system, predictor=predictor, backend=backend, **measuring
+    )
     several = [results] if isinstance(results, str | os.PathLike) else results
-    with read_results([Path(each) for each in several]) as opened:
-        asked = open_request(
-            {**given, "backend": backend, "backend_options": backend_options or {}}
-        )
-        request = request_elsewhere(opened, given.get("system"), asked)
-        _, there = at_system(opened, given.get("system"))
-        models, cut = suites.unlocked(given["key"], request, opened)
-        return Estimates(estimate_without_runs(models, cut, request, there, None))
+    job = PrivateEstimateJob(
+        results=[Path(each) for each in several], backend_options=backend_options or {}, **given
+    )
+    return Estimates(job.run().result)
 
 
 def attack(folder: Pathlike, key: Pathlike, *, published: Sequence[str] | None = None) -> Exposed:
@@ -197,5 +181,4 @@ def attack(folder: Pathlike, key: Pathlike, *, published: Sequence[str] | None =
         DLBricksError: If the suite or the key cannot be read, or do not belong together.
     """
     given = checked(_SETTINGS, key=key, published=published)
-    known = suites.published_models(given.get("published", ()), Observer())
-    return Exposed(privacy(Path(folder), given["key"], known, Observer()))
+    return Exposed(AttackJob(folder=Path(folder), **given).run(Observer()))

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
-from dlbricks_suite.folder import check_unused
 
 from dlbricks_core.commands.options import given, shared
 from dlbricks_core.commands.options.actions import Group
-from dlbricks_core.commands.options.jobs import request_elsewhere
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
-from dlbricks_core.estimation.invocation import Invocation
-from dlbricks_core.estimation.results_files import read_results
-from dlbricks_core.estimation.systems import at_system
-from dlbricks_core.estimation.without_runs import NO_PREDICTOR, estimate
+from dlbricks_core.commands.options.settings import option
 from dlbricks_core.importers import LoadOptions
-from dlbricks_core.importers.models import load_models
-from dlbricks_core.measure.request import Request
 from dlbricks_core.report import print_run, run_data
 from dlbricks_core.report.pages import ESTIMATE, page_of
 from dlbricks_private import suites
-from dlbricks_private.exposure import privacy
+from dlbricks_private.job import AttackJob, PrivateEstimateJob, PrivateGenerateJob
 from dlbricks_private.report import print_privacy, print_suite, privacy_data, suite_data
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -82,15 +74,7 @@ def command() -> None:
 @shared.load_options_beside_a_file
 @shared.json_option
 @shared.quiet_options
-def generate_command(
-    models: tuple[str, ...],
-    folder: Path,
-    backend: str | None,
-    decoys: int,
-    decoys_from: tuple[str, ...],
-    key: Path | None,
-    **values: Any,
-) -> int:
+def generate_command(models: tuple[str, ...], **values: Any) -> int:
     """Pack bricks of MODELs among decoys, and write the key.
 
     With --backend, the bricks are those of one framework. Without it, they suit any framework, and
@@ -98,33 +82,13 @@ def generate_command(
     --backend NAME --results FILE'. 'dlbricks private attack' shows what an attacker can learn from
     it.
     """
-    if not models:
-        raise click.UsageError("Name at least one MODEL.")
-    if decoys_from and not decoys:
-        raise click.UsageError("--decoys-from is for decoys: leave it out, or --decoys 0.")
     output = Output(values)
-    check_unused(folder)
-    key = key or suites.key_beside(folder)
+    job = given.job_of(PrivateGenerateJob, models, values)
     with output.progress() as progress:
-        loaded = load_models(
-            models,
-            given.load_options_of(values),
-            progress,
-            given.import_settings_of(values),
-        )
-        suite, hidden = suites.generate_private(
-            loaded.models,
-            suites.private_options(values["split"], values["granularity"]),
-            Request.of(backend) if backend else None,
-            suites.published_models(decoys_from, progress) if decoys else [],
-            decoys,
-            folder,
-            key,
-            progress,
-        )
-    failures = [*loaded.failures, *suite.omitted]
-    print_suite(output.console, suite, hidden, folder, key, failures)
-    output.write_json(suite_data(suite, hidden, folder, failures))
+        done = job.run(progress)
+    written, failures = done.result, [*done.failures, *done.result.suite.omitted]
+    print_suite(output.console, written.suite, written.hidden, job.folder, written.key, failures)
+    output.write_json(suite_data(written.suite, written.hidden, job.folder, failures))
     return EXIT_PARTIAL if failures else 0
 
 
@@ -146,32 +110,22 @@ def generate_command(
     help="Machine to estimate for, where the results are of several: its name, or the start of its "
     "fingerprint.",
 )
-@shared.predictor_option
+@option("predictor", default="none")
 @shared.json_option
 @shared.html_option
 @shared.quiet_options
-def estimate_command(
-    key: Path,
-    results: tuple[Path, ...],
-    system: str | None,
-    predictor: str | None,
-    **values: Any,
-) -> int:
+def estimate_command(**values: Any) -> int:
     """Estimate the models of a private suite from its results; runs nothing.
 
     The key has the models, so none is named.
     """
     output = Output(values)
-    with output.progress(), read_results(results) as opened:
-        request = request_elsewhere(opened, system, given.open_request_of(values))
-        _, there = at_system(opened, system)
-        models, cut = suites.unlocked(key, request, opened)
-        named = None if predictor == NO_PREDICTOR else predictor
-        result = estimate(models, cut, request, there, named)
-    load = LoadOptions()
-    invocation = partial(Invocation.of, "estimate", models, end_to_end=False, cut_by_store=True)
+    job = given.job_of(PrivateEstimateJob, (), values)
+    with output.progress():
+        done = job.run()
+    result, load = done.result, LoadOptions()
     print_run(output.console, result)
-    output.write_record(lambda: run_data(result, load, invocation()))
+    output.write_record(lambda: run_data(result, load, done.invocation))
     output.write_html(lambda: page_of(ESTIMATE, result, load))
     return EXIT_PARTIAL if result.failures else 0
 
@@ -187,7 +141,7 @@ def estimate_command(
 )
 @shared.json_option
 @shared.table_options
-def attack_command(folder: Path, key: Path, published: tuple[str, ...], **values: Any) -> int:
+def attack_command(**values: Any) -> int:
     """Show what an attacker learns from the private suite in FOLDER.
 
     Attackers know how suites are made, and train on suites of published models. The report has the
@@ -195,8 +149,9 @@ def attack_command(folder: Path, key: Path, published: tuple[str, ...], **values
     bricks, and conspicuous bricks.
     """
     output = Output(values)
+    job = given.job_of(AttackJob, (), values)
     with output.progress() as progress:
-        found = privacy(folder, key, suites.published_models(published, progress), progress)
+        found = job.run(progress)
     print_privacy(output.console, found)
     output.write_json(privacy_data(found))
     return 0
