@@ -20,6 +20,9 @@ _WITHOUT = Path(__file__).parent / "without_reference_data.py"
 _INTERVAL_S = 0.05
 """Seconds between two looks at the memory."""
 
+_UNUSUAL = "PYTHONDONTWRITEBYTECODE"
+"""Variable that no user sets: where it is set, each process compiles all modules of DLBricks."""
+
 _OK, _PARTIAL = 0, 3
 """Exit statuses of commands that are done, or done but for some models."""
 
@@ -47,10 +50,11 @@ def run(command: Sequence[str], variables: Mapping[str, str] | None = None) -> R
         RuntimeError: If it fails.
     """
     begin = perf_counter()
+    usual = {name: value for name, value in os.environ.items() if name != _UNUSUAL}
     with (
         subprocess.Popen(
             command,
-            env={**os.environ, **(variables or {})},
+            env={**usual, **(variables or {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

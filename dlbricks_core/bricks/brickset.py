@@ -37,14 +37,20 @@ HELD_BYTES = 2**22
 """Maximum bytes of weights and live activations that a core's caches keep from run to run."""
 
 
+_fitting: WeakKeyDictionary[CanonicalModel, bool] = WeakKeyDictionary()
+"""Whether a core's caches keep models, for as long as these exist: a model is asked about for its
+bricks and as a whole."""
+
+
 def fits_in_core_cache(model: CanonicalModel) -> bool:
     """Whether a core's caches keep a model's weights and activations until its next run.
 
     Of a table, only the rows that a run looks up count.
     """
-    if not all(spec.is_static for spec in model.tensors.values()):
-        return False
-    return _read_bytes(model) + model.live_bytes <= HELD_BYTES
+    if model not in _fitting:
+        static = all(spec.is_static for spec in model.tensors.values())
+        _fitting[model] = static and _read_bytes(model) + model.live_bytes <= HELD_BYTES
+    return _fitting[model]
 
 
 def _read_bytes(model: CanonicalModel) -> int:

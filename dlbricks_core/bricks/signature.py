@@ -192,9 +192,12 @@ def signature(model: CanonicalModel, sequence: Iterable[int], numbers: Sequence[
     words = [_VERSION, *filter(None, [native_to(model)])]
     words += [repr(number) for number in numbers]
     words += ["reread"] if weights_are_reread(model) else []
+    known = _forms.setdefault(model, {})
     for index in indices:
         layer = model.layers[index]
-        words.append(_form(model, index))
+        if index not in known:
+            known[index] = _form(layer)
+        words.append(known[index])
         values = operator(layer.qualified_op).parameters
         for position, name in enumerate(layer.inputs):
             operand = _operand(model, name, position in values, seen, cold)
@@ -239,18 +242,14 @@ times, because a layer is part of several sequences: of a brick and of the whole
 """
 
 
-def _form(model: CanonicalModel, index: int) -> str:
+def _form(layer: Layer) -> str:
     """Operator and attributes of a layer."""
-    known = _forms.setdefault(model, {})
-    if index not in known:
-        layer = model.layers[index]
-        # repr distinguishes 1 from 1.0 and "1"; float attributes have single precision in ONNX, so
-        # that the nearest double has one spelling.
-        attributes = " ".join(f"{name}={each!r}" for name, each in sorted(layer.attributes.items()))
-        # The work of an opaque layer is unknown, so all opaque layers differ, and their reasons.
-        inside = f" opaque {layer.name} {layer.outputs} {layer.opaque}" if layer.opaque else ""
-        known[index] = f"{layer.qualified_op} {attributes}{inside}"
-    return known[index]
+    # repr distinguishes 1 from 1.0 and "1"; float attributes have single precision in ONNX, so
+    # that the nearest double has one spelling.
+    attributes = " ".join(f"{name}={each!r}" for name, each in sorted(layer.attributes.items()))
+    # The work of an opaque layer is unknown, so all opaque layers differ, and their reasons.
+    inside = f" opaque {layer.name} {layer.outputs} {layer.opaque}" if layer.opaque else ""
+    return f"{layer.qualified_op} {attributes}{inside}"
 
 
 @lru_cache(maxsize=65536)

@@ -139,7 +139,11 @@ def canonical(raw: RawModel, options: LoadOptions, spec: str = "") -> Imported:
         message = f"{error.message}; no dimension is called {' or '.join(unknown)}"
         raise UnboundDimensionsError(message, hint=error.hint) from error
     of_model = (f"{each}:{name}" for each in called for name in names)
-    converted = replace(convert(model, own.dtype), denormal_share=denormal_share(raw.source))
+    converted = replace(
+        convert(model, own.dtype),
+        denormal_share=denormal_share(raw.source),
+        weight_files=raw.weight_files,
+    )
     return Imported(converted, frozenset(names.union(of_model)), _outputs(raw, spec))
 
 

@@ -70,7 +70,7 @@ class Layer:
     @property
     def reads(self) -> tuple[str, ...]:
         """Names of all tensors that the layer reads, each once, in the order of first use."""
-        return tuple(dict.fromkeys(n for n in (*self.inputs, *self.captures) if n))
+        return tuple(dict.fromkeys(filter(None, (*self.inputs, *self.captures))))
 
     @property
     def qualified_op(self) -> str:
@@ -178,9 +178,11 @@ class RawModel(Model):
     Attributes:
         conditions: Conditions of the producer on the sizes of dynamic dimensions, as comparisons in
             Python's notation (``2*s0 <= 64``).
+        weight_files: Names of files beside the source that hold weights.
     """
 
     conditions: tuple[str, ...] = ()
+    weight_files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -228,6 +230,7 @@ class CanonicalModel(Model):
             such as weights of experts that no token chooses.
         denormal_share: Share of denormal numbers among the weights in the model's file.
         loop_steps: Number of steps of the producer's loops that are written out as layers.
+        weight_files: Names of files beside the source that hold weights.
     """
 
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -235,6 +238,7 @@ class CanonicalModel(Model):
     idle_bytes: int = 0
     denormal_share: float = 0.0
     loop_steps: int = 0
+    weight_files: tuple[str, ...] = ()
 
     @property
     def is_slowed(self) -> bool:

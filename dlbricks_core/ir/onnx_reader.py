@@ -35,7 +35,13 @@ from dlbricks_core.ir.functions import (
 )
 from dlbricks_core.ir.limits import MAX_CONSTANT_ELEMENTS, check_shape
 from dlbricks_core.ir.model import Layer, RawModel
-from dlbricks_core.ir.tensor_data import array_of, check_tensor, is_external, read_external_data
+from dlbricks_core.ir.tensor_data import (
+    DataRange,
+    array_of,
+    check_tensor,
+    is_external,
+    read_external_data,
+)
 from dlbricks_core.ir.tensors import DTYPE_NAMES, Dim, TensorSpec
 
 # Makes names readable that are not valid UTF-8; protobuf hands them out as bytes.
@@ -203,6 +209,9 @@ def _read(proto: ModelProto, name: str, source: str, *, zeros: bool) -> RawModel
         constants=constants,
         opsets=opsets,
         source=source,
+        weight_files=tuple(
+            sorted({DataRange.of(each).location for each in weights.values() if is_external(each)})
+        ),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
 
 from dlbricks_core.analysis.values import ByValues
 from dlbricks_core.backends import Backend
@@ -183,6 +184,10 @@ def _notes(model: CanonicalModel, backend: Backend) -> Iterator[Note]:
     """Notes on what decides how long a model takes."""
     if model.is_slowed:
         yield warning("denormal-weights", share=model.denormal_share)
+    source = Path(model.source)
+    absent = [file for file in model.weight_files if not (source.parent / file).exists()]
+    if absent and source.is_file():  # elsewhere, none of its files are there
+        yield note("weights-absent", files=absent)
     # The bricks of loops that the backend runs as loops are their steps.
     if model.loop_steps and backend.opens(model.source):
         yield note("loops-written-out", steps=model.loop_steps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 from dlbricks_core.ir.model import Layer
 from dlbricks_core.operators import arithmetic, compound, functions, movement, others, products
@@ -34,6 +34,7 @@ _STRANGER = Lacks("nobody has defined it")
 _UNKNOWN = Operator(kind=_STRANGER, flops=_STRANGER, ranges=_STRANGER, power=kept, inputs=())
 
 
+@lru_cache(maxsize=4096)
 def operator(qualified_op: str) -> Operator:
     """Row of an operator; for an undefined operator, a row without facts.
 

@@ -8,6 +8,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -213,10 +214,12 @@ def attempt(plugin: Plugin, call: Callable[[], T]) -> T | DLBricksError:
     """Calls a plugin's code, and returns its result or an error.
 
     The error replaces any exception of the code, even an attempt to exit, and has a hint for the
-    user. Only the user's own interrupt is raised.
+    user. Only the user's own interrupt is raised. What the code prints goes to standard error:
+    standard output has the results of the command.
     """
     try:
-        return call()
+        with redirect_stdout(sys.stderr):
+            return call()
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - one plugin's defect must not break the others
@@ -277,7 +280,8 @@ class _GuardedEntryPoint(EntryPoint):
 
     def load(self) -> Any:
         try:
-            return super().load()
+            with redirect_stdout(sys.stderr):  # as in attempt
+                return super().load()
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -329,7 +333,10 @@ def _state(folder: str) -> object:
 
 def _usable(kind: str, entry: EntryPoint, loaded: Any, base: type | None) -> Plugin:
     plugin = described(kind, entry)
-    problem = "" if base is None else _misfit(plugin, loaded, base)
+    # To look at a class runs its own code, too.
+    problem = "" if base is None else attempt(plugin, lambda: _misfit(plugin, loaded, base))
+    if isinstance(problem, DLBricksError):
+        return replace(plugin, problem=problem.message, cure=problem.hint)
     if problem:
         return replace(plugin, problem=problem, cure=_report_to(plugin))
     return replace(plugin, loaded=loaded)

@@ -179,7 +179,8 @@ def flops_of(model: CanonicalModel, layer: Layer) -> int:
     op, row = plain(layer.op), standing_for(layer)
     found = None
     if op not in _UNCOUNTED:
-        found = layer_flops(model, replace(layer, op=op, domain=""))
+        usual = op == layer.op and not layer.domain
+        found = layer_flops(model, layer if usual else replace(layer, op=op, domain=""))
     if found == 0 and row.looks_up:
         return _picks(model, layer)
     if found is not None:

@@ -230,6 +230,10 @@ WORDS: dict[str, Callable[..., str]] = {
         f"{100 * share:.2g}% of the inspected weights are denormal numbers, which may slow the "
         "model down many times: its bricks are timed and predicted with normal numbers"
     ),
+    "weights-absent": lambda files: (
+        f"{listed(files, _NAMED)} with its weights is missing: figures are for drawn weights, or "
+        "for those of another model with the same layers"
+    ),
     "loops-written-out": lambda steps: (
         f"{steps:,} steps of loops are predicted and timed as layers outside of the loops: inside "
         "they take 0.4 to 2.4 times as long"

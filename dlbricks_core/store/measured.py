@@ -286,7 +286,8 @@ def _identify(
     if found is not None:
         return int(found)
     row = {**columns, "layers": list(layers), "failure": None}
-    created = connection.execute(insert(measurements).values(row)).inserted_primary_key
+    # Values apart from the statement: SQLAlchemy compiles it once.
+    created = connection.execute(insert(measurements), row).inserted_primary_key
     assert created is not None
     return int(created[0])
 

@@ -9,7 +9,7 @@ negative, but intervals do not show that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -178,9 +178,10 @@ class Propagation:
                 for reached in self._free, self._fed:
                     if not reached.isdisjoint(layer.reads):
                         reached.update(name for name in layer.outputs if name)
+        self._most = _ELEMENTS // max(len(self._layers), 1)
         #: Ranges that drawn values decide.
         self.demands = [demand for demand in wanted if demand.tensor in self._free]
-        self._most = _ELEMENTS // max(len(self._layers), 1)
+        self._deciding = _leading_to(self.demands, model)
 
     def settled(self) -> dict[str, Range]:
         """Ranges of inputs and weights that differ from their default."""
@@ -201,7 +202,7 @@ class Propagation:
         """Ranges in which indices are spread over all valid values; others are unchanged."""
         if not indices:
             return self._defaults
-        forward = self.forward(self._defaults)
+        forward = self.forward(self._defaults, self._deciding)
         asked = self._backward(forward, indices)
         return {name: self._spread(name, asked.get(name)) for name in self._defaults}
 
@@ -226,7 +227,7 @@ class Propagation:
     ) -> tuple[_Ranges, list[Demand]]:
         """Ranges that meet as many demands as possible, and the demands that they do not meet."""
         for last in (*(False for _ in range(_ROUNDS)), True):
-            forward = self.forward(current)
+            forward = self.forward(current, self._deciding)
             unmet = [demand for demand in considered if not demand.met(forward[demand.tensor])]
             asked = self._backward(forward, unmet)
             moved = {
@@ -239,10 +240,15 @@ class Propagation:
             current = {**current, **moved}
         return current, unmet
 
-    def forward(self, current: _Ranges) -> dict[str, Range]:
-        """Ranges of all tensors that lead to a demand, from those of inputs and weights."""
+    def forward(self, current: _Ranges, layers: Sequence[int] | None = None) -> dict[str, Range]:
+        """Ranges of all tensors that lead to a demand, from those of inputs and weights.
+
+        Args:
+            current: Ranges of inputs and weights.
+            layers: Indices of the layers that count; ``None`` for all that lead to a demand.
+        """
         ranges = {**self._certain, **current}
-        for _, step, rule in self._steps(ranges, self._layers):
+        for _, step, rule in self._steps(ranges, self._layers if layers is None else layers):
             for name, spec, image in zip(
                 step.layer.outputs, step.outputs, rule.image(step), strict=False
             ):
@@ -260,7 +266,7 @@ class Propagation:
         demanded: dict[int, list[Demand]] = {}
         for demand in unmet:
             demanded.setdefault(demand.layer, []).append(demand)
-        for index, step, rule in self._steps(forward, reversed(self._layers)):
+        for index, step, rule in self._steps(forward, reversed(self._deciding)):
             wanted = [asked.pop(name, None) for name in step.layer.outputs]
             if any(
                 each is not None and (rule.carries(step) or not forward[name].inside(each))

@@ -1,5 +1,6 @@
 """Answers and curves follow from results of models at several sizes."""
 
+import json
 import re
 from dataclasses import replace
 from functools import partial
@@ -15,7 +16,7 @@ from dlbricks_sizes import (
     of_task,
     read_asked,
 )
-from dlbricks_sizes.generation import _of_scores
+from dlbricks_sizes.generation import _of_context, _of_scores
 from dlbricks_sizes.report import engines
 from dlbricks_sizes.roofline import Roofline, within
 
@@ -376,3 +377,27 @@ def test_a_sweep_over_the_batch_of_time_first_models_leaves_time_alone(tmp_path)
     loaded = read_asked([str(tmp_path / "m.onnx")], Sweep({"batch": (1, 3)}), options)
     (every,) = loaded.every
     assert [m.tensors["x"].sizes for m in every.models.values()] == [(5, 1, 8), (5, 3, 8)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "longest"),
+    [
+        ({"max_position_embeddings": 8}, 8),
+        ({"max_position_embeddings": 8, "rope_scaling": {"factor": 4.0}}, 32),
+        ({"max_position_embeddings": 32, "rope_scaling":
+          {"factor": 4.0, "original_max_position_embeddings": 8}}, 32),
+        ({"max_position_embeddings": 8, "rope_parameters": {"full": {"factor": 2}}}, 8),
+        ({"max_position_embeddings": 8, "rope_scaling": "odd"}, 8),
+        ({"max_position_embeddings": 8, "is_encoder_decoder": True}, None),
+        ({}, None),
+    ],
+)  # fmt: skip
+def test_texts_beyond_the_context_of_a_configuration_are_remarked_upon(path, fields, longest):
+    asked = Generation({"prompt": (8,), "generate": (1,)})
+    (model, *_) = read_asked([path], asked, LoadOptions()).models
+    model = replace(model, configuration=json.dumps(fields))
+    for tokens in (8, 31, 32):
+        found = _of_context(model, Workload(tokens - 1, 1))
+        assert bool(found) == (longest is not None and tokens > longest)
+    for each in _of_context(model, Workload(100, 1)):
+        assert each.values == {"tokens": 101, "longest": longest}

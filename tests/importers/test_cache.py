@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -19,6 +20,8 @@ from dlbricks_core.importers.cache import FileState, ImportCache, keep_names, ke
 from dlbricks_core.importers.host import Imported, canonical
 from dlbricks_core.importers.models import ImportSettings, ModelLoader
 from dlbricks_core.importers.onnx import OnnxImporter
+from dlbricks_core.measure.cutting import _notes
+from dlbricks_core.report.notes import text
 
 TARGET = "dlbricks_core.importers.onnx:OnnxImporter"
 
@@ -102,6 +105,26 @@ def test_a_model_with_layers_folded_into_weights_is_imported_once(load, tmp_path
     again, reused = load(tmp_path / "a.onnx")
     assert reused
     assert [layer.op for layer in again.folded.layers] == ["Cast", "Mul"]
+
+
+@pytest.mark.process
+def test_a_file_of_weights_that_goes_is_missed(load, tmp_path):
+    weight = numpy_helper.from_array(np.ones((512, 512), np.float32), "w")
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (2, 512)) for n in "xy"]
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    proto = helper.make_model(
+        helper.make_graph([node], "g", values[:1], values[1:], [weight]),
+        opset_imports=[helper.make_opsetid("", 17)], ir_version=8,
+    )  # fmt: skip
+    path = tmp_path / "a.onnx"
+    onnx.save(proto, path, save_as_external_data=True, location="a.bin", size_threshold=0)
+    backend = SimpleNamespace(opens=lambda source: False)
+    assert [each.code for each in _notes(load(path)[0], backend)] == []
+    (tmp_path / "a.bin").unlink()
+    model, reused = load(path)
+    assert reused
+    (found,) = _notes(model, backend)
+    assert text(found).startswith("a.bin with its weights is missing")
 
 
 @pytest.mark.process

@@ -101,6 +101,27 @@ def test_a_sound_plugin_is_listed_with_its_features(site):
     assert "suffixes .onnx, .pb" in shown
 
 
+def test_what_plugins_print_is_not_in_the_output(site):
+    printing = BACKEND.replace('return "7.7"', "print('at a call'); return '7.7'")
+    site.install("loud", f"print('at import')\n{printing}")
+    assert site.backend("loud")["status"] == "ok"  # the output is JSON
+    told = site.run("list", "plugins", "--json", "-").stderr
+    assert "at import" in told
+    assert "at a call" in told
+
+
+def test_a_class_that_raises_when_it_is_looked_at_does_not_affect_the_others(site):
+    source = """
+    class Shy(type(Backend)):
+        def __getattribute__(self, name):
+            if name == "name":
+                raise RuntimeError("go away")
+            return super().__getattribute__(name)
+    """
+    site.install("shy", dedent(source) + BACKEND.replace("(Backend)", "(Backend, metaclass=Shy)"))
+    assert site.backend("shy")["problem"] == "RuntimeError: go away"
+
+
 #: Source of a plugin that cannot be used, what is said of it, and the cure.
 BROKEN = [
     ("import nosuchframework", "ModuleNotFoundError: No module named 'nosuchframework'",

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from dlbricks_serving.scenarios import Scenario, ScenarioAnswer
 from dlbricks_serving.serving.comparing import ComparedLoads
-from dlbricks_serving.serving.report.words import compared_load_report
+from dlbricks_serving.serving.report.words import _strongest, compared_load_report
 from dlbricks_serving.serving.run import (
     LoadRequest,
     ModelUnderLoad,
@@ -15,6 +15,8 @@ from dlbricks_serving.serving.run import (
     Row,
     UnderLoad,
 )
+
+from dlbricks_core.facts.note import warning
 
 
 def answer(scenario, throughput, tail_ms, holds=None):
@@ -93,3 +95,15 @@ def test_the_best_framework_is_named(scenario, bound_ms, answers, sentence):
 def test_loads_are_sound_where_a_framework_keeps_the_bound(holds):
     late, other = answer(OFFLINE, 200, 10, False), answer(OFFLINE, 100, 5, holds)
     assert compared(OFFLINE, 7, late=late, other=other).is_sound is holds
+
+
+def test_of_disturbances_of_a_kind_the_strongest_is_told():
+    used = [
+        warning("others-used-cpus", f"{backend}, 1 x {threads}", used=amount, cpus=2)
+        for backend, threads, amount in (("a", 1, 0.4), ("a", 2, 0.9), ("b", 1, 0.5))
+    ]
+    apart = [warning("cpu-use-unknown", place) for place in ("1 x 1", "1 x 2")]
+    worst, *others = _strongest([*used, *apart, used[0]])
+    assert worst.subject == "a, 1 x 2, and as much or less in 2 more"
+    assert worst.values["used"] == 0.9
+    assert others == apart

@@ -100,6 +100,7 @@ class WholeRuns:
         self.waited_s = 0.0
         self._lowered: set[str] = set()
         self._profiled: dict[str, Measurement] = {}
+        self._in_place: dict[str, tuple[tuple[Observation, ...], InPlace | None]] = {}
         self._models: dict[Round, str] = {}
 
     def key(self, cut: CutModel) -> Question:
@@ -140,16 +141,18 @@ class WholeRuns:
         """
         found = {}
         for signature, measurement in self._profiled.items():
-            taken = [
+            taken = tuple(
                 each
                 for each in measurement.observations
                 if self._models.get((each.session, each.round)) not in without
-            ]
-            quiet = [each for each in taken if not each.flags]
-            used = replace(measurement, observations=tuple(quiet or taken))
-            seed, disturbance = crc32(signature.encode()), Disturbance.of(used)
-            if used.values and not disturbance.leaves_nothing:
-                found[signature] = InPlace(used.values, seed, disturbed=disturbance)
+            )
+            # Asked for after each run, of which few bricks have new samples.
+            before, figure = self._in_place.get(signature, ((), None))
+            if before != taken:
+                figure = _in_place(replace(measurement, observations=taken))
+                self._in_place[signature] = taken, figure
+            if figure is not None:
+                found[signature] = figure
         return found
 
     def look_up(self, cuts: Iterable[CutModel]) -> None:
@@ -372,6 +375,16 @@ class WholeRuns:
         self.ledger = self.ledger.failing({key: reason})
         self.remark(note("whole-did-not-run", cut.model.name, reason=reason))
         self._store.record_failure(key, reason, cut.whole.operators)
+
+
+def _in_place(measurement: Measurement) -> InPlace | None:
+    """Figure of a brick in profiles of running models; ``None`` if none of them tells anything."""
+    quiet = tuple(each for each in measurement.observations if not each.flags)
+    used = replace(measurement, observations=quiet or measurement.observations)
+    seed, disturbance = crc32(used.question.subject.signature.encode()), Disturbance.of(used)
+    if not used.values or disturbance.leaves_nothing:
+        return None
+    return InPlace(used.values, seed, disturbed=disturbance)
 
 
 def _tells_of_bricks(model: CanonicalModel, *, as_used: bool) -> bool:

@@ -143,9 +143,26 @@ HYBRID = [
 ]
 
 
+DBRX = [
+    (r"\bnorm_attn_norm\.", ""),
+    (r"\bffn\.router\.layer\b", "mlp.gate"),
+    (r"\bffn\.experts\.mlp\.w1$", "mlp.experts.gate_proj"),
+    (r"\bffn\.experts\.mlp\.v1$", "mlp.experts.up_proj"),
+    (r"\bffn\.experts\.mlp\.w2$", "mlp.experts.down_proj"),
+]
+OLMO_HYBRID = [
+    (r"\blinear_attn\.g_proj\b", "linear_attn.in_proj_z"),
+    (r"\blinear_attn\.([qkvab])_proj\b", r"linear_attn.in_proj_\1"),
+    (r"\blinear_attn\.o_norm\b", "linear_attn.norm"),
+    (r"\blinear_attn\.o_proj\b", "linear_attn.out_proj"),
+]
+APART = {"dbrx": DBRX, "olmo_hybrid": OLMO_HYBRID}
+"""Further rules of families, which come first."""
+
+
 def our_name(name: str, config: dict) -> str:
     family = config["model_type"]
-    rules = list(COMMON)
+    rules = [*APART.get(family, ()), *COMMON]
     if config.get("is_encoder_decoder"):
         rules = [*(T5 if "d_kv" in config else CROSSED), *COMMON]
         if family in ("t5", "mt5"):
@@ -187,6 +204,9 @@ def spellings(name: str) -> list[str]:
         re.sub(norm, ".input_layernorm", name),
         re.sub(norm, ".post_attention_layernorm", name),
         name.replace(".shared_expert.", "."),
+        # OLMo Hybrid has norms behind the parts of some blocks, and before those of others.
+        name.replace("post_attention_layernorm", "attention_layernorm"),
+        name.replace("post_feedforward_layernorm", "feed_forward_layernorm"),
     ]
 
 
@@ -202,13 +222,18 @@ def filled(model: torch.nn.Module, config: dict, shapes: dict[str, tuple[int, ..
     for theirs, parameter in model.named_parameters():
         name = our_name(theirs, config)
         unseen = [f"layers.{i}." for i in config.get("cross_attention_layers", ())]
+        unseen.append("embed_tokens_extend.")
         if name.rpartition(".")[2] in CONSTANT or name.startswith(tuple(unseen)):
             continue
         name = next((each for each in spellings(name) if each in shapes), name)
         if ".experts." in name and ".gate." not in name:
             stem, part = name.rsplit(".", 1)
             part = part.removesuffix("_bias") + (".bias" if part.endswith("_bias") else ".weight")
-            data = np.stack([values(f"{stem}.{i}.{part}") for i in range(len(parameter))])
+            count = config["ffn_config"]["moe_num_experts"] if family == "dbrx" else len(parameter)
+            data = np.stack([values(f"{stem}.{i}.{part}") for i in range(count)])
+            if family == "dbrx":  # rows of all experts in one matrix, each a hidden element wide
+                data = data.transpose(0, 2, 1) if "down_proj" not in part else data
+                data = data.reshape(parameter.shape)
             if data.ndim == 3 and family not in ("gpt_oss", "llama4_text", "aria_text"):
                 data = data.transpose(0, 2, 1)
         else:
@@ -247,6 +272,8 @@ class Headed(torch.nn.Module):
 
 def their_model(config) -> torch.nn.Module:
     """The language model in transformers."""
+    if config.model_type == "mistral4":
+        return transformers.Mistral4ForCausalLM._from_config(config, attn_implementation="eager")
     if config.model_type == "mllama_text_model":
         return transformers.MllamaForCausalLM._from_config(config, attn_implementation="eager")
     if config.model_type.endswith(("vl_text", "vl_moe_text", "glm4v_text", "glm_ocr_text")):

@@ -150,6 +150,36 @@ def test_what_decoders_are_not_built_for_is_refused_by_name(family, more, says):
         ),
         ({"quant_method": "torchao", "quant_type": "int4_weight_only"}, "4 bits", "int4"),
         ({"quant_method": "odd"}, "weights that are quantized by 'odd'", "int4 or int8"),
+        ({"quant_method": "vptq"}, "2 bits that are quantized by 'vptq'", "int4"),
+        (
+            {
+                "quant_method": "compressed-tensors",
+                "config_groups": {
+                    "group_0": {"input_activations": {"num_bits": 8}, "weights": {"num_bits": 4}}
+                },
+            },
+            "4 bits that are quantized by 'compressed-tensors'",
+            "int4",
+        ),
+        (
+            {
+                "quant_method": "torchao",
+                "quant_type": {"default": {"_type": "Int8DynamicActivationInt4WeightConfig"}},
+            },
+            "4 bits that are quantized by 'torchao'",
+            "int4",
+        ),
+        (
+            {
+                "quant_method": "quark",
+                "global_quant_config": {
+                    "input_tensors": {"dtype": "int8"},
+                    "weight": {"dtype": "uint4"},
+                },
+            },
+            "4 bits that are quantized by 'quark'",
+            "int4",
+        ),
         ([1, {"bits": 4}], "4 bits", "int4"),
         ("int8", "8 bits", "int8"),
         (5, "need an element type", "int4 or int8"),
@@ -159,6 +189,15 @@ def test_quantized_weights_lead_to_the_nearest_conversion(quantization, says, ne
     with pytest.raises(ModelError, match=says) as caught:
         raw("llama", quantization_config=quantization)
     assert f"dtype={nearest}, which is nearest" in caught.value.hint
+
+
+@pytest.mark.parametrize("field", ["quantization", "compression_config"])
+def test_quantized_weights_are_known_under_other_names(field):
+    quantization = {"group_size": 64, "bits": 4}
+    with pytest.raises(ModelError, match="4 bits that are quantized"):
+        raw("llama", **{field: quantization})
+    config = {**TINY, "model_type": "llama", "quantization_config": quantization}
+    assert decoder_of({**config, field: quantization}, "c", "int4").blocks
 
 
 def test_quantized_weights_are_read_where_a_conversion_follows():

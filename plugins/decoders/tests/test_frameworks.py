@@ -23,6 +23,16 @@ def onnxruntime():
     return backend.OnnxruntimeBackend().timer(BackendSettings(threads=1))
 
 
+def derived(name, shape):
+    """A weight that is computed once, while the model is brought into canonical form."""
+    block, _, made = name.rpartition(".mamba.")
+    source = {"A.rows": "A_log", "dt.bias": "dt_proj.bias", "D.column": "D"}.get(made)
+    if source is None:
+        return np.exp(weight(f"{name}_log", shape))
+    value = weight(f"{block}.mamba.{source}", shape)
+    return np.exp(value) if source == "A_log" else value
+
+
 def results(timer, raw, ids, cache, past):
     """Outputs for tokens after others, by name."""
     dims = {"sequence": ids.shape[1], "past": past}
@@ -34,8 +44,7 @@ def results(timer, raw, ids, cache, past):
         if name in model.constants
         else weight(name, model.tensors[name].shape)
         if name in raw.weights
-        # The exponential is computed once, while the model is brought into canonical form.
-        else np.exp(weight(f"{name}_log", model.tensors[name].shape))
+        else derived(name, model.tensors[name].shape)
         for name in model.weights
     }
     zeros = {name: np.zeros(model.tensors[name].shape, np.float32) for name in model.inputs[1:]}

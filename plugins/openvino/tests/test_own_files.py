@@ -328,6 +328,55 @@ def test_an_operation_without_a_counterpart_is_named_with_what_to_give_instead(t
     assert "ONNX file" in caught.value.hint
 
 
+def loop():
+    x, row = fed(3, 4), opset13.parameter([1, 4], np.float32)
+    body = openvino.Model([opset13.relu(row)], [row])
+    many = opset13.tensor_iterator()
+    many.set_body(body)
+    many.set_sliced_input(row, x.output(0), 0, 1, 1, -1, 0)
+    return many.get_concatenated_slices(body.results[0].output(0), 0, 1, 1, -1, 0), x
+
+
+def branch():
+    x, one, other = fed(3), *(opset13.parameter([3], np.float32) for _ in range(2))
+    some = opset13.if_op(opset13.greater(opset13.reduce_sum(x, whole(0)), number()))
+    bodies = (
+        openvino.Model([opset13.relu(one)], [one]),
+        openvino.Model([opset13.abs(other)], [other]),
+    )
+    some.set_then_body(bodies[0])
+    some.set_else_body(bodies[1])
+    some.set_input(x.output(0), one, other)
+    return some.set_output(*(body.results[0] for body in bodies)), x
+
+
+def boxes():
+    x = fed(1, 6, 4)
+    return opset13.non_max_suppression(x, number(1, 2, 6), whole(3)).output(0), x
+
+
+def real_transform():
+    """Its counterpart in ONNX has an axis too many in OpenVINO."""
+    x = fed(2, 6)
+    return opset13.rdft(x, whole(1)).output(0), x
+
+
+@pytest.mark.parametrize(
+    ("made", "named"),
+    [
+        (real_transform, "RDFT"),
+        (loop, "TensorIterator"),
+        (branch, "If"),
+        (boxes, "NonMaxSuppression"),
+    ],
+)
+def test_loops_branches_and_choices_of_boxes_are_refused_by_name(tmp_path, made, named):
+    result, x = made()
+    path = stored(tmp_path, [result], [x])
+    with pytest.raises(ModelError, match=rf"{named}\b.* has no counterpart in ONNX"):
+        imported(path)
+
+
 def test_models_with_a_state_are_refused(tmp_path):
     x = fed(1, 4)
     info = openvino.op.util.VariableInfo()

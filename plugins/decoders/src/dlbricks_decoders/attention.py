@@ -113,6 +113,8 @@ class AttentionWriter:
         if part.joined is JoinedProjections.IN_ROW:
             sizes = self.graph.integers(*widths)
             return self.graph.add_many("Split", joined, sizes, out=names, axis=-1)
+        if part.joined is JoinedProjections.IN_QUARTERS:
+            return self._of_quarters(part, joined, names)
         return self._ungrouped(part, joined, names, counts)
 
     def _without_gate(self, part: Attention, both: str) -> str:
@@ -127,6 +129,23 @@ class AttentionWriter:
             for half, name in zip(halves, ("q", "gate_part"), strict=True)
         )
         return query
+
+    def _of_quarters(
+        self, part: Attention, joined: str, names: tuple[str, ...]
+    ) -> tuple[str, str, str]:
+        """Queries, keys and values of a weight in which those of each quarter are together."""
+        graph, width = self.graph, part.heads * part.head_dim
+        shape = graph.integers(0, 0, 4, 3 * width // 4)
+        grouped = graph.add("Reshape", joined, shape, out=f"{names[0]}kv.quarters")
+        query, value, key = graph.add_many(
+            "Split", grouped, graph.integers(*[width // 4] * 3), axis=3,
+            out=tuple(f"{self.at}.{name}.quarters" for name in "qvk"),
+        )  # fmt: skip
+        query, key, value = (
+            graph.add("Reshape", each, graph.integers(0, 0, width), out=name)
+            for each, name in zip((query, key, value), names, strict=True)
+        )
+        return query, key, value
 
     def _ungrouped(
         self, part: Attention, joined: str, names: tuple[str, ...], counts: tuple[int, ...]
@@ -365,6 +384,9 @@ class AttentionWriter:
         shape = graph.integers(1, part.heads, 1, 1)
         turned = graph.add("Expand", key, shape, out=f"{at}.k_turned")
         keys = graph.add("Concat", plain, turned, out=f"{at}.keys", axis=3)
+        if part.temperature:
+            scale = self.positions.temperature(part.temperature)
+            query = graph.add("Mul", query, scale, out=f"{at}.q_tempered")
         mask = self.positions.added_mask(None)
         if latent.indexer and not latent.indexer.shared:
             self.positions.chosen = self._chosen(latent, latent.indexer, x, mask)

@@ -51,6 +51,7 @@ class JoinedProjections(Enum):
     IN_ROW = "all queries, then all keys, then all values"
     BY_HEAD = "query, key and value of the first head, then those of the second"
     BY_GROUP = "queries, key and value of the first group of heads, then those of the second"
+    IN_QUARTERS = "queries, values and keys of the first quarter of the heads, then of the second"
 
 
 @dataclass(frozen=True)
@@ -414,6 +415,8 @@ class DeltaRule:
         kernel: Number of tokens that the convolution before it reads.
         norm: Normalization of each head's result.
         joined: Whether two weights make all parts of a group of heads, not four weights.
+        apart: Whether each part has a weight of its own.
+        rate_scale: Factor of the rate of corrections.
     """
 
     heads: int
@@ -423,6 +426,8 @@ class DeltaRule:
     kernel: int
     norm: Norm
     joined: bool = False
+    apart: bool = False
+    rate_scale: float = 1.0
 
     @property
     def channels(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dlbricks_decoders.block_parts import DeltaRule
-from dlbricks_decoders.layers import linear, normalized
+from dlbricks_decoders.layers import linear, normalized, scaled
 from dlbricks_decoders.recurrent import PartWriter, chunked, convolved, spread
 
 _CHUNK = 64
@@ -28,10 +28,11 @@ class DeltaRuleWriter(PartWriter):
     def write(self, part: DeltaRule, x: str) -> str:
         """The layers of the part, from normalized states to the projected result."""
         graph, at = self.graph, self.at
-        read = self._from_two if part.joined else self._from_four
+        read = self._from_two if part.joined else self._from_many
         x, gate, rate, step = read(part, x)
         query, key, value = self._convolved(part, x)
         rate = graph.add("Sigmoid", rate, out=f"{at}.rate")
+        rate = scaled(graph, rate, part.rate_scale, f"{at}.rate.scaled")
         step = graph.add("Add", step, graph.weight(f"{at}.dt_bias", part.heads), out=f"{at}.biased")
         step = graph.add("Softplus", step, out=f"{at}.step")
         decay = graph.add("Exp", graph.weight(f"{at}.A_log", part.heads), out=f"{at}.A")
@@ -52,19 +53,25 @@ class DeltaRuleWriter(PartWriter):
         y = graph.add("Reshape", y, graph.integers(0, 0, inner), out=f"{at}.together")
         return linear(graph, y, inner, self.hidden, f"{at}.out_proj")
 
-    def _from_four(self, part: DeltaRule, x: str) -> tuple[str, str, str, str]:
-        """Input of the convolution, gate, rate and step, from four weights."""
-        inner = part.heads * part.value
-        widths = {"qkv": part.channels, "z": inner, "b": part.heads, "a": part.heads}
-        x, gate, rate, step = (
+    def _from_many(self, part: DeltaRule, x: str) -> tuple[str, str, str, str]:
+        """Input of the convolution, gate, rate and step, from four or six weights."""
+        inner, keys = part.heads * part.value, part.key_heads * part.key
+        read = {"q": keys, "k": keys, "v": inner} if part.apart else {"qkv": part.channels}
+        widths = {**read, "z": inner, "b": part.heads, "a": part.heads}
+        *parts, gate, rate, step = (
             linear(self.graph, x, self.hidden, width, f"{self.at}.in_proj_{name}")
             for name, width in widths.items()
+        )
+        x = (
+            self.graph.add("Concat", *parts, out=f"{self.at}.qkv", axis=-1)
+            if parts[1:]
+            else (parts[0])
         )
         shape = self.graph.integers(0, 0, part.heads, part.value)
         return x, self.graph.add("Reshape", gate, shape, out=f"{self.at}.z"), rate, step
 
     def _from_two(self, part: DeltaRule, x: str) -> tuple[str, str, str, str]:
-        """Results of :func:`_from_four`, from two weights with the parts of each group of heads."""
+        """Results of :func:`_from_many`, from two weights with the parts of each group of heads."""
         graph, at, groups = self.graph, self.at, part.key_heads
         each = part.heads // groups
         sizes = (part.key, part.key, each * part.value, each * part.value)

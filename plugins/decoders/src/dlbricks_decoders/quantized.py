@@ -9,7 +9,8 @@ from typing import Any
 from dlbricks_core.errors import ModelError, shown
 from dlbricks_core.wording import settings
 
-FIELD = "quantization_config"
+FIELDS = ("quantization_config", "compression_config", "quantization")
+"""Fields of quantized weights: of all methods, of old compressed-tensors, and of MLX."""
 
 _BITS = ("bits", "num_bits", "nbits", "w_bit", "wbits", "weight_bits")
 """Fields with the bits of a weight, as methods name them."""
@@ -19,8 +20,18 @@ _NAMES = ("quant_method", "bnb_4bit_quant_type")
 
 _FLAGS: Mapping[str, int] = {"load_in_4bit": 4, "load_in_8bit": 8}
 
-_TYPE = re.compile(r"(?:^|[^a-z])(?:u?int|nf|(?:mx|nv)?fp|float)(\d)")
-"""A type of weights in the name of a method or in a value: ``int4_weight_only``, ``mxfp4``."""
+_TYPES = (
+    re.compile(r"(?:int|fp|float)(\d)_?weight"),
+    re.compile(r"(?:^|[^a-z])(?:u?int|nf|(?:mx|nv)?fp|float)(\d)"),
+)
+"""A type of weights in the name of a method or in a value, the surest first:
+``int8_dynamic_activation_int4_weight``, ``mxfp4``."""
+
+_NOT_WEIGHTS = re.compile(r"activation|input|output|kv_cache|softmax|bias")
+"""Names of parts that describe other tensors."""
+
+_METHODS: Mapping[str, int] = {"aqlm": 2, "bitnet": 2, "fouroversix": 4, "vptq": 2}
+"""Bits of a weight by methods that state none."""
 
 _MOST_FIELDS = 1000
 """Maximum fields that are looked at."""
@@ -42,11 +53,11 @@ def check_quantized(quantization: Any, source: str, dtype: str | None) -> None:
     fields = quantization if isinstance(quantization, dict) else {}
     named = [fields[key] for key in _NAMES if isinstance(fields.get(key), str)]
     by = f" by {' '.join(map(shown, named))}" if named else ""
-    bits = next(_bits(quantization), None)
+    bits = next(_bits(quantization), _METHODS.get(str(fields.get("quant_method")).lower()))
     of = f" of {bits} bits" if bits else ""
     nearest = "int4 or int8" if bits is None else "int4" if bits <= 4 else "int8"
     raise ModelError(
-        f"{source}: weights{of} that are quantized{by} need an element type ({FIELD})",
+        f"{source}: weights{of} that are quantized{by} need an element type ({FIELDS[0]})",
         hint=f"Give {settings(dtype=nearest)}, which is nearest; for 32 bits, remove the field.",
     )
 
@@ -56,8 +67,8 @@ def _bits(values: Any) -> Iterator[int]:
     fields = list(_fields(values))
     yield from (value for key, value in fields if key in _BITS and _is_width(value))
     yield from (bits for key, bits in _FLAGS.items() if (key, True) in fields)
-    texts = (value for _, value in fields if isinstance(value, str))
-    yield from (int(found[1]) for text in texts if (found := _TYPE.search(text.lower())))
+    texts = [value.lower() for _, value in fields if isinstance(value, str)]
+    yield from (int(found[1]) for kind in _TYPES for text in texts if (found := kind.search(text)))
 
 
 def _is_width(value: object) -> bool:
@@ -65,7 +76,7 @@ def _is_width(value: object) -> bool:
 
 
 def _fields(values: Any) -> Iterator[tuple[str, Any]]:
-    """Fields of a configuration and of its parts, those of the whole first."""
+    """Fields of a configuration and of its parts for weights, those of the whole first."""
     left: list[Any] = [[values]]
     for _ in range(_MOST_FIELDS):
         if not left:
@@ -73,5 +84,7 @@ def _fields(values: Any) -> Iterator[tuple[str, Any]]:
         part = left.pop(0)
         items = part.items() if isinstance(part, dict) else enumerate(part)
         for key, value in items:
+            if _NOT_WEIGHTS.search(str(key)):
+                continue
             yield str(key), value
             left += [value] if isinstance(value, dict | list) else []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dlbricks_core.compose import Estimate
 from dlbricks_core.errors import DLBricksError, ModelError
@@ -126,7 +127,7 @@ class Generation(Sized):
             dimensions = DecoderDimensions.of(each.name, each.dimensions)
             for workload in self.workloads:
                 model = each.models[sizes_of(dimensions, workload)[_PROMPT]]
-                notes[model.name] = _of_scores(model, workload)
+                notes[model.name] = (*_of_scores(model, workload), *_of_context(model, workload))
         results = [
             replace(each, notes=(*each.notes, *notes.get(each.cut.model.name, ())))
             for each in result.models
@@ -177,6 +178,30 @@ def _of_scores(model: CanonicalModel, workload: Workload) -> tuple[Note, ...]:
     if workload.prompt == 1 or rows != workload.prompt * workload.batch:
         return ()
     return (note("scores-of-all-tokens", output=name, tokens=workload.prompt),)
+
+
+def _of_context(model: CanonicalModel, workload: Workload) -> tuple[Note, ...]:
+    """A note on texts that are longer than the configuration of a language model allows."""
+    longest = _context(json.loads(model.configuration or "{}"))
+    tokens = workload.depth + workload.prompt + workload.generate
+    if longest is None or tokens <= longest:
+        return ()
+    return (note("beyond-context", tokens=tokens, longest=longest),)
+
+
+def _context(configuration: Mapping[str, Any]) -> int | None:
+    """Tokens that a model of one stack is for; ``None`` where its configuration does not say."""
+    found = configuration.get("max_position_embeddings")
+    if configuration.get("is_encoder_decoder") or not isinstance(found, int):
+        return None
+    scaling = configuration.get("rope_scaling") or configuration.get("rope_parameters")
+    if not isinstance(scaling, Mapping):
+        return found
+    factor = scaling.get("factor")
+    before = scaling.get("original_max_position_embeddings") or found
+    if not isinstance(factor, int | float) or not isinstance(before, int):
+        return found
+    return max(found, int(before * factor))
 
 
 def of_task(task: str | None) -> dict[str, tuple[int, ...]]:

@@ -29,5 +29,9 @@ add_words(
             f"it computes {output} for all {tokens:,} tokens of the prompt, but an answer needs "
             "only those of the last token: a model that computes only these is faster"
         ),
+        "beyond-context": lambda tokens, longest: (
+            f"prompt and answer have {tokens:,} tokens, but its configuration is for {longest:,}: "
+            "it takes as long, but its text may be of no use"
+        ),
     }
 )

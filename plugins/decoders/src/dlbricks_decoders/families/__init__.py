@@ -32,7 +32,7 @@ from dlbricks_decoders.families import (
 )
 from dlbricks_decoders.families.defaults import SIZES, USUAL
 from dlbricks_decoders.fields import Fields
-from dlbricks_decoders.quantized import FIELD, check_quantized
+from dlbricks_decoders.quantized import FIELDS, check_quantized
 
 FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
     **llama.FAMILIES,
@@ -92,7 +92,8 @@ def text_of(values: Any, source: str, dtype: str | None = None) -> tuple[Any, st
     whole = values.get("model_type")
     if isinstance(whole, str) and whole in FAMILIES and "hidden_size" in values:
         return values, ""
-    check_quantized(values.get(FIELD), source, dtype)
+    stated = (values[name] for name in FIELDS if values.get(name) is not None)
+    check_quantized(next(stated, None), source, dtype)
     family = part.get("model_type")
     usual = SIZES.get(family, {}) if isinstance(family, str) else {}
     # As in transformers, fields of the outer configuration come first.
@@ -125,7 +126,7 @@ def decoder_of(values: Any, source: str, dtype: str | None = None) -> Decoder:
             "Others can be exported to an .onnx file.",
         )
     fields = Fields(values, source, usual=USUAL.get(family, {}))
-    check_quantized(fields.get(FIELD), source, dtype)
+    check_quantized(fields.get(*FIELDS), source, dtype)
     fields.only("is_encoder_decoder", family in encoders.FAMILIES)
     fields.only("add_cross_attention", False)
     try:

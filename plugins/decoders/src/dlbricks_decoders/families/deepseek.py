@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dlbricks_decoders.architecture import Block, Decoder
-from dlbricks_decoders.block_parts import Attention, Experts, FeedForward, Indexer, Latent, Norm
+from dlbricks_decoders.block_parts import (
+    Attention,
+    Experts,
+    FeedForward,
+    Indexer,
+    Latent,
+    Norm,
+    Temperature,
+)
 from dlbricks_decoders.families.parts import (
     MOST_EXPERTS,
     FamilySizes,
@@ -37,6 +45,7 @@ def after_dense(
     first: int,
     score: str = "Sigmoid",
     scale: float = 1.0,
+    shared: int = 1,
 ) -> Decoder:
     """The decoder of dense blocks, with experts in all but the first ones.
 
@@ -49,9 +58,10 @@ def after_dense(
         first: Default number of blocks without experts.
         score: ONNX operator that makes weights of the router's results.
         scale: Default factor of the weights.
+        shared: Default number of shared experts.
     """
     width = fields.integer("moe_intermediate_size", default=1408)
-    experts = _experts(fields, dense, count, width, score, scale)
+    experts = _experts(fields, dense, count, width, score, scale, shared)
     sparse = routed(fields, experts, width=width)
     before = count_of(fields, "first_k_dense_replace", first)
     kinds = fields.list_of("mlp_layer_types", ("dense", "sparse"), sizes.layers)
@@ -62,11 +72,17 @@ def after_dense(
 
 
 def _experts(
-    fields: Fields, dense: FeedForward, count: int, width: int, score: str, scale: float
+    fields: Fields,
+    dense: FeedForward,
+    count: int,
+    width: int,
+    score: str,
+    scale: float,
+    shared: int,
 ) -> Experts:
     count = fields.integer("n_routed_experts", "num_local_experts", "num_experts", default=count,
                            most=MOST_EXPERTS)  # fmt: skip
-    shared = count_of(fields, "n_shared_experts", 2 if score == "Softmax" else 1)
+    shared = count_of(fields, "n_shared_experts", shared)
     fields.only("moe_layer_freq", 1)
     # Groups of experts limit the router's choice, which costs little beside the experts.
     fields.ignore("n_group", "topk_group", "scoring_func", "topk_method", "num_mtp_layers",
@@ -136,7 +152,8 @@ def _deepseek_v2(fields: Fields) -> Decoder:
     attention = _attention(fields, sizes, _LatentSizes())
     dense = plain_feed_forward(fields, sizes, bias=fields.flag("mlp_bias", default=False))
     blocks = [before_both(norm, attention, dense)] * sizes.layers
-    return after_dense(fields, sizes, blocks, dense, count=64, first=0, score="Softmax")
+    return after_dense(fields, sizes, blocks, dense, count=64, first=0, score="Softmax",
+                       shared=2)  # fmt: skip
 
 
 def _deepseek_v3(fields: Fields) -> Decoder:
@@ -230,6 +247,38 @@ def _v3(
     return after_dense(fields, sizes, blocks, dense, count=count, first=first, scale=scale)
 
 
+def _mistral4(fields: Fields) -> Decoder:
+    """Mistral 4: shares by softmax, and queries that grow with their position."""
+    scaling = {**_MISTRAL4_SCALING, **(fields.get("rope_parameters", "rope_scaling") or {})}
+    grows = Temperature(scaling.pop("llama_4_scaling_beta"),
+                        scaling["original_max_position_embeddings"])  # fmt: skip
+    # The share of a head that is rotated is that of both parts.
+    scaling = {name: scaling[name] for name in scaling.keys() - {"partial_rotary_factor"}}
+    stated = fields.replaced("rope_parameters", scaling)
+    sizes, norm = _sizes(fields), rms_norm(fields)
+    attention = replace(_attention(stated, sizes, _LatentSizes(256, 1024, 64)), temperature=grows)
+    dense = plain_feed_forward(fields, sizes)
+    blocks = [before_both(norm, attention, dense)] * sizes.layers
+    plain = after_dense(fields, sizes, blocks, dense, count=128, first=0, score="Softmax")
+    if not fields.flag("norm_topk_prob", default=True):
+        return plain
+    blocks = []
+    for block in plain.blocks:
+        part = block.feed_forward
+        if part and part.experts:
+            part = replace(part, experts=replace(part.experts, normalized=True))
+        blocks.append(replace(block, feed_forward=part))
+    return replace(plain, blocks=tuple(blocks))
+
+
+_MISTRAL4_SCALING = {
+    "rope_type": "yarn", "factor": 128.0, "original_max_position_embeddings": 8192,
+    "beta_fast": 32.0, "beta_slow": 1.0, "mscale_all_dim": 1.0, "mscale": 1.0,
+    "llama_4_scaling_beta": 0.1,
+}  # fmt: skip
+"""Scaling of a configuration of Mistral 4 that states none."""
+
+
 def _youtu(fields: Fields) -> Decoder:
     sizes, norm = _sizes(fields), rms_norm(fields)
     attention = _attention(fields, sizes, _LatentSizes())
@@ -263,5 +312,6 @@ FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
     "sarvam_mla": _sarvam,
     "youtu": _youtu,
     "minicpm3": _minicpm3,
+    "mistral4": _mistral4,
 }
 """Families by ``model_type``."""

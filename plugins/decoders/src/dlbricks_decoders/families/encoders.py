@@ -167,6 +167,7 @@ FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
     "bart": partial(_bart, style=_Style(first=False, embedding_norm=True, offset=2)),
     "mbart": partial(_bart, style=_Style(first=True, embedding_norm=True, offset=2)),
     "pegasus": partial(_bart, style=_Style(first=True, embedding_norm=False)),
+    "blenderbot": partial(_bart, style=_Style(first=True, embedding_norm=False)),
     "marian": partial(_bart, style=_Style(first=False, embedding_norm=False)),
     "m2m_100": partial(
         _bart, style=_Style(first=True, embedding_norm=False, offset=2, bias=False, scaled=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from dlbricks_decoders.architecture import Block, Decoder
-from dlbricks_decoders.block_parts import FeedForward, Norm, Rotary
+from dlbricks_decoders.block_parts import DeltaRule, FeedForward, Norm, Rotary
 from dlbricks_decoders.families.parts import (
     FULL,
     SLIDING,
@@ -62,6 +62,40 @@ def _olmo2(
     return decoder_with(fields, sizes, [after(each) for each in attentions], norm)
 
 
+def _olmo_hybrid(fields: Fields) -> Decoder:
+    """OLMo Hybrid: in three of four blocks, linear attention with norms before both parts."""
+    theta = fields.get("rope_theta") or fields.part("rope_parameters").get("rope_theta")
+    turns = theta is not None or not (fields.given("rope_theta") or fields.given("rope_parameters"))
+    stated = fields if turns else fields.replaced("rope_parameters", None)
+    plain = _olmo2(stated, epsilon=1e-6)
+    (full,) = set(plain.blocks)
+    norm, sizes = full.after_attention, sizes_of(fields)
+    heads = fields.integer("linear_num_value_heads", default=sizes.heads)
+    groups = fields.integer("linear_num_key_heads", default=sizes.heads)
+    if heads % groups:
+        raise fields.refusal("linear_num_key_heads", groups, f"It has to divide {heads} heads.")
+    key = fields.integer("linear_key_head_dim", default=int(0.75 * sizes.hidden / groups))
+    fields.only("hidden_act", "silu")
+    fields.ignore("linear_a_log_min", "linear_a_log_max", "linear_dt_min", "linear_dt_max",
+                  "linear_dt_init_floor")  # fmt: skip
+    delta = DeltaRule(
+        heads, groups, key, fields.integer("linear_value_head_dim", default=2 * key),
+        fields.integer("linear_conv_kernel_dim", default=4), Norm(1e-5), apart=True,
+        rate_scale=2.0 if fields.flag("linear_allow_neg_eigval", default=True) else 1.0,
+    )  # fmt: skip
+    linear = Block(None, full.feed_forward, before_attention=norm, before_feed_forward=norm,
+                   delta=delta)  # fmt: skip
+    if not turns and full.attention:
+        full = replace(full, attention=replace(full.attention, rotary=None))
+    usual = [_LINEAR if (i + 1) % 4 else FULL for i in range(sizes.layers)]
+    usual = usual if FULL in usual else [*usual[:-1], FULL]
+    kinds = fields.list_of("layer_types", (_LINEAR, FULL), sizes.layers) or usual
+    return replace(plain, blocks=tuple(full if kind == FULL else linear for kind in kinds))
+
+
+_LINEAR = "linear_attention"
+
+
 def _local_or_plain(fields: Fields, sizes: FamilySizes) -> Rotary:
     theta = fields.positive("rope_theta", default=500000.0)
     return local_rotary(fields, sizes, theta)
@@ -101,5 +135,6 @@ FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
     "olmo3": partial(_olmo2, pattern=4),
     "olmoe": _olmoe,
     "flex_olmo": _flex_olmo,
+    "olmo_hybrid": _olmo_hybrid,
 }
 """Families by ``model_type``."""

@@ -13,12 +13,17 @@ from dlbricks_decoders.families.parts import (
     activation_of,
     attention_of,
     before_both,
+    count_of,
     decoder_with,
+    experts_of,
     in_pairs,
     kinds_of,
     layer_norm,
+    rms_norm,
     rotary_of,
+    routed,
     sizes_of,
+    with_attention,
 )
 from dlbricks_decoders.fields import Fields
 from dlbricks_decoders.rotary import rotary
@@ -36,6 +41,14 @@ def _gptj(fields: Fields) -> Decoder:
     )  # fmt: skip
     block = Block(attention_of(sizes, rotary=turns), feed_forward, norm, parallel=True)
     return decoder_with(fields, sizes, [block] * sizes.layers, norm, head_bias=True)
+
+
+def _codegen(fields: Fields) -> Decoder:
+    """CodeGen: GPT-J with one weight for queries, keys and values."""
+    plain = _gptj(fields.with_default("rotary", None))
+    if plain.attentions[0].heads % 4:
+        raise fields.refusal("n_head", plain.attentions[0].heads, "It has to be a multiple of 4.")
+    return with_attention(plain, joined=JoinedProjections.IN_QUARTERS)
 
 
 def _gpt_neox(fields: Fields) -> Decoder:
@@ -143,6 +156,55 @@ def _cohere2(fields: Fields) -> Decoder:
     return replace(plain, blocks=tuple(blocks))
 
 
+def _cohere2_moe(fields: Fields) -> Decoder:
+    """Command A Plus: like Cohere 2, with experts after the first blocks, and shared ones."""
+    sizes = sizes_of(fields, head_dim=128)
+    dense = count_of(fields, "first_k_dense_replace", 0)
+    near, before = (
+        fields.integer(name, default=usual)
+        for name, usual in (
+            ("sliding_window_pattern", 4), ("prefix_dense_sliding_window_pattern", 1),
+        )
+    )  # fmt: skip
+    usual = [SLIDING if (i + 1) % before else FULL for i in range(dense)]
+    usual += [SLIDING if (i + 1) % near else FULL for i in range(sizes.layers - dense)]
+    kinds = kinds_of(fields, sizes.layers, usual)
+    names = fields.list_of("mlp_layer_types", ("dense", "sparse"), sizes.layers)
+    names = names or ["dense" if i < dense else "sparse" for i in range(sizes.layers)]
+    plain = _cohere(fields.replaced("layer_types", None), theta=10000.0)
+    centered = fields.number("rms_norm_eps", default=None) is None
+    norm = plain.norm if centered else rms_norm(fields)
+    windowed = replace(plain.attentions[0], window=fields.integer("sliding_window", default=4096))
+    far = replace(windowed, window=None, rotary=None)
+    first = replace(windowed, window=None) if before == 1 else far
+    part = FeedForward(sizes.width, activation_of(fields))
+    wide = fields.integer("prefix_dense_intermediate_size", default=sizes.width)
+    score = fields.choice("expert_selection_fn", _SCORES, default="softmax")
+    experts = replace(experts_of(fields, 8, per_token=2, normalized=True), score=score)
+    experts = replace(experts, normalized=experts.normalized or score == "Softmax")
+    shared = count_of(fields, "num_shared_experts", 0)
+    strategy = fields.get("shared_expert_combination_strategy") or "average"
+    fields.only("shared_expert_combination_strategy", "average", "sum")
+    if shared:
+        weight = 0.5 if strategy == "average" else 1.0
+        other = replace(part, width=sizes.width * shared, output_scale=weight)
+        experts = replace(experts, scale=weight, shared=other)
+    parts = {
+        "dense": replace(part, width=wide),
+        "sparse": routed(fields, experts, width=sizes.width),
+    }
+    blocks = [
+        Block(windowed if kind == SLIDING else first if name == "dense" else far, parts[name],
+              before_attention=norm, parallel=True)
+        for kind, name in zip(kinds, names, strict=True)
+    ]  # fmt: skip
+    return replace(plain, blocks=tuple(blocks), norm=norm)
+
+
+_SCORES: Mapping[str, str] = {"softmax": "Softmax", "sigmoid": "Sigmoid"}
+"""ONNX operators that make weights of a router's results, by the names in configurations."""
+
+
 FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
     "phi": _phi,
     "stablelm": _stablelm,
@@ -151,5 +213,7 @@ FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
     "falcon": _falcon,
     "gpt_neox": _gpt_neox,
     "gptj": _gptj,
+    "codegen": _codegen,
+    "cohere2_moe": _cohere2_moe,
 }
 """Families by ``model_type``."""

@@ -27,6 +27,12 @@ def _qwen3_vl_moe(fields: Fields) -> Decoder:
     return qwen.FAMILIES["qwen3_moe"](fields.with_default("rope_theta", 5e5))
 
 
+def _phi4_multimodal(fields: Fields) -> Decoder:
+    """Phi 4 Multimodal, whose file states the language model's fields at the top."""
+    fields.ignore("vision_config", "audio_config")
+    return llama.FAMILIES["phi3"](fields)
+
+
 def _mllama(fields: Fields) -> Decoder:
     """Llama 3.2 Vision; blocks that attend to a picture do not run without one."""
     usual = fields.with_default("rope_theta", 5e5).with_default("rms_norm_eps", 1e-5)
@@ -47,6 +53,7 @@ FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
     "qwen2_5_vl_text": _qwen2_vl,
     "qwen3_vl_text": _qwen3_vl,
     "qwen3_vl_moe_text": _qwen3_vl_moe,
+    "phi4_multimodal": _phi4_multimodal,
     "mllama_text_model": _mllama,
 }
 """Families by ``model_type``."""

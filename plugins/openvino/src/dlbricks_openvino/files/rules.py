@@ -27,6 +27,30 @@ from dlbricks_openvino.files.layers import (
     max_pool,
     recurrent,
 )
+from dlbricks_openvino.files.moves import (
+    broadcast,
+    depth_to_space,
+    gather,
+    gather_nd,
+    pad,
+    reshape,
+    reverse_sequence,
+    roll,
+    scatter,
+    scatter_update,
+    shuffle_channels,
+    space_to_depth,
+    split,
+    transpose,
+    with_places,
+)
+from dlbricks_openvino.files.norms import (
+    batch_norm,
+    group_norm,
+    lrn,
+    mvn,
+    normalize_l2,
+)
 from dlbricks_openvino.files.slices import slice_, strided_slice
 
 
@@ -142,159 +166,6 @@ def _convert_like(operation: Operation) -> str:
     )
 
 
-def _batch_norm(operation: Operation) -> str:
-    if operation.node.get_type_info().version_id == "opset1":
-        raise operation.refuse("its order of inputs is that of 2020")
-    return operation.add(
-        "BatchNormalization", *operation.inputs, epsilon=operation.attributes["epsilon"]
-    )
-
-
-def _mvn(operation: Operation) -> str:
-    rank = operation.rank()
-    axes = sorted(int(axis) % rank for axis in np.ravel(operation.known(1)))
-    sizes, epsilon = operation.shape(), float(operation.attributes["eps"])
-    varied = bool(operation.attributes["normalize_variance"])
-    inside = str(operation.attributes["eps_mode"]).lower() == "inside_sqrt"
-    behind = [sizes[axis] for axis in axes]
-    x, where = operation.inputs[0], operation.integers(*axes)
-    if varied and inside and axes == list(range(axes[0], rank)) and None not in behind:
-        ones = np.ones([size or 0 for size in behind])
-        return operation.add(
-            "LayerNormalization", x, operation.like(0, ones), axis=axes[0], epsilon=epsilon
-        )
-    centred = operation.add("Sub", x, operation.add("ReduceMean", x, where))
-    if not varied:
-        return centred
-    variance = operation.add("ReduceMean", operation.add("Mul", centred, centred), where)
-    if inside:
-        variance = operation.add("Add", variance, operation.like(0, epsilon))
-    deviation = operation.add("Sqrt", variance)
-    if not inside:
-        deviation = operation.add("Add", deviation, operation.like(0, epsilon))
-    return operation.add("Div", centred, deviation)
-
-
-def _normalize_l2(operation: Operation) -> str:
-    x, where, epsilon = operation.inputs[0], operation.int64(1), operation.attributes["eps"]
-    total = operation.add("ReduceSumSquare", x, where)
-    op = "Add" if operation.attributes["eps_mode"] == "add" else "Max"
-    return operation.add(
-        "Div", x, operation.add("Sqrt", operation.add(op, total, operation.like(0, epsilon)))
-    )
-
-
-def _lrn(operation: Operation) -> str:
-    if np.ravel(operation.known(1)).tolist() != [1]:
-        raise operation.refuse("ONNX normalizes across channels only")
-    names = ("alpha", "beta", "bias", "size")
-    return operation.add("LRN", operation.inputs[0], **{n: operation.attributes[n] for n in names})
-
-
-def _group_norm(operation: Operation) -> str:
-    given = {
-        "num_groups": operation.attributes["num_groups"],
-        "epsilon": operation.attributes["epsilon"],
-    }
-    return operation.add("GroupNormalization", *operation.inputs, **given)
-
-
-def _reshape(operation: Operation) -> str:
-    zero_is_zero = None if operation.attributes["special_zero"] else 1
-    return operation.add("Reshape", operation.inputs[0], operation.int64(1), allowzero=zero_is_zero)
-
-
-def _transpose(operation: Operation) -> str:
-    order = [int(axis) for axis in np.ravel(operation.known(1))]
-    return operation.add("Transpose", operation.inputs[0], perm=order or None)
-
-
-def _with_places(op: str) -> Rule:
-    """An operator whose second input is axes, sizes or repetitions."""
-
-    def rule(operation: Operation) -> str:
-        x, *others = operation.inputs
-        return operation.add(op, x, *([operation.int64(1)] if others else []))
-
-    return rule
-
-
-def _broadcast(operation: Operation) -> str:
-    if operation.attributes["mode"] not in ("numpy", "bidirectional"):
-        raise operation.refuse("it states the axes to broadcast along")
-    return operation.add("Expand", operation.inputs[0], operation.int64(1))
-
-
-def _split(operation: Operation) -> Sequence[str]:
-    count = len(operation.node.outputs())
-    axis = int(operation.known(1).item())
-    if len(operation.inputs) == 2:
-        return operation.several(
-            "Split", operation.inputs[0], results=count, axis=axis, num_outputs=count
-        )
-    lengths = [int(length) for length in np.ravel(operation.known(2))]
-    if -1 in lengths:  # the rest
-        size = operation.shape()[axis]
-        if size is None:
-            raise operation.refuse("the length of one of its parts is open")
-        lengths[lengths.index(-1)] = size - sum(lengths) - 1
-    return operation.several(
-        "Split", operation.inputs[0], operation.integers(*lengths), results=count, axis=axis
-    )
-
-
-def _gather(operation: Operation) -> str:
-    if operation.attributes.get("batch_dims", 0):
-        raise operation.refuse("it has axes of batches")
-    axis = int(operation.known(2).item())
-    return operation.add("Gather", *operation.inputs[:2], axis=axis)
-
-
-def _scatter_update(operation: Operation) -> str:
-    x, places, values, _ = operation.inputs
-    if int(operation.known(3).item()) != 0 or operation.rank(1) != 1:
-        raise operation.refuse("ONNX replaces whole entries along the first axis only")
-    places = operation.add("Cast", places, to=TensorProto.INT64)
-    rows = operation.add("Unsqueeze", places, operation.integers(-1))
-    return operation.add("ScatterND", x, rows, values)
-
-
-_REDUCED = {"sum": "add", "prod": "mul", "min": "min", "max": "max"}
-
-
-def _scatter(op: str) -> Rule:
-    def rule(operation: Operation) -> str:
-        x, places, values, *axis = operation.inputs
-        reduction = str(operation.attributes.get("reduction", "none"))
-        if reduction not in ("none", *_REDUCED) or not operation.attributes.get(
-            "use_init_val", True
-        ):
-            raise operation.refuse(f"ONNX has no reduction {reduction} of this kind")
-        where = int(operation.known(3).item()) if axis else None
-        places = operation.add("Cast", places, to=TensorProto.INT64)
-        return operation.add(op, x, places, values, axis=where, reduction=_REDUCED.get(reduction))
-
-    return rule
-
-
-def _gather_nd(operation: Operation) -> str:
-    x, places = operation.inputs
-    places = operation.add("Cast", places, to=TensorProto.INT64)
-    return operation.add("GatherND", x, places, batch_dims=operation.attributes["batch_dims"])
-
-
-_PADS = {"constant": "constant", "edge": "edge", "reflect": "reflect"}
-
-
-def _pad(operation: Operation) -> str:
-    mode = str(operation.attributes["pad_mode"]).lower()
-    if mode not in _PADS:
-        raise operation.refuse(f"ONNX does not pad in the mode {mode}")
-    sizes = operation.add("Concat", operation.int64(1), operation.int64(2), axis=0)
-    filled = operation.inputs[3:] if mode == "constant" else []
-    return operation.add("Pad", operation.inputs[0], sizes, *filled, mode=_PADS[mode])
-
-
 def _shape(operation: Operation) -> str:
     return operation.cast(operation.add("Shape", operation.inputs[0]), "int64")
 
@@ -334,49 +205,6 @@ def _cum_sum(operation: Operation) -> str:
     return operation.add("CumSum", *operation.inputs, **given)
 
 
-def _shuffle_channels(operation: Operation) -> str:
-    rank, group = operation.rank(), int(operation.attributes["group"])
-    axis = int(operation.attributes["axis"]) % rank
-    sizes = [size or 0 for size in operation.shape()]
-    if 0 in sizes:
-        raise operation.refuse("its sizes are open")
-    parted = [*sizes[:axis], group, sizes[axis] // group, *sizes[axis + 1 :]]
-    order = [*range(axis), axis + 1, axis, *range(axis + 2, rank + 1)]
-    split = operation.add("Reshape", operation.inputs[0], operation.integers(*parted))
-    turned = operation.add("Transpose", split, perm=order)
-    return operation.add("Reshape", turned, operation.integers(*sizes))
-
-
-def _depth_to_space(operation: Operation) -> str:
-    mode = "DCR" if operation.attributes["mode"] == "blocks_first" else "CRD"
-    return operation.add(
-        "DepthToSpace", operation.inputs[0], mode=mode, blocksize=operation.attributes["block_size"]
-    )
-
-
-def _space_to_depth(operation: Operation) -> str:
-    if operation.attributes["mode"] != "blocks_first":
-        raise operation.refuse("ONNX puts blocks first")
-    return operation.add(
-        "SpaceToDepth", operation.inputs[0], blocksize=operation.attributes["block_size"]
-    )
-
-
-def _roll(operation: Operation) -> str:
-    name = operation.inputs[0]
-    shifts, axes = np.ravel(operation.known(1)), np.ravel(operation.known(2))
-    for shift, axis in zip(
-        np.broadcast_to(shifts, axes.shape).tolist(), axes.tolist(), strict=True
-    ):
-        if shift:
-            at, where = operation.integers(-shift), operation.integers(axis)
-            ends = operation.integers(np.iinfo(np.int64).max)
-            last = operation.add("Slice", name, at, ends, where)
-            first = operation.add("Slice", name, operation.integers(0), at, where)
-            name = operation.add("Concat", last, first, axis=axis)
-    return name
-
-
 def _fourier(operation: Operation, name: str, rank: int, **given: int) -> str:
     """Transforms along each axis in turn; the last axis holds both parts of a number.
 
@@ -401,18 +229,6 @@ def _fourier(operation: Operation, name: str, rank: int, **given: int) -> str:
 def _dft(inverse: int) -> Callable[[Operation], str]:
     return lambda operation: _fourier(
         operation, operation.inputs[0], operation.rank(), inverse=inverse
-    )
-
-
-def _reverse_sequence(operation: Operation) -> str:
-    x, _ = operation.inputs
-    given = operation.attributes
-    return operation.add(
-        "ReverseSequence",
-        x,
-        operation.int64(1),
-        batch_axis=given["batch_axis"],
-        time_axis=given["seq_axis"],
     )
 
 
@@ -514,11 +330,11 @@ RULES: Mapping[str, Rule] = {
     "LSTMSequence": recurrent,
     "GRUSequence": recurrent,
     "RNNSequence": recurrent,
-    "BatchNormInference": _batch_norm,
-    "MVN": _mvn,
-    "NormalizeL2": _normalize_l2,
-    "LRN": _lrn,
-    "GroupNormalization": _group_norm,
+    "BatchNormInference": batch_norm,
+    "MVN": mvn,
+    "NormalizeL2": normalize_l2,
+    "LRN": lrn,
+    "GroupNormalization": group_norm,
     "Softmax": _along_axis("Softmax"),
     "LogSoftmax": _along_axis("LogSoftmax"),
     "ReduceMean": _reduction("ReduceMean"),
@@ -533,34 +349,34 @@ RULES: Mapping[str, Rule] = {
     "CumSum": _cum_sum,
     "DFT": _dft(inverse=0),
     "IDFT": _dft(inverse=1),
-    "Reshape": _reshape,
-    "Transpose": _transpose,
-    "Squeeze": _with_places("Squeeze"),
-    "Unsqueeze": _with_places("Unsqueeze"),
-    "Tile": _with_places("Tile"),
-    "Broadcast": _broadcast,
+    "Reshape": reshape,
+    "Transpose": transpose,
+    "Squeeze": with_places("Squeeze"),
+    "Unsqueeze": with_places("Unsqueeze"),
+    "Tile": with_places("Tile"),
+    "Broadcast": broadcast,
     "Concat": _along_axis("Concat"),
-    "Split": _split,
-    "VariadicSplit": _split,
+    "Split": split,
+    "VariadicSplit": split,
     "Slice": slice_,
     "StridedSlice": strided_slice,
-    "Gather": _gather,
+    "Gather": gather,
     "GatherElements": _along_axis("GatherElements"),
-    "GatherND": _gather_nd,
-    "ScatterUpdate": _scatter_update,
-    "ScatterNDUpdate": _scatter("ScatterND"),
-    "ScatterElementsUpdate": _scatter("ScatterElements"),
-    "Pad": _pad,
+    "GatherND": gather_nd,
+    "ScatterUpdate": scatter_update,
+    "ScatterNDUpdate": scatter("ScatterND"),
+    "ScatterElementsUpdate": scatter("ScatterElements"),
+    "Pad": pad,
     "ShapeOf": _shape,
     "NonZero": _non_zero,
     "Range": _range,
     "TopK": _top_k,
     "OneHot": _one_hot,
-    "ShuffleChannels": _shuffle_channels,
-    "DepthToSpace": _depth_to_space,
-    "SpaceToDepth": _space_to_depth,
-    "Roll": _roll,
-    "ReverseSequence": _reverse_sequence,
+    "ShuffleChannels": shuffle_channels,
+    "DepthToSpace": depth_to_space,
+    "SpaceToDepth": space_to_depth,
+    "Roll": roll,
+    "ReverseSequence": reverse_sequence,
     "Interpolate": interpolate,
     "GridSample": _grid_sample,
     "ROIAlign": _roi_align,

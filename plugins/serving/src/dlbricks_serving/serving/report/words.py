@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from dlbricks_core.facts import Failure, Note
 from dlbricks_core.measure.request import Request
@@ -76,7 +76,7 @@ def load_report(result: UnderLoad) -> LoadReport:
         asked,
         [result.request],
         [best(model, asked) for model in result.models],
-        warnings(result),
+        _strongest(warnings(result)),
         _columns(asked),
         [
             (each.model.name, [line.cells for line in lines(each, asked.scenario)])
@@ -95,7 +95,9 @@ def compared_load_report(result: ComparedLoads) -> LoadReport:
         asked,
         [each.request for each in runs],
         [_compared(found, asked) for found in result.models],
-        [note.about(name) for name, each in result.runs.items() for note in warnings(each)],
+        _strongest(
+            note.about(name) for name, each in result.runs.items() for note in warnings(each)
+        ),
         ["Backend", *_columns(asked)],
         [(_name(found), list(_rows_of_backends(found, asked))) for found in result.models],
         _explained(asked, [row for each in runs for row in _rows(each)]),
@@ -276,10 +278,38 @@ def _too_few(asked: LoadRequest, rows: Sequence[Row]) -> Iterator[str]:
         )
 
 
+_AMOUNTS: Mapping[str, str] = {
+    "hypervisor-took-time": "share",
+    "others-used-cpus": "used",
+    "quota-stopped-container": "seconds",
+}
+"""Value that says how strong a disturbance was, by the code of its note."""
+
+
 def warnings(result: UnderLoad) -> list[Note]:
     """Distinct disturbances of the machine, each with its n x m."""
     found = (note.about(str(row.placement)) for row in _rows(result) for note in row.warnings)
     return list(dict.fromkeys(found))
+
+
+def _strongest(notes: Iterable[Note]) -> list[Note]:
+    """Distinct notes; of those that differ in an amount alone, the one with the largest."""
+    alike: dict[object, list[Note]] = {}
+    for each in dict.fromkeys(notes):
+        kind = (each.code, each.severity) if each.code in _AMOUNTS else each
+        alike.setdefault(kind, []).append(each)
+    found = []
+    for same in alike.values():
+        worst = max(same, key=_amount)
+        more = f", and as much or less in {len(same) - 1} more" if len(same) > 1 else ""
+        found.append(replace(worst, subject=f"{worst.subject}{more}"))
+    return found
+
+
+def _amount(note: Note) -> float:
+    """How strong a disturbance was; 0 where its kind has no amount."""
+    amount = note.values.get(_AMOUNTS.get(note.code, ""), 0)
+    return amount if isinstance(amount, int | float) else 0
 
 
 def _rows(result: UnderLoad) -> list[Row]:
