@@ -92,7 +92,8 @@ class FromAtlas(Predictor):
         layers = len(table.kinds)
         belief = self._believed(table.features, setup, system, atlas)
         networks = counts_matrix(inside.values(), layers)
-        parts = (_sum(inside[s], ends[s]) if s in alone else inside[s] for s in known)
+        # No layer is of the kind of an end.
+        parts = ({**inside[s], **(ends[s] if s in alone else {})} for s in known)
         timed = counts_matrix(parts, layers)
         log_ms = np.log([figure.value for figure in known.values()])
         noise = np.array([figure.log_variance for figure in known.values()])
@@ -247,7 +248,3 @@ def _among(counts: scipy.sparse.csr_array, begin: int, layers: int) -> scipy.spa
     """Counts among more layers; the networks' own layers begin at position ``begin``."""
     parts = (counts.data, counts.indices + begin, counts.indptr)
     return scipy.sparse.csr_array(parts, shape=(counts.shape[0], layers))
-
-
-def _sum(one: Mapping[int, int], other: Mapping[int, int]) -> Mapping[int, int]:
-    return {place: one.get(place, 0) + other.get(place, 0) for place in {**one, **other}}

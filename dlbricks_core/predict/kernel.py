@@ -86,11 +86,11 @@ class Kernel:
         Returns:
             Array of shape (layers of ``rows``, layers of ``columns``).
         """
-        first, second = _classes(rows), _classes(columns)
+        first, second = (tuple(map(class_of, each.kinds)) for each in (rows, columns))
         if len({*first, *second}) == 1:
             return self._of_class(rows, columns)
         found = np.zeros((len(rows.kinds), len(columns.kinds)))
-        for one, other in _blocks(first, second):
+        for one, other in _alike(first, second):
             found[np.ix_(one, other)] = self._of_class(rows.part(one), columns.part(other))
         return found
 
@@ -173,18 +173,6 @@ class _Pairs:
         """Squared distances between some of the layers; rounding may make them negative."""
         right = self.right if columns is None else self.right[columns]
         return np.matmul(self.left[rows], right.T, out=out)
-
-
-def _classes(features: Features) -> tuple[str, ...]:
-    return tuple(class_of(kind) for kind in features.kinds)
-
-
-def _blocks(rows: tuple[str, ...], columns: tuple[str, ...]) -> Iterator[tuple[Indices, Indices]]:
-    """Rows and columns of each name in both lists; most pairs of layers share no name."""
-    first, second = np.array(rows), np.array(columns)
-    for name in dict.fromkeys(rows):
-        if name in columns:
-            yield np.flatnonzero(first == name), np.flatnonzero(second == name)
 
 
 def _alike(rows: tuple[str, ...], columns: tuple[str, ...]) -> Iterator[tuple[Indices, Indices]]:
