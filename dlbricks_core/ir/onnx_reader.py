@@ -7,6 +7,7 @@ turn it into the canonical form that the engine works on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableSequence, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,9 @@ def read_model(
         check_layers(len(proto.graph.node))
         make_readable(proto)
         read_external_data(proto, base_dir)
-        return _read(proto, name, source, zeros=zeros)
+        # Without a folder, the places of weights are not those of files.
+        files = _weight_files(proto.graph) if base_dir is not None else ()
+        return replace(_read(proto, name, source, zeros=zeros), weight_files=files)
 
 
 def _read(proto: ModelProto, name: str, source: str, *, zeros: bool) -> RawModel:
@@ -209,10 +212,13 @@ def _read(proto: ModelProto, name: str, source: str, *, zeros: bool) -> RawModel
         constants=constants,
         opsets=opsets,
         source=source,
-        weight_files=tuple(
-            sorted({DataRange.of(each).location for each in weights.values() if is_external(each)})
-        ),
     )
+
+
+def _weight_files(graph: GraphProto) -> tuple[str, ...]:
+    """Names of the files that hold weights."""
+    files = {DataRange.of(each).location for each in graph.initializer if is_external(each)}
+    return tuple(sorted(files))
 
 
 def _check_opset(opsets: Mapping[str, int], file: str, who: str = "") -> None:

@@ -20,6 +20,7 @@ from dlbricks_core.importers.cache import FileState, ImportCache, keep_names, ke
 from dlbricks_core.importers.host import Imported, canonical
 from dlbricks_core.importers.models import ImportSettings, ModelLoader
 from dlbricks_core.importers.onnx import OnnxImporter
+from dlbricks_core.ir import read_model
 from dlbricks_core.measure.cutting import _notes
 from dlbricks_core.report.notes import text
 
@@ -125,6 +126,9 @@ def test_a_file_of_weights_that_goes_is_missed(load, tmp_path):
     assert reused
     (found,) = _notes(model, backend)
     assert text(found).startswith("a.bin with its weights is missing")
+    # Importers of other kinds of files leave weights out in the same way.
+    raw = read_model(onnx.load(path, load_external_data=False), name="a", source=str(path))
+    assert raw.weight_files == ()
 
 
 @pytest.mark.process
