@@ -84,7 +84,7 @@ def why_nothing(figure: Figure, request: Request) -> str:
         return f"{NOT_MEASURED}: other programs used {used:.0%} of the CPUs meanwhile ({cure})"
     low, high = figure.scatter
     unit = request.quantity.unit
-    return f"{NOT_MEASURED}: its runs scatter from {low:.3g} to {high:.3g} {unit}"
+    return f"{NOT_MEASURED}: its runs scatter from {max(low, 0.0):.3g} to {high:.3g} {unit}"
 
 
 def _measure_nothing(figures: Figures, cuts: Sequence[CutModel]) -> Figures:
